@@ -1,0 +1,106 @@
+"""ClickHouse's own HTTP server out of chDB's library, as one process.
+
+    python -m local.clickhouse_server --data DIR --port 8123 [--tcp-port Q] [--config users.xml]
+
+libchdb.so holds the whole clickhouse-local, which can open ClickHouse's listeners. Its last query reads
+a FIFO whose write end this process holds: closing it on SIGTERM ends the server the clean way.
+"""
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from local.versions import CHDB_LIBRARY
+
+STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+
+
+def listen_query(fifo: Path, tcp: bool) -> str:
+    listeners = ["SYSTEM START LISTEN HTTP"] + (["SYSTEM START LISTEN TCP"] if tcp else [])
+    wait = (
+        f"SELECT * FROM file('{fifo}', 'LineAsString') FORMAT Null "
+        "SETTINGS storage_file_read_method = 'read', max_execution_time = 0"
+    )
+    return "; ".join([*listeners, wait])
+
+
+def arguments(data: Path, fifo: Path, port: int, tcp_port: int | None, config: Path | None) -> list[str]:
+    argv = ["clickhouse", f"--path={data}", "--listen_host=127.0.0.1", f"--http_port={port}"]
+    if tcp_port:
+        argv.append(f"--tcp_port={tcp_port}")
+    if config:
+        argv.append(f"--config-file={config}")
+    return [*argv, f"--query={listen_query(fifo, bool(tcp_port))}"]
+
+
+def call_clickhouse(library: Path, argv: list[str]) -> str:
+    """Runs ClickHouse until its last query ends; the error it ended with, or nothing."""
+    chdb = ctypes.CDLL(str(library))
+    chdb.chdb_query_cmdline.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
+    chdb.chdb_query_cmdline.restype = ctypes.c_void_p
+    chdb.chdb_result_error.argtypes, chdb.chdb_result_error.restype = [ctypes.c_void_p], ctypes.c_char_p
+    c_argv = (ctypes.c_char_p * (len(argv) + 1))(*map(os.fsencode, argv), None)
+    result = chdb.chdb_query_cmdline(len(argv), c_argv)
+    error = chdb.chdb_result_error(result) if result else b"no result"
+    return (error or b"").decode(errors="replace")
+
+
+class Server:
+    """Runs ClickHouse in a thread while the main one waits for a signal.
+
+    The signals are blocked in every thread and taken by sigtimedwait, because ClickHouse installs
+    handlers of its own, which would end the process at once.
+    """
+
+    def __init__(self, library: Path, argv: list[str], fifo: Path):
+        self._error = ""
+        # Opened for both ways: opening a FIFO for writing alone would wait for the reader.
+        self._write_end = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)
+        self._thread = threading.Thread(target=self._run, args=(library, argv), daemon=True)
+
+    def _run(self, library: Path, argv: list[str]) -> None:
+        self._error = call_clickhouse(library, argv)
+
+    def run(self) -> int:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        self._thread.start()
+        while self._thread.is_alive():
+            if signal.sigtimedwait(STOP_SIGNALS, 0.5):
+                os.close(self._write_end)
+                self._thread.join()
+                return 0
+        print(self._error or "ClickHouse ended by itself", file=sys.stderr)
+        return 1
+
+
+def serve(data: Path, port: int, tcp_port: int | None = None, config: Path | None = None) -> int:
+    data = data.resolve()
+    config = config.resolve() if config else None
+    working = data / "run"  # ClickHouse reads ./config.xml, so it gets a directory of its own
+    working.mkdir(parents=True, exist_ok=True)
+    os.chdir(working)
+    fifo = working / "stop"
+    fifo.unlink(missing_ok=True)
+    os.mkfifo(fifo)
+    return Server(CHDB_LIBRARY, arguments(data / "store", fifo, port, tcp_port, config), fifo).run()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder that keeps everything")
+    parser.add_argument("--port", type=int, default=8123, help="HTTP port")
+    parser.add_argument("--tcp-port", type=int, help="also listen for native TCP")
+    parser.add_argument("--config", type=Path, help="configuration file; users stand in its users_config")
+    given = parser.parse_args()
+    if not CHDB_LIBRARY.exists():
+        print("ClickHouse is not fetched yet: run make setup", file=sys.stderr)
+        return 3
+    return serve(given.data, given.port, given.tcp_port, given.config)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Where the embedded stack lives and the environment that everything in it runs with.
+
+Everything follows from four environment variables: SLUICE_HOME (data; default ./var) and SLUICE_KAFKA_PORT,
+SLUICE_CLICKHOUSE_PORT, SLUICE_AIRFLOW_PORT.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.java import java_home
+from local.versions import ROOT, SPARK_JARS_DIR
+
+HOST = "127.0.0.1"
+
+
+class WrongSetting(Exception):
+    """An environment variable that cannot be used as it is."""
+
+
+def port_from(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name) or str(default)
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise WrongSetting(f"{name}={text}: expected a port number from 1 to 65535")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Settings:
+    home: Path
+    kafka_port: int = 9092
+    clickhouse_port: int = 8123
+    airflow_port: int = 8080
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
+        return cls(
+            home=ROOT / (environ.get("SLUICE_HOME") or "var"),
+            kafka_port=port_from(environ, "SLUICE_KAFKA_PORT", 9092),
+            clickhouse_port=port_from(environ, "SLUICE_CLICKHOUSE_PORT", 8123),
+            airflow_port=port_from(environ, "SLUICE_AIRFLOW_PORT", 8080),
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.kafka_port}"
+
+    @property
+    def clickhouse_url(self) -> str:
+        return f"http://{HOST}:{self.clickhouse_port}"
+
+    @property
+    def airflow_url(self) -> str:
+        return f"http://{HOST}:{self.airflow_port}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Every port the stack listens on, by the variable that moves it."""
+        return {
+            "SLUICE_KAFKA_PORT": self.kafka_port,
+            "SLUICE_KAFKA_PORT + 1": self.kafka_port + 1,
+            "SLUICE_CLICKHOUSE_PORT": self.clickhouse_port,
+            "SLUICE_AIRFLOW_PORT": self.airflow_port,
+        }
+
+
+def connections(settings: Settings) -> dict[str, str]:
+    """Airflow connections; a missing Spark connection would silently mean YARN."""
+    given = {
+        "spark_default": {"conn_type": "spark", "host": "local[*]"},
+        "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": settings.bootstrap}},
+        "clickhouse_default": {
+            "conn_type": "clickhouse",
+            "host": HOST,
+            "port": settings.clickhouse_port,
+            "login": "default",
+            "schema": "default",
+        },
+    }
+    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in given.items()}
+
+
+def airflow(settings: Settings) -> dict[str, str]:
+    """Airflow on loopback, light enough for two cores, quick to see a changed DAG."""
+    options = {
+        "CORE__DAGS_FOLDER": ROOT / "dags",
+        "CORE__PLUGINS_FOLDER": ROOT / "plugins",
+        "CORE__LOAD_EXAMPLES": False,
+        "CORE__PARALLELISM": 4,
+        "CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",
+        "API__HOST": HOST,
+        "API__PORT": settings.airflow_port,
+        "API__BASE_URL": settings.airflow_url,
+        "API__WORKERS": 1,
+        "DAG_PROCESSOR__PARSING_PROCESSES": 1,
+        "DAG_PROCESSOR__REFRESH_INTERVAL": 15,
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 15,
+    }
+    home = {"AIRFLOW_HOME": str(settings.home / "airflow")}
+    return home | {f"AIRFLOW__{name}": str(value) for name, value in options.items()}
+
+
+def own(settings: Settings) -> dict[str, str]:
+    return {
+        "SLUICE_HOME": str(settings.home),
+        "SLUICE_KAFKA_PORT": str(settings.kafka_port),
+        "SLUICE_CLICKHOUSE_PORT": str(settings.clickhouse_port),
+        "SLUICE_AIRFLOW_PORT": str(settings.airflow_port),
+        "SLUICE_SPARK_JARS": str(SPARK_JARS_DIR),
+    }
+
+
+def environment(settings: Settings, base: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The whole environment for a process of the stack: the venv first on PATH, Java found."""
+    programs = Path(sys.executable).parent
+    runtime = {
+        "PATH": f"{programs}{os.pathsep}{base.get('PATH', os.defpath)}",
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": HOST,
+        "PYTHONUNBUFFERED": "1",
+    }
+    return {**base, **runtime, **own(settings), **connections(settings), **airflow(settings)}

@@ -1,0 +1,98 @@
+"""One Kafka broker (KRaft, one node) out of Maven Central's jars.
+
+python -m local.kafka_broker --data DIR --port 9092 [--controller-port 9093]
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from local.java import JavaMissing, java
+from local.versions import KAFKA_JARS_DIR
+
+HEAP = "512m"
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+log.dirs={data}/log
+auto.create.topics.enable=false
+num.partitions=4
+default.replication.factor=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=6000
+broker.heartbeat.interval.ms=1000
+"""
+
+LOGGING = {
+    "defaultLogLevel": "warn",
+    "showDateTime": "true",
+    "dateTimeFormat": "HH:mm:ss",
+    "logFile": "System.out",
+}
+
+
+def java_command(main_class: str, *arguments: str) -> list[str]:
+    logging = [f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in LOGGING.items()]
+    return [java(), f"-Xmx{HEAP}", *logging, "-cp", f"{KAFKA_JARS_DIR}/*", main_class, *arguments]
+
+
+def write_configuration(data: Path, port: int, controller_port: int) -> Path:
+    data.mkdir(parents=True, exist_ok=True)
+    properties = data / "server.properties"
+    properties.write_text(PROPERTIES.format(data=data, port=port, controller_port=controller_port))
+    return properties
+
+
+def storage_tool(*arguments: str) -> str:
+    command = java_command("kafka.tools.StorageTool", *arguments)
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def format_storage(data: Path, properties: Path) -> None:
+    """Gives the storage its cluster id, once; the id is what topics' UUIDs and offsets hang on."""
+    if not (data / "log" / "meta.properties").exists():
+        cluster = storage_tool("random-uuid").split()[-1]
+        storage_tool("format", "-t", cluster, "-c", str(properties))
+
+
+def serve(data: Path, port: int, controller_port: int) -> None:
+    data = data.resolve()
+    properties = write_configuration(data, port, controller_port)
+    format_storage(data, properties)
+    command = java_command("kafka.Kafka", str(properties))
+    sys.stdout.flush()
+    os.execv(command[0], command)  # signals then go straight to the broker, which shuts down cleanly
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder that keeps everything")
+    parser.add_argument("--port", type=int, default=9092)
+    parser.add_argument("--controller-port", type=int, help="default: the port after --port")
+    given = parser.parse_args()
+    if not KAFKA_JARS_DIR.exists():
+        print("Kafka is not fetched yet: run make setup", file=sys.stderr)
+        return 3
+    try:
+        serve(given.data, given.port, given.controller_port or given.port + 1)
+    except (JavaMissing, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr)
+    return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())
