@@ -1,0 +1,248 @@
+"""What can go wrong, divided by what cures it.
+
+`retryable` says whether the same step, done again later, can succeed without anybody doing anything:
+Airflow retries only those. `exit_code` is the command's: 1 the answer is no, 2 wrong use, 3 something
+out of reach. Every message is one line that names the place and the remedy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class SluiceError(Exception):
+    """Base of every error that Sluice raises on purpose."""
+
+    exit_code = 1
+    retryable = False
+
+
+class WrongUse(SluiceError):
+    """A command, a parameter or a pipeline file that has to be corrected first."""
+
+    exit_code = 2
+
+
+@dataclass(eq=False)
+class WrongPipeline(WrongUse):
+    """A pipeline file that says something impossible; `key` is the dotted place in the file."""
+
+    file: str
+    key: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key}: {self.expected}"
+
+
+class OutOfReach(SluiceError):
+    """A server did not answer, or not in time. Doing it again later cures it."""
+
+    exit_code = 3
+    retryable = True
+
+
+@dataclass(eq=False)
+class KafkaOutOfReach(OutOfReach):
+    cluster: str
+    bootstrap: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"Kafka cluster {self.cluster!r} does not answer at {self.bootstrap} ({self.reason}): "
+            "check that the broker runs and that the address in the pipeline file or connection is right"
+        )
+
+
+@dataclass(eq=False)
+class UnknownTopic(SluiceError):
+    cluster: str
+    topic: str
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return (
+            f"Kafka cluster {self.cluster!r} has no topic {self.topic!r}: "
+            "create it, or correct `topics` in the pipeline file"
+        )
+
+
+@dataclass(eq=False)
+class LakeOutOfReach(OutOfReach):
+    url: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the lake {self.url} does not answer ({self.reason}): check its address and credentials"
+
+
+@dataclass(eq=False)
+class LakeRefused(SluiceError):
+    """The lake is there, and refuses: a full disk, a missing right, an unknown bucket."""
+
+    url: str
+    reason: str
+    remedy: str
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return f"the lake {self.url} refuses ({self.reason}): {self.remedy}"
+
+
+@dataclass(eq=False)
+class ClickHouseOutOfReach(OutOfReach):
+    address: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"ClickHouse does not answer at {self.address} ({self.reason}): "
+            "check that the server runs and that the Airflow connection is right"
+        )
+
+
+@dataclass(eq=False)
+class SparkFailed(OutOfReach):
+    """Spark stopped before the end; nothing of what it wrote counts."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"Spark could not finish ({self.reason}): its log above says more; the step can be repeated"
+
+
+class Refused(SluiceError):
+    """The answer is no: the state of the world forbids the step, and only a person can change it."""
+
+
+@dataclass(eq=False)
+class TargetRefused(Refused):
+    """A target table that cannot be loaded as it is; `remedy` is what to do, often a statement."""
+
+    table: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"table {self.table}: {self.reason}; {self.remedy}"
+
+
+@dataclass(eq=False)
+class NotResolved(Refused):
+    """A slice without stored boundaries: nobody knows its offsets yet."""
+
+    slice_id: str
+    cluster: str
+
+    def __str__(self) -> str:
+        return (
+            f"slice {self.slice_id} of cluster {self.cluster!r} is not resolved: "
+            "run the resolve step over it first"
+        )
+
+
+@dataclass(eq=False)
+class RecordsExpired(Refused):
+    """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown."""
+
+    cluster: str
+    topic: str
+    partition: int
+    slice_id: str
+    lost_from: int
+    lost_until: int
+    exact: bool
+
+    def __str__(self) -> str:
+        count = self.lost_until - self.lost_from
+        amount = f"{count} offsets" if self.exact else f"at most {count} offsets"
+        return (
+            f"slice {self.slice_id}: Kafka no longer has {amount} [{self.lost_from}, {self.lost_until}) of "
+            f"{self.cluster}/{self.topic}/{self.partition} (retention): set `on_expired: land_rest` to land "
+            "what is left and record the loss, or begin later"
+        )
+
+
+@dataclass(eq=False)
+class TopicRecreated(Refused):
+    cluster: str
+    topic: str
+    known: str
+    found: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.cluster}/{self.topic} was deleted and made again (id {self.known} is now "
+            f"{self.found}): its offsets mean other records; `sluice accept PIPELINE {self.topic} --from A` "
+            "reads the new one from an instant A on"
+        )
+
+
+@dataclass(eq=False)
+class EventsRefused(Refused):
+    """A broker that answers, but does not take the events."""
+
+    cluster: str
+    topic: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.cluster}/{self.topic} refuses the events ({self.reason}): compare its settings "
+            "(max.message.bytes, message.timestamp.*) and its permissions with the events"
+        )
+
+
+@dataclass(eq=False)
+class PartitionMissing(OutOfReach):
+    """A partition that the boundaries know is not in today's metadata: a broker that is behind, mostly."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return (
+            f"Kafka cluster {self.cluster!r} does not list partition {self.partition} of topic "
+            f"{self.topic!r}, which it had before: try again when all its brokers are up"
+        )
+
+
+@dataclass(eq=False)
+class SliceLengthFixed(WrongUse):
+    pipeline: str
+    fixed: str
+    asked: str
+
+    def __str__(self) -> str:
+        return (
+            f"pipeline {self.pipeline}: `slice` is {self.asked}, but its first boundary fixed the length at "
+            f"{self.fixed}: put `slice: {self.fixed}` back, or make a new pipeline"
+        )
+
+
+@dataclass(eq=False)
+class EndInFuture(WrongUse):
+    instant: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.instant} is not over yet (it is {self.now}): end the range earlier, or use `--to now`"
+
+
+class Conservation(Refused):
+    """A count that must hold does not. The message names partition, offsets or table, and both counts."""
+
+
+class Fenced(SluiceError):
+    """A successor has taken the table's lease: this attempt stops, and its work is the successor's."""
+
+    retryable = True
+
+
+class Busy(SluiceError):
+    """Another attempt holds the lease and is alive; it will finish, or its lease will stand still."""
+
+    exit_code = 3
+    retryable = True

@@ -1,0 +1,124 @@
+"""The manifest: what one (slice, cluster) landed. Writing it is the landing's commit point."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sluice.errors import SluiceError
+
+VERSION = 1
+
+
+@dataclass(frozen=True, order=True)
+class OffsetRange:
+    """Offsets `[start, until)` of one partition of one topic; `uuid` is the topic's id in its cluster."""
+
+    topic: str
+    uuid: str
+    partition: int
+    start: int
+    until: int
+
+    @property
+    def offsets(self) -> int:
+        return self.until - self.start
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Offsets that Kafka no longer had; `exact` False: at most these, and their hours are unknown."""
+
+    topic: str
+    partition: int
+    start: int
+    until: int
+    exact: bool
+
+
+@dataclass(frozen=True)
+class LandedFile:
+    """A Parquet file: its final key, its key in the attempt, and what is in it.
+
+    `type` is None for the overflow folder and for rejected records; `rows_by_type` then counts each type
+    (empty for rejected ones). `hour` is the event hour, `2026-11-20T10`, empty for rejected records.
+    """
+
+    key: str
+    attempt_key: str
+    type: str | None
+    hour: str
+    rows: int
+    bytes: int
+    sha256: str
+    rows_by_type: Mapping[str, int] = field(default_factory=dict)
+
+    def types(self) -> Mapping[str, int]:
+        return self.rows_by_type if self.type is None else {self.type: self.rows}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Counts: `read` = parsed records + the sum of `unparsed`; `holes` are the explained missing offsets.
+
+    `token` names the `reland` that wrote it, so that a repeated step does not land a slice again.
+    `hours` that a slice brought later than `grace` after their end are counted in `late` (records).
+    """
+
+    pipeline: str
+    slice: str
+    cluster: str
+    generation: int
+    attempt: str
+    ranges: tuple[OffsetRange, ...]
+    files: tuple[LandedFile, ...]
+    rejected: tuple[LandedFile, ...]
+    read: int
+    unparsed: Mapping[str, int]
+    holes: int
+    lost: tuple[Loss, ...] = ()
+    late: int = 0
+    token: str = ""
+    landed_at: str = ""
+    version: int = VERSION
+
+    @property
+    def id(self) -> str:
+        """What the ledger holds against it."""
+        return f"{self.generation}-{self.attempt}"
+
+    @property
+    def parsed(self) -> int:
+        return self.read - sum(self.unparsed.values())
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(r.topic for r in self.ranges)
+
+    def rows_by_type(self) -> dict[str, int]:
+        rows: Counter[str] = Counter()
+        for file in self.files:
+            rows.update(file.types())
+        return dict(sorted(rows.items()))
+
+
+class _Format(msgspec.Struct):
+    version: int
+
+
+def encode(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+
+
+def decode(data: bytes, place: str) -> Manifest:
+    """Raises SluiceError naming `place` when the bytes are no manifest, or a newer Sluice's."""
+    try:
+        version = msgspec.json.decode(data, type=_Format).version
+        if version > VERSION:
+            raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
+        return msgspec.json.decode(data, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise SluiceError(f"{place} is not a manifest ({error}): `sluice verify` names what to do") from error

@@ -1,0 +1,83 @@
+"""Finds and reads pipeline files, and says what is wrong with one in a line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from sluice.errors import WrongPipeline, WrongUse
+from sluice.pipeline import Pipeline
+
+PROJECT = Path(__file__).resolve().parents[2]
+FOLDER = PROJECT / "include" / "pipelines"
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML forbids a key that is there twice; PyYAML takes the last one and says nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                problem = f"{key.value!r} is there twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def pipeline_names(folder: Path = FOLDER) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def find(name: str, config: Path | None = None) -> Path:
+    """The file of pipeline `name`; `config` is a file outside include/pipelines. Raises WrongUse."""
+    path = config or FOLDER / f"{name}.yaml"
+    if path.is_file():
+        return path
+    known = ", ".join(pipeline_names()) or "none"
+    raise WrongUse(f"no pipeline file {path}; there are: {known}; `--config FILE` names one elsewhere")
+
+
+def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
+    """The pipeline in `path`; its name is the file's stem. Raises WrongPipeline (file, key, expected)."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise WrongPipeline(str(path), "(file)", f"cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise WrongPipeline(str(path), "(file)", "not YAML: " + " ".join(str(error).split())) from error
+    if not isinstance(content, dict):
+        raise WrongPipeline(str(path), "(file)", "expected a mapping with kafka, event, lake and tables")
+    if "name" in content:
+        raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
+    try:
+        return Pipeline.model_validate({"name": path.stem, **_expand(content, environment, path, "")})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "(file)"
+        raise WrongPipeline(str(path), key, first["msg"].removeprefix("Value error, ")) from error
+
+
+def _expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> Any:
+    """Replaces `${NAME}` and `${NAME:-default}` in every text."""
+    if isinstance(value, dict):
+        return {k: _expand(v, environment, path, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, environment, path, key) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(found: re.Match[str]) -> str:
+        text = environment.get(found[1], found[2])
+        if text is None:
+            raise WrongPipeline(str(path), key, f"the environment has no {found[1]}")
+        return text
+
+    return _VARIABLE.sub(replace, value)

@@ -1,0 +1,144 @@
+"""Slices: hours of Kafka record time, aligned to UTC, and the ranges that commands and DAGs ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pendulum
+from pendulum.parsing.exceptions import ParserError
+
+from sluice.errors import WrongUse
+
+HOUR = timedelta(hours=1)
+_ID = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)(\d\d)?Z", re.ASCII)
+
+
+@dataclass(frozen=True, order=True)
+class Slice:
+    """`[start, start + length)` of Kafka record time; `start` is UTC and a multiple of `length`."""
+
+    start: pendulum.DateTime
+    length: timedelta = HOUR
+
+    @property
+    def end(self) -> pendulum.DateTime:
+        return self.start + self.length
+
+    @property
+    def id(self) -> str:
+        """`2026-11-20T10Z`; where slices are not whole hours `2026-11-20T1015Z`."""
+        return self.start.strftime("%Y-%m-%dT%H%MZ" if self.length % HOUR else "%Y-%m-%dT%HZ")
+
+    @classmethod
+    def from_id(cls, slice_id: str, length: timedelta = HOUR) -> Slice:
+        """Raises WrongUse when the text is not the id of a slice of that length."""
+        start = _start_of(slice_id)
+        if start is None:
+            raise WrongUse(f"{slice_id!r} is not a slice id such as 2026-11-20T10Z")
+        found = cls(start, length)
+        if found.id != slice_id or floor(start, length) != start:
+            raise WrongUse(f"{slice_id!r} is not the id of a slice of {length}")
+        return found
+
+
+def _start_of(slice_id: str) -> pendulum.DateTime | None:
+    found = _ID.fullmatch(slice_id)
+    if found is None:
+        return None
+    year, month, day, hour, minute = (int(part or 0) for part in found.groups())
+    try:
+        return pendulum.datetime(year, month, day, hour, minute)
+    except ValueError:
+        return None
+
+
+def utc(instant: datetime) -> pendulum.DateTime:
+    """The same instant as a pendulum DateTime in UTC; one without a zone is UTC."""
+    return pendulum.instance(instant, tz="UTC").in_timezone("UTC")
+
+
+def from_ms(ms: int) -> pendulum.DateTime:
+    """Kafka's milliseconds since the epoch, as an instant."""
+    seconds, rest = divmod(ms, 1000)
+    return pendulum.from_timestamp(seconds).replace(microsecond=rest * 1000)
+
+
+def to_ms(instant: datetime) -> int:
+    """Milliseconds since the epoch, as Kafka counts."""
+    return round(utc(instant).timestamp() * 1000)
+
+
+def parse_instant(text: str, now: datetime, length: timedelta = HOUR) -> pendulum.DateTime:
+    """An instant from a command line: ISO 8601 with a date, a slice's id, or `now`.
+
+    `now` is the end of the last complete slice. Raises WrongUse for anything else.
+    """
+    if text == "now":
+        return floor(utc(now), length)
+    if (start := _start_of(text)) is not None:
+        return start
+    try:
+        parsed = pendulum.parse(text, tz="UTC", exact=True)
+    except (ParserError, ValueError) as error:
+        raise WrongUse(f"{text!r} is not an instant such as 2026-11-20T10:00Z, nor `now`") from error
+    if isinstance(parsed, pendulum.DateTime):
+        return utc(parsed)
+    if isinstance(parsed, pendulum.Date):
+        return pendulum.datetime(parsed.year, parsed.month, parsed.day)
+    raise WrongUse(f"{text!r} is not an instant such as 2026-11-20T10:00Z, nor `now`")
+
+
+def floor(instant: datetime, length: timedelta) -> pendulum.DateTime:
+    """The last slice edge at or before `instant`."""
+    seconds = int(length.total_seconds())
+    return pendulum.from_timestamp(utc(instant).int_timestamp // seconds * seconds)
+
+
+def ceil(instant: datetime, length: timedelta) -> pendulum.DateTime:
+    """The first slice edge at or after `instant`."""
+    edge = floor(instant, length)
+    return edge if edge == utc(instant) else edge + length
+
+
+@dataclass(frozen=True)
+class SliceRange:
+    """Whole slices `[start, end)`; both ends are slice edges."""
+
+    start: pendulum.DateTime
+    end: pendulum.DateTime
+    length: timedelta = HOUR
+
+    @classmethod
+    def widen(cls, start: datetime, end: datetime, length: timedelta = HOUR) -> SliceRange:
+        """The smallest range of whole slices that holds `[start, end)`.
+
+        Raises WrongUse when the range is empty or runs backwards.
+        """
+        if utc(end) <= utc(start):
+            raise WrongUse(f"the range is empty: it ends at {utc(end)}, not after its start {utc(start)}")
+        return cls(floor(start, length), ceil(end, length), length)
+
+    def __iter__(self) -> Iterator[Slice]:
+        seconds = int(self.length.total_seconds())
+        for stamp in range(int(self.start.timestamp()), int(self.end.timestamp()), seconds):
+            yield Slice(pendulum.from_timestamp(stamp), self.length)
+
+    def __len__(self) -> int:
+        return int((self.end.timestamp() - self.start.timestamp()) // self.length.total_seconds())
+
+    def __str__(self) -> str:
+        return f"[{self.start:%Y-%m-%dT%H:%MZ}, {self.end:%Y-%m-%dT%H:%MZ})"
+
+
+@dataclass(frozen=True, order=True)
+class Unit:
+    """The unit of completion everywhere: one slice from one Kafka cluster."""
+
+    slice: Slice
+    cluster: str
+
+    def __str__(self) -> str:
+        return f"{self.slice.id}/{self.cluster}"

@@ -1,0 +1,59 @@
+"""The state of a slice: one enum, and one function from the facts to it. Everything that shows or
+decides asks this function: the commands, the DAGs, the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sluice.manifest import Loss, Manifest
+
+
+class State(StrEnum):
+    NOT_OVER = "not over"
+    MISSING = "missing"
+    EXPIRED = "expired"
+    LANDED = "landed"
+    STALE = "stale"
+    COMPLETE = "complete"
+    COMPLETE_WITH_LOSS = "complete with loss"
+
+    @property
+    def done(self) -> bool:
+        return self in (State.COMPLETE, State.COMPLETE_WITH_LOSS)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What the ledger holds, or should hold, for one unit in one table."""
+
+    manifest: str
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that decides the state of one unit.
+
+    `losses` is what Kafka no longer has of it; `committed` the ledger's rows by table, and `wanted` what
+    they have to be with today's manifest and routing.
+    """
+
+    over: bool
+    losses: tuple[Loss, ...]
+    manifest: Manifest | None
+    committed: Mapping[str, Commit]
+    wanted: Mapping[str, Commit]
+
+
+def state_of(facts: Facts) -> State:
+    if not facts.over:
+        return State.NOT_OVER
+    if facts.manifest is None:
+        return State.EXPIRED if facts.losses else State.MISSING
+    if any(table not in facts.committed for table in facts.wanted):
+        return State.LANDED
+    if any(facts.committed[table] != commit for table, commit in facts.wanted.items()):
+        return State.STALE
+    return State.COMPLETE_WITH_LOSS if facts.manifest.lost else State.COMPLETE

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice import manifest
+from sluice.errors import SluiceError
+from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
+
+counts = st.integers(0, 2**62)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+files = st.builds(
+    LandedFile, names, names, st.none() | names, names, counts, counts, names, st.dictionaries(names, counts)
+)
+manifests = st.builds(
+    Manifest,
+    pipeline=names,
+    slice=names,
+    cluster=names,
+    generation=counts,
+    attempt=names,
+    ranges=st.lists(st.builds(OffsetRange, names, names, counts, counts, counts)).map(tuple),
+    files=st.lists(files).map(tuple),
+    rejected=st.lists(files).map(tuple),
+    read=counts,
+    unparsed=st.dictionaries(names, counts),
+    holes=counts,
+    lost=st.lists(st.builds(Loss, names, counts, counts, counts, st.booleans())).map(tuple),
+    late=counts,
+    token=names,
+    landed_at=names,
+)
+
+
+def landed(type_name: str | None, rows: int, **by_type: int) -> LandedFile:
+    return LandedFile("k", "a", type_name, "2026-11-20T10", rows, 100, "sha", by_type)
+
+
+def example(**changes: object) -> Manifest:
+    values: dict[str, object] = {
+        "pipeline": "github",
+        "slice": "2026-11-20T10Z",
+        "cluster": "dc1",
+        "generation": 2,
+        "attempt": "a7",
+        "ranges": (OffsetRange("b", "u1", 0, 10, 60), OffsetRange("a", "u2", 1, 5, 5)),
+        "files": (landed("push", 20), landed("pull", 3), landed("push", 10), landed(None, 9, fork=7, push=2)),
+        "rejected": (LandedFile("r", "ra", None, "", 8, 50, "sha"),),
+        "read": 50,
+        "unparsed": {"not JSON": 5, "no type": 3},
+        "holes": 0,
+    }
+    return Manifest(**values | changes)
+
+
+def test_counts() -> None:
+    one = example()
+    assert one.parsed == 42
+    assert one.rows_by_type() == {"fork": 7, "pull": 3, "push": 32}
+    assert list(one.rows_by_type()) == ["fork", "pull", "push"]
+    assert [r.offsets for r in one.ranges] == [50, 0]
+    assert one.topics == {"a", "b"}
+    assert one.id == "2-a7"
+
+
+def test_an_empty_slice() -> None:
+    empty = example(files=(), rejected=(), read=0, unparsed={}, ranges=())
+    assert (empty.parsed, empty.rows_by_type(), empty.topics) == (0, {}, frozenset())
+    assert manifest.decode(manifest.encode(empty), "m") == empty
+
+
+def test_the_text_is_for_people_too() -> None:
+    text = manifest.encode(example()).decode()
+    content = json.loads(text)
+    assert content["ranges"][0] == {"topic": "b", "uuid": "u1", "partition": 0, "start": 10, "until": 60}
+    assert content["files"][3]["type"] is None
+    assert content["files"][3]["rows_by_type"] == {"fork": 7, "push": 2}
+    assert content["unparsed"] == {"not JSON": 5, "no type": 3}
+    assert content["version"] == 1
+    assert len(text.splitlines()) > 20
+
+
+@given(manifests)
+def test_round_trip(one: Manifest) -> None:
+    assert manifest.decode(manifest.encode(one), "m") == one
+    assert manifest.encode(one) == manifest.encode(manifest.decode(manifest.encode(one), "m"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{}", b"[]", b"null", b"\xff", b'{"version": 1}', b'{"version": "1"}', b'{"pipeline": "p"}'],
+)
+def test_not_a_manifest(data: bytes) -> None:
+    with pytest.raises(SluiceError, match=r"^_slices/s/c/manifest\.json is not a manifest"):
+        manifest.decode(data, "_slices/s/c/manifest.json")
+
+
+@given(st.integers(1, 200))
+def test_a_torn_manifest(length: int) -> None:
+    whole = manifest.encode(example())
+    with pytest.raises(SluiceError, match="is not a manifest"):
+        manifest.decode(whole[:-length].rstrip(string.whitespace.encode() + b"}"), "m")
+
+
+def test_a_newer_format() -> None:
+    content = json.loads(manifest.encode(example())) | {"version": 2, "ranges": "in another file"}
+    with pytest.raises(SluiceError, match="format 2, newer than this Sluice's 1: upgrade"):
+        manifest.decode(json.dumps(content).encode(), "m")
+
+
+def test_fields_of_a_later_release_are_passed_over() -> None:
+    content = json.loads(manifest.encode(example())) | {"colour": "green"}
+    assert manifest.decode(json.dumps(content).encode(), "m") == example()

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sluice import pipeline_files
+from sluice.errors import WrongPipeline, WrongUse
+
+TEXT = """
+kafka:
+  - {cluster: dc1, bootstrap: "${KAFKA:-127.0.0.1:9092}", topics: [events]}
+event:
+  type: {field: type}
+  time: {field: created_at}
+lake: file://${ROOT}/lake
+tables:
+  click: events.clicks
+  "*": events.other
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "github.yaml").write_text(TEXT)
+    return tmp_path
+
+
+def read(folder: Path, text: str, **environment: str):
+    path = folder / "github.yaml"
+    path.write_text(text)
+    return pipeline_files.read(path, {"ROOT": "var", **environment})
+
+
+def test_names(folder: Path) -> None:
+    (folder / "bids.yaml").write_text("")
+    (folder / "notes.txt").write_text("")
+    assert pipeline_files.pipeline_names(folder) == ["bids", "github"]
+
+
+def test_find(folder: Path) -> None:
+    path = folder / "github.yaml"
+    assert pipeline_files.find("anything", path) == path
+    with pytest.raises(WrongUse, match=r"no pipeline file .*nothing\.yaml; there are: .*--config FILE"):
+        pipeline_files.find("nothing", folder / "nothing.yaml")
+
+
+def test_the_project_is_where_the_pipelines_are() -> None:
+    assert (pipeline_files.PROJECT / "plugins" / "sluice" / "pipeline_files.py").is_file()
+    assert pipeline_files.FOLDER.relative_to(pipeline_files.PROJECT) == Path("include/pipelines")
+
+
+def test_read(folder: Path) -> None:
+    found = read(folder, TEXT)
+    assert found.name == "github"
+    assert found.lake == "file://var/lake"
+    assert found.kafka[0].bootstrap == "127.0.0.1:9092"
+    assert found.targets[0].types == ("click",)
+
+
+def test_variables(folder: Path) -> None:
+    found = read(folder, TEXT + "rows_per_read: ${N}\n", KAFKA="b:1", N="7")
+    assert found.kafka[0].bootstrap == "b:1"
+    assert found.rows_per_read == 7
+    with pytest.raises(WrongPipeline, match="lake: the environment has no ROOT"):
+        pipeline_files.read(folder / "github.yaml", {"N": "7"})
+    with pytest.raises(WrongPipeline, match=r"clickhouse\.connection: the environment has no CH"):
+        read(folder, TEXT + "clickhouse: {connection: '${CH}'}\n")
+
+
+@pytest.mark.parametrize(
+    "start", ["2026-01-01T00:00Z", "2026-01-01T00:00:00Z", "2026-01-01", "2026-01-01 02:00:00 +02:00"]
+)
+def test_start_as_yaml_has_it(folder: Path, start: str) -> None:
+    assert read(folder, f"{TEXT}start: {start}\n").start == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("", "(file)", "expected a mapping"),
+        ("- a\n", "(file)", "expected a mapping"),
+        ("a: [\n", "(file)", "not YAML"),
+        ("a: !!python/object:os.system {}\n", "(file)", "not YAML"),
+        (TEXT + "name: other\n", "name", "named by its file: here 'github'"),
+        (TEXT + "slices: 1h\n", "slices", "Extra inputs are not permitted"),
+        (TEXT + "lake: file://other\n", "(file)", "line 11, column 1"),
+        (TEXT + "slice: 10m\n", "slice", "expected 15m … 1d"),
+        (TEXT + "settle: 90\n", "settle", "expected a duration such as 90s, 15m, 1h or 7d, not 90"),
+        (TEXT.replace("topics: [events]", "topics: events"), "kafka.0.topics", "valid list"),
+        (TEXT.replace("bootstrap", "bootstraps"), "kafka.0.bootstraps", "Extra inputs"),
+        (TEXT.replace("events.clicks", "clicks"), "tables.click.table", "expected database.table"),
+        (TEXT.replace("  click:", "  true:"), "tables", "YAML reads a type as True: put it in quotes"),
+        (TEXT.replace('  "*"', "  click"), "(file)", "not YAML: 'click' is there twice in"),
+    ],
+)
+def test_mistakes_name_file_key_and_what_was_expected(
+    folder: Path, text: str, key: str, expected: str
+) -> None:
+    with pytest.raises(WrongPipeline) as raised:
+        read(folder, text)
+    assert raised.value.file == str(folder / "github.yaml")
+    assert raised.value.key == key
+    assert expected in raised.value.expected
+    assert "\n" not in str(raised.value)
+
+
+def test_files_that_cannot_be_read(folder: Path) -> None:
+    (folder / "latin.yaml").write_bytes(b"lake: \xff\xfe\n")
+    with pytest.raises(WrongPipeline, match="not YAML"):
+        pipeline_files.read(folder / "latin.yaml")
+    with pytest.raises(WrongPipeline, match="cannot be read: Is a directory"):
+        pipeline_files.read(folder)

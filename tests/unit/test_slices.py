@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pendulum
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.errors import WrongUse
+from sluice.slices import HOUR, Slice, SliceRange, Unit, ceil, floor, from_ms, parse_instant, to_ms, utc
+
+# Every length that a pipeline file allows: multiples of 15 minutes that divide the day.
+LENGTHS = [timedelta(minutes=m) for m in (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)]
+NOW = pendulum.datetime(2026, 11, 20, 10, 37)
+lengths = st.sampled_from(LENGTHS)
+instants = st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+class TestIds:
+    @pytest.mark.parametrize(
+        ("start", "minutes", "slice_id"),
+        [
+            ("2026-11-20T10:00Z", 60, "2026-11-20T10Z"),
+            ("2026-11-20T00:00Z", 1440, "2026-11-20T00Z"),
+            ("2026-11-20T10:15Z", 15, "2026-11-20T1015Z"),
+            ("2026-11-20T10:00Z", 15, "2026-11-20T1000Z"),
+            ("2026-11-20T01:30Z", 90, "2026-11-20T0130Z"),
+            ("2026-11-20T03:00Z", 90, "2026-11-20T0300Z"),
+        ],
+    )
+    def test_both_ways(self, start: str, minutes: int, slice_id: str) -> None:
+        one = Slice(utc(at(start)), timedelta(minutes=minutes))
+        assert one.id == slice_id
+        assert Slice.from_id(slice_id, timedelta(minutes=minutes)) == one
+
+    @given(instants, lengths)
+    def test_round_trip(self, instant: datetime, length: timedelta) -> None:
+        one = Slice(floor(instant, length), length)
+        assert Slice.from_id(one.id, length) == one
+
+    @given(instants, lengths)
+    def test_ids_sort_as_slices_do(self, instant: datetime, length: timedelta) -> None:
+        one = Slice(floor(instant, length), length)
+        assert one.id < Slice(one.end, length).id
+
+    @pytest.mark.parametrize(
+        ("text", "minutes"),
+        [
+            ("", 60),
+            ("2026-11-20", 60),
+            ("2026-11-20T10:00Z", 60),
+            ("2026-11-20T10Z\n", 60),
+            ("2026-13-45T10Z", 60),
+            ("2026-02-30T10Z", 60),
+            ("2026-11-20T24Z", 60),
+            ("2026-11-20T1060Z", 15),
+            ("0000-11-20T10Z", 60),
+            ("٢٠٢٦-11-20T10Z", 60),
+            ("2026-11-20T1015Z", 60),
+            ("2026-11-20T10Z", 15),
+            ("2026-11-20T1010Z", 15),
+            ("2026-11-20T10Z", 1440),
+            ("2026-11-20T0100Z", 90),
+        ],
+    )
+    def test_texts_that_are_no_id_of_that_length(self, text: str, minutes: int) -> None:
+        with pytest.raises(WrongUse, match="id"):
+            Slice.from_id(text, timedelta(minutes=minutes))
+
+    def test_end_and_unit(self) -> None:
+        one = Slice.from_id("2026-11-20T23Z")
+        assert one.end == datetime(2026, 11, 21, tzinfo=UTC)
+        assert str(Unit(one, "dc1")) == "2026-11-20T23Z/dc1"
+
+
+class TestInstants:
+    def test_utc(self) -> None:
+        noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
+        assert utc(datetime(2026, 7, 1, 12)) == noon
+        assert utc(datetime(2026, 7, 1, 14, tzinfo=ZoneInfo("Europe/Berlin"))) == noon
+        assert utc(datetime(2026, 7, 1, 17, 45, tzinfo=timezone(timedelta(hours=5, minutes=45)))) == noon
+        assert utc(noon).timezone_name == "UTC"
+
+    @pytest.mark.parametrize(
+        ("ms", "text"),
+        [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1, "1970-01-01T00:00:00.001Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (1_763_632_800_123, "2025-11-20T10:00:00.123Z"),
+        ],
+    )
+    def test_milliseconds(self, ms: int, text: str) -> None:
+        assert from_ms(ms) == at(text)
+        assert to_ms(at(text)) == ms
+
+    @given(st.integers(-62_000_000_000_000, 250_000_000_000_000))
+    def test_milliseconds_round_trip(self, ms: int) -> None:
+        assert to_ms(from_ms(ms)) == ms
+        assert from_ms(ms) == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+
+    @pytest.mark.parametrize(
+        ("instant", "minutes", "below", "above"),
+        [
+            ("2026-11-20T10:00:00Z", 60, "2026-11-20T10:00Z", "2026-11-20T10:00Z"),
+            ("2026-11-20T10:00:00.000001Z", 60, "2026-11-20T10:00Z", "2026-11-20T11:00Z"),
+            ("2026-11-20T10:59:59.999999Z", 60, "2026-11-20T10:00Z", "2026-11-20T11:00Z"),
+            ("2026-11-20T10:44Z", 15, "2026-11-20T10:30Z", "2026-11-20T10:45Z"),
+            ("2026-11-20T10:44Z", 90, "2026-11-20T10:30Z", "2026-11-20T12:00Z"),
+            ("2026-12-31T23:30Z", 1440, "2026-12-31T00:00Z", "2027-01-01T00:00Z"),
+            ("2026-11-20T10:30+05:30", 60, "2026-11-20T05:00Z", "2026-11-20T05:00Z"),
+            ("1969-12-31T23:59Z", 60, "1969-12-31T23:00Z", "1970-01-01T00:00Z"),
+        ],
+    )
+    def test_edges(self, instant: str, minutes: int, below: str, above: str) -> None:
+        assert floor(at(instant), timedelta(minutes=minutes)) == at(below)
+        assert ceil(at(instant), timedelta(minutes=minutes)) == at(above)
+
+    @given(instants, lengths)
+    def test_edges_enclose(self, instant: datetime, length: timedelta) -> None:
+        below, above = floor(instant, length), ceil(instant, length)
+        midnight = datetime(instant.year, instant.month, instant.day, tzinfo=UTC)
+        assert below <= instant <= above
+        assert above - below in (timedelta(0), length)
+        assert (below - midnight).total_seconds() % length.total_seconds() == 0
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("2026-11-20T10:00Z", "2026-11-20T10:00Z"),
+            ("2026-11-20T10:00", "2026-11-20T10:00Z"),
+            ("2026-11-20 10:00:30", "2026-11-20T10:00:30Z"),
+            ("2026-11-20T10:00+02:00", "2026-11-20T08:00Z"),
+            ("2026-11-20", "2026-11-20T00:00Z"),
+            ("2026-11", "2026-11-01T00:00Z"),
+            ("2026-11-20T10Z", "2026-11-20T10:00Z"),
+            ("2026-11-20T1015Z", "2026-11-20T10:15Z"),
+            ("now", "2026-11-20T10:00Z"),
+        ],
+    )
+    def test_command_line(self, text: str, expected: str) -> None:
+        assert parse_instant(text, NOW) == at(expected)
+        assert parse_instant(text, NOW).timezone_name == "UTC"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("", "20", "-1h", "NOW", "yesterday", "10:00", "P1D", "1763632800", "2026-11-20/2026-11-21"),
+            *("2026-13-01", "2026-02-30", "2026-11-20T25:00Z", "2026-11-20T10:00Z or so"),
+        ],
+    )
+    def test_command_line_mistakes(self, text: str) -> None:
+        with pytest.raises(WrongUse, match="is not an instant"):
+            parse_instant(text, NOW)
+
+    def test_now_is_the_end_of_the_last_complete_slice(self) -> None:
+        assert parse_instant("now", NOW, timedelta(minutes=15)) == at("2026-11-20T10:30Z")
+        assert parse_instant("now", at("2026-11-20T10:00Z")) == at("2026-11-20T10:00Z")
+
+
+class TestRanges:
+    def test_widened_to_whole_slices(self) -> None:
+        wide = SliceRange.widen(at("2026-11-20T10:37Z"), at("2026-11-20T12:01Z"))
+        assert [one.id for one in wide] == ["2026-11-20T10Z", "2026-11-20T11Z", "2026-11-20T12Z"]
+        assert str(wide) == "[2026-11-20T10:00Z, 2026-11-20T13:00Z)"
+        assert len(wide) == 3
+
+    def test_exact_ends_stay(self) -> None:
+        exact = SliceRange.widen(at("2026-11-20T10:00Z"), at("2026-11-20T11:00Z"))
+        assert [one.id for one in exact] == ["2026-11-20T10Z"]
+
+    def test_summer_time_does_not_matter(self) -> None:
+        berlin = ZoneInfo("Europe/Berlin")
+        day = SliceRange.widen(datetime(2026, 10, 25, tzinfo=berlin), datetime(2026, 10, 26, tzinfo=berlin))
+        assert len(day) == 25
+        assert next(iter(day)).id == "2026-10-24T22Z"
+
+    def test_a_year(self) -> None:
+        year = SliceRange.widen(at("2026-01-01T00:00Z"), at("2027-01-01T00:00Z"))
+        assert len(year) == 8760
+
+    @pytest.mark.parametrize("end", ["2026-11-20T10:37Z", "2026-11-20T10:36Z", "2025-01-01T00:00Z"])
+    def test_empty_and_backward(self, end: str) -> None:
+        with pytest.raises(WrongUse, match="the range is empty"):
+            SliceRange.widen(at("2026-11-20T10:37Z"), at(end))
+
+    @given(instants, st.timedeltas(timedelta(microseconds=1), timedelta(days=3)), lengths)
+    def test_slices_tile_the_range(self, start: datetime, extent: timedelta, length: timedelta) -> None:
+        wide = SliceRange.widen(start, start + extent, length)
+        slices = list(wide)
+        assert len(slices) == len(wide) > 0
+        assert slices[0].start == wide.start <= start < slices[0].end
+        assert slices[-1].start < start + extent <= slices[-1].end == wide.end
+        assert all(a.end == b.start for a, b in pairwise(slices))
+        assert all(one.length == length for one in slices)
+
+
+def test_hour_is_the_default() -> None:
+    assert Slice(pendulum.datetime(2026, 1, 1)).length == HOUR == timedelta(hours=1)
