@@ -1,0 +1,78 @@
+"""The one small interface through which everything meets the lake.
+
+Keys are relative to `<root>/<pipeline>/`, with `/` between parts. An object is whole or absent: no reader
+ever sees half of one. `create` and `replace` are the conditional writes that manifests, boundaries and
+leases are built on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object's bytes and the version that `replace` compares."""
+
+    data: bytes
+    version: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object of a listing; `size` in bytes, `modified` in UTC by the lake's own clock."""
+
+    key: str
+    size: int
+    modified: datetime
+
+
+class Lake(Protocol):
+    """Every method raises LakeOutOfReach when the store does not answer."""
+
+    url: str
+
+    def read(self, key: str) -> Stored | None:
+        """The object, or None when there is none."""
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Writes `data` if the key is absent. False when another writer's bytes are there.
+
+        `data` must be unique to its writer: after a refusal the object is read back, and equal bytes
+        mean that this very call had won and only its answer was lost.
+        """
+
+    def replace(self, key: str, data: bytes, version: str) -> bool:
+        """Compare-and-set: writes `data` if the object still has `version`. Lost answers as in `create`."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Writes without a condition: for objects that any writer would write alike."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Removes the objects; those already gone are no error."""
+
+    def list(self, prefix: str) -> Iterator[Item]:
+        """Every object whose key starts with `prefix`, in the keys' order."""
+
+    def size(self, key: str) -> int | None:
+        """Bytes of the object, or None when there is none."""
+
+    def begin(self, key: str) -> Path:
+        """A local path to write the future object's bytes to; `finish` makes it the object."""
+
+    def finish(self, key: str, path: Path) -> None:
+        """Hands the file that `begin` named over to the lake, durably; `path` is used up."""
+
+    def move(self, source: str, destination: str) -> None:
+        """Repeatable: with the source gone and the destination there, it is done.
+
+        Raises FileNotFoundError when neither is there.
+        """
+
+    def local(self, key: str) -> AbstractContextManager[Path]:
+        """The object as a local file while the context lasts. Raises FileNotFoundError when absent."""

@@ -1,0 +1,130 @@
+"""File operations that leave whole files or none, whatever kills the process, and survive a power cut."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sluice.errors import LakeOutOfReach, LakeRefused
+
+_PLACING_TRIES = 100
+_LOCK_PATIENCE_SECONDS = 15.0
+_LOCK_POLL_SECONDS = 0.005
+_REMEDIES = {
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "raise the quota of the user that Sluice runs as",
+    errno.EACCES: "give the user that Sluice runs as the right to read and write there",
+    errno.EPERM: "give the user that Sluice runs as the right to read and write there",
+    errno.EROFS: "mount its disk for writing",
+    errno.ENAMETOOLONG: "a name may have 255 bytes: shorten the name of the pipeline or the type",
+    errno.ENOTDIR: "a file is where a folder has to be: move it away, or choose another root",
+    errno.EISDIR: "a folder is where a file has to be: move it away, or choose another root",
+    errno.EXDEV: "the lake's folders have to be on one file system",
+}
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Raises LakeRefused for what a person has to cure, LakeOutOfReach for other failures of the disk.
+
+    FileNotFoundError passes: it is an answer, not a failure.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        place = f"{url} ({error.filename})" if error.filename else url
+        reason = (error.strerror or str(error)).lower()
+        if error.errno in _REMEDIES:
+            raise LakeRefused(place, reason, _REMEDIES[error.errno]) from error
+        raise LakeOutOfReach(place, reason) from error
+
+
+def sync(path: Path) -> None:
+    """Makes a file's bytes, or a folder's entries, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def make_folder(path: Path) -> None:
+    """Like `mkdir -p`, and each new folder's own entry survives a power cut."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    with suppress(FileExistsError):
+        os.mkdir(path)
+        sync(path.parent)
+
+
+def place(act: Callable[[], None], source: Path, destination: Path) -> None:
+    """Does `act` (a link or rename of `source` to `destination`), making the folders that it lacks.
+
+    Raises FileNotFoundError when `source` is gone. Somebody who tidies empty folders away may remove one
+    between its making and its use: then both are done again.
+    """
+    for _ in range(_PLACING_TRIES):
+        try:
+            return act()
+        except FileNotFoundError:
+            if not os.path.lexists(source):
+                raise
+        with suppress(FileNotFoundError):
+            make_folder(destination.parent)
+    raise OSError(errno.EBUSY, "the folder is removed as often as it is made", str(destination.parent))
+
+
+def tidy(folder: Path, root: Path) -> None:
+    """Removes `folder` and its parents below `root` as far as they are empty."""
+    while folder != root:
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+                return
+            raise
+        folder = folder.parent
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock file `path` alone, among threads and processes; the end of a process frees it.
+
+    Raises TimeoutError when somebody holds it for 15 seconds: a stopped process, which may still write.
+    """
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, "a stopped process holds its lock", str(path))
+            time.sleep(_LOCK_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

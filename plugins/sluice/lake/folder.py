@@ -1,0 +1,178 @@
+"""The lake as a local folder: an object is a file at its key's own path."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pendulum
+
+from sluice.lake.base import Item, Stored
+from sluice.lake.durable import explained, locked, make_folder, place, sync, tidy, write_synced
+
+_OWN = ".sluice"
+_LOCKS = 256
+_LEAVINGS_SECONDS = 7 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class FolderLake:
+    """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files."""
+
+    root: Path
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.root}"
+
+    def read(self, key: str) -> Stored | None:
+        with explained(self.url):
+            try:
+                data = self._path(key).read_bytes()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+            return Stored(data, _version(data))
+
+    def create(self, key: str, data: bytes) -> bool:
+        path = self._path(key)
+        with explained(self.url), self._written(data) as written:
+            try:
+                place(lambda: os.link(written, path), written, path)
+            except FileExistsError:
+                found = self.read(key)
+                return found is not None and found.data == data
+            sync(path.parent)
+            return True
+
+    def replace(self, key: str, data: bytes, version: str) -> bool:
+        with explained(self.url), locked(self._lock(key)):
+            found = self.read(key)
+            if found is None or found.version != version:
+                return found is not None and found.data == data
+            self.put(key, data)
+            return True
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        with explained(self.url), self._written(data) as written:
+            place(lambda: os.replace(written, path), written, path)
+            sync(path.parent)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Also removes folders that become empty, and what writers killed a week ago were writing."""
+        with explained(self.url):
+            for key in keys:
+                path = self._path(key)
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    os.unlink(path)
+                tidy(path.parent, self.root)
+            self._remove_leavings()
+
+    def list(self, prefix: str) -> Iterator[Item]:
+        folder, _, start = prefix.rpartition("/")
+        with explained(self.url):
+            if folder:
+                yield from _walk(self._path(folder), folder + "/", start)
+            else:
+                yield from _walk(self.root, "", start)
+
+    def size(self, key: str) -> int | None:
+        path = self._path(key)
+        with explained(self.url):
+            try:
+                return path.stat().st_size if path.is_file() else None
+            except FileNotFoundError:
+                return None
+
+    def begin(self, key: str) -> Path:
+        self._path(key)
+        with explained(self.url):
+            return self._new_path()
+
+    def finish(self, key: str, path: Path) -> None:
+        destination = self._path(key)
+        with explained(self.url):
+            sync(path)
+            place(lambda: os.replace(path, destination), path, destination)
+            sync(destination.parent)
+
+    def move(self, source: str, destination: str) -> None:
+        # No sync: a rename leaves the file in one of its two places, and moves are repeated. Syncing the
+        # folders of a year's event hours would cost more than landing it.
+        old, new = self._path(source), self._path(destination)
+        with explained(self.url):
+            try:
+                place(lambda: os.replace(old, new), old, new)
+            except FileNotFoundError:
+                if not new.is_file():
+                    raise
+            tidy(old.parent, self.root)
+
+    @contextmanager
+    def local(self, key: str) -> Iterator[Path]:
+        path = self._path(key)
+        if self.size(key) is None:
+            raise FileNotFoundError(f"{self.url}/{key}")
+        yield path
+
+    def _path(self, key: str) -> Path:
+        parts = key.split("/")
+        if parts[0] == _OWN or any(part in ("", ".", "..") for part in parts):
+            raise ValueError(f"{key!r} is not a key of the lake")
+        return self.root / key
+
+    def _lock(self, key: str) -> Path:
+        stripe = hashlib.sha256(key.encode()).digest()[0] % _LOCKS
+        return self.root / _OWN / "locks" / f"{stripe:02x}"
+
+    def _new_path(self) -> Path:
+        folder = self.root / _OWN / "writing"
+        make_folder(folder)
+        return folder / uuid.uuid4().hex
+
+    @contextmanager
+    def _written(self, data: bytes) -> Iterator[Path]:
+        path = self._new_path()
+        try:
+            write_synced(path, data)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _remove_leavings(self) -> None:
+        oldest = time.time() - _LEAVINGS_SECONDS
+        for _, entry in _entries(self.root / _OWN / "writing"):
+            with suppress(FileNotFoundError):
+                if entry.stat().st_mtime < oldest:
+                    os.unlink(entry.path)
+
+
+def _version(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _entries(folder: Path | str) -> list[tuple[str, os.DirEntry[str]]]:
+    """The folder's entries in the order of the keys below them: a folder's name counts with its `/`."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted((e.name + "/" if e.is_dir() else e.name, e) for e in found)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _walk(folder: Path | str, above: str, start: str = "") -> Iterator[Item]:
+    for name, entry in _entries(folder):
+        if not name.startswith(start) or (not above and name == _OWN + "/"):
+            continue
+        if name.endswith("/"):
+            yield from _walk(entry.path, above + name)
+            continue
+        with suppress(FileNotFoundError):
+            found = entry.stat()
+            yield Item(above + name, found.st_size, pendulum.from_timestamp(found.st_mtime))

@@ -1,0 +1,65 @@
+"""Where things are in the lake: pure functions from words to keys, relative to `<root>/<pipeline>/`."""
+
+from __future__ import annotations
+
+# What Hive escapes in partition values (org.apache.hadoop.hive.common.FileUtils, charToEscape), and the
+# two more that end a name in ClickHouse's lists of files, {a,b}.
+_HIVE_SPECIAL = set("\"#%'*/:=?\\\x7f{[]^" + "},") | {chr(code) for code in range(0x20)}
+
+OVERFLOW = "_overflow"
+BOUNDARIES = "_boundaries/"
+ATTEMPTS = "_attempts/"
+SLICES = "_slices/"
+REJECTED = "_rejected"
+
+
+def hive_escape(value: str) -> str:
+    """A value as part of a folder name: Hive's escaping, `%2F` for `/` and so on."""
+    return "".join(f"%{ord(c):02X}" if c in _HIVE_SPECIAL else c for c in value)
+
+
+def boundary_entry(number: int) -> str:
+    return f"{BOUNDARIES}{number:010d}.json"
+
+
+def manifest(slice_id: str, cluster: str) -> str:
+    return f"{SLICES}{slice_id}/{cluster}/manifest.json"
+
+
+def superseded_manifest(slice_id: str, cluster: str, generation: int) -> str:
+    """A copy of a manifest that a `reland` replaced: what names the files of that generation."""
+    return f"{SLICES}{slice_id}/{cluster}/manifest-{generation}.json"
+
+
+def slice_success(slice_id: str, cluster: str) -> str:
+    return f"{SLICES}{slice_id}/{cluster}/_SUCCESS"
+
+
+def attempt(slice_id: str, attempt_id: str) -> str:
+    """The folder (with its trailing `/`) that one attempt at one slice writes into."""
+    return f"{ATTEMPTS}{slice_id}/{attempt_id}/"
+
+
+def event_folder(type_name: str | None, hour: str) -> str:
+    """`type=…/date=YYYY-MM-DD/hour=HH/` of an event hour such as `2026-11-20T10`; None is the overflow."""
+    folder = OVERFLOW if type_name is None else hive_escape(type_name)
+    if type_name == OVERFLOW:
+        folder = OVERFLOW.replace("_", "%5F")
+    return f"type={folder}/date={hour[:10]}/hour={hour[11:13]}/"
+
+
+def data_file(folder: str, slice_id: str, cluster: str, generation: int, number: int) -> str:
+    return f"{folder}{slice_id}-{cluster}-{generation}-{number}.parquet"
+
+
+def rejected_file(slice_id: str, cluster: str, generation: int, number: int) -> str:
+    return f"{REJECTED}/{slice_id}-{cluster}-{generation}-{number}.parquet"
+
+
+def hour_success(type_name: str, hour: str) -> str:
+    """The `_SUCCESS` that says an event hour of a type is complete."""
+    return event_folder(type_name, hour) + "_SUCCESS"
+
+
+def lease(table: str) -> str:
+    return f"_leases/{hive_escape(table)}.json"

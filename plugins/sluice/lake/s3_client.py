@@ -1,0 +1,112 @@
+"""The S3 client, and what its failures mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from botocore import exceptions as boto
+from botocore.config import Config
+from s3transfer.exceptions import RetriesExceededError
+
+from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError, WrongUse
+from sluice.lake.settings import S3Settings
+
+# Credentials that are looked up on the machine's metadata server can fail for a moment, too.
+_OUT_OF_REACH = (
+    boto.HTTPClientError,
+    boto.ResponseStreamingError,
+    boto.IncompleteReadError,
+    boto.FlexibleChecksumError,
+    boto.CredentialRetrievalError,
+    boto.MetadataRetrievalError,
+    RetriesExceededError,
+)
+# https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html; all others below 500 are final.
+_RETRYABLE = {"SlowDown", "RequestTimeout", "OperationAborted", "ConditionalRequestConflict", "429"}
+_CREDENTIALS = (
+    "give its credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or an Airflow connection that "
+    "`lake_connection` in the pipeline file names"
+)
+_RIGHTS = "allow s3:GetObject, PutObject, DeleteObject and ListBucket below it to these credentials"
+_REGION = "set the bucket's region (AWS_REGION, or region_name in the connection)"
+_REMEDIES = {
+    "NoSuchBucket": "make the bucket, or correct `lake` in the pipeline file",
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "ExpiredToken": _CREDENTIALS,
+    "AccessDenied": _RIGHTS,
+    "403": _RIGHTS,
+    "PermanentRedirect": _REGION,
+    "301": _REGION,
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "NotImplemented": "use a store that knows conditional writes (If-None-Match and If-Match)",
+}
+
+
+def client(settings: S3Settings) -> Any:
+    """A client of this process: a connection that a fork inherits would mix two processes' answers.
+
+    Raises WrongUse when the endpoint is no URL.
+    """
+    try:
+        return _client(settings, os.getpid())
+    except ValueError as error:
+        raise WrongUse(f"the S3 endpoint {settings.endpoint_url!r} is no URL: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _client(settings: S3Settings, _process: int) -> Any:
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=settings.endpoint_url,
+        region_name=settings.region or ("us-east-1" if settings.endpoint_url else None),
+        aws_access_key_id=settings.key,
+        aws_secret_access_key=settings.secret,
+        aws_session_token=settings.token,
+        config=Config(
+            connect_timeout=3,
+            read_timeout=30,
+            retries={"mode": "standard", "total_max_attempts": 4},
+            s3={"addressing_style": "path" if settings.endpoint_url else "auto"},
+        ),
+    )
+
+
+def code(error: boto.ClientError) -> str:
+    """The service's error code; a HEAD's answer has no body, so there it is the HTTP status."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status(error: boto.ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def refusal(url: str, reason: str, number: int, message: str = "") -> SluiceError:
+    """What a service's error code and HTTP status mean: LakeOutOfReach or LakeRefused."""
+    text = f"{reason}: {message}" if message else reason
+    if number >= 500 or reason in _RETRYABLE or reason in ("InternalError", "ServiceUnavailable"):
+        return LakeOutOfReach(url, text)
+    return LakeRefused(url, text, _REMEDIES.get(reason, "correct `lake` or its credentials"))
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Raises LakeOutOfReach for what another try cures, LakeRefused for what a person has to cure."""
+    try:
+        yield
+    except boto.ClientError as error:
+        message = error.response.get("Error", {}).get("Message", "")
+        raise refusal(url, code(error), status(error), message) from error
+    except _OUT_OF_REACH as error:
+        raise LakeOutOfReach(url, str(error)) from error
+    except (boto.NoCredentialsError, boto.PartialCredentialsError) as error:
+        raise LakeRefused(url, str(error), _CREDENTIALS) from error
+    except boto.ConnectionError as error:
+        raise LakeOutOfReach(url, str(error)) from error
+    except boto.BotoCoreError as error:
+        raise LakeRefused(url, str(error), "correct `lake`, or the settings of its connection") from error

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from sluice import pipeline_files
+from sluice.errors import WrongUse
+from sluice.lake.folder import FolderLake
+from sluice.lake.open import open_lake, open_lake_at
+from sluice.lake.s3 import S3Lake
+from sluice.lake.settings import S3Settings, settings_for
+from sluice.pipeline import Pipeline
+
+SECRETS = S3Settings("http://127.0.0.1:9", "eu-west-1", "AKIAKEY", "topsecret", "sessiontoken")
+
+
+def pipeline(lake: str, **changes: str) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "github",
+            "kafka": [{"cluster": "dc1", "bootstrap": "b:1", "topics": ["events"]}],
+            "event": {"type": {"field": "type"}, "time": {"record": True}},
+            "lake": lake,
+        }
+        | changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "root"),
+    [
+        ("file:///data/lake", Path("/data/lake/github")),
+        ("file://lake", pipeline_files.PROJECT / "lake" / "github"),
+        ("file://./var/lake", pipeline_files.PROJECT / "var" / "lake" / "github"),
+        ("file:///data/with space/%20", Path("/data/with space/%20/github")),
+    ],
+)
+def test_folders(url: str, root: Path) -> None:
+    lake = open_lake(pipeline(url))
+    assert lake == FolderLake(root)
+    assert lake.url == f"file://{root}"
+
+
+@pytest.mark.parametrize(
+    ("url", "bucket", "prefix", "shown"),
+    [
+        ("s3://b", "b", "github/", "s3://b/github"),
+        ("s3://b/a/c", "b", "a/c/github/", "s3://b/a/c/github"),
+        ("s3://b//a/", "b", "a/github/", "s3://b/a/github"),
+    ],
+)
+def test_buckets(url: str, bucket: str, prefix: str, shown: str) -> None:
+    lake = open_lake_at(url, "github", SECRETS)
+    assert lake == S3Lake(bucket, prefix, SECRETS)
+    assert lake.url == shown
+
+
+@pytest.mark.parametrize("url", ["", "lake", "file://", "s3://", "s3:///x", "gs://b", "/data"])
+def test_what_is_no_lake(url: str) -> None:
+    with pytest.raises(WrongUse, match=r"names no lake: expected file://PATH or s3://bucket/prefix"):
+        open_lake_at(url, "github")
+
+
+def test_lakes_travel_and_keep_their_secrets() -> None:
+    for lake in (open_lake_at("file://lake", "github"), open_lake_at("s3://b", "github", SECRETS)):
+        assert pickle.loads(pickle.dumps(lake)) == lake
+        assert not any(secret in repr(lake) for secret in ("AKIAKEY", "topsecret", "sessiontoken"))
+
+
+def test_settings_from_the_environment() -> None:
+    found = S3Settings.from_environment(
+        {
+            "AWS_ENDPOINT_URL": "http://general",
+            "AWS_ENDPOINT_URL_S3": "http://s3",
+            "AWS_DEFAULT_REGION": "us-west-1",
+            "AWS_REGION": "eu-west-1",
+            "AWS_ACCESS_KEY_ID": "k",
+            "AWS_SECRET_ACCESS_KEY": "s",
+            "AWS_SESSION_TOKEN": "t",
+        }
+    )
+    assert found == S3Settings("http://s3", "eu-west-1", "k", "s", "t")
+    assert S3Settings.from_environment({}) == S3Settings()
+    assert S3Settings.from_environment(
+        {"AWS_ENDPOINT_URL": "http://general", "AWS_ENDPOINT_URL_S3": "", "AWS_DEFAULT_REGION": "us-west-1"}
+    ) == S3Settings("http://general", "us-west-1")
+
+
+def test_settings_from_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings_for(pipeline("s3://b")) is None
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_MY_LAKE",
+        '{"conn_type": "aws", "login": "k", "password": "p/+w", "extra": '
+        '{"endpoint_url": "http://store:9000", "region_name": "eu-west-1", "aws_session_token": "t"}}',
+    )
+    found = open_lake(pipeline("s3://b/a", lake_connection="my_lake"))
+    assert found == S3Lake("b", "a/github/", S3Settings("http://store:9000", "eu-west-1", "k", "p/+w", "t"))
+
+
+def test_a_role_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", "aws://?region_name=eu-west-1")
+    found = settings_for(pipeline("s3://b", lake_connection="aws_default"))
+    assert found == S3Settings(region="eu-west-1")
