@@ -1,0 +1,78 @@
+"""What a lease says, and who may take it: pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from sluice.errors import SluiceError
+from sluice.lake.base import Stored
+
+
+@dataclass(frozen=True)
+class LeaseState:
+    """One table's lease as it is in the lake.
+
+    `holder` is the attempt; `generation` grows with every holder; `serial` with every write of one holder,
+    so that each renewal changes the bytes. `pid` and `host` are for people.
+    """
+
+    holder: str
+    generation: int
+    serial: int
+    term_seconds: float
+    pid: int
+    host: str
+    released: bool = False
+
+    def renewed(self) -> LeaseState:
+        return replace(self, serial=self.serial + 1)
+
+    def given_back(self) -> LeaseState:
+        return replace(self, serial=self.serial + 1, released=True)
+
+    def after(self, earlier: LeaseState | None, above: int = 0) -> LeaseState:
+        """This state as the successor of `earlier`; its generation is also higher than `above`."""
+        newest = max(above, earlier.generation if earlier else 0)
+        return replace(self, generation=newest + 1, serial=0, released=False)
+
+    def __str__(self) -> str:
+        return f"{self.holder} (process {self.pid} on {self.host})"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A version of the lease, and the instant of the watcher's own clock since when it has seen it."""
+
+    version: str
+    since: float
+
+
+def observe(watch: Watch | None, found: Stored | None, now: float) -> Watch | None:
+    """The watch after a look that ended at `now`."""
+    if found is None or (watch is not None and watch.version == found.version):
+        return watch
+    return Watch(found.version, now)
+
+
+def may_take(state: LeaseState | None, watch: Watch | None, looked_at: float) -> bool:
+    """Whether the lease is free: never held, given back, or seen to stand still for the holder's term.
+
+    `looked_at` is when the last look began, so that a slow look does not count as standing still.
+    """
+    if state is None or state.released:
+        return True
+    return watch is not None and looked_at - watch.since >= state.term_seconds
+
+
+def encode(state: LeaseState) -> bytes:
+    return msgspec.json.encode(state)
+
+
+def decode(data: bytes, place: str) -> LeaseState:
+    """Raises SluiceError naming `place` when the bytes are no lease."""
+    try:
+        return msgspec.json.decode(data, type=LeaseState)
+    except msgspec.DecodeError as error:
+        raise SluiceError(f"{place} is not a lease ({error}): remove it while no load runs") from error
