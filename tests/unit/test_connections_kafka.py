@@ -1,0 +1,120 @@
+"""From a connection to what kafka-python and Spark's Java client are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.connections import Connection
+from sluice.errors import WrongUse
+from sluice.kafka.settings import from_connection, settings_of
+from sluice.pipeline import Cluster
+
+
+def kafka(login: str | None = None, password: str | None = None, host: str | None = None, **extra):
+    named = {key.replace("_", "."): value for key, value in extra.items()}
+    found = Connection("kafka_dc1", "kafka", host, login=login, password=password, extra=named)
+    return from_connection("dc1", "read_committed", found)
+
+
+def test_a_bootstrap_in_the_pipeline_file():
+    settings = settings_of(Cluster(cluster="dc1", bootstrap="a:1,b:2", topics=["bids"]))
+    assert settings.for_client() == {"bootstrap_servers": ["a:1", "b:2"], "security_protocol": "PLAINTEXT"}
+    assert settings.for_spark() == {
+        "kafka.bootstrap.servers": "a:1,b:2",
+        "kafka.isolation.level": "read_committed",
+        "kafka.security.protocol": "PLAINTEXT",
+    }
+
+
+def test_the_embedded_connection(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DC1", '{"extra": {"bootstrap.servers": "x:9"}}')
+    cluster = Cluster(cluster="dc1", connection="kafka_dc1", topics=["bids"], isolation="read_uncommitted")
+    settings = settings_of(cluster)
+    assert (settings.bootstrap, settings.isolation) == ("x:9", "read_uncommitted")
+
+
+# Kafka's JaasConfig reads a quoted value with java.io.StreamTokenizer: \ escapes " and itself.
+def test_a_password_with_every_trap_is_quoted_for_jaas():
+    settings = kafka("me", 'p"a\\s;s=\n', host="h", security_protocol="sasl_ssl", sasl_mechanism="PLAIN")
+    assert settings.bootstrap == "h:9092"
+    assert settings.for_spark()["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="me" password="p\\"a\\\\s;s=\\n";'
+    )
+    assert settings.for_client()["sasl_plain_password"] == 'p"a\\s;s=\n'
+    assert "p" + '"a' not in repr(settings)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_from_extra_goes_before_the_login(mechanism: str):
+    settings = kafka(
+        "login", "no", bootstrap_servers="h:1", security_protocol="SASL_PLAINTEXT",
+        sasl_mechanisms=mechanism, sasl_username="u", sasl_password="p",
+    )  # fmt: skip
+    assert settings.for_client() == {
+        "bootstrap_servers": ["h:1"],
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+    }
+    spark = settings.for_spark()
+    assert spark["kafka.sasl.mechanism"] == mechanism
+    assert spark["kafka.sasl.jaas.config"].startswith(
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    )
+
+
+def test_certificates_are_files_for_the_client_and_text_for_spark(tmp_path: Path):
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(f"-----BEGIN {name}-----")
+    settings = kafka(
+        bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "ca"),
+        ssl_certificate_location=str(tmp_path / "cert"), ssl_key_location=str(tmp_path / "key"),
+        ssl_key_password="k", ssl_endpoint_identification_algorithm="none",
+    )  # fmt: skip
+    assert settings.for_client() == {
+        "bootstrap_servers": ["h:1"],
+        "security_protocol": "SSL",
+        "ssl_check_hostname": False,
+        "ssl_cafile": str(tmp_path / "ca"),
+        "ssl_certfile": str(tmp_path / "cert"),
+        "ssl_keyfile": str(tmp_path / "key"),
+        "ssl_password": "k",
+    }
+    spark = settings.for_spark()
+    assert spark["kafka.ssl.truststore.type"] == spark["kafka.ssl.keystore.type"] == "PEM"
+    assert spark["kafka.ssl.truststore.certificates"] == "-----BEGIN ca-----"
+    assert spark["kafka.ssl.keystore.key"] == "-----BEGIN key-----"
+    assert spark["kafka.ssl.keystore.certificate.chain"] == "-----BEGIN cert-----"
+    assert spark["kafka.ssl.key.password"] == "k"
+    assert spark["kafka.ssl.endpoint.identification.algorithm"] == ""
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({}, "`bootstrap.servers` is missing"),
+        ({"bootstrap_servers": "h:1", "security_protocol": "TLS"}, "security.protocol TLS is not supported"),
+        ({"bootstrap_servers": "h:1", "security_protocol": "SASL_SSL"}, "sasl.mechanism None"),
+        (
+            {"bootstrap_servers": "h:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
+            "sasl.mechanism GSSAPI",
+        ),
+        (
+            {"bootstrap_servers": "h:1", "ssl_keystore_location": "x"},
+            "ssl.keystore.location is not supported",
+        ),
+    ],
+)
+def test_what_would_silently_not_apply_is_refused(extra: dict[str, str], message: str):
+    with pytest.raises(WrongUse, match=f"connection 'kafka_dc1': {message}"):
+        kafka(**extra)
+
+
+def test_a_certificate_that_is_not_there(tmp_path: Path):
+    settings = kafka(bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "no"))
+    with pytest.raises(WrongUse, match="no is not a readable PEM file"):
+        settings.for_spark()
