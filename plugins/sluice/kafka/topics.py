@@ -1,0 +1,144 @@
+"""What Kafka says about a cluster's topics: ids, log starts and ends, and where instants are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import InvalidMetadataError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
+
+from sluice.errors import KafkaOutOfReach, UnknownTopic
+from sluice.kafka.client import REQUEST_MS, admin, consumer, reached
+from sluice.kafka.holes import BatchAdmin
+from sluice.kafka.lookups import PartitionLookUp, Question, Reply, look_up
+from sluice.kafka.settings import KafkaSettings, settings_of
+from sluice.pipeline import Cluster
+
+# kafka-python keeps at most five requests on a connection, and metadata takes one of them.
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """`ends` are last stable offsets under read_committed; both maps hold every partition."""
+
+    uuid: str
+    log_starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+class Topics:
+    """One cluster's topics. Every method raises KafkaOutOfReach when the cluster does not answer."""
+
+    def __init__(self, settings: KafkaSettings, client: _Admin) -> None:
+        self._settings = settings
+        self._client = client
+
+    def describe(self, topic: str) -> TopicState:
+        """Raises UnknownTopic."""
+        with reached(self._settings):
+            (found,) = self._client.describe_topics([topic])
+            error = for_code(found["error_code"])
+            if error is UnknownTopicOrPartitionError:
+                raise UnknownTopic(self._settings.cluster, topic)
+            if error is not NoError:
+                raise error(f"topic {topic}")
+            partitions = [TopicPartition(topic, p["partition_index"]) for p in found["partitions"]]
+            starts = self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+            ends = self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+            return TopicState(str(found["topic_id"]), starts, ends)
+
+    def look_up(
+        self, topic: str, partitions: Sequence[int], instants: Sequence[int]
+    ) -> dict[int, PartitionLookUp]:
+        """The first record at or after each instant (milliseconds, ascending), by partition."""
+        with reached(self._settings):
+            ask = partial(self._client.ask, topic, self._isolation)
+            return look_up(partitions, instants, ask, _AT_ONCE)
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(offset, timestamp) of every visible record in `[start, end)`, in order."""
+        place = TopicPartition(topic, partition)
+        with reached(self._settings), consumer(self._settings) as reader:
+            reader.assign([place])
+            reader.seek(place, start)
+            deadline = time.monotonic() + REQUEST_MS / 1000
+            while reader.position(place) < end:
+                before = reader.position(place)
+                for record in reader.poll(timeout_ms=500).get(place, ()):
+                    if record.offset < end:
+                        yield record.offset, record.timestamp
+                if reader.position(place) > before:
+                    deadline = time.monotonic() + REQUEST_MS / 1000
+                elif time.monotonic() > deadline:
+                    raise KafkaOutOfReach(
+                        self._settings.cluster,
+                        self._settings.bootstrap,
+                        f"{topic}/{partition} stands still at offset {before}",
+                    )
+
+    def hides(self, topic: str, partition: int, start: int, until: int) -> bool:
+        """Whether `[start, until)` may lack records on purpose: the topic is compacted, or every offset is
+        in a transaction's batch or a marker's."""
+        with reached(self._settings), admin(self._settings, BatchAdmin) as client:
+            return client.hides(TopicPartition(topic, partition), (start, until))
+
+    @property
+    def _isolation(self) -> IsolationLevel:
+        return IsolationLevel.build_from(self._settings.isolation)
+
+    def _offsets(self, wanted: Mapping[TopicPartition, Any]) -> dict[int, int]:
+        found = self._client.list_partition_offsets(dict(wanted), isolation_level=self._isolation)
+        return {place.partition: answer.offset for place, answer in sorted(found.items())}
+
+
+class _Admin(KafkaAdminClient):
+    """Sends several look-ups before it waits for the first answer; the public call waits for each, and
+    asks for metadata before each: that takes four times as long for a year of hours."""
+
+    _leaders: Mapping[TopicPartition, int] = MappingProxyType({})
+
+    def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
+        asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
+        try:
+            found = self._manager.run(self._ask, asked, isolation)
+        except InvalidMetadataError:  # a leader has moved: the public call waits until it is known
+            self._leaders = {}
+            found = [self.list_partition_offsets(one, isolation_level=isolation) for one in asked]
+        return [{place.partition: (at.offset, at.timestamp) for place, at in one.items()} for one in found]
+
+    async def _ask(self, asked: Sequence[dict[TopicPartition, int]], isolation: IsolationLevel) -> list[dict]:
+        if not set().union(*asked) <= self._leaders.keys():
+            led_by = await self._async_get_leader_for_partitions(set().union(*asked))
+            self._leaders = {place: leader for leader, led in led_by.items() for place in led}
+        sent = [
+            (number, self._manager.send(request, node_id=leader))
+            for number, question in enumerate(asked)
+            for leader, request in self._requests(question, isolation)
+        ]
+        found: list[dict] = [{} for _ in asked]
+        for number, answer in sent:
+            found[number].update(self._list_partition_offsets_process_response(await answer))
+        return found
+
+    def _requests(
+        self, question: Mapping[TopicPartition, int], isolation: IsolationLevel
+    ) -> Iterator[tuple[int, Any]]:
+        for leader in sorted({self._leaders[place] for place in question}):
+            mine = {place: at for place, at in question.items() if self._leaders[place] == leader}
+            yield leader, self._list_partition_offsets_request(mine, isolation.value)
+
+
+@contextmanager
+def open_topics(cluster: Cluster) -> Iterator[Topics]:
+    """The topics of a pipeline's cluster. Raises KafkaOutOfReach, or WrongUse for its connection."""
+    settings = settings_of(cluster)
+    with reached(settings), admin(settings, _Admin) as client:
+        yield Topics(settings, client)
