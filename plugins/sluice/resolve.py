@@ -1,0 +1,170 @@
+"""Resolves boundaries: asks Kafka for what is missing, clamps, and stores it all as one log entry.
+
+A boundary is resolved once and never changes. Resolvers may run side by side: who loses the race for an
+entry reads the winner's, clamps again to it, and takes the next.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sluice.boundaries.boundary import Found
+from sluice.boundaries.clamp import Answers, PartitionAnswers, settle
+from sluice.boundaries.log import BoundaryLog
+from sluice.boundaries.model import Boundaries, Entry, Era
+from sluice.boundaries.retention import LogStarts, retained
+from sluice.errors import (
+    EndInFuture,
+    PartitionMissing,
+    SliceLengthFixed,
+    SluiceError,
+    TopicRecreated,
+    WrongUse,
+)
+from sluice.kafka.answers import FutureStamped, Reader
+from sluice.kafka.inquiry import Inquiry, TopicsOf
+from sluice.kafka.topics import open_topics
+from sluice.lake.base import Lake
+from sluice.manifest import Loss, OffsetRange
+from sluice.pipeline import Pipeline
+from sluice.slices import Slice, Unit, floor, utc
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """`unreachable` says of each cluster that could not be resolved why; the others are stored.
+
+    `future` are records whose timestamps would have pinned later boundaries to them.
+    """
+
+    boundaries: Boundaries
+    unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
+    future: tuple[FutureStamped, ...] = ()
+
+
+def resolve(
+    pipeline: Pipeline,
+    lake: Lake,
+    slices: Iterable[Slice],
+    now: datetime,
+    topics_of: TopicsOf = open_topics,
+) -> Resolution:
+    """Stores every boundary of the slices that is missing, for each cluster and topic of the pipeline.
+
+    Raises EndInFuture when a slice is not over at `now`, SliceLengthFixed when the pipeline's boundaries
+    have another length, LakeOutOfReach. What a cluster's Kafka says no to (KafkaOutOfReach, UnknownTopic,
+    TopicRecreated, PartitionMissing) is in the answer, so that the other clusters' hours are safe.
+    """
+    wanted = list(slices)
+    _refuse_future(wanted, now)
+    log = BoundaryLog(lake)
+    state = log.read()
+    inquiry = Inquiry(pipeline, wanted, now, topics_of)
+    while True:
+        _refuse_other_length(pipeline, state)
+        inquiry.ask(state)
+        blocks = inquiry.settled(state)
+        if not blocks:
+            break
+        new = log.append(state, Entry(pipeline.slice, blocks), utc(now))
+        if new is not None:
+            state = new
+            break
+        state = log.read(state)
+    return Resolution(state, inquiry.failed, tuple(inquiry.future))
+
+
+def accept_topic(
+    pipeline: Pipeline,
+    lake: Lake,
+    cluster: str,
+    topic: str,
+    since: datetime,
+    now: datetime,
+    topics_of: TopicsOf = open_topics,
+) -> Boundaries:
+    """Accepts a topic that was made again: slices from `since` on are of the new one, from its log start.
+
+    Slices before are of the old one, which stands still where it was last seen. Raises WrongUse when
+    `since` is no slice's edge or the topic has no other id than the boundaries know; and Kafka's errors.
+    """
+    log = BoundaryLog(lake)
+    state = log.read()
+    instant = int(since.timestamp())
+    if floor(since, pipeline.slice) != utc(since):
+        raise WrongUse(f"{since} is not a slice's edge of pipeline {pipeline.name}")
+    with topics_of(pipeline.cluster(cluster)) as reader:
+        found = reader.describe(topic)
+    while True:
+        _refuse_other_length(pipeline, state)
+        if state.uuid(cluster, topic) in (None, found.uuid):
+            raise WrongUse(f"topic {cluster}/{topic} was not made again: there is nothing to accept")
+        said = {p: PartitionAnswers(at, at, [at], [Found.LOG_START]) for p, at in found.log_starts.items()}
+        block = settle(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))
+        accepted = {(cluster, topic): Era(found.uuid, instant)}
+        new = log.append(state, Entry(pipeline.slice, (block,), accepted), utc(now))
+        if new is not None:
+            return new
+        state = log.read(state)
+
+
+def retained_losses(
+    pipeline: Pipeline, boundaries: Boundaries, units: Iterable[Unit], topics_of: TopicsOf = open_topics
+) -> dict[Unit, tuple[Loss, ...]]:
+    """What Kafka has been seen now to lack of each resolved unit; units that lost nothing are left out.
+
+    Raises KafkaOutOfReach, UnknownTopic, PartitionMissing, TopicRecreated.
+    """
+    found: dict[Unit, tuple[Loss, ...]] = {}
+    by_cluster: dict[str, list[Unit]] = {}
+    for unit in units:
+        by_cluster.setdefault(unit.cluster, []).append(unit)
+    for cluster, mine in by_cluster.items():
+        topics = pipeline.cluster(cluster).topics
+        ranges = {unit: boundaries.ranges(unit.slice, cluster, topics) or () for unit in mine}
+        alive = {r for rs in ranges.values() for r in rs if r.uuid == boundaries.uuid(cluster, r.topic)}
+        if not alive:
+            continue
+        with topics_of(pipeline.cluster(cluster)) as reader:
+            starts = log_starts(reader, cluster, alive)
+        for unit, rs in ranges.items():
+            gone = (Loss(r.topic, r.partition, r.start, r.until, exact=True) for r in rs if r not in alive)
+            found[unit] = (
+                *retained([r for r in rs if r in alive], starts),
+                *(loss for loss in gone if loss.start < loss.until),
+            )
+    return {unit: losses for unit, losses in found.items() if losses}
+
+
+def log_starts(reader: Reader, cluster: str, ranges: Iterable[OffsetRange]) -> LogStarts:
+    """Today's log start of every range's partition. Raises what `Topics.describe` raises, PartitionMissing
+    for a partition that is not listed, TopicRecreated for a topic with another id than the range's."""
+    starts: dict[tuple[str, int], int] = {}
+    wanted = {(r.topic, r.uuid, r.partition) for r in ranges}
+    states = {topic: reader.describe(topic) for topic in sorted({topic for topic, _, _ in wanted})}
+    for topic, uuid, partition in sorted(wanted):
+        if states[topic].uuid != uuid:
+            raise TopicRecreated(cluster, topic, uuid, states[topic].uuid)
+        if partition not in states[topic].log_starts:
+            raise PartitionMissing(cluster, topic, partition)
+        starts[topic, partition] = states[topic].log_starts[partition]
+    return starts
+
+
+def _refuse_future(slices: Sequence[Slice], now: datetime) -> None:
+    last = max((piece.end for piece in slices), default=None)
+    if last is not None and last > now:
+        raise EndInFuture(f"{last:%Y-%m-%dT%H:%MZ}", f"{utc(now):%Y-%m-%dT%H:%M:%SZ}")
+
+
+def _refuse_other_length(pipeline: Pipeline, state: Boundaries) -> None:
+    if state.length not in (None, pipeline.slice):
+        raise SliceLengthFixed(pipeline.name, _length(state.length), _length(pipeline.slice))
+
+
+def _length(length: timedelta) -> str:
+    minutes = int(length.total_seconds()) // 60
+    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"

@@ -1,0 +1,319 @@
+"""Boundaries against a real broker: what its logs, its transactions and its retention really do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pendulum
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+
+from sluice.boundaries.boundary import Found
+from sluice.boundaries.log import BoundaryLog
+from sluice.errors import KafkaOutOfReach, TopicRecreated, UnknownTopic
+from sluice.kafka.holes import explain_hole, unexplained
+from sluice.kafka.settings import settings_of
+from sluice.kafka.topics import open_topics
+from sluice.lake.folder import FolderLake
+from sluice.manifest import Loss, OffsetRange
+from sluice.pipeline import Pipeline
+from sluice.resolve import Resolution, accept_topic, resolve, retained_losses
+from sluice.slices import Slice, SliceRange, Unit
+from tests.fakes import MemoryLake
+
+pytestmark = pytest.mark.integration
+
+TEN = pendulum.datetime(2026, 1, 20, 10)
+NOW = TEN.add(days=1)
+
+
+def ms(hour: int, minute: int = 0) -> int:
+    return int(TEN.add(hours=hour - 10, minutes=minute).timestamp() * 1000)
+
+
+def slice_at(hour: int) -> Slice:
+    return Slice(TEN.add(hours=hour - 10))
+
+
+def pipeline_of(bootstrap: str, *topics: str, **cluster: str) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "adx",
+            "kafka": [{"cluster": "dc1", "bootstrap": bootstrap, "topics": list(topics), **cluster}],
+            "event": {"type": {"topic": True}, "time": {"record": True}},
+            "lake": "file:///lake",
+        }
+    )
+
+
+class World:
+    """One topic of the real broker, made by the test, and a lake in memory."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
+        self.bootstrap = bootstrap
+        self.pipeline = pipeline_of(bootstrap, topic)
+        self.lake = MemoryLake()
+        self.admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        self.connect()
+
+    def connect(self) -> None:
+        self.producer = KafkaProducer(bootstrap_servers=self.bootstrap, compression_type="zstd")
+
+    def make(self, partitions: int = 1, **configs: str) -> World:
+        named = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
+        wanted = {self.topic: {"num_partitions": partitions, "configs": named}}
+        self.admin.create_topics(wanted, wait_for_metadata=True)
+        return self
+
+    def add(self, *stamps: int, partition: int = 0) -> None:
+        for at in stamps:
+            self.producer.send(self.topic, b"x", b"key", partition=partition, timestamp_ms=at)
+        self.producer.flush()
+
+    def resolve(self, *hours: int) -> Resolution:
+        return resolve(self.pipeline, self.lake, [slice_at(hour) for hour in hours], NOW)
+
+    def resolved(self, *hours: int) -> Resolution:
+        resolution = self.resolve(*hours)
+        assert resolution.unreachable == {}
+        return resolution
+
+    def edges(self, hour: int, partition: int = 0) -> tuple[int, int]:
+        found = BoundaryLog(self.lake).read().ranges(slice_at(hour), "dc1", [self.topic])
+        assert found is not None
+        return next((r.start, r.until) for r in found if r.partition == partition)
+
+
+@pytest.fixture
+def it(kafka_broker: str, name: str) -> Iterator[World]:
+    world = World(kafka_broker, name)
+    yield world
+    world.producer.close()
+    world.admin.close()
+
+
+def test_late_records_are_in_later_slices(it: World):
+    it.make(partitions=2).add(ms(9, 50), ms(10, 0), ms(10, 59))
+    it.resolved(10)
+    it.add(ms(10, 30), ms(11, 0), ms(9, 0), ms(12, 1))
+    it.resolved(11, 9)
+    assert [it.edges(hour) for hour in (9, 10, 11)] == [(0, 1), (1, 3), (3, 6)]
+    assert [it.edges(hour, 1) for hour in (9, 10, 11)] == [(0, 0)] * 3
+    boundary = BoundaryLog(it.lake).read().offsets("dc1", it.topic, TEN)
+    assert boundary is not None
+    assert [p.found for p in boundary.partitions.values()] == [Found.RECORD, Found.END]
+
+
+def test_partitions_that_are_added_begin_at_their_start(it: World):
+    it.make().add(ms(10, 1), ms(11, 1))
+    it.resolved(9)
+    it.admin.create_partitions({it.topic: 3})
+    it.admin.wait_for_topics([it.topic])
+    it.connect()  # a producer that is older does not know the new partitions yet
+    it.add(ms(9, 1), ms(10, 1), ms(11, 1), partition=2)
+    it.resolved(10)
+    assert (it.edges(10), it.edges(10, 2)) == ((0, 1), (0, 2))
+
+
+def test_expiry_before_and_after_the_boundary_is_stored(it: World):
+    it.make().add(ms(8, 1), ms(9, 1), ms(9, 2), ms(10, 1), ms(10, 2), ms(11, 1))
+    it.admin.delete_records({TopicPartition(it.topic, 0): 2})
+    found = it.resolved(8, 9, 10).boundaries
+    lost = (Loss(it.topic, 0, 0, 2, exact=False),)
+    expired = [found.expired(slice_at(hour), "dc1", [it.topic]) for hour in (8, 9, 10)]
+    assert expired == [lost, lost, ()]
+    assert [it.edges(hour) for hour in (8, 9, 10)] == [(2, 2), (2, 3), (3, 5)]
+    it.admin.delete_records({TopicPartition(it.topic, 0): 4})
+    units = [Unit(slice_at(hour), "dc1") for hour in (8, 9, 10)]
+    assert retained_losses(it.pipeline, found, units) == {
+        units[1]: (Loss(it.topic, 0, 2, 3, exact=True),),
+        units[2]: (Loss(it.topic, 0, 3, 4, exact=True),),
+    }
+    it.admin.delete_records({TopicPartition(it.topic, 0): 6})
+    later = it.resolved(12).boundaries
+    assert later.expired(slice_at(12), "dc1", [it.topic]) == (Loss(it.topic, 0, 5, 6, exact=False),)
+
+
+def test_a_record_stamped_in_the_future_is_reported_and_read_past(it: World):
+    it.make(message_timestamp_after_max_ms=str(10**15))
+    future = int(NOW.add(years=3).timestamp() * 1000)
+    it.add(ms(9, 1), future, ms(9, 2), ms(10, 3), ms(11, 4))
+    resolution = it.resolved(9, 10)
+    assert [it.edges(hour) for hour in (9, 10)] == [(0, 3), (3, 4)]
+    assert [(f.offset, f.timestamp) for f in resolution.future] == [(1, future)]
+
+
+@pytest.fixture
+def transactional(kafka_broker: str, name: str) -> Iterator[KafkaProducer]:
+    producer = KafkaProducer(bootstrap_servers=kafka_broker, transactional_id=name)
+    producer.init_transactions()
+    yield producer
+    producer.close()
+
+
+def transaction(it: World, producer: KafkaProducer, commit: bool, *stamps: int) -> None:
+    producer.begin_transaction()
+    for at in stamps:
+        producer.send(it.topic, b"x", partition=0, timestamp_ms=at)
+    producer.flush()
+    producer.commit_transaction() if commit else producer.abort_transaction()
+
+
+def wait_for_end(it: World, end: int) -> None:
+    """The broker writes a transaction's marker some time after it has answered."""
+    place = TopicPartition(it.topic, 0)
+    deadline = time.monotonic() + 30
+    while it.admin.list_partition_offsets({place: -1}, isolation_level="read_committed")[place].offset != end:
+        assert time.monotonic() < deadline
+
+
+def test_transactions_under_read_committed(it: World, transactional: KafkaProducer):
+    it.make()
+    transaction(it, transactional, True, ms(9, 1), ms(10, 1))  # 0, 1, marker 2
+    wait_for_end(it, 3)
+    transaction(it, transactional, False, ms(10, 2), ms(10, 3))  # 3, 4, marker 5
+    wait_for_end(it, 6)
+    it.add(ms(10, 4))  # 6
+    transactional.begin_transaction()
+    transactional.send(it.topic, b"x", partition=0, timestamp_ms=ms(10, 5))  # 7, still open
+    transactional.flush()
+    it.add(ms(10, 6))  # 8: behind the last stable offset
+    it.resolved(9, 10)
+    assert [it.edges(hour) for hour in (9, 10)] == [(0, 1), (1, 7)]
+    transactional.commit_transaction()  # marker 9
+    wait_for_end(it, 10)
+    it.add(ms(12, 1))  # 10
+    it.resolved(11)
+    assert it.edges(11) == (7, 10)
+
+    settings = settings_of(it.pipeline.kafka[0])
+    assert explain_hole(settings, it.topic, 0, 2, 6)
+    assert explain_hole(settings, it.topic, 0, 9, 10)
+    assert unexplained(settings, it.topic, 0, [(2, 6), (6, 7), (9, 10)]) == ((6, 7),)
+    with open_topics(it.pipeline.kafka[0]) as topics:
+        assert topics.hides(it.topic, 0, 2, 6)
+        assert not topics.hides(it.topic, 0, 2, 7)
+    uncommitted = settings_of(pipeline_of(it.bootstrap, it.topic, isolation="read_uncommitted").kafka[0])
+    assert unexplained(uncommitted, it.topic, 0, [(2, 3), (3, 5), (5, 6)]) == ((3, 5),)
+
+
+def test_offsets_that_expired_are_no_explained_hole(it: World):
+    it.make(cleanup_policy="compact,delete").add(*[ms(10)] * 5)
+    it.admin.delete_records({TopicPartition(it.topic, 0): 3})
+    settings = settings_of(it.pipeline.kafka[0])
+    assert unexplained(settings, it.topic, 0, [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
+    assert not explain_hole(settings, it.topic, 0, 2, 3)
+
+
+def test_compaction_explains_its_holes(it: World):
+    it.make(
+        cleanup_policy="compact",
+        segment_ms="100",
+        min_cleanable_dirty_ratio="0.01",
+        max_compaction_lag_ms="100",
+    )
+    for number in range(6):
+        it.producer.send(it.topic, b"%d" % number, key=b"k", partition=0, timestamp_ms=ms(10, number))
+        it.producer.flush()
+    settings = settings_of(it.pipeline.kafka[0])
+    deadline = time.monotonic() + 60
+    while not explain_hole(settings, it.topic, 0, 0, 3):
+        assert time.monotonic() < deadline, "the broker's cleaner did not run"
+        it.producer.send(it.topic, b"more", key=b"k", partition=0, timestamp_ms=ms(10, 10))
+        it.producer.flush()
+
+
+def test_a_topic_that_was_made_again(it: World):
+    it.make().add(ms(9, 1), ms(10, 1))
+    it.resolved(9)
+    it.admin.delete_topics([it.topic])
+    deadline = time.monotonic() + 30
+    while it.topic in it.admin.list_topics():
+        assert time.monotonic() < deadline
+    it.make().add(ms(10, 1), ms(10, 2), ms(11, 1))
+    assert isinstance(it.resolve(10).unreachable["dc1"], TopicRecreated)
+    accept_topic(it.pipeline, it.lake, "dc1", it.topic, TEN, NOW)
+    it.resolved(10)
+    assert (it.edges(9), it.edges(10)) == ((0, 1), (0, 2))
+
+
+def test_an_unknown_topic_does_not_hold_up_the_others(it: World):
+    it.make().add(ms(10, 1))
+    it.pipeline = pipeline_of(it.bootstrap, "absent", it.topic)
+    resolution = it.resolve(10)
+    assert isinstance(resolution.unreachable["dc1"], UnknownTopic)
+    assert "no topic 'absent'" in str(resolution.unreachable["dc1"])
+    assert it.edges(10) == (0, 1)
+    assert "absent" not in it.admin.list_topics()
+
+
+@pytest.mark.parametrize("listening", [False, True], ids=["refused", "silent"])
+def test_out_of_reach_is_said_soon(it: World, listening: bool):
+    """Nobody listens at the port, or somebody does and never answers."""
+    it.make().add(ms(10, 1))
+    with closing(socket.socket()) as server:
+        server.bind(("127.0.0.1", 0))
+        if listening:
+            server.listen()
+        port = server.getsockname()[1]
+        pipeline = it.pipeline.model_copy(
+            update={
+                "kafka": [
+                    it.pipeline.kafka[0],
+                    pipeline_of(f"127.0.0.1:{port}", "bids", cluster="dc2").kafka[0],
+                ]
+            }
+        )
+        before = time.monotonic()
+        resolution = resolve(pipeline, it.lake, [slice_at(10)], NOW)
+        assert time.monotonic() - before < 15
+    assert isinstance(resolution.unreachable["dc2"], KafkaOutOfReach)
+    assert it.edges(10) == (0, 1)
+
+
+def test_sixteen_resolvers_at_once_agree(it: World, tmp_path: Path):
+    it.make(partitions=4)
+    lake = FolderLake(tmp_path)
+    hours = list(range(16))
+    stop = threading.Event()
+
+    def produce() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            it.producer.send(it.topic, b"x", partition=number % 4, timestamp_ms=ms(0, number * 37 % 960)).get(
+                10
+            )
+
+    def work(first: int) -> list[tuple[OffsetRange, ...]]:
+        mine = [slice_at(hours[(first * 5 + step) % 16]) for step in range(4)]
+        found = resolve(it.pipeline, lake, mine, NOW)
+        assert found.unreachable == {}
+        return [(piece, found.boundaries.ranges(piece, "dc1", [it.topic])) for piece in mine]
+
+    producing = threading.Thread(target=produce)
+    producing.start()
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            answers = [pair for pairs in pool.map(work, range(16)) for pair in pairs]
+    finally:
+        stop.set()
+        producing.join()
+    stored = BoundaryLog(lake).read()
+    assert {piece for piece, _ in answers} == {slice_at(hour) for hour in hours}
+    assert all(stored.ranges(piece, "dc1", [it.topic]) == seen for piece, seen in answers)
+    tiled = [
+        stored.ranges(piece, "dc1", [it.topic])
+        for piece in SliceRange(TEN.subtract(hours=10), TEN.add(hours=6))
+    ]
+    for earlier, later in pairwise(tiled):
+        assert [r.until for r in earlier] == [r.start for r in later]
+        assert all(r.start <= r.until for r in earlier)

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.boundaries.boundary import Found
+from sluice.boundaries.log import BoundaryLog
+from sluice.errors import (
+    EndInFuture,
+    KafkaOutOfReach,
+    PartitionMissing,
+    SliceLengthFixed,
+    TopicRecreated,
+    UnknownTopic,
+    WrongUse,
+)
+from sluice.kafka.answers import FutureStamped, cuts
+from sluice.manifest import Loss, OffsetRange
+from sluice.pipeline import Pipeline
+from sluice.resolve import Resolution, accept_topic, resolve, retained_losses
+from sluice.slices import Slice, Unit
+from tests.fakes import FakeKafka, FakeTopic, MemoryLake
+
+TEN = pendulum.datetime(2026, 11, 20, 10)
+NOON = TEN.add(hours=2)
+
+
+def ms(hour: int, minute: int = 0) -> int:
+    return int(TEN.add(hours=hour - 10, minutes=minute).timestamp() * 1000)
+
+
+def slice_at(hour: int) -> Slice:
+    return Slice(TEN.add(hours=hour - 10))
+
+
+def pipeline_of(**clusters: list[str]) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "adx",
+            "kafka": [{"cluster": c, "bootstrap": f"{c}:9092", "topics": t} for c, t in clusters.items()],
+            "event": {"type": {"topic": True}, "time": {"record": True}},
+            "lake": "file:///lake",
+        }
+    )
+
+
+@dataclass
+class World:
+    """One topic `bids` of cluster `dc1`, and the lake."""
+
+    topic: FakeTopic
+    lake: MemoryLake = field(default_factory=MemoryLake)
+    now: pendulum.DateTime = NOON
+    pipeline: Pipeline = field(default_factory=lambda: pipeline_of(dc1=["bids"]))
+
+    def __post_init__(self) -> None:
+        self.kafka = FakeKafka({("dc1", "bids"): self.topic})
+
+    def resolve(self, *hours: int) -> Resolution:
+        slices = [slice_at(hour) for hour in hours]
+        return resolve(self.pipeline, self.lake, slices, self.now, self.kafka.topics_of)
+
+    def resolved(self, *hours: int) -> Resolution:
+        resolution = self.resolve(*hours)
+        assert resolution.unreachable == {}
+        return resolution
+
+    def edges(self, hour: int, partition: int = 0) -> tuple[int, int]:
+        found = BoundaryLog(self.lake).read().ranges(slice_at(hour), "dc1", ["bids"])
+        assert found is not None
+        return next((r.start, r.until) for r in found if r.partition == partition)
+
+
+def world(*partitions: list[int], **options) -> World:
+    return World(FakeTopic("id", dict(enumerate(partitions))), **options)
+
+
+def test_a_slice_is_what_lies_between_its_boundaries():
+    it = world([ms(9, 50), ms(10, 0), ms(10, 59), ms(11, 0)], [])
+    it.resolved(10)
+    assert it.edges(10) == (1, 3)
+    assert it.edges(10, 1) == (0, 0)
+
+
+def test_only_what_is_missing_is_asked_and_stored():
+    it = world([ms(10), ms(11)])
+    it.resolved(10, 9)
+    assert len(it.lake.objects) == 1
+    it.kafka.silent.add("dc1")
+    it.resolved(10, 9)
+    assert len(it.lake.objects) == 1
+
+
+def test_a_late_record_is_in_a_later_slice():
+    it = world([ms(10, 1)])
+    it.resolved(10)
+    it.topic.records[0] += [ms(10, 30), ms(11, 5), ms(12, 5)]
+    it.now = NOON.add(hours=1)
+    it.resolved(11, 12)
+    assert (it.edges(10), it.edges(11), it.edges(12)) == ((0, 1), (1, 3), (3, 4))
+
+
+def test_records_that_arrive_while_kafka_is_asked_are_in_the_slice_after():
+    it = world([ms(10, 1)])
+    it.kafka.during = lambda: it.topic.records[0].append(ms(10, 59))
+    it.resolved(10)
+    it.kafka.during = lambda: None
+    it.topic.records[0].append(ms(12))
+    it.resolved(11)
+    assert (it.edges(10), it.edges(11)) == ((0, 1), (1, 2))
+
+
+def test_a_new_partition_is_taken_from_its_start():
+    it = world([ms(10, 1), ms(11, 1)])
+    it.resolved(9)
+    it.topic.records[1] = [ms(9, 30), ms(10, 30), ms(11, 30)]
+    it.resolved(10)
+    assert it.edges(10, 1) == (0, 2)
+    it.resolved(8)
+    found = BoundaryLog(it.lake).read().ranges(slice_at(8), "dc1", ["bids"])
+    assert found == (OffsetRange("bids", "id", 0, 0, 0), OffsetRange("bids", "id", 1, 0, 0))
+
+
+def test_an_hour_that_expired_is_marked_and_its_neighbour_is_not():
+    it = world([ms(9, 1), ms(9, 2), ms(10, 1), ms(11, 1)])
+    it.topic.starts[0] = 2
+    found = it.resolved(9, 10).boundaries
+    assert found.expired(slice_at(9), "dc1", ["bids"]) == (Loss("bids", 0, 0, 2, exact=False),)
+    assert found.expired(slice_at(10), "dc1", ["bids"]) == (Loss("bids", 0, 0, 2, exact=False),)
+    assert it.edges(10) == (2, 3)
+
+
+def test_when_the_log_start_passes_a_stored_boundary_the_loss_is_exact():
+    it = world([ms(9, 1), ms(10, 1), ms(10, 2), ms(11, 1)])
+    found = it.resolved(9, 10).boundaries
+    it.topic.starts[0] = 2
+    units = [Unit(slice_at(hour), "dc1") for hour in (9, 10)]
+    assert retained_losses(it.pipeline, found, units, it.kafka.topics_of) == {
+        units[0]: (Loss("bids", 0, 0, 1, exact=True),),
+        units[1]: (Loss("bids", 0, 1, 2, exact=True),),
+    }
+
+
+def test_a_record_from_the_future_does_not_pin_later_hours():
+    future = ms(10) + 10**10
+    it = world([ms(9, 1), future, ms(9, 2), ms(10, 3), future, ms(11, 4)], [ms(10, 1)])
+    resolution = it.resolved(9, 10)
+    assert (it.edges(9), it.edges(10)) == ((0, 3), (3, 5))
+    assert resolution.future == (FutureStamped("dc1", "bids", 0, 1, future),)
+    assert it.kafka.scanned == [(1, 6)]
+    boundary = resolution.boundaries.offsets("dc1", "bids", TEN)
+    assert boundary is not None
+    assert boundary.partitions[0].found is Found.SCAN
+    it.topic.records[0] += [ms(11, 5), ms(12, 5)]
+    it.now = NOON.add(hours=1)
+    it.resolved(11)
+    assert it.edges(11) == (5, 7)
+    assert it.kafka.scanned[1:] == [(5, 8)]
+
+
+def test_one_pass_finds_every_instant():
+    records = [(3, 10), (4, 99), (6, 30), (7, 5), (9, 50)]
+    assert cuts(records, [5, 10, 11, 30, 31, 60], end=12, limit=60) == [3, 3, 6, 6, 9, 12]
+
+
+def test_each_wrong_is_its_own_error():
+    it = world([ms(10)])
+    with pytest.raises(EndInFuture, match="2026-11-20T13:00Z is not over yet"):
+        it.resolve(12)
+    it.resolved(10)
+    it.pipeline = it.pipeline.model_copy(update={"slice": timedelta(minutes=15)})
+    with pytest.raises(SliceLengthFixed, match="`slice` is 15m.*fixed the length at 1h"):
+        it.resolve(10)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda it: it.kafka.topics.clear(), UnknownTopic),
+        (lambda it: it.kafka.silent.add("dc1"), KafkaOutOfReach),
+        (lambda it: setattr(it.topic, "uuid", "other"), TopicRecreated),
+        (lambda it: it.topic.records.pop(1), PartitionMissing),
+    ],
+)
+def test_what_a_cluster_says_no_to(change: Callable[[World], object], error: type[Exception]):
+    it = world([ms(10)], [ms(10)])
+    it.resolved(10)
+    change(it)
+    resolution = it.resolve(9)
+    assert isinstance(resolution.unreachable["dc1"], error)
+    assert len(it.lake.objects) == 1
+
+
+def test_a_topic_made_again_between_two_questions():
+    it = world([ms(10)])
+    it.kafka.during = lambda: setattr(it.topic, "uuid", "other")
+    assert isinstance(it.resolve(10).unreachable["dc1"], TopicRecreated)
+    assert it.lake.objects == {}
+
+
+def test_one_silent_cluster_does_not_hold_up_the_others():
+    it = world([ms(10)])
+    it.pipeline = pipeline_of(dc1=["bids"], dc2=["bids"], dc3=["bids", "clicks"])
+    it.kafka.topics["dc3", "clicks"] = FakeTopic("c", {0: [ms(10, 1), ms(10, 2)]})
+    it.kafka.silent.add("dc2")
+    resolution = it.resolve(10)
+    assert {c: type(e) for c, e in resolution.unreachable.items()} == {
+        "dc2": KafkaOutOfReach,
+        "dc3": UnknownTopic,
+    }
+    assert resolution.boundaries.ranges(slice_at(10), "dc1", ["bids"]) is not None
+    assert resolution.boundaries.ranges(slice_at(10), "dc2", ["bids"]) is None
+    clicks = resolution.boundaries.ranges(slice_at(10), "dc3", ["clicks"])
+    assert clicks == (OffsetRange("clicks", "c", 0, 0, 2),)
+    it.kafka.silent.clear()
+    it.kafka.topics["dc2", "bids"] = it.kafka.topics["dc3", "bids"] = it.topic
+    later = it.resolved(10).boundaries
+    assert later.ranges(slice_at(10), "dc1", ["bids"]) == resolution.boundaries.ranges(
+        slice_at(10), "dc1", ["bids"]
+    )
+    assert later.ranges(slice_at(10), "dc3", ["bids", "clicks"]) is not None
+
+
+def test_a_topic_made_again_is_accepted_from_an_instant_on():
+    it = world([ms(9, 1), ms(10, 1), ms(11, 1)])
+    it.resolved(9, 10)
+    it.topic.uuid = "other"
+    it.topic.records[0] = [ms(10, 5), ms(11, 5), ms(12, 5)]
+    assert "dc1" in it.resolve(11).unreachable
+
+    def accept(since: pendulum.DateTime) -> None:
+        accept_topic(it.pipeline, it.lake, "dc1", "bids", since, it.now, it.kafka.topics_of)
+
+    with pytest.raises(WrongUse, match="edge"):
+        accept(TEN.add(minutes=1))
+    accept(TEN)
+    it.resolved(9, 10, 11)
+    assert (it.edges(9), it.edges(10), it.edges(11)) == ((0, 1), (0, 1), (1, 2))
+    with pytest.raises(WrongUse, match="was not made again"):
+        accept(TEN)
+    found = BoundaryLog(it.lake).read()
+    units = [Unit(slice_at(hour), "dc1") for hour in (9, 10)]
+    assert retained_losses(it.pipeline, found, units, it.kafka.topics_of) == {
+        units[0]: (Loss("bids", 0, 0, 1, exact=True),)
+    }
