@@ -1,0 +1,71 @@
+"""records read = offsets in range − explained holes: for every partition of a unit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sluice.errors import Conservation
+from sluice.landing.reports import Gap, Seen
+from sluice.manifest import OffsetRange
+from sluice.slices import Unit
+
+Place = tuple[str, int]
+
+
+def gaps_of(unit: Unit, left: Iterable[OffsetRange], seen: Iterable[Seen]) -> dict[Place, list[Gap]]:
+    """By (topic, partition) the offsets in range that no task brought.
+
+    Raises Conservation when an offset was brought twice, or one from outside the range.
+    """
+    by_place: dict[Place, list[Seen]] = {}
+    for part in seen:
+        by_place.setdefault((part.topic, part.partition), []).append(part)
+    found = {}
+    for r in left:
+        parts = sorted(by_place.pop((r.topic, r.partition), []), key=lambda part: part.first)
+        gaps = list(_gaps(unit, r, parts))
+        if gaps:
+            found[r.topic, r.partition] = gaps
+    for parts in by_place.values():
+        raise Conservation(
+            _message(unit, parts[0].topic, parts[0].partition, parts[0].first, "not asked for")
+        )
+    return found
+
+
+def unexplained(gap: Gap, visible: int) -> bool:
+    """Whether a second look at the gap, which met `visible` records, met other than was read."""
+    return visible != gap.until - gap.start - gap.missing
+
+
+def refuse(unit: Unit, place: Place, gap: Gap, visible: int) -> Conservation:
+    read = gap.until - gap.start - gap.missing
+    return Conservation(
+        f"slice {unit}: in offsets [{gap.start}, {gap.until}) of {unit.cluster}/{place[0]}/{place[1]} Spark "
+        f"read {read} records and a plain consumer {visible}: nothing was committed; land the slice again"
+    )
+
+
+def _gaps(unit: Unit, r: OffsetRange, parts: Sequence[Seen]) -> Iterator[Gap]:
+    expected = r.start
+    for part in parts:
+        if part.first < expected or part.last >= r.until:
+            raise Conservation(
+                _message(unit, r.topic, r.partition, part.first, "brought twice or not asked for")
+            )
+        if part.first > expected:
+            yield Gap(expected, part.first)
+        yield from part.gaps
+        missing = sum(gap.missing for gap in part.gaps)
+        if part.records + missing != part.last - part.first + 1:
+            raise Conservation(_message(unit, r.topic, r.partition, part.first, "counted wrong"))
+        expected = part.last + 1
+    if expected < r.until:
+        yield Gap(expected, r.until)
+
+
+def _message(unit: Unit, topic: str, partition: int, offset: int, what: str) -> str:
+    return (
+        f"slice {unit}: offset {offset} of {unit.cluster}/{topic}/{partition} was {what} by Spark's Kafka "
+        "source: nothing was committed; land the slice again and report it if it happens twice"
+    )

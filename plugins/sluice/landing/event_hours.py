@@ -1,0 +1,100 @@
+"""`_SUCCESS` in a type/date/hour folder: the event hour is complete."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pendulum
+
+from sluice.boundaries.log import BoundaryLog
+from sluice.lake import layout
+from sluice.lake.base import Lake
+from sluice.landing.mover import finish_moves
+from sluice.pipeline import Pipeline
+from sluice.slices import HOUR, Slice, SliceRange, Unit, ceil, floor
+
+_SIDE_BY_SIDE = 16
+
+
+@dataclass(frozen=True)
+class Window:
+    """The slices that an event hour waits for: those that may bring its events, up to `grace` after it.
+
+    `first` is the pipeline's first slice. Without `max_early` any earlier slice may bring an event.
+    """
+
+    length: timedelta
+    grace: timedelta
+    max_early: timedelta | None
+    first: pendulum.DateTime
+
+    def of(self, hour: pendulum.DateTime) -> SliceRange:
+        start = self.first if self.max_early is None else floor(hour - self.max_early, self.length)
+        return SliceRange(max(start, self.first), ceil(hour + HOUR + self.grace, self.length), self.length)
+
+    def touched(self, slices: SliceRange, end: pendulum.DateTime) -> list[pendulum.DateTime]:
+        """The event hours that wait for one of `slices`, with all they wait for before `end`."""
+        last = (
+            end - self.grace if self.max_early is None else min(end - self.grace, slices.end + self.max_early)
+        )
+        start = max(floor(slices.start - self.grace - HOUR, HOUR), floor(self.first, HOUR))
+        hours = (int(ceil(last, HOUR).timestamp()) - int(start.timestamp())) // 3600
+        found = (start + HOUR * number for number in range(hours))
+        return [
+            hour
+            for hour in found
+            if self.of(hour).start < slices.end and slices.start < self.of(hour).end <= end
+        ]
+
+
+def is_late(hour: str, piece: Slice, grace: timedelta) -> bool:
+    """Whether events of `hour` (`2026-11-20T10`) come with a slice that the hour did not wait for."""
+    since = piece.start - grace - HOUR
+    return hour <= since.strftime("%Y-%m-%dT%H")
+
+
+def complete(
+    hours: Iterable[pendulum.DateTime], window: Window, incomplete: Sequence[pendulum.DateTime]
+) -> list[pendulum.DateTime]:
+    """Those `hours` that wait for none of the `incomplete` slices, whose starts are ascending."""
+    found = []
+    for hour in hours:
+        slices = window.of(hour)
+        next_one = bisect_left(incomplete, slices.start)
+        if next_one == len(incomplete) or incomplete[next_one] >= slices.end:
+            found.append(hour)
+    return found
+
+
+def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[str]:
+    """Marks, for each configured type, the event hours that `slices` completed; returns them.
+
+    An hour is complete when every slice that it waits for has landed from every cluster, its files are
+    in place, and nothing of it was lost. Repeatable.
+    """
+    span = BoundaryLog(lake).read().span()
+    if span is None:
+        return []
+    first = floor(span[0] if pipeline.start is None else pipeline.start, pipeline.slice)
+    window = Window(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)
+    hours = window.touched(slices, span[1])
+    if not hours:
+        return []
+    needed = SliceRange(window.of(hours[0]).start, window.of(hours[-1]).end, pipeline.slice)
+    found = complete(hours, window, _incomplete(pipeline, lake, needed))
+    names = [hour.strftime("%Y-%m-%dT%H") for hour in found]
+    keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        list(pool.map(lambda key: lake.put(key, b""), keys))
+    return names
+
+
+def _incomplete(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[pendulum.DateTime]:
+    units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
+    manifests = finish_moves(lake, units)
+    whole = {unit for unit, manifest in manifests.items() if not manifest.lost}
+    return sorted({unit.slice.start for unit in units if unit not in whole})

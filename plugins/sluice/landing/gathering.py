@@ -1,0 +1,87 @@
+"""Gathers rows until they fill a bound, and sorts them by the file that each goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+ROWS_GATHERED = 250_000
+BYTES_GATHERED = 64 << 20
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Per row the slice's number, the type's number, and the event hour since the epoch."""
+
+    slices: np.ndarray
+    types: np.ndarray
+    hours: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Codes]) -> Codes:
+        columns = ([getattr(part, name) for part in parts] for name in ("slices", "types", "hours"))
+        return cls(*map(np.concatenate, columns))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows that go to one file, in the order in which they came."""
+
+    slice: int
+    type: int
+    hour: int
+    rows: pa.Table
+
+
+class Gathering:
+    def __init__(self) -> None:
+        self._parts: list[tuple[pa.Table, Codes]] = []
+        self._count = self._bytes = 0
+
+    def add(self, rows: pa.Table, codes: Codes) -> None:
+        if rows.num_rows:
+            self._parts.append((rows, codes))
+            self._count += rows.num_rows
+            self._bytes += rows.nbytes
+
+    @property
+    def full(self) -> bool:
+        return self._count >= ROWS_GATHERED or self._bytes >= BYTES_GATHERED
+
+    def drain(self) -> Iterator[Run]:
+        """All rows by slice, type and hour; the gathering is empty afterwards."""
+        parts, self._parts = self._parts, []
+        self._count = self._bytes = 0
+        if not parts:
+            return
+        rows = pa.concat_tables([table for table, _ in parts]).combine_chunks()
+        codes = Codes.joined([codes for _, codes in parts])
+        del parts
+        order, runs = sort(codes)
+        if order is not None:
+            rows = rows.take(pa.array(order))
+        start = 0
+        for slice_number, type_code, hour, count in runs:
+            yield Run(slice_number, type_code, hour, rows.slice(start, count))
+            start += count
+
+
+def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int]]]:
+    """The stable order by (slice, type, hour), None where all are alike, and each with its rows."""
+    first_hour = int(codes.hours.min())
+    hours = int(codes.hours.max()) - first_hour + 1
+    types = int(codes.types.max()) + 1
+    combined = (codes.slices.astype(np.int64) * types + codes.types) * hours + (codes.hours - first_hour)
+    found = pa.array(combined).dictionary_encode()
+    met = found.dictionary.to_numpy()
+    # numpy sorts 16 bits by radix, many times faster than the combined numbers.
+    rank = np.empty(len(met), np.uint16 if len(met) < 1 << 16 else np.int64)
+    rank[np.argsort(met)] = np.arange(len(met))
+    ranks = rank[found.indices.to_numpy()]
+    order = None if len(met) == 1 else np.argsort(ranks, kind="stable")
+    counts = np.bincount(ranks, minlength=len(met)).tolist()
+    places = zip(np.sort(met).tolist(), counts, strict=True)
+    return order, [(c // hours // types, c // hours % types, c % hours + first_hour, n) for c, n in places]

@@ -1,0 +1,77 @@
+"""After the manifest: the files' move to their final names. Any step may repeat it, at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sluice.errors import Conservation
+from sluice.lake import layout
+from sluice.lake.base import Lake
+from sluice.manifest import LandedFile, Manifest, decode
+from sluice.manifests import read_manifests
+from sluice.slices import Unit
+
+_SIDE_BY_SIDE = 16
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+def finish_moves(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
+    """The manifests of those units that have landed, with all of their files at their final names.
+
+    Raises Conservation when a file is neither where it was written nor where it belongs.
+    """
+    manifests = read_manifests(lake, units)
+    move(lake, list(manifests.values()))
+    return manifests
+
+
+def move(lake: Lake, manifests: Sequence[Manifest]) -> None:
+    """Moves the files, removes those of the generation before, and only then says so in `_SUCCESS`.
+
+    `_SUCCESS` holds the manifest's id: one left from an earlier generation says nothing about this one.
+    """
+    done = _each(lambda manifest: _moved(lake, manifest), manifests)
+    todo = [manifest for manifest, moved in zip(manifests, done, strict=True) if not moved]
+    files = [(manifest, file) for manifest in todo for file in (*manifest.files, *manifest.rejected)]
+    _each(lambda pair: _move(lake, *pair), files)
+    _each(lambda manifest: _remove_superseded(lake, manifest), [m for m in todo if m.generation > 1])
+    _each(lambda m: lake.put(layout.slice_success(m.slice, m.cluster), m.id.encode()), todo)
+
+
+def _moved(lake: Lake, manifest: Manifest) -> bool:
+    stored = lake.read(layout.slice_success(manifest.slice, manifest.cluster))
+    return stored is not None and stored.data == manifest.id.encode()
+
+
+def _move(lake: Lake, manifest: Manifest, file: LandedFile) -> None:
+    try:
+        lake.move(file.attempt_key, file.key)
+    except FileNotFoundError:
+        if _stands(lake, manifest):
+            raise Conservation(
+                f"slice {manifest.slice}/{manifest.cluster}: the lake has neither {file.key} nor "
+                f"{file.attempt_key}: somebody deleted it; `--mode reland` over the slice writes it again"
+            ) from None
+
+
+def _stands(lake: Lake, manifest: Manifest) -> bool:
+    """Whether it is still the slice's manifest: who replaced it has finished its move first."""
+    key = layout.manifest(manifest.slice, manifest.cluster)
+    stored = lake.read(key)
+    return stored is not None and decode(stored.data, f"{lake.url}/{key}").id == manifest.id
+
+
+def _remove_superseded(lake: Lake, manifest: Manifest) -> None:
+    key = layout.superseded_manifest(manifest.slice, manifest.cluster, manifest.generation - 1)
+    stored = lake.read(key)
+    if stored is not None:
+        old = decode(stored.data, f"{lake.url}/{key}")
+        lake.delete(file.key for file in (*old.files, *old.rejected))
+
+
+def _each(do: Callable[[_In], _Out], things: Sequence[_In]) -> list[_Out]:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        return list(pool.map(do, things))

@@ -1,0 +1,113 @@
+"""Reads units through the engine into the attempt, checks the counts, and merges small files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sluice.kafka.inquiry import TopicsOf
+from sluice.kafka.topics import open_topics
+from sluice.lake.base import Lake
+from sluice.landing.conservation import gaps_of
+from sluice.landing.engine import Engine
+from sluice.landing.holes import Holes, explain
+from sluice.landing.merge import Merge, merges
+from sluice.landing.overflow import own_folders, placed
+from sluice.landing.reads import UnitRead, runs
+from sluice.landing.reports import Report, Seen, WrittenFile
+from sluice.landing.retention import starts_now
+from sluice.landing.task import Task
+from sluice.landing.unit_manifest import Landed
+from sluice.pipeline import Pipeline
+from sluice.slices import Unit
+
+_MERGED_HERE = 16  # more of them are worth a Spark job
+_SIDE_BY_SIDE = 2
+_Own = TypeVar("_Own", WrittenFile, Seen)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One landing: where it writes, and the id of its attempt for each cluster."""
+
+    pipeline: Pipeline
+    lake: Lake
+    ids: Mapping[str, str]
+    engine: Engine
+    say: Callable[[str], None]
+    topics_of: TopicsOf = open_topics
+
+    def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
+        """The files of every unit in its attempt, each record accounted for.
+
+        Raises Conservation, RecordsExpired, SparkFailed, KafkaOutOfReach, LakeOutOfReach.
+        """
+        report = self._land(reads)
+        files, seen = _by_unit(report.files), _by_unit(report.seen)
+        gaps = {r.unit: gaps_of(r.unit, r.left, seen.get(_name(r.unit), ())) for r in reads}
+        self._explain(reads, gaps)
+        tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
+        return [
+            Landed(
+                read=r,
+                attempt=self.ids[r.unit.cluster],
+                files=tuple(tidy.get(_name(r.unit), ())),
+                seen=tuple(seen.get(_name(r.unit), ())),
+                holes=sum(gap.missing for found in gaps[r.unit].values() for gap in found),
+            )
+            for r in reads
+        ]
+
+    def _land(self, reads: Sequence[UnitRead]) -> Report:
+        work = []
+        for run in runs(reads):
+            slices = tuple(read.unit.slice for read in run.units)
+            task = Task(self.pipeline, self.lake, run.cluster, self.ids[run.cluster], slices, run.edges())
+            work.append((run, task))
+        return self.engine.land(work) if work else Report()
+
+    def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:
+        for cluster in self.pipeline.clusters:
+            holes = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
+            if holes:
+                ranges = {r for read in reads if read.unit in holes for r in read.left if r.offsets}
+                starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
+                self.say(f"{cluster}: a second look at {_count(holes):,} offsets that hold no record")
+                with self.topics_of(self.pipeline.cluster(cluster)) as topics:
+                    explain(topics, holes, starts)
+
+    def _placed(self, files: Sequence[WrittenFile]) -> list[WrittenFile]:
+        own = own_folders(files, self.pipeline.types, self.pipeline.max_types)
+        return [placed(file, own) for file in files]
+
+    def _merged(self, files: Sequence[WrittenFile]) -> list[WrittenFile]:
+        work: list[Merge] = []
+        kept: list[WrittenFile] = []
+        for cluster, attempt in self.ids.items():
+            found, rest = merges(self.lake, attempt, [f for f in files if f.cluster == cluster])
+            work += found
+            kept += rest
+        if not work:
+            return kept
+        self.say(f"merging {sum(len(merge.files) for merge in work):,} small files into {len(work):,}")
+        if len(work) > _MERGED_HERE:
+            return kept + self.engine.merge(work)
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            return kept + list(pool.map(lambda m: m[1].run(f"merged-{m[0]}"), enumerate(work)))
+
+
+def _name(unit: Unit) -> tuple[str, str]:
+    return unit.slice.id, unit.cluster
+
+
+def _by_unit(things: Sequence[_Own]) -> dict[tuple[str, str], list[_Own]]:
+    found: dict[tuple[str, str], list[_Own]] = {}
+    for thing in things:
+        found.setdefault((thing.slice_id, thing.cluster), []).append(thing)
+    return found
+
+
+def _count(holes: Holes) -> int:
+    return sum(gap.missing for places in holes.values() for gaps in places.values() for gap in gaps)

@@ -1,0 +1,102 @@
+"""Which units a landing reads from Kafka, what of them is left, and in which runs Spark reads them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sluice.boundaries.retention import LogStarts, rest, retained
+from sluice.errors import RecordsExpired, WrongUse
+from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.slices import Unit
+
+MODES = ("fill", "reload", "reland")
+
+
+@dataclass(frozen=True)
+class UnitRead:
+    """A unit to land: its ranges between the boundaries, what of them Kafka still has, and what is lost."""
+
+    unit: Unit
+    ranges: tuple[OffsetRange, ...]
+    left: tuple[OffsetRange, ...]
+    lost: tuple[Loss, ...]
+
+    @property
+    def offsets(self) -> int:
+        return sum(r.offsets for r in self.left)
+
+
+def needs_landing(manifest: Manifest | None, mode: str, token: str) -> bool:
+    """`reload` needs Kafka only for what has never landed; a `reland` of this token is not repeated."""
+    if mode not in MODES:
+        raise WrongUse(f"mode {mode!r}: expected one of {', '.join(MODES)}")
+    return manifest is None or (mode == "reland" and manifest.token != token)
+
+
+def unit_read(
+    unit: Unit,
+    ranges: tuple[OffsetRange, ...],
+    expired: tuple[Loss, ...],
+    log_starts: LogStarts,
+    on_expired: str,
+    old: Manifest | None,
+) -> UnitRead:
+    """Raises RecordsExpired where Kafka lacks offsets, unless `on_expired` is land_rest.
+
+    What the manifest `old` holds must be readable again, whatever `on_expired` says.
+    """
+    lost = (*retained(ranges, log_starts), *expired)
+    for loss in lost if old is None else _newly_lost(lost, old):
+        if on_expired == "fail" or old is not None:
+            place = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
+            raise RecordsExpired(*place, loss.start, loss.until, loss.exact)
+    return UnitRead(unit, ranges, rest(ranges, log_starts), lost)
+
+
+def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:
+    known = {(loss.topic, loss.partition): loss.until for loss in old.lost}
+    return [loss for loss in lost if loss.until > known.get((loss.topic, loss.partition), 0)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive slices of one cluster without a gap between their offsets: one read for Spark."""
+
+    cluster: str
+    units: tuple[UnitRead, ...]
+
+    @property
+    def offsets(self) -> int:
+        return sum(unit.offsets for unit in self.units)
+
+    def edges(self) -> dict[tuple[str, int], np.ndarray]:
+        """By (topic, partition) the offset at which each slice begins, then the last one's end.
+
+        A partition that comes into being within the run begins everywhere at its first offset.
+        """
+        found: dict[tuple[str, int], list[int]] = {}
+        for number, unit in enumerate(self.units):
+            for r in unit.left:
+                found.setdefault((r.topic, r.partition), [r.start] * (number + 1)).append(r.until)
+        return {place: np.array(offsets, np.int64) for place, offsets in found.items()}
+
+
+def runs(reads: Sequence[UnitRead]) -> list[Run]:
+    """The units that have offsets to read, cluster by cluster, in maximal runs."""
+    found: list[list[UnitRead]] = []
+    for read in sorted(reads, key=lambda r: (r.unit.cluster, r.unit.slice)):
+        if found and _continues(found[-1][-1], read):
+            found[-1].append(read)
+        else:
+            found.append([read])
+    return [Run(units[0].unit.cluster, tuple(units)) for units in found if any(u.offsets for u in units)]
+
+
+def _continues(before: UnitRead, after: UnitRead) -> bool:
+    if before.unit.cluster != after.unit.cluster or before.unit.slice.end != after.unit.slice.start:
+        return False
+    starts = {(r.topic, r.uuid, r.partition): r.start for r in after.left}
+    return all(starts.get((r.topic, r.uuid, r.partition)) == r.until for r in before.left)

@@ -1,0 +1,22 @@
+"""Why a record could not be landed as a row. Short constant texts: manifests count by them."""
+
+from __future__ import annotations
+
+NO_VALUE = "no value"
+NOT_UTF8 = "not UTF-8"
+NOT_JSON = "not JSON"
+NESTED_TOO_DEEP = "nested too deep"
+NOT_AN_OBJECT = "not an object"
+NO_TYPE = "no type"
+TYPE_NOT_STRING = "type is not a string"
+TYPE_TOO_LONG = "type too long"
+NO_TIME = "no time"
+TIME_NOT_UNDERSTOOD = "time not understood"
+TIME_OUT_OF_RANGE = "time out of range"
+
+
+class Unparsed(Exception):
+    """One record's verdict, inside the parser only; `reason` is one of the texts above."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason

@@ -1,0 +1,69 @@
+"""Compares what has to be read with what Kafka still has, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sluice.boundaries.model import Boundaries
+from sluice.errors import NotResolved, RecordsExpired
+from sluice.kafka.inquiry import TopicsOf
+from sluice.kafka.topics import open_topics
+from sluice.landing.reads import UnitRead, unit_read
+from sluice.manifest import Manifest, OffsetRange
+from sluice.pipeline import Pipeline
+from sluice.resolve import log_starts
+from sluice.slices import Unit
+
+
+def unit_reads(
+    pipeline: Pipeline,
+    boundaries: Boundaries,
+    units: Sequence[Unit],
+    old: Mapping[Unit, Manifest],
+    topics_of: TopicsOf = open_topics,
+) -> tuple[list[UnitRead], list[RecordsExpired]]:
+    """What of each unit is read, and which units cannot be because Kafka no longer has all of them.
+
+    Kafka is asked only where there are offsets between the boundaries. Raises NotResolved, TopicRecreated,
+    UnknownTopic, KafkaOutOfReach.
+    """
+    found: list[UnitRead] = []
+    refused: list[RecordsExpired] = []
+    for cluster in pipeline.clusters:
+        topics = pipeline.cluster(cluster).topics
+        ranges = {unit: _ranges(boundaries, unit, topics) for unit in units if unit.cluster == cluster}
+        alive = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
+        starts = starts_now(pipeline, cluster, alive, topics_of)
+        for unit, rs in ranges.items():
+            expired = boundaries.expired(unit.slice, cluster, topics)
+            # Of a topic that was made again nothing is left; a range without offsets has none to lose.
+            left = {
+                (r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs
+            }
+            try:
+                found.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))
+            except RecordsExpired as error:
+                refused.append(error)
+    return found, refused
+
+
+def starts_now(
+    pipeline: Pipeline, cluster: str, ranges: set[OffsetRange], topics_of: TopicsOf
+) -> Mapping[tuple[str, int], int]:
+    """The log start of each range's (topic, partition); Kafka is not asked when there are none."""
+    if not ranges:
+        return {}
+    with topics_of(pipeline.cluster(cluster)) as reader:
+        return log_starts(reader, cluster, {replace(r, start=0, until=0) for r in ranges})
+
+
+def _ranges(boundaries: Boundaries, unit: Unit, topics: Sequence[str]) -> tuple[OffsetRange, ...]:
+    found = boundaries.ranges(unit.slice, unit.cluster, topics)
+    if found is None:
+        raise NotResolved(unit.slice.id, unit.cluster)
+    return found
+
+
+def _stands(boundaries: Boundaries, cluster: str, r: OffsetRange) -> bool:
+    return r.uuid == boundaries.uuid(cluster, r.topic)

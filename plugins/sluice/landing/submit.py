@@ -1,0 +1,177 @@
+"""How the land application is submitted: the same for Airflow's operator and for `sluice run`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice import connections
+from sluice.connections import Connection
+from sluice.errors import WrongUse
+from sluice.pipeline import Pipeline
+from sluice.pipeline_files import PROJECT
+from sluice.slices import SliceRange
+
+APPLICATION = PROJECT / "spark_jobs" / "land.py"
+_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
+# What must not be seen in Spark's UI, its event log or a printed plan.
+_SECRET = "(?i)secret|password|token|access[.]?key|credential|jaas|ssl[.].*key|certificate"
+ERROR = "error: "  # how the application's line on what went wrong begins
+
+# What the JVM and Spark's launcher say on every start.
+_NOISE = ("WARNING: Using incubator modules", "WARNING: A restricted method", "Using Spark's default log4j")
+_STOP_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class SubmitSpec:
+    """One spark-submit; `env_vars` add to the caller's environment, where connections are, too."""
+
+    master: str
+    application: str
+    application_args: tuple[str, ...]
+    conf: Mapping[str, str]
+    jars: tuple[str, ...]
+    env_vars: Mapping[str, str]
+
+    def options(self) -> list[str]:
+        conf = [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
+        return ["--master", self.master, "--jars", ",".join(self.jars), *conf]
+
+    def command(self) -> list[str]:
+        return [*self.options(), self.application, *self.application_args]
+
+
+def spark_submit_arguments(
+    pipeline: Pipeline,
+    config: Path,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    environment: Mapping[str, str] = os.environ,
+) -> SubmitSpec:
+    """What lands `slices`. Raises WrongUse when the jars or the Spark connection are missing."""
+    master = _master(connections.find(pipeline.spark_connection))
+    return SubmitSpec(
+        master=master,
+        application=str(APPLICATION),
+        application_args=(
+            *("--config", str(Path(config).resolve())),
+            *("--from", slices.start.isoformat(), "--to", slices.end.isoformat()),
+            *("--mode", mode, "--token", token),
+        ),
+        conf={**_conf(master), **pipeline.spark},
+        jars=_jars(environment),
+        env_vars=_environment(environment),
+    )
+
+
+def _conf(master: str) -> dict[str, str]:
+    logging = APPLICATION.with_name("log4j2.properties").as_uri()
+    conf = {
+        # Throughput counts, not pauses: G1, the default, takes a tenth of the processor more.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
+        "spark.redaction.regex": _SECRET,
+        "spark.sql.redaction.options.regex": _SECRET,
+        "spark.sql.session.timeZone": "UTC",
+        # Bounded by bytes: 10,000 records of 10 MB are a batch that no memory holds.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if master.startswith("local"):
+        conf |= {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1"}
+        conf |= {"spark.driver.bindAddress": "127.0.0.1"}
+    return conf
+
+
+def _master(found: Connection) -> str:
+    """As Airflow's SparkSubmitHook makes it of a `spark` connection."""
+    if not found.host:
+        raise WrongUse(f"Spark connection {found.conn_id!r}: its host is missing, for example local[*]")
+    return f"{found.host}:{found.port}" if found.port else found.host
+
+
+def _jars(environment: Mapping[str, str]) -> tuple[str, ...]:
+    given = environment.get("SLUICE_SPARK_JARS")
+    folders = [Path(given)] if given else sorted((PROJECT / ".deps").glob("spark-kafka-*"), reverse=True)
+    for folder in folders:
+        found = [sorted(folder.glob(f"{name}*.jar")) for name in _JARS]
+        if all(found):
+            return tuple(str(jars[-1]) for jars in found)
+    place = given or "SLUICE_SPARK_JARS is not set and .deps is empty"
+    raise WrongUse(
+        f"Spark's Kafka source is not there ({place}): run `make setup`, or name the folder of its jars"
+    )
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The driver and, in local mode, the workers run this interpreter with this library."""
+    above = [str(PROJECT / "plugins"), environment.get("PYTHONPATH", "")]
+    python = environment.get("PYSPARK_PYTHON") or sys.executable
+    return {
+        "PYTHONPATH": os.pathsep.join(filter(None, above)),
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+    }
+
+
+def run_locally(spec: SubmitSpec, on_line: Callable[[str], None]) -> int:
+    """Runs spark-submit to its end and returns its exit code; `on_line` gets the lines of its progress.
+
+    Its errors go to this process's stderr. An interruption stops Spark first. Raises WrongUse without Java.
+    """
+    environment = {**os.environ, **spec.env_vars}
+    if not (environment.get("JAVA_HOME") or shutil.which("java")):
+        raise WrongUse("no Java found, which Spark needs: install a JRE 17 or newer, or set JAVA_HOME")
+    process = subprocess.Popen(
+        [_binary(), *spec.command()],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        complaints = threading.Thread(target=_pass_on, args=(process.stderr,))
+        complaints.start()
+        for line in process.stdout:
+            if line.startswith(ERROR):  # spark-submit joins the application's two outputs
+                sys.stderr.write(line)
+            elif not line.startswith("{"):
+                on_line(line.rstrip("\n"))
+        complaints.join()
+        return process.wait()
+    finally:
+        _stop(process)
+
+
+def _binary() -> str:
+    beside = Path(sys.executable).with_name("spark-submit")
+    return str(beside) if beside.exists() else "spark-submit"
+
+
+def _pass_on(lines: Iterable[str]) -> None:
+    for line in lines:
+        if not line.startswith(_NOISE):
+            sys.stderr.write(line)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """Spark and its Python workers, all of their process group, if they still run."""
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, kind)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_SECONDS)

@@ -1,0 +1,54 @@
+"""Removes what attempts left behind: one's own at the end, others' when nobody has written for a week."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+
+from sluice.lake import layout
+from sluice.lake.base import Item, Lake
+from sluice.manifests import read_manifests
+from sluice.pipeline import Pipeline
+from sluice.slices import Slice, Unit
+
+OLD = timedelta(days=7)
+
+
+def sweep(pipeline: Pipeline, lake: Lake, own: Collection[str], now: datetime) -> None:
+    """`own`: ids of attempts whose units are landed and moved; what is left of them is waste."""
+    attempts = _attempts(lake.list(layout.ATTEMPTS))
+    lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
+    old = {name: items for name, items in attempts.items() if name[1] not in own and is_old(items, now)}
+    if old:
+        named = _named(pipeline, lake, {slice_id for slice_id, _ in old})
+        lake.delete(key for name, items in old.items() if name not in named for key in _keys(items))
+
+
+def discard(lake: Lake, own: Collection[str]) -> None:
+    """Removes everything of attempts that have committed nothing."""
+    attempts = _attempts(lake.list(layout.ATTEMPTS))
+    lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
+
+
+def is_old(items: Iterable[Item], now: datetime) -> bool:
+    """By the newest object: an attempt that still writes is not old."""
+    return max(item.modified for item in items) < now - OLD
+
+
+def _attempts(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
+    """By (slice id, attempt id)."""
+    found: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        _, slice_id, attempt, *_ = item.key.split("/")
+        found.setdefault((slice_id, attempt), []).append(item)
+    return found
+
+
+def _named(pipeline: Pipeline, lake: Lake, slice_ids: Collection[str]) -> set[tuple[str, str]]:
+    slices = [Slice.from_id(slice_id, pipeline.slice) for slice_id in slice_ids]
+    units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
+    return {(unit.slice.id, manifest.attempt) for unit, manifest in read_manifests(lake, units).items()}
+
+
+def _keys(items: Iterable[Item]) -> list[str]:
+    return [item.key for item in items]

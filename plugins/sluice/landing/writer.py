@@ -1,0 +1,118 @@
+"""Writes one task's Parquet files into its attempt: by slice, type and event hour, few open at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluice.lake import layout
+from sluice.lake.base import Lake
+from sluice.landing import columns
+from sluice.landing.reports import WrittenFile
+
+MOST_OPEN = 128
+_SIDE_BY_SIDE = 8
+
+
+class Place(NamedTuple):
+    """What one file holds. `type` None: the overflow; `hour` empty: rejected records."""
+
+    slice_id: str
+    type: str | None
+    hour: str
+
+
+@dataclass
+class _Open:
+    key: str
+    path: Path
+    parquet: pq.ParquetWriter
+    rows: int = 0
+    rows_by_type: Counter[str] = field(default_factory=Counter)
+
+
+class AttemptFiles:
+    """The files of the task `name` (unique in the attempt); `with` removes what a failure left unfinished.
+
+    At most `most_open` are open: then the one that waited longest is finished, and more rows for its
+    place go into another file. Files are handed to the lake side by side, for each waits for its disk or
+    its server; at most `most_open` are on their way.
+    """
+
+    def __init__(self, lake: Lake, cluster: str, attempt: str, name: str, most_open: int = MOST_OPEN) -> None:
+        self._lake = lake
+        self._cluster = cluster
+        self._attempt = attempt
+        self._name = name
+        self._most_open = most_open
+        self._open: OrderedDict[Place, _Open] = OrderedDict()
+        self._begun = 0
+        self._pool = ThreadPoolExecutor(_SIDE_BY_SIDE)
+        self._leaving: deque[tuple[Path, Future[WrittenFile]]] = deque()
+        self._finished: list[WrittenFile] = []
+
+    def write(self, place: Place, rows: pa.Table, rows_by_type: Mapping[str, int]) -> None:
+        """One more row group; `rows_by_type` only for the overflow. Raises what the lake raises."""
+        if place not in self._open:
+            if len(self._open) == self._most_open:
+                self._finish(next(iter(self._open)))
+            self._open[place] = self._begin(place, rows.schema)
+        file = self._open[place]
+        self._open.move_to_end(place)
+        file.parquet.write_table(rows)
+        file.rows += rows.num_rows
+        file.rows_by_type.update(rows_by_type)
+
+    def finish(self) -> tuple[WrittenFile, ...]:
+        """All files, in the lake. Raises what the lake raises."""
+        for place in list(self._open):
+            self._finish(place)
+        self._await(0)
+        return tuple(self._finished)
+
+    def __enter__(self) -> AttemptFiles:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        for file in self._open.values():
+            file.parquet.close()
+            file.path.unlink(missing_ok=True)
+        for path, _ in self._leaving:
+            path.unlink(missing_ok=True)
+
+    def _begin(self, place: Place, schema: pa.Schema) -> _Open:
+        key = f"{layout.attempt(place.slice_id, self._attempt)}{self._name}-{self._begun}.parquet"
+        self._begun += 1
+        path = self._lake.begin(key)
+        return _Open(key, path, columns.writer(path, schema))
+
+    def _finish(self, place: Place) -> None:
+        self._await(self._most_open - 1)
+        file = self._open.pop(place)
+        file.parquet.close()
+        self._leaving.append((file.path, self._pool.submit(self._hand_over, place, file)))
+
+    def _await(self, left: int) -> None:
+        while len(self._leaving) > left:
+            self._finished.append(self._leaving[0][1].result())
+            self._leaving.popleft()
+
+    def _hand_over(self, place: Place, file: _Open) -> WrittenFile:
+        size, digest = file.path.stat().st_size, sha256(file.path)
+        self._lake.finish(file.key, file.path)
+        return WrittenFile(self._cluster, *place, file.key, file.rows, size, digest, dict(file.rows_by_type))
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

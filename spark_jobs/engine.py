@@ -1,0 +1,130 @@
+"""Landing on Spark: exact reads of Kafka, and the tasks' work in Python on Arrow batches."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from types import TracebackType
+
+import pyarrow as pa
+import workers
+from kafka_source import read_options
+from progress import Progress
+from py4j.protocol import Py4JError
+from pyspark import TaskContext, cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from shipping import ship
+
+from sluice import errors
+from sluice.errors import SluiceError, SparkFailed
+from sluice.landing.merge import Merge
+from sluice.landing.reads import Run
+from sluice.landing.reports import Report, WrittenFile, decode, encode
+from sluice.landing.task import Task
+
+# Workers have the library, but not this folder.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(workers)
+
+_RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
+_OWN_ERROR = re.compile(r"^sluice\.errors\.(\w+): (.+)$", re.MULTILINE)
+
+
+class TaskFailed(SluiceError):
+    """A SluiceError that a task met; its class does not travel back from Spark's workers, its text does."""
+
+    def __init__(self, message: str, kind: type[SluiceError]) -> None:
+        super().__init__(message)
+        self.exit_code = kind.exit_code
+        self.retryable = kind.retryable
+
+
+class SparkEngine:
+    """Starts Spark when there is something to read, and stops it at the end of the `with`."""
+
+    def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        self._name = name
+        self._say = say
+        self._spark: SparkSession | None = None
+
+    def __enter__(self) -> SparkEngine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+
+    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+        reports: list[Report] = []
+        for start in range(0, len(reads), _RUNS_PER_JOB):
+            with _explained():
+                frame = reduce(
+                    DataFrame.unionAll, [self._frame(*read) for read in reads[start : start + _RUNS_PER_JOB]]
+                )
+                with Progress(frame.sparkSession.sparkContext, "read", self._say):
+                    reports += (decode(bytes(row.report)) for row in frame.collect())
+        return Report(
+            tuple(file for report in reports for file in report.files),
+            tuple(part for report in reports for part in report.seen),
+        )
+
+    def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
+        context = self.session().sparkContext
+        work = context.parallelize(merges, min(len(merges), 4 * context.defaultParallelism))
+        with _explained(), Progress(context, "merge", self._say):
+            return work.mapPartitions(_merged).collect()
+
+    def _frame(self, run: Run, task: Task) -> DataFrame:
+        source = self.session().read.format("kafka").options(**read_options(task.pipeline, run)).load()
+        return source.selectExpr(*task.columns()).mapInArrow(_landing(task), "report binary")
+
+    def session(self) -> SparkSession:
+        """Starts Spark at the first call."""
+        if self._spark is None:
+            self._spark = SparkSession.builder.appName(self._name).getOrCreate()
+            ship(self._spark.sparkContext)
+        return self._spark
+
+
+def _landing(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def land(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        workers.without_pandas()
+        report = task.land(batches, _task_name())
+        yield pa.RecordBatch.from_pydict({"report": [encode(report)]})
+
+    return land
+
+
+def _merged(merges: Iterator[Merge]) -> Iterator[WrittenFile]:
+    for number, merge in enumerate(merges):
+        yield merge.run(f"merged-{_task_name()}-{number}")
+
+
+def _task_name() -> str:
+    """Unique in the application: a task that is tried again, or twice at once, writes other files."""
+    context = TaskContext.get()
+    return f"{context.stageId()}-{context.partitionId()}-{context.taskAttemptId()}"
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raises TaskFailed for a SluiceError in a task, SparkFailed for everything else that stops Spark."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        own = _OWN_ERROR.findall(str(error))
+        if own:
+            name, message = own[-1]
+            raise TaskFailed(message, getattr(errors, name, SluiceError)) from error
+        raise SparkFailed(_reason(str(error))) from error
+
+
+def _reason(text: str) -> str:
+    """The last cause of a Java stack trace, the last line of a Python one, or the first line."""
+    causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    raised = re.findall(r"^([\w.]+(?:Error|Exception)\b.*)$", text, re.MULTILINE)
+    return (causes or raised or text.strip().splitlines()[:1] or ["no reason given"])[-1][:500]

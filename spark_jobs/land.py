@@ -1,0 +1,90 @@
+"""The land application: one per batch.
+
+    spark-submit … spark_jobs/land.py --config FILE --from A --to B --mode fill|reload|reland [--token T]
+
+Prints progress, and as its last line the result as JSON. An error of Sluice's is one line on stderr; the
+exit code is the error's own, or 75 (sysexits.h, EX_TEMPFAIL) when doing it again can cure it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pendulum
+from engine import SparkEngine
+
+from sluice.errors import SluiceError, WrongUse
+from sluice.lake.open import open_lake
+from sluice.landing.land import land
+from sluice.landing.reads import MODES
+from sluice.landing.submit import ERROR
+from sluice.pipeline import Pipeline
+from sluice.pipeline_files import read
+from sluice.slices import SliceRange, parse_instant
+
+TEMPORARY = 75
+
+
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", type=Path, required=True, help="the pipeline file")
+    parser.add_argument("--from", dest="start", required=True)
+    parser.add_argument("--to", required=True)
+    parser.add_argument("--mode", choices=MODES, default="fill")
+    parser.add_argument(
+        "--token", help="names one reland: repeated with the same token it lands nothing twice"
+    )
+    parser.add_argument("--cluster", action="append", help="only this cluster of the pipeline (repeatable)")
+    return parser.parse_args(words)
+
+
+def run(given: argparse.Namespace) -> dict[str, object]:
+    """Lands the range and returns the summary. Raises SluiceError."""
+    started = time.monotonic()
+    pipeline = _only(read(given.config), given.cluster)
+    now = pendulum.now("UTC")
+    edges = (parse_instant(text, now, pipeline.slice) for text in (given.start, given.to))
+    slices = SliceRange.widen(*edges, pipeline.slice)
+    with SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
+        token = given.token or uuid.uuid4().hex
+        found = land(pipeline, open_lake(pipeline), slices, given.mode, token, engine, _say)
+    seconds = time.monotonic() - started
+    summary = found.summary()
+    _say(
+        f"landed {summary['landed']} of {summary['units']} units: {summary['records']:,} records in "
+        f"{summary['files']:,} files, {summary['unparsed']:,} unparsed, {seconds:.1f} s"
+    )
+    return {**summary, "seconds": round(seconds, 1)}
+
+
+def _only(pipeline: Pipeline, clusters: Sequence[str] | None) -> Pipeline:
+    if not clusters:
+        return pipeline
+    unknown = set(clusters) - set(pipeline.clusters)
+    if unknown:
+        raise WrongUse(f"--cluster {sorted(unknown)[0]}: expected one of {', '.join(pipeline.clusters)}")
+    return pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster in clusters]})
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(words: Sequence[str]) -> int:
+    try:
+        result = run(arguments(words))
+    except SluiceError as error:
+        print(f"{ERROR}{error}", file=sys.stderr, flush=True)
+        return TEMPORARY if error.retryable else error.exit_code
+    _say(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,146 @@
+"""A lake as the landing leaves it, written with pyarrow: what the tests of the load start from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pendulum
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.connect import open_client
+from sluice.connections import Connection
+from sluice.lake import layout
+from sluice.lake.folder import FolderLake
+from sluice.load.load import load
+from sluice.load.result import LoadResult
+from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
+from sluice.pipeline import Pipeline
+from sluice.slices import Slice, Unit
+
+START = pendulum.datetime(2026, 11, 20, 10)
+
+
+def unit(hours: int = 0, cluster: str = "dc1") -> Unit:
+    return Unit(Slice(START.add(hours=hours)), cluster)
+
+
+def client_of(server: Any) -> Client:
+    return open_client(Connection("clickhouse_test", host=server.host, port=server.port))
+
+
+@dataclass(frozen=True)
+class Event:
+    """One record: its type, and its payload's text. `overflow`: it lies in the folder of many types."""
+
+    type: str
+    payload: str
+    hour: str = "2026-11-20T10"
+    overflow: bool = False
+
+
+def event(kind: str = "click", /, **fields: Any) -> Event:
+    return Event(kind, json.dumps({"type": kind, **fields}))
+
+
+def land(lake: FolderLake, place: Unit, events: list[Event], generation: int = 1) -> Manifest:
+    """Writes one unit's files and its manifest over any older one. The offsets are the events' places."""
+    folders: dict[tuple[str | None, str], list[int]] = defaultdict(list)
+    for offset, item in enumerate(events):
+        folders[(None if item.overflow else item.type, item.hour)].append(offset)
+    files = tuple(
+        _write(lake, place, generation, number, kind, hour, [(o, events[o]) for o in offsets])
+        for number, ((kind, hour), offsets) in enumerate(folders.items())
+    )
+    manifest = Manifest(
+        pipeline="p",
+        slice=place.slice.id,
+        cluster=place.cluster,
+        generation=generation,
+        attempt=uuid.uuid4().hex,
+        ranges=(OffsetRange("events", "u", 0, 0, len(events)),),
+        files=files,
+        rejected=(),
+        read=len(events),
+        unparsed={},
+        holes=0,
+    )
+    lake.put(layout.manifest(place.slice.id, place.cluster), encode(manifest))
+    return manifest
+
+
+def _write(lake, place, generation, number, kind, hour, rows) -> LandedFile:
+    folder = layout.event_folder(kind, hour)
+    key = layout.data_file(folder, place.slice.id, place.cluster, generation, number)
+    types = [item.type for _, item in rows]
+    table = pa.table(
+        {
+            "_payload": pa.array([item.payload for _, item in rows], pa.string()),
+            "_type": pa.array(types).dictionary_encode(),
+            "_cluster": pa.array([place.cluster] * len(rows)).dictionary_encode(),
+            "_topic": pa.array(["events"] * len(rows)).dictionary_encode(),
+            "_partition": pa.array([0] * len(rows), pa.int32()),
+            "_offset": pa.array([offset for offset, _ in rows], pa.int64()),
+            "_timestamp": pa.array([place.slice.start] * len(rows), pa.timestamp("ms", "UTC")),
+            "_key": pa.array([None if o % 2 else b"k%d" % o for o, _ in rows], pa.binary()),
+        }
+    )
+    path = lake.begin(key)
+    pq.write_table(table, path, compression="zstd")
+    data = path.read_bytes()
+    lake.finish(key, path)
+    by_type = {name: types.count(name) for name in set(types)}
+    return LandedFile(
+        key, key, kind, hour, len(rows), len(data), hashlib.sha256(data).hexdigest(), {} if kind else by_type
+    )
+
+
+@dataclass(frozen=True)
+class World:
+    """A lake folder, a server, and a database of the test's own."""
+
+    root: Path
+    client: Client
+    database: str
+
+    @property
+    def lake(self) -> FolderLake:
+        return FolderLake(self.root / "p")
+
+    def with_root(self, root: Path) -> World:
+        return replace(self, root=root)
+
+    def pipeline(self, tables: dict[str, Any], **more: Any) -> Pipeline:
+        named = {kind: {**(t if isinstance(t, dict) else {"table": t})} for kind, t in tables.items()}
+        for target in named.values():
+            target["table"] = f"{self.database}.{target['table']}"
+        return Pipeline.model_validate(
+            {
+                "name": "p",
+                "kafka": [{"cluster": "dc1", "bootstrap": "x:1", "topics": ["events"]}],
+                "event": {"type": {"field": "type"}, "time": {"record": True}},
+                "lake": f"file://{self.root}",
+                "tables": named,
+                **more,
+            }
+        )
+
+    def load(self, pipeline: Pipeline, *units: Unit, table: str | None = None, **options: Any) -> LoadResult:
+        name = f"{self.database}.{table}" if table else pipeline.targets[0].table
+        target = next(t for t in pipeline.targets if t.table == name)
+        return load(pipeline, target, units, self.lake, self.client, **{"mode": "fill", **options})
+
+    def sql(self, text: str) -> list[tuple]:
+        """Runs SQL with `{db}` replaced; a SELECT's rows."""
+        text = text.replace("{db}", self.database)
+        if text.lstrip().upper().startswith(("SELECT", "WITH", "SHOW")):
+            return [tuple(row) for row in self.client.rows(text)]
+        self.client.run(text)
+        return []
