@@ -1,0 +1,2 @@
+INSERT INTO sluice.targets (target, pipeline, lake)
+SELECT {target:String}, {pipeline:String}, {lake:String}

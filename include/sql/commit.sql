@@ -1,0 +1,21 @@
+-- The commit point: one INSERT for all units of the attempt.
+INSERT INTO sluice.ledger
+    (pipeline, lake, target, table_uuid, slice, cluster, generation, attempt, state,
+     manifest, types, landed, rows, misfits, token)
+SELECT
+    {pipeline:String}, {lake:String}, {target:String}, {table_uuid:UUID}, fence.slice, fence.cluster,
+    {generation:UInt64}, {attempt:UInt32}, 'committed',
+    fence.manifest, fence.types, fence.landed, staged.rows, rejected.rows, {token:String}
+FROM {fence} AS fence
+LEFT JOIN
+(
+    SELECT _slice AS slice, _cluster AS cluster, count() AS rows
+    FROM {staging}
+    GROUP BY slice, cluster
+) AS staged ON staged.slice = fence.slice AND staged.cluster = fence.cluster
+LEFT JOIN
+(
+    SELECT slice, cluster, count() AS rows
+    FROM {misfits}
+    GROUP BY slice, cluster
+) AS rejected ON rejected.slice = fence.slice AND rejected.cluster = fence.cluster

@@ -1,0 +1,23 @@
+-- What is committed, and what was and is revoked. Rows are only ever added; of one (target, table, slice,
+-- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
+CREATE TABLE IF NOT EXISTS sluice.ledger
+(
+    pipeline LowCardinality(String),
+    lake LowCardinality(String),
+    target LowCardinality(String),
+    table_uuid UUID,
+    slice DateTime('UTC'),
+    cluster LowCardinality(String),
+    generation UInt64,
+    attempt UInt32,
+    state Enum8('revoked' = 0, 'committed' = 1),
+    manifest String,
+    types Array(LowCardinality(String)),
+    landed UInt64,
+    rows UInt64,
+    misfits UInt64,
+    token String,
+    at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = MergeTree
+ORDER BY (target, table_uuid, slice, cluster, generation, attempt, state)

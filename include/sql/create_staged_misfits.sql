@@ -1,0 +1,1 @@
+CREATE TABLE {misfits} AS sluice.rejected ENGINE = MergeTree ORDER BY (slice, cluster)

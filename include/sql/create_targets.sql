@@ -1,0 +1,10 @@
+-- Which pipeline, out of which lake, a target table belongs to: the first claim counts.
+CREATE TABLE IF NOT EXISTS sluice.targets
+(
+    target String,
+    pipeline String,
+    lake String,
+    at DateTime64(6, 'UTC') DEFAULT now64(6)
+)
+ENGINE = MergeTree
+ORDER BY (target, at)

@@ -1,0 +1,2 @@
+DELETE FROM sluice.rejected
+WHERE target = {target:String} AND (slice, cluster) IN (SELECT slice, cluster FROM {fence})

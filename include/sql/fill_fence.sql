@@ -1,0 +1,1 @@
+INSERT INTO {fence} (slice, cluster, landed, manifest, types, replaces) FORMAT JSONEachRow

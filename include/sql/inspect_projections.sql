@@ -1,0 +1,3 @@
+SELECT count()
+FROM system.projections
+WHERE database = {database:String} AND table = {name:String}

@@ -1,0 +1,3 @@
+SELECT max(generation)
+FROM sluice.ledger
+WHERE target = {target:String}

@@ -1,0 +1,3 @@
+SELECT value
+FROM system.settings
+WHERE name = {name:String}

@@ -1,0 +1,17 @@
+-- The second pass, only when rows are missing: those with a value that does not fit, and which column it is.
+INSERT INTO {misfits}
+    (target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload)
+SELECT
+    {target:String}, _slice, _cluster, _topic, _partition, _offset, _timestamp, _type,
+    {column} AS column,
+    concat('does not fit ', {type}) AS reason,
+    ifNull({value}, '') AS value,
+    _payload
+FROM
+(
+    SELECT {named}
+    FROM ({source})
+    WHERE {routed}
+)
+WHERE {misfit}
+{format}

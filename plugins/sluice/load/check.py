@@ -1,0 +1,135 @@
+"""Refuses a target table that cannot be loaded exactly, with the statement that cures it."""
+
+from __future__ import annotations
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import ServerError
+from sluice.errors import TargetRefused
+from sluice.load.casts import UnsupportedType
+from sluice.load.columns import ALWAYS, HOLDERS, Column, Filling, fill
+from sluice.load.inspect import FedTable, TargetTable, read_table
+from sluice.load.sql import Sql, identifier, render, table
+from sluice.load.types import parse
+from sluice.pipeline import Pipeline, Target
+
+ENGINES = ("MergeTree",)
+_NEEDED = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
+
+
+def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[TargetTable, Filling]:
+    """The table as it is and how its columns are filled; nothing is written.
+
+    Raises TargetRefused for a missing table, an engine that merges rows away, missing `_slice` and
+    `_cluster` (in it or in what its materialized views write to), and types that Sluice does not fill.
+    """
+    found = read_table(client, target.database, target.name)
+    if found is None:
+        raise TargetRefused(target.table, "there is no such table", creation(pipeline, target))
+    _check_engine(found)
+    _check_needed(found.table, found.columns)
+    _check_lake_columns(found)
+    for fed in found.fed:
+        _check_fed(fed)
+    _check_paths(found, target)
+    return found, _filling(client, found, target)
+
+
+def creation(pipeline: Pipeline, target: Target) -> str:
+    """A CREATE TABLE to begin with: the columns that the pipeline file names, and the lake's."""
+    time = pipeline.event.time.field
+    own = {} if target.catch_all or time is None or "." in time else {time: "DateTime64(3, 'UTC')"}
+    own |= dict.fromkeys(target.columns, "String")
+    lake = {"_type": "LowCardinality(String)", "_payload": "String"} if target.catch_all else {}
+    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**own, **lake, **_NEEDED}.items())
+    return (
+        f"create it, with a column for each field you want, for instance: CREATE TABLE {table(target.table)} "
+        f"({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) ORDER BY (_slice, _cluster)"
+    )
+
+
+def _check_engine(found: TargetTable) -> None:
+    if found.engine not in ENGINES:
+        raise TargetRefused(
+            found.table,
+            f"its engine is {found.engine}, which Sluice does not load (rows that merge away, or are kept "
+            "elsewhere, cannot be counted)",
+            "load a MergeTree table and feed this one from it through a materialized view",
+        )
+
+
+def _check_needed(name: str, columns: tuple[Column, ...]) -> None:
+    known = {column.name: column for column in columns if column.filled}
+    missing = [needed for needed in ALWAYS if needed not in known]
+    if missing:
+        added = ", ".join(f"ADD COLUMN {identifier(needed)} {_NEEDED[needed]}" for needed in missing)
+        reason = f"it has no column {' and '.join(missing)}"
+        raise TargetRefused(name, reason, f"ALTER TABLE {table(name)} {added}")
+
+
+def _check_lake_columns(found: TargetTable) -> None:
+    for column in found.columns:
+        allowed = HOLDERS.get(column.name)
+        if allowed and column.filled and parse(column.type).plain.name not in allowed:
+            kinds = " or ".join(sorted(allowed))
+            raise TargetRefused(
+                found.table,
+                f"column {column.name} has type {column.type}, which cannot hold the lake's column",
+                f"ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} {kinds}",
+            )
+
+
+def _check_fed(fed: FedTable) -> None:
+    if fed.engine == "Null":
+        return
+    if not fed.engine.endswith("MergeTree"):
+        reason = f"materialized view {fed.view} writes to it, and its engine is {fed.engine or 'unknown'}"
+        raise TargetRefused(fed.table, reason, "let the view write to a table of the MergeTree family")
+    _check_needed(fed.table, fed.columns)
+    absent = [needed for needed in ALWAYS if needed not in fed.view_columns]
+    if absent:
+        names = " and ".join(absent)
+        remedy = f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with {names} in its SELECT"
+        raise TargetRefused(fed.table, f"materialized view {fed.view} does not select {names}", remedy)
+    keys = {part.strip(" `") for part in fed.sorting_key.split(",")}
+    if fed.engine not in ("MergeTree", "ReplicatedMergeTree") and not set(ALWAYS) <= keys:
+        raise TargetRefused(
+            fed.table,
+            f"materialized view {fed.view} writes to it, and {fed.engine} would merge slices into each other",
+            "make it anew with _slice and _cluster in its ORDER BY",
+        )
+
+
+def _check_paths(found: TargetTable, target: Target) -> None:
+    known = {column.name for column in found.columns if column.filled} - set(HOLDERS)
+    for name in target.columns:
+        if name not in known:
+            remedy = f"ALTER TABLE {table(found.table)} ADD COLUMN {identifier(name)} String"
+            raise TargetRefused(found.table, f"`columns` fills {name}, and the table cannot take it", remedy)
+
+
+def _filling(client: Client, found: TargetTable, target: Target) -> Filling:
+    try:
+        filling = fill(found.columns, target.columns)
+    except UnsupportedType as error:
+        raise TargetRefused(
+            found.table,
+            f"{error}, which no JSON value fills",
+            "change its type, or make it MATERIALIZED or an ALIAS",
+        ) from error
+    for column in found.columns:
+        if column.kind == "DEFAULT" and parse(column.type).plain.name in ("Array", "Map"):
+            _check_constant(client, found, column)
+    return filling
+
+
+def _check_constant(client: Client, found: TargetTable, column: Column) -> None:
+    try:
+        client.rows(render("evaluate", expression=Sql(column.default)))
+    except ServerError as error:
+        if error.retryable:
+            raise
+        raise TargetRefused(
+            found.table,
+            f"the DEFAULT of column {column.name} ({column.type}) depends on other columns",
+            f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} …",
+        ) from error

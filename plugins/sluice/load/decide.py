@@ -1,0 +1,97 @@
+"""What a load has to do for which units: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sluice.load.ledger import LedgerRow
+from sluice.manifest import LandedFile, Manifest
+from sluice.pipeline import Pipeline, Target
+from sluice.slices import Unit
+
+Mode = Literal["fill", "reload", "reland"]
+
+MAX_ROWS = 50_000_000
+MAX_UNITS = 1000
+
+
+@dataclass(frozen=True)
+class Work:
+    """One unit to load: its manifest's files with rows for the target, and the rows in them that are.
+
+    `replaces`: the ledger holds an older commit of the unit, which has to be revoked first.
+    """
+
+    unit: Unit
+    manifest: str
+    types: tuple[str, ...]
+    files: tuple[LandedFile, ...]
+    landed: int
+    replaces: bool
+
+
+def work_for(pipeline: Pipeline, target: Target, unit: Unit, manifest: Manifest, replaces: bool) -> Work:
+    rows = manifest.rows_by_type()
+    types = pipeline.routed(target, rows)
+    routed = set(types)
+    files = tuple(file for file in manifest.files if routed & set(file.types()))
+    return Work(unit, manifest.id, types, files, sum(rows[name] for name in types), replaces)
+
+
+def done(work: Work, row: LedgerRow | None, mode: Mode, token: str) -> bool:
+    """Whether the ledger's row makes loading the unit again unnecessary.
+
+    `reload` loads again what is committed, except what this very run (`token`) has loaded before. `reland`
+    made a new manifest, which no row holds yet.
+    """
+    if row is None or (row.manifest, row.types) != (work.manifest, work.types):
+        return False
+    return mode != "reload" or (token != "" and row.token == token)
+
+
+def choose(
+    pipeline: Pipeline,
+    target: Target,
+    manifests: Mapping[Unit, Manifest],
+    ledger: Mapping[Unit, LedgerRow],
+    mode: Mode,
+    token: str,
+) -> tuple[list[Work], list[LedgerRow]]:
+    """What is to be loaded, and the ledger's rows of what is skipped; both in the units' order."""
+    todo, skipped = [], []
+    for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
+        row = ledger.get(unit)
+        work = work_for(pipeline, target, unit, manifest, replaces=row is not None)
+        if row is not None and done(work, row, mode, token):
+            skipped.append(row)
+        else:
+            todo.append(work)
+    return todo, skipped
+
+
+def cut(works: Sequence[Work], max_rows: int = MAX_ROWS, max_units: int = MAX_UNITS) -> list[list[Work]]:
+    """Protocol runs: as many units as fit `max_rows` and `max_units`, at least one."""
+    runs: list[list[Work]] = []
+    rows = 0
+    for work in works:
+        if runs and rows + work.landed <= max_rows and len(runs[-1]) < max_units:
+            runs[-1].append(work)
+            rows += work.landed
+        else:
+            runs.append([work])
+            rows = work.landed
+    return runs
+
+
+def differences(works: Iterable[Work], *counted: Mapping[Unit, int]) -> dict[Unit, tuple[int, int]]:
+    """(landed, counted) of the units whose sum over `counted` is not what landed."""
+    found = {work.unit: (work.landed, sum(counts.get(work.unit, 0) for counts in counted)) for work in works}
+    return {unit: pair for unit, pair in found.items() if pair[0] != pair[1]}
+
+
+def grouped(keys: Sequence[str], limit: int) -> list[tuple[str, str]]:
+    """(first, last) of runs of at most `limit` of the sorted keys; a limit of 0 is none."""
+    size = limit or max(len(keys), 1)
+    return [(keys[i], keys[min(i + size, len(keys)) - 1]) for i in range(0, len(keys), size)]

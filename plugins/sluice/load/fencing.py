@@ -1,0 +1,20 @@
+"""Makes sure that no earlier attempt at a target can do anything any more."""
+
+from __future__ import annotations
+
+from sluice.clickhouse.client import Client
+from sluice.load.names import SYSTEM, fences, stagings, statements
+from sluice.load.sql import identifier, render
+
+
+def fence_off(client: Client, target: str) -> None:
+    """Drops every fence and temporary table of the target, then kills its statements and mutations.
+
+    In this order: a statement that has not begun finds its table gone, and one that has is killed. Drops do
+    not wait for statements that still read the table.
+    """
+    prefixes = {"fences": fences(target), "stagings": stagings(target)}
+    for (name,) in client.rows(render("leftovers"), prefixes):
+        client.run(render("drop_table", table=identifier(SYSTEM, name)))
+    client.run(render("kill_statements"), {"prefix": statements(target)})
+    client.run(render("kill_mutations"), {"fences": fences(target)})

@@ -1,0 +1,188 @@
+"""The temporary-table protocol for one run of units. docs/DESIGN.md says why each step is where it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sluice.errors import Conservation
+from sluice.load.decide import Work, grouped
+from sluice.load.inspect import TargetTable
+from sluice.load.result import UnitLoad
+from sluice.load.sql import Sql, identifier, listed, literal, render, table
+from sluice.load.staging import Staging
+from sluice.load.steps import OnStep, Step
+from sluice.load.writer import UnitCounts, Writer
+from sluice.pipeline import Pipeline, Target
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt at loading `works` into one target; every method is a step, in the order of `execute`."""
+
+    pipeline: Pipeline
+    target: Target
+    found: TargetTable
+    works: Sequence[Work]
+    staging: Staging
+    writer: Writer
+    lake_root: str
+    token: str
+    partition_limit: int
+    on_step: OnStep
+
+    def execute(self) -> list[UnitLoad]:
+        """Raises Fenced, Conservation (a count that must hold does not), and what the client raises."""
+        self._create_fence()
+        self.on_step(Step.FENCED)
+        attached = self.staging.stage()
+        self.on_step(Step.STAGED)
+        rows, misfits = self.staging.review()
+        self.on_step(Step.REVIEWED)
+        self._revoke()
+        self.on_step(Step.REVOKED)
+        self._delete()
+        self.on_step(Step.DELETED)
+        self._reject(misfits)
+        self.on_step(Step.REJECTED)
+        self._attach() if attached else self._move()
+        self.on_step(Step.MOVED)
+        self._compare(rows, misfits)
+        self.on_step(Step.COUNTED)
+        self._commit()
+        self.on_step(Step.COMMITTED)
+        self._drop()
+        self.on_step(Step.DROPPED)
+        return [
+            UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
+            for w in self.works
+        ]
+
+    @property
+    def _fence(self) -> Sql:
+        return self.writer.attempt.fence
+
+    @property
+    def _staging(self) -> Sql:
+        return self.writer.attempt.staging
+
+    @property
+    def _misfits(self) -> Sql:
+        return self.writer.attempt.misfits
+
+    def _create_fence(self) -> None:
+        self.writer.run("fence", render("create_fence", fence=self._fence))
+        lines = "\n".join(json.dumps(_fence_row(work)) for work in self.works)
+        self.writer.run("fence", render("fill_fence", fence=self._fence), body=lines.encode())
+        self.writer.run("fence", render("create_staged_misfits", misfits=self._misfits))
+
+    def _revoke(self) -> None:
+        if any(work.replaces for work in self.works):
+            self.writer.run("revoke", render("revoke", fence=self._fence), self._ledger_values())
+
+    def _delete(self) -> None:
+        """Empties target, views' tables and sluice.rejected of the units, and sees that they are empty."""
+        stored = [(f.table, f.projections) for f in self.found.fed if f.engine != "Null"]
+        for name, projections in [(self.found.table, self.found.projections), *stored]:
+            count = render("count_rows", table=table(name), fence=self._fence)
+            if self.writer.counts(count):
+                statement = "delete_rows_rewriting" if projections else "delete_rows"
+                self.writer.run("delete", render(statement, table=table(name), fence=self._fence))
+                self._expect_nothing(name, self.writer.counts(count))
+        if self.staging.count_misfits(identifier("sluice", "rejected")):
+            sql = render("delete_misfits", fence=self._fence)
+            self.writer.run("delete", sql, {"target": self.target.table})
+            self._expect_nothing(
+                "sluice.rejected", self.staging.count_misfits(identifier("sluice", "rejected"))
+            )
+
+    def _expect_nothing(self, name: str, left: UnitCounts) -> None:
+        for unit, rows in left.items():
+            raise Conservation(
+                f"table {name}, slice {unit}: {rows:,} rows are left after their deletion: does somebody "
+                "else write to the table? Load the slice again when nobody does"
+            )
+
+    def _reject(self, misfits: UnitCounts) -> None:
+        if misfits:
+            sql = render("insert_misfits", misfits=self._misfits, fence=self._fence)
+            self.writer.run("reject", sql)
+
+    def _attach(self) -> None:
+        found = self.writer.client.rows(
+            render("staged_partitions"), {"name": self.writer.attempt.staging_name}
+        )
+        if found:
+            commands = [f"ATTACH PARTITION ID {literal(key)} FROM {self._staging}" for (key,) in found]
+            sql = render("attach_partitions", target=table(self.found.table), partitions=listed(commands))
+            self.writer.run("move", sql)
+
+    def _move(self) -> None:
+        """One INSERT for each range of partitions, so that none touches more than the server allows."""
+        key = Sql(self.found.partition_key or "1")
+        found = self.writer.client.rows(render("staged_keys", partition_key=key, staging=self._staging))
+        for first, last in grouped([row[0] for row in found], self.partition_limit):
+            text = f"toString(tuple({key}))"
+            inside = f"{text} >= {literal(first)} AND {text} <= {literal(last)}"
+            sql = render(
+                "move_rows",
+                target=table(self.found.table),
+                columns=listed(map(identifier, self.found.filled)),
+                staging=self._staging,
+                range=Sql(inside if len(found) > self.partition_limit > 0 else "1"),
+                fence=self._fence,
+            )
+            self.writer.run("move", sql)
+
+    def _compare(self, rows: UnitCounts, misfits: UnitCounts) -> None:
+        sql = render("count_rows", table=table(self.found.table), fence=self._fence)
+        there = self.writer.counts(sql)
+        rejected = self.staging.count_misfits(identifier("sluice", "rejected"))
+        for work in self.works:
+            expected, counted = rows.get(work.unit, 0), there.get(work.unit, 0)
+            # Rows that are older than the table's TTL may be gone by now.
+            if counted == expected or (self.found.ttl and counted < expected):
+                continue
+            raise _uneven(self.found.table, work, expected, counted)
+        for work in self.works:
+            expected, counted = misfits.get(work.unit, 0), rejected.get(work.unit, 0)
+            if counted != expected:
+                raise _uneven("sluice.rejected", work, expected, counted)
+
+    def _commit(self) -> None:
+        sql = render("commit", fence=self._fence, staging=self._staging, misfits=self._misfits)
+        self.writer.run("commit", sql, self._ledger_values())
+
+    def _drop(self) -> None:
+        for name in (self._fence, self._staging, self._misfits):
+            self.writer.run("drop", render("drop_table", table=name))
+
+    def _ledger_values(self) -> dict[str, object]:
+        return {
+            "pipeline": self.pipeline.name,
+            "lake": self.lake_root,
+            "target": self.target.table,
+            "table_uuid": self.found.uuid,
+            "generation": self.writer.attempt.generation,
+            "attempt": self.writer.attempt.number,
+            "token": self.token,
+        }
+
+
+def _fence_row(work: Work) -> dict[str, object]:
+    return {
+        "slice": int(work.unit.slice.start.timestamp()),
+        "cluster": work.unit.cluster,
+        "landed": work.landed,
+        "manifest": work.manifest,
+        "types": list(work.types),
+        "replaces": work.replaces,
+    }
+
+
+def _uneven(name: str, work: Work, expected: int, counted: int) -> Conservation:
+    return Conservation(
+        f"table {name}, slice {work.unit}: {expected:,} rows were moved, {counted:,} are there: does "
+        "somebody else write to the table? Load the slice again when nobody does"
+    )

@@ -1,0 +1,42 @@
+"""What a load did."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sluice.slices import Unit
+
+
+@dataclass(frozen=True)
+class UnitLoad:
+    """One unit: `loaded` now, or found committed; its rows in the table and in sluice.rejected."""
+
+    unit: Unit
+    manifest: str
+    rows: int
+    misfits: int
+    loaded: bool
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    table: str
+    units: tuple[UnitLoad, ...]
+
+    @property
+    def loaded(self) -> tuple[UnitLoad, ...]:
+        return tuple(unit for unit in self.units if unit.loaded)
+
+    def summary(self) -> dict[str, Any]:
+        """Counts for a log or an answer in JSON: units loaded and skipped, rows and misfits of the loaded."""
+        return {
+            "loaded": len(self.loaded),
+            "skipped": len(self.units) - len(self.loaded),
+            "rows": sum(unit.rows for unit in self.loaded),
+            "misfits": sum(unit.misfits for unit in self.loaded),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        units = [{**asdict(unit), "unit": str(unit.unit)} for unit in self.units]
+        return {"table": self.table, "units": units}

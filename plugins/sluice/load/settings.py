@@ -1,0 +1,29 @@
+"""Settings that every statement of a load carries, whatever the user's profile and the driver say."""
+
+from __future__ import annotations
+
+WRITE: dict[str, object] = {
+    # Block deduplication forgets and is not atomic; the ledger decides instead.
+    "insert_deduplicate": 0,
+    "deduplicate_blocks_in_dependent_materialized_views": 0,
+    "async_insert": 0,
+    # A view that fails has to fail its INSERT.
+    "materialized_views_ignore_errors": 0,
+    "insert_null_as_default": 1,
+    "insert_allow_materialized_columns": 0,
+    "join_use_nulls": 0,
+    "transform_null_in": 0,
+    "cast_keep_nullable": 0,
+    # The driver sets best_effort, the server's own default is basic.
+    "date_time_input_format": "basic",
+    "short_circuit_function_evaluation": "enable",
+    "use_hive_partitioning": 0,
+    # As a PREWHERE on the files, the misfits' condition would parse the JSON a second time.
+    "optimize_move_to_prewhere": 0,
+    "mutations_sync": 2,
+    "lightweight_deletes_sync": 2,
+    # A mutation has to read the fence when it runs, not when it is accepted.
+    "mutations_execute_subqueries_on_initiator": 0,
+    "max_execution_time": 0,
+    "max_query_size": 64 * 1024 * 1024,
+}

@@ -1,0 +1,60 @@
+"""Renders the statements of include/sql: `{name}` becomes a quoted identifier or an expression, and
+`{name:Type}` stays as it is, ClickHouse's own parameter, whose value travels beside the statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from sluice.pipeline_files import PROJECT
+
+_FOLDER = PROJECT / "include" / "sql"
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class Sql(str):
+    """Text that is SQL already; `render` takes nothing else, so a bare name cannot slip in unquoted."""
+
+    __slots__ = ()
+
+
+def quote(text: str, mark: str) -> Sql:
+    """`text` between two of `mark`, with ClickHouse's backslash escapes."""
+    return Sql(mark + text.replace("\\", "\\\\").replace(mark, "\\" + mark) + mark)
+
+
+def identifier(*parts: str) -> Sql:
+    """A name, or a qualified one: `identifier("db", "table")`."""
+    return Sql(".".join(quote(part, "`") for part in parts))
+
+
+def table(qualified: str) -> Sql:
+    """The identifier of `database.table` as pipeline files write it."""
+    return identifier(*qualified.split(".", 1))
+
+
+def literal(text: str) -> Sql:
+    return quote(text, "'")
+
+
+def listed(parts: Iterable[str], separator: str = ", ") -> Sql:
+    return Sql(separator.join(parts))
+
+
+def render(name: str, **parts: Sql) -> Sql:
+    """The statement of `include/sql/<name>.sql`. Raises KeyError or TypeError when the parts do not fit."""
+    text = _read(name)
+    wanted = set(_PLACEHOLDER.findall(text))
+    if wanted != set(parts):
+        raise KeyError(f"{name}.sql takes {sorted(wanted)}, not {sorted(parts)}")
+    for key, part in parts.items():
+        if not isinstance(part, Sql):
+            raise TypeError(f"{name}.sql: {key} is {part!r}, which nobody quoted")
+    return Sql(_PLACEHOLDER.sub(lambda found: parts[found[1]], text))
+
+
+@cache
+def _read(name: str) -> str:
+    lines = (_FOLDER / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--")).strip()

@@ -1,0 +1,31 @@
+"""The protocol's steps, in order. `load` reports each one when it is done: tests kill it right there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    LEASED = "leased"
+    CLAIMED = "claimed"
+    FENCED_OFF = "fenced off"  # leftovers dropped, earlier statements and mutations killed
+    CHECKED = "checked"
+    FENCED = "fenced"  # this attempt's fence table is there
+    STAGED = "staged"
+    REVIEWED = "reviewed"  # misfits staged, rows landed = staged + misfits
+    REVOKED = "revoked"
+    DELETED = "deleted"
+    REJECTED = "rejected"
+    MOVED = "moved"
+    COUNTED = "counted"
+    COMMITTED = "committed"
+    DROPPED = "dropped"
+    RELEASED = "released"
+
+
+OnStep = Callable[[Step], None]
+
+
+def nothing(_: Step) -> None:
+    """The default hook."""

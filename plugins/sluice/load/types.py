@@ -1,0 +1,49 @@
+"""ClickHouse's type names as trees: `Map(String, Nullable(UInt8))` and so on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SPLIT = re.compile(r"""'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|[(),]|[^'`(),]+""", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Type:
+    """`text` is the whole name; `arguments` are the texts between its commas."""
+
+    text: str
+    name: str
+    arguments: tuple[str, ...] = ()
+
+    def argument(self, index: int) -> Type:
+        return parse(self.arguments[index])
+
+    @property
+    def plain(self) -> Type:
+        """Without LowCardinality and Nullable, which do not change what a value may be."""
+        return self.argument(0).plain if self.name in ("LowCardinality", "Nullable") else self
+
+    @property
+    def nullable(self) -> bool:
+        return self.name == "Nullable" or (self.name == "LowCardinality" and self.argument(0).nullable)
+
+
+def parse(text: str) -> Type:
+    """The tree of a type's name as system.columns gives it."""
+    name, bracket, rest = text.strip().partition("(")
+    if not bracket:
+        return Type(name, name)
+    return Type(text.strip(), name.strip(), tuple(_arguments(rest.rstrip()[:-1])))
+
+
+def _arguments(text: str) -> list[str]:
+    """Splits at the commas that are outside brackets and quotes."""
+    parts, depth = [""], 0
+    for token in _SPLIT.findall(text):
+        depth += {"(": 1, ")": -1}.get(token, 0)
+        if token == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return [part.strip() for part in parts]

@@ -1,0 +1,57 @@
+"""Sends one attempt's statements: each is preceded by a renewal of the lease, and has its own query id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import UNKNOWN_TABLE, ServerError
+from sluice.errors import Fenced
+from sluice.load.names import Attempt
+from sluice.load.settings import WRITE
+from sluice.load.sql import Sql
+from sluice.slices import Unit
+
+UnitCounts = dict[Unit, int]
+
+
+@dataclass
+class Writer:
+    client: Client
+    attempt: Attempt
+    renew: Callable[[], None]
+    unit_of: Callable[[int, str], Unit]
+    _serial: count = field(default_factory=count)
+
+    def run(
+        self,
+        step: str,
+        sql: Sql,
+        parameters: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        **settings: object,
+    ) -> None:
+        """Raises Fenced when the lease, or a table of this attempt, is gone."""
+        self.renew()
+        query_id = self.attempt.query_id(step, next(self._serial))
+        try:
+            self.client.run(sql, parameters, {**WRITE, **settings, "query_id": query_id}, body)
+        except ServerError as error:
+            raise self._fenced(error) from error
+
+    def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
+        """Rows by unit, of a statement that gives (slice's start, cluster, rows)."""
+        try:
+            found = self.client.rows(sql, parameters)
+        except ServerError as error:
+            raise self._fenced(error) from error
+        return {self.unit_of(start, cluster): rows for start, cluster, rows in found}
+
+    def _fenced(self, error: ServerError) -> Exception:
+        own = (self.attempt.fence_name, self.attempt.staging_name)
+        if error.code == UNKNOWN_TABLE and any(name in error.reason for name in own):
+            return Fenced(f"table {self.attempt.target}: a successor has removed this attempt's tables")
+        return error

@@ -1,0 +1,79 @@
+"""Types and what fills a table's columns; the values themselves are in integration/test_load_columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.load.casts import UnsupportedType, cast
+from sluice.load.columns import Column, fill
+from sluice.load.types import parse
+
+KEYS = [Column("_slice", "DateTime('UTC')"), Column("_cluster", "LowCardinality(String)")]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [
+        ("UInt8", "UInt8", ()),
+        ("Decimal(18, 4)", "Decimal", ("18", "4")),
+        ("DateTime64(3, 'Europe/Berlin')", "DateTime64", ("3", "'Europe/Berlin'")),
+        ("Map(String, Array(Nullable(UInt8)))", "Map", ("String", "Array(Nullable(UInt8))")),
+        (r"Enum8('a,(b' = 1, 'it\'s' = 2)", "Enum8", ("'a,(b' = 1", r"'it\'s' = 2")),
+    ],
+)
+def test_type_names_are_parsed(text: str, name: str, arguments: tuple[str, ...]):
+    found = parse(text)
+    assert (found.text, found.name, found.arguments) == (text, name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "nullable"),
+    [
+        ("LowCardinality(Nullable(String))", "String", True),
+        ("Nullable(DateTime('UTC'))", "DateTime", True),
+        ("LowCardinality(String)", "String", False),
+        ("Array(Nullable(String))", "Array", False),
+    ],
+)
+def test_wrappers_are_seen_through(text: str, plain: str, nullable: bool):
+    assert (parse(text).plain.name, parse(text).nullable) == (plain, nullable)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Point", "Tuple(a UInt8)", "AggregateFunction(sum, UInt8)", "Variant(UInt8, String)", "Dynamic",
+     "Array(Point)", "Map(String, Tuple(UInt8))", "Nullable(Nothing)", "IntervalDay", "Time"],
+)  # fmt: skip
+def test_types_that_no_value_fits_are_refused(text: str):
+    with pytest.raises(UnsupportedType):
+        cast(parse(text), "x")
+    with pytest.raises(UnsupportedType, match="column odd has type"):
+        fill([*KEYS, Column("odd", text)], {})
+
+
+def test_only_columns_that_an_insert_stores_are_filled():
+    columns = [
+        *KEYS,
+        Column("a", "String"),
+        Column("b", "UInt8", "DEFAULT", "7"),
+        Column("c", "UInt8", "MATERIALIZED", "b + 1"),
+        Column("d", "UInt8", "ALIAS", "b"),
+        Column("e", "Point", "EPHEMERAL", ""),
+    ]
+    assert fill(columns, {}).columns == ("_slice", "_cluster", "a", "b")
+
+
+def test_one_extract_for_the_event_and_one_for_each_object_inside():
+    paths = {"login": "actor.login", "city": "actor.place.city", "name": "repo.name"}
+    filling = fill([*KEYS, *(Column(name, "String") for name in (*paths, "n"))], paths)
+    extracts = [str(part) for part in filling.named if part.startswith("JSONExtract(")]
+    assert len(extracts) == 4
+    assert "`actor` Nullable(String), `repo` Nullable(String), `n` Nullable(String)" in extracts[0].replace(
+        "\\", ""
+    )
+
+
+def test_a_table_of_the_lakes_columns_parses_nothing():
+    filling = fill([*KEYS, Column("_type", "String"), Column("_payload", "String")], {})
+    assert (filling.named, filling.checks, filling.misfit) == ((), (), "0")
+    assert filling.values == ("`_slice`", "`_cluster`", "`_type`", "`_payload`")
