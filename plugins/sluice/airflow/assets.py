@@ -1,0 +1,47 @@
+"""The Airflow assets that say "this hour of this table is complete", for DAGs downstream.
+
+A DAG that starts with every new hour of a table has `schedule=Asset("sluice://<pipeline>/<db.table>")`
+and reads slice, rows and manifests from the triggering event's `extra`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias
+
+# Above this many slices in a batch a table gets one event for all of them: a year's backfill would
+# otherwise write 8,760 rows per table into Airflow's database in one request.
+EVENTS_PER_TABLE = 48
+
+
+def table_asset(pipeline: str, table: str) -> Asset:
+    return Asset(f"sluice://{pipeline}/{table}")
+
+
+def pipeline_alias(pipeline: str) -> AssetAlias:
+    """What `publish` has as its outlet: only through an alias can one task emit several events of one
+    asset with an `extra` each."""
+    return AssetAlias(f"sluice://{pipeline}")
+
+
+def table_events(
+    published: Sequence[dict[str, Any]], limit: int = EVENTS_PER_TABLE
+) -> list[tuple[str, dict[str, Any]]]:
+    """(table, extra) per event, from `steps.publish_range`'s {table, slice, rows, manifests} rows.
+
+    `extra` is {slice, rows, manifests}, or for more than `limit` slices {slices, rows}: all their ids
+    and the sum of their rows.
+    """
+    by_table: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in published:
+        by_table[row["table"]].append({key: row[key] for key in ("slice", "rows", "manifests")})
+    return [(table, extra) for table, rows in by_table.items() for extra in _extras(rows, limit)]
+
+
+def _extras(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    if len(rows) <= limit:
+        return rows
+    return [{"slices": [row["slice"] for row in rows], "rows": sum(row["rows"] for row in rows)}]

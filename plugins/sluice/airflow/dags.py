@@ -1,0 +1,105 @@
+"""The DAG factory: every pipeline file makes `<name>`, which runs hourly, and `<name>_backfill`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, chain, task_group
+
+from sluice.airflow import texts
+from sluice.airflow.assets import pipeline_alias
+from sluice.airflow.land import Land
+from sluice.airflow.params import backfill_params
+from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
+from sluice.airflow.retries import RETRIES
+from sluice.airflow.schedule import timetable
+from sluice.airflow.tasks import (
+    load,
+    plan_backfill,
+    plan_hour,
+    publish,
+    resolve,
+    settle,
+    verify,
+    verify_all,
+)
+from sluice.pipeline import Pipeline
+from sluice.pipeline_files import FOLDER
+
+# Before it there was no Kafka; a pipeline without `start` has no earliest slice.
+BEFORE_KAFKA = pendulum.datetime(2011, 1, 1)
+
+
+def pipeline_dags(folder: Path = FOLDER) -> dict[str, DAG]:
+    """The DAGs of all sound pipeline files in `folder`, by id; nothing but the files is read."""
+    dags: dict[str, DAG] = {}
+    for path, pipeline in find_pipelines(folder).sound:
+        dags[pipeline.name] = hourly_dag(pipeline, str(path))
+        dags[backfill_dag_id(pipeline.name)] = backfill_dag(pipeline, str(path))
+    return dags
+
+
+def hourly_dag(pipeline: Pipeline, config: str) -> DAG:
+    with DAG(
+        pipeline.name,
+        schedule=timetable(pipeline.slice),
+        max_active_runs=1,
+        doc_md=texts.hourly(pipeline),
+        **_common(pipeline),
+    ) as dag:
+        slices = plan_hour(config)
+        settled = settle(config, slices)
+        batches = resolve(config, slices)
+        chain(settled, batches)
+        _steps(pipeline, config, slices, batches)
+    return dag
+
+
+def backfill_dag(pipeline: Pipeline, config: str) -> DAG:
+    with DAG(
+        backfill_dag_id(pipeline.name),
+        schedule=None,
+        params=backfill_params(),
+        max_active_runs=4,
+        # It runs only when somebody asks, and must then not wait to be unpaused.
+        is_paused_upon_creation=False,
+        doc_md=texts.backfill(pipeline),
+        **_common(pipeline),
+    ) as dag:
+        slices = plan_backfill(config)
+        _steps(pipeline, config, slices, resolve(config, slices))
+    return dag
+
+
+def load_task_id(table: str) -> str:
+    """`load.<db.table>`; what Airflow allows in no task id becomes its code: `-20-` for a space."""
+    return "load." + re.sub(r"[^A-Za-z0-9_.]", lambda found: f"-{ord(found[0]):x}-", table)
+
+
+def _common(pipeline: Pipeline) -> dict[str, Any]:
+    return {
+        "start_date": pipeline.start or BEFORE_KAFKA,
+        "catchup": False,
+        "max_active_tasks": 4,
+        "default_args": {"owner": "sluice", **RETRIES},
+        "tags": ["sluice", pipeline.name],
+    }
+
+
+def _steps(pipeline: Pipeline, config: str, slices: Any, batches: Any) -> None:
+    @task_group(group_id="batch", tooltip="One Spark application, then one load per table")
+    def batch_steps(batch: dict[str, str]) -> None:
+        landed = Land(task_id="land", config=config, connection=pipeline.spark_connection, batch=batch)
+        loads = [
+            load.override(task_id=load_task_id(target.table))(config, target.table, batch=batch)
+            for target in pipeline.targets
+        ]
+        verified = verify(config, batch=batch)
+        outlet = publish.override(outlets=[pipeline_alias(pipeline.name)])(config, batch=batch)
+        landed >> [*loads, verified]
+        chain(loads, verified, outlet) if loads else chain(verified, outlet)
+
+    batch_steps.expand(batch=batches) >> verify_all(config, slices)

@@ -1,0 +1,91 @@
+"""The `land` task: one Spark application per batch, through Airflow's own Spark operator and connection."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from sluice.airflow import connections
+from sluice.airflow.intervals import from_xcom
+from sluice.airflow.params import mode_of
+from sluice.airflow.retries import final_errors_fail, final_reason
+from sluice.errors import WrongUse
+from sluice.pipeline import Pipeline
+from sluice.pipeline_files import read
+
+DOC = """\
+Reads exactly the batch's offsets from Kafka with Spark and writes them into the lake. It is safe to clear:
+a slice that has its manifest is not landed again, and `reland` lands it once per run of the DAG."""
+
+
+class Land(SparkSubmitOperator):
+    """Submits `spark_jobs`' landing application for one batch `{"from": …, "to": …}`.
+
+    Only the batch is a template field: what spark-submit gets is made when the task runs, and secrets go
+    into its environment, never into its command line or Airflow's rendered fields.
+    """
+
+    template_fields = ("batch",)
+
+    def __init__(self, *, config: str, connection: str, batch: Any, **kwargs: Any) -> None:
+        super().__init__(conn_id=connection, max_active_tis_per_dag=1, doc_md=DOC, **kwargs)
+        self.map_index_template = "{{ task.batch['from'] }} – {{ task.batch['to'] }}"
+        self.config = config
+        self.batch = batch
+
+    @final_errors_fail
+    def execute(self, context: Any) -> None:
+        """Raises AirflowFailException for what no retry cures, AirflowException for the rest."""
+        from sluice.landing.submit import spark_submit_arguments
+
+        self._check_connection()
+        config = Path(self.config)
+        pipeline = read(config)
+        slices = from_xcom(self.batch, pipeline.slice)
+        mode = mode_of(context["params"])
+        spec = spark_submit_arguments(pipeline, config, slices, mode, context["run_id"])
+        self.application, self.conf, self.jars = spec.application, dict(spec.conf), ",".join(spec.jars)
+        self.application_args, self.name = list(spec.application_args), f"sluice {pipeline.name} {slices}"
+        self._submit(process_environment(pipeline, spec.env_vars))
+
+    def _check_connection(self) -> None:
+        """The hook takes a missing connection for YARN, and would put an environment for a driver
+        elsewhere, secrets and all, on the command line."""
+        found = connections.airflow_connection(self._conn_id)
+        if found is None:
+            raise WrongUse(
+                f"Airflow has no Spark connection {self._conn_id!r}: make one, for example "
+                f'{connections.variable(self._conn_id)}={{"conn_type": "spark", "host": "local[*]"}}, '
+                "or correct `spark_connection` in the pipeline file"
+            )
+        if found.extra_dejson.get("deploy-mode") == "cluster":
+            raise WrongUse(
+                f"Spark connection {self._conn_id!r} has deploy-mode cluster: landing needs `client`, its "
+                "driver runs beside the Airflow worker and takes secrets from its environment"
+            )
+
+    def _submit(self, environment: Mapping[str, str]) -> None:
+        self._hook = self._get_hook()
+        try:
+            self._hook.submit(self.application, env=environment)
+        except AirflowException as error:
+            # The hook keeps the exit code in its exception's text and here.
+            process = self._hook._submit_sp
+            reason = final_reason(None if process is None else process.returncode, str(error))
+            if reason is None:
+                raise
+            raise AirflowFailException(f"landing: {reason}") from None
+
+
+def process_environment(pipeline: Pipeline, own: Mapping[str, str]) -> dict[str, str]:
+    """spark-submit's environment: the worker's, the application's, and the connections landing needs."""
+    ids = [cluster.connection for cluster in pipeline.kafka] + [pipeline.lake_connection]
+    # PySpark's spark-submit is beside the interpreter, which need not be on a worker's PATH.
+    path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
+    return {**os.environ, "PATH": path, **own, **connections.as_environment(filter(None, ids))}

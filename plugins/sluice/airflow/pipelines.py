@@ -1,0 +1,50 @@
+"""Which pipeline files become DAGs, and what is wrong with the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.errors import WrongPipeline
+from sluice.pipeline import Pipeline
+from sluice.pipeline_files import FOLDER, pipeline_names, read
+
+BACKFILL = "_backfill"
+
+
+@dataclass(frozen=True)
+class Found:
+    """`sound` are the files that make DAGs, with what they say."""
+
+    sound: tuple[tuple[Path, Pipeline], ...]
+    broken: tuple[WrongPipeline, ...]
+
+
+def backfill_dag_id(pipeline: str) -> str:
+    return pipeline + BACKFILL
+
+
+def find_pipelines(folder: Path = FOLDER) -> Found:
+    """Reads every pipeline file; one that is wrong is no reason to miss the others."""
+    sound: list[tuple[Path, Pipeline]] = []
+    broken: list[WrongPipeline] = []
+    for name in pipeline_names(folder):
+        path = folder / f"{name}.yaml"
+        try:
+            sound.append((path, _read_with_own_name(path)))
+        except WrongPipeline as error:
+            broken.append(error)
+    return Found(tuple(sound), tuple(broken))
+
+
+def _read_with_own_name(path: Path) -> Pipeline:
+    """Raises WrongPipeline also for a name that another pipeline's backfill DAG has."""
+    other = path.stem.removesuffix(BACKFILL)
+    if other != path.stem and path.with_stem(other).is_file():
+        raise WrongPipeline(
+            str(path), "(file name)", f"{path.stem} is the name of {other}'s backfill DAG: rename the file"
+        )
+    try:
+        return read(path)
+    except OSError as error:
+        raise WrongPipeline(str(path), "(file)", f"cannot be read: {error.strerror}") from error

@@ -1,0 +1,51 @@
+"""Which failures Airflow does again: only those that doing again can cure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from sluice.errors import SluiceError
+
+RETRIES: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=30),
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=15),
+}
+
+# How spark_jobs/land.py ends for an error that it expected: this line, and the error's exit code, which
+# is 75 (sysexits.h, EX_TEMPFAIL) when doing it again can cure it.
+EXPECTED = "error: "
+FINAL_EXITS = frozenset({1, 2, 3})
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def final_errors_fail(step: Callable[P, R]) -> Callable[P, R]:
+    """A SluiceError that no retry cures ends the task with its one-line message; others pass through."""
+
+    @wraps(step)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return step(*args, **kwargs)
+        except SluiceError as error:
+            if error.retryable:
+                raise
+            raise AirflowFailException(str(error)) from error.__cause__
+
+    return run
+
+
+def final_reason(exit_code: int | None, output: str) -> str | None:
+    """What a landing that ended with `exit_code` says that no retry cures, else None.
+
+    An exit code alone is not enough: Python and spark-submit end with 1 for whatever they did not expect.
+    """
+    said = [line.removeprefix(EXPECTED) for line in output.splitlines() if line.startswith(EXPECTED)]
+    return said[-1] if said and exit_code in FINAL_EXITS else None

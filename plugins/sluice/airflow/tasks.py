@@ -1,0 +1,144 @@
+"""The DAGs' tasks: each reads the pipeline file and calls the step of the same name in `sluice.steps`.
+
+What a task needs beyond Airflow is imported when it runs, so that parsing a DAG file stays cheap.
+Docstrings are what Airflow's UI shows as the task's documentation.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pendulum
+from airflow.sdk import get_current_context, task
+
+from sluice.airflow.assets import pipeline_alias, table_asset, table_events
+from sluice.airflow.intervals import (
+    from_xcom,
+    refuse_future,
+    requested_slices,
+    scheduled_slices,
+    to_xcom,
+)
+from sluice.airflow.params import mode_of
+from sluice.airflow.retries import final_errors_fail
+from sluice.pipeline_files import read
+
+log = logging.getLogger(__name__)
+
+BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch']['to'] }}"
+
+
+@task(task_id="plan")
+@final_errors_fail
+def plan_hour(config: str) -> dict[str, str]:
+    """The slices of this run: its own, and back to `heal` before its end for what an outage left out."""
+    from sluice import steps
+
+    context, pipeline = get_current_context(), read(Path(config))
+    own = scheduled_slices(
+        context.get("data_interval_start"),
+        context.get("data_interval_end"),
+        context["dag_run"].run_after,
+        pipeline.slice,
+    )
+    healed = steps.hourly_range(pipeline, refuse_future(own, pendulum.now("UTC")))
+    log.info("this run's slices: %s; with what may be healed: %s, %d slices", own, healed, len(healed))
+    return to_xcom(healed)
+
+
+@task.short_circuit(task_id="plan")
+@final_errors_fail
+def plan_backfill(config: str) -> dict[str, str] | None:
+    """The whole slices that hold [from, to), if every table can be loaded. With `dry_run` it logs what
+    would be done, and all that follows is skipped: nothing is changed."""
+    from sluice import steps
+
+    params, pipeline = get_current_context()["params"], read(Path(config))
+    now = pendulum.now("UTC")
+    slices = requested_slices(params["from"], params["to"], now, pipeline.slice)
+    refuse_future(slices, now)
+    log.info("[%s, %s) is %s: %d slices", params["from"], params["to"], slices, len(slices))
+    if params["dry_run"]:
+        for line in steps.plan_lines(pipeline, slices, params["mode"]):
+            log.info(line)
+        return None
+    steps.check_targets(pipeline)
+    return to_xcom(slices)
+
+
+@task.sensor(mode="reschedule", poke_interval=30)
+@final_errors_fail
+def settle(config: str, slices: dict[str, str]) -> bool:
+    """Waits until the hour has been over for `settle`, so that records on their way are in it. Between
+    two looks it holds no worker."""
+    pipeline = read(Path(config))
+    ready = from_xcom(slices, pipeline.slice).end + pipeline.settle
+    log.info("records may arrive until %s", ready)
+    return pendulum.now("UTC") >= ready
+
+
+@task
+@final_errors_fail
+def resolve(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
+    """Stores the boundaries of the slices, once and for ever, then cuts what has work to do into batches:
+    each is landed by one Spark application."""
+    from sluice import steps
+
+    pipeline = read(Path(config))
+    asked = from_xcom(slices, pipeline.slice)
+    log.info("resolved: %s", steps.resolve_range(pipeline, asked))
+    batches = steps.batches(pipeline, asked, mode_of(get_current_context()["params"]))
+    log.info("%d batches: %s", len(batches), ", ".join(map(str, batches)) or "nothing is missing")
+    return [to_xcom(batch) for batch in batches]
+
+
+# It runs also when landing failed for good: what has landed need not wait for what has not.
+@task(map_index_template=BATCH_NAME, trigger_rule="all_done", max_active_tis_per_dag=1)
+@final_errors_fail
+def load(config: str, table: str, batch: dict[str, str]) -> dict[str, object]:
+    """Loads what of the batch is in the lake into one ClickHouse table, through a temporary table."""
+    from sluice import steps
+
+    context, pipeline = get_current_context(), read(Path(config))
+    slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
+    loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info)
+    log.info("loaded: %s", loaded)
+    return loaded
+
+
+@task(map_index_template=BATCH_NAME)
+@final_errors_fail
+def verify(config: str, batch: dict[str, str]) -> None:
+    """Checks that every count of the batch holds, from Kafka's offsets to the tables' rows."""
+    from sluice import steps
+
+    pipeline = read(Path(config))
+    log.info("verified: %s", steps.verify_range(pipeline, from_xcom(batch, pipeline.slice)))
+
+
+@task(map_index_template=BATCH_NAME)
+@final_errors_fail
+def publish(config: str, batch: dict[str, str]) -> None:
+    """Marks complete event hours in the lake, and emits an Airflow asset event per table and hour."""
+    from sluice import steps
+
+    pipeline = read(Path(config))
+    published = steps.publish_range(pipeline, from_xcom(batch, pipeline.slice))
+    alias_events = get_current_context()["outlet_events"][pipeline_alias(pipeline.name)]
+    for table, extra in table_events(published):
+        alias_events.add(table_asset(pipeline.name, table), extra=extra)
+        hours = extra["slice"] if "slice" in extra else f"{len(extra['slices'])} slices"
+        log.info("%s %s: %d rows", table, hours, extra["rows"])
+
+
+@task(trigger_rule="none_failed")
+@final_errors_fail
+def verify_all(config: str, slices: dict[str, str]) -> None:
+    """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
+    run until it is resolved."""
+    from sluice import steps
+
+    pipeline = read(Path(config))
+    asked = from_xcom(slices, pipeline.slice)
+    log.info("verified %s: %s", asked, steps.verify_range(pipeline, asked))

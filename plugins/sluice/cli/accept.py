@@ -1,0 +1,37 @@
+"""`sluice accept`: a topic that was deleted and made again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pendulum
+import typer
+
+from sluice.cli.options import Config, Name, load_pipeline
+from sluice.cli.output import progress
+from sluice.errors import WrongUse
+from sluice.slices import parse_instant
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic that has a new id.")]
+Since = Annotated[str, typer.Option("--from", metavar="A", help="Slices from A on are of the new topic.")]
+OfCluster = Annotated[str | None, typer.Option("--cluster", help="Needed when several have the topic.")]
+
+
+def accept(
+    pipeline: Name, topic: Topic, since: Since, cluster: OfCluster = None, config: Config = None
+) -> None:
+    """Accepts a topic that was deleted and made again: hours from A on are read from the new one.
+
+    Hours before A stay as they are. Example: sluice accept adx bids --from 2026-11-20T10:00Z
+    """
+    from sluice.lake.open import open_lake
+    from sluice.resolve import accept_topic
+
+    spec = load_pipeline(pipeline, config)
+    having = [c.cluster for c in spec.kafka if topic in c.topics and cluster in (None, c.cluster)]
+    if len(having) != 1:
+        raise WrongUse(f"topic {topic!r} is read from {having or 'no cluster'}: name one with --cluster")
+    now = pendulum.now("UTC")
+    start = parse_instant(since, now, spec.slice)
+    accept_topic(spec, open_lake(spec), having[0], topic, start, now)
+    progress(f"{having[0]}/{topic}: slices from {start} on are read from the topic as it is now")

@@ -1,0 +1,43 @@
+"""`sluice backfill`: the same range through Airflow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
+from sluice.cli.output import print_json, progress
+from sluice.errors import WrongUse
+
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the run's end; exit code 1 if it fails.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only log what the run would do.")]
+
+
+def backfill(
+    pipeline: Name,
+    start: From,
+    to: To,
+    mode: Mode = "fill",
+    wait: Wait = False,
+    dry_run: DryRun = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Triggers the DAG PIPELINE_backfill over [A, B) in Airflow.
+
+    Example: sluice backfill adx --from 2026-11-20T00:00Z --to now --wait
+    """
+    from sluice import backfill as airflow
+
+    if config is not None:
+        raise WrongUse("a backfill through Airflow takes a pipeline of include/pipelines: use `sluice run`")
+    spec = load_pipeline(pipeline, None)
+    slices = slice_range(spec, start, to)
+    run_id = airflow.trigger(spec.name, slices.start, slices.end, check_mode(mode), dry_run)
+    progress(f"{spec.name}_backfill {slices}: run {run_id}")
+    state = airflow.wait(run_id, spec.name, progress) if wait else "queued"
+    if json:
+        print_json({"run_id": run_id, "state": state, "from": slices.start, "to": slices.end})
+    if state == "failed":
+        raise typer.Exit(1)

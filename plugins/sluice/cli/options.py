@@ -1,0 +1,69 @@
+"""The arguments that commands share, and what they become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pendulum
+import typer
+
+from sluice.pipeline import Pipeline
+from sluice.pipeline_files import find, read
+from sluice.slices import SliceRange, parse_instant
+
+Name = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline: include/pipelines/PIPELINE.yaml.")]
+Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file outside include/pipelines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Mode = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        metavar="fill|reload|reland",
+        help="fill: what is missing or stale. reload: load ClickHouse again from the lake. "
+        "reland: read Kafka again with the same boundaries and replace.",
+    ),
+]
+From = Annotated[str, typer.Option("--from", metavar="A", help="First instant, ISO 8601; widened to slices.")]
+To = Annotated[str, typer.Option("--to", metavar="B", help="End (not included), or `now`.")]
+OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="Default: `heal` ago.")]
+OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
+
+MODES = ("fill", "reload", "reland")
+
+
+def load_pipeline(name: str, config: Path | None) -> Pipeline:
+    return read(find(name, config))
+
+
+def check_mode(mode: str) -> str:
+    if mode not in MODES:
+        raise typer.BadParameter(f"--mode: expected fill, reload or reland, not {mode!r}.")
+    return mode
+
+
+def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
+    """The whole slices that hold `[start, end)`; without a start, the last `heal`."""
+    now = pendulum.now("UTC")
+    until = parse_instant(end, now, pipeline.slice)
+    since = until - pipeline.heal if start is None else parse_instant(start, now, pipeline.slice)
+    return SliceRange.widen(since, until, pipeline.slice)
+
+
+def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | None = None) -> SliceRange:
+    """As `slice_range`; without a start, from the first stored boundary to the last one.
+
+    `newest` keeps that many slices at the end. Before the first boundary it is the last `heal`.
+    """
+    if start is not None:
+        return slice_range(pipeline, start, end)
+    from sluice.boundaries.log import BoundaryLog
+    from sluice.lake.open import open_lake
+
+    known = BoundaryLog(open_lake(pipeline)).read().span()
+    if known is None:
+        return slice_range(pipeline, None, end)
+    first, last = known
+    if newest is not None:
+        first = max(first, last - newest * pipeline.slice)
+    return SliceRange.widen(first, last, pipeline.slice)

@@ -1,0 +1,50 @@
+"""`sluice plan`: what a backfill would do, per hour; changes nothing."""
+
+from __future__ import annotations
+
+from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
+from sluice.cli.output import print_facts, print_json, print_table
+from sluice.plan import action, as_json
+from sluice.state import State
+
+_COLUMNS = ("slice", "cluster", "state", "does", "offsets", "reads", "Kafka no longer has", "lacks topics")
+
+
+def plan(
+    pipeline: Name, start: From, to: To, mode: Mode = "fill", config: Config = None, json: Json = False
+) -> None:
+    """What a backfill of [A, B) would do, per hour: state, offsets, reads, what Kafka no longer has.
+
+    Example: sluice plan adx --from 2026-11-20T00:00Z --to now
+    """
+    from sluice.survey import preview
+
+    check_mode(mode)
+    spec = load_pipeline(pipeline, config)
+    slices = slice_range(spec, start, to)
+    found = preview(spec, slices)
+    if json:
+        print_json([as_json(status, mode, spec.on_expired) for status in found])
+        return
+    rows = [
+        (
+            status.unit.slice.id,
+            status.unit.cluster,
+            status.state,
+            action(status, mode, spec.on_expired),
+            status.offsets,
+            status.reads,
+            "; ".join(f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in status.losses),
+            ", ".join(status.lacking),
+        )
+        for status in found
+    ]
+    print_table(f"{spec.name} {slices}, mode {mode}", _COLUMNS, rows)
+    print_facts(
+        {
+            "slices": len(slices),
+            "complete": sum(s.state.done for s in found),
+            "offsets to land": sum(s.offsets for s in found if s.state is State.MISSING),
+            "reads": sum(s.reads for s in found if s.state is State.MISSING),
+        }
+    )

@@ -1,0 +1,42 @@
+"""Each client is imported in its own room only (ruff's banned-api holds the rest of the tree)."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = {
+    "airflow": ("dags/", "plugins/sluice/airflow/"),
+    "pyspark": ("spark_jobs/", "benchmarks/"),
+    "kafka": ("plugins/sluice/kafka/", "benchmarks/", "spark_jobs/"),
+    "clickhouse_connect": ("plugins/sluice/clickhouse/", "benchmarks/"),
+    "boto3": ("plugins/sluice/lake/", "benchmarks/"),
+    "botocore": ("plugins/sluice/lake/", "benchmarks/"),
+}
+SOURCES = [path for folder in ("dags", "plugins", "spark_jobs") for path in ROOT.glob(f"{folder}/**/*.py")]
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def allowed(client: str, place: str) -> bool:
+    plugin_file = client == "airflow" and place.startswith("plugins/") and place.count("/") == 1
+    return plugin_file or place.startswith(ROOMS[client])
+
+
+@pytest.mark.parametrize("client", ROOMS)
+def test_a_client_stays_in_its_room(client: str):
+    strays = [
+        place
+        for path in SOURCES
+        if client in imported(path) and not allowed(client, place := path.relative_to(ROOT).as_posix())
+    ]
+    assert strays == []
