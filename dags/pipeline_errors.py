@@ -1,0 +1,13 @@
+"""Shows as an Airflow import error what is wrong with a pipeline file: file, key and what was expected.
+
+It is a file of its own because Airflow stops every DAG of a file that has an import error, and a mistake
+in one pipeline must not stop the others.
+"""
+
+from __future__ import annotations
+
+from sluice.airflow.pipelines import find_pipelines
+from sluice.errors import WrongUse
+
+if broken := find_pipelines().broken:
+    raise WrongUse("; ".join(map(str, broken)))

@@ -1,0 +1,139 @@
+"""The `land` task against a spark-submit that writes down what it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from local.readiness import wait_until
+from sluice.airflow.land import Land
+from tests.dags.pipeline_texts import TWO_TABLES
+
+SPARK_SUBMIT = f"""#!{sys.executable}
+import json, os, pathlib, signal, sys
+seen = {{"arguments": sys.argv[1:], "environment": dict(os.environ)}}
+half = pathlib.Path(os.environ["SEEN"] + ".half")
+half.write_text(json.dumps(seen))
+half.rename(os.environ["SEEN"])
+print(os.environ.get("SAY", ""))
+if "WAIT" in os.environ:
+    signal.pause()
+code = int(os.environ.get("CODE", "0"))
+os.kill(os.getpid(), -code) if code < 0 else sys.exit(code)
+"""
+SECRET = "correct-horse"
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ads.yaml").write_text(TWO_TABLES)
+    program = tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.write_text(SPARK_SUBMIT)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_KAFKA_DC2", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "k:9092"}}'
+    )
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_STORE", json.dumps({"conn_type": "aws", "password": SECRET}))
+    submit = SimpleNamespace(spark_submit_arguments=arguments)
+    monkeypatch.setitem(sys.modules, "sluice.landing.submit", submit)
+
+
+def arguments(pipeline, config, slices, mode, token) -> SimpleNamespace:
+    return SimpleNamespace(
+        application="land.py",
+        application_args=[pipeline.name, config.name, str(slices), mode, token],
+        conf={"spark.executor.memory": "2g"},
+        jars=["a.jar", "b.jar"],
+        env_vars={"OWN": "yes"},
+    )
+
+
+def land_task(tmp_path: Path, connection: str = "spark_default") -> Land:
+    batch = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T12:00:00Z"}
+    return Land(task_id="land", config=str(tmp_path / "ads.yaml"), connection=connection, batch=batch)
+
+
+def run(tmp_path: Path, mode: str = "fill", connection: str = "spark_default") -> tuple[Land, dict]:
+    land = land_task(tmp_path, connection)
+    land.execute({"params": {"mode": mode}, "run_id": "run 7"})
+    return land, json.loads((tmp_path / "seen.json").read_text())
+
+
+def test_what_spark_submit_is_given(tmp_path: Path):
+    _, seen = run(tmp_path, mode="reland")
+    given = seen["arguments"]
+    assert given[-6:] == [
+        "land.py",
+        "ads",
+        "ads.yaml",
+        "[2026-11-20T10:00Z, 2026-11-20T12:00Z)",
+        "reland",
+        "run 7",
+    ]
+    assert given[given.index("--master") + 1] == "local[2]"
+    assert given[given.index("--jars") + 1] == "a.jar,b.jar"
+    assert given[given.index("--conf") + 1] == "spark.executor.memory=2g"
+    assert seen["environment"]["OWN"] == "yes"
+
+
+def test_secrets_are_in_the_environment_only(tmp_path: Path):
+    land, seen = run(tmp_path)
+    assert json.loads(seen["environment"]["AIRFLOW_CONN_LAKE_STORE"])["password"] == SECRET
+    assert SECRET not in " ".join(seen["arguments"])
+    assert land.env_vars is None
+    assert SECRET not in repr({name: getattr(land, name) for name in land.template_fields})
+
+
+def test_a_missing_spark_connection_is_no_yarn(tmp_path: Path):
+    with pytest.raises(AirflowFailException, match="no Spark connection 'spark_elsewhere'"):
+        run(tmp_path, connection="spark_elsewhere")
+    assert not (tmp_path / "seen.json").exists()
+
+
+def test_a_driver_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    elsewhere = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(elsewhere))
+    with pytest.raises(AirflowFailException, match="deploy-mode cluster"):
+        run(tmp_path)
+
+
+def test_an_error_that_the_application_expected_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CODE", "3")
+    monkeypatch.setenv("SAY", "error: Kafka cluster 'dc1' has no topic 'bids'")
+    with pytest.raises(AirflowFailException, match=r"^landing: Kafka cluster 'dc1' has no topic 'bids'$"):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(75, "error: Kafka is away"), (1, "KeyError: 'a'"), (137, ""), (-9, "error: half")]
+)
+def test_any_other_end_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, said: str
+):
+    monkeypatch.setenv("CODE", str(code))
+    monkeypatch.setenv("SAY", said)
+    with pytest.raises(AirflowException) as raised:
+        run(tmp_path)
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_killed_task_ends_its_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WAIT", "1")
+    land = land_task(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(land.execute, {"params": {}, "run_id": "run 7"})
+        wait_until((tmp_path / "seen.json").exists, "spark-submit has started", 30)
+        land.on_kill()
+        with pytest.raises(AirflowException, match="-9"):
+            running.result(timeout=30)
