@@ -1,0 +1,88 @@
+"""Fixtures for every test. Real services on free ports, their data in pytest's temporary folder:
+
+kafka_broker             session   "127.0.0.1:PORT", one real broker; make your own topics
+clickhouse_server        session   .url .host .port (user default, no password); make your own database
+start_kafka_broker       function  factory: () -> KafkaBroker .bootstrap .port .kill() .stop() .start()
+start_clickhouse_server  function  factory: (tcp=False, users=None, config=None) -> ClickHouseServer
+stack_env                session   environment of a subprocess that points at the two session servers
+name                     function  a name of its own for topics and databases: letters, digits and _
+
+The services' classes and what their methods do: local/services.py.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from local import services
+from local.environment import Settings, environment
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Airflow makes its home when it is imported: keep the developer's own out of it.
+    os.environ.setdefault("AIRFLOW_HOME", str(Path(config.rootpath, ".pytest_cache", "airflow")))
+
+
+@pytest.fixture(scope="session")
+def kafka_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.KafkaBroker]:
+    broker = services.kafka_broker(tmp_path_factory.mktemp("kafka"))
+    yield broker
+    broker.kill()  # what it holds goes with the temporary folder
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(kafka_service: services.KafkaBroker) -> str:
+    return kafka_service.bootstrap
+
+
+@pytest.fixture(scope="session")
+def clickhouse_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.ClickHouseServer]:
+    server = services.clickhouse_server(tmp_path_factory.mktemp("clickhouse"))
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def start_kafka_broker(tmp_path: Path) -> Iterator[Callable[..., services.KafkaBroker]]:
+    started: list[services.KafkaBroker] = []
+
+    def start(**options) -> services.KafkaBroker:
+        started.append(services.kafka_broker(tmp_path / f"kafka{len(started)}", **options))
+        return started[-1]
+
+    yield start
+    for broker in started:
+        broker.kill()  # what it holds goes with the temporary folder
+
+
+@pytest.fixture
+def start_clickhouse_server(tmp_path: Path) -> Iterator[Callable[..., services.ClickHouseServer]]:
+    started: list[services.ClickHouseServer] = []
+
+    def start(**options) -> services.ClickHouseServer:
+        started.append(services.clickhouse_server(tmp_path / f"clickhouse{len(started)}", **options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def stack_env(
+    tmp_path_factory: pytest.TempPathFactory,
+    kafka_service: services.KafkaBroker,
+    clickhouse_server: services.ClickHouseServer,
+) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("sluice_home")
+    settings = Settings(home, kafka_port=kafka_service.port, clickhouse_port=clickhouse_server.port)
+    return environment(settings)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"\W+", "_", request.node.name)[:40].lower() + "_" + uuid.uuid4().hex[:8]

@@ -1,0 +1,88 @@
+"""docker-compose.yaml: valid, in step with the pinned requirements, on loopback, free of secrets."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from local import versions
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yaml"
+COMPOSE = yaml.safe_load(FILE.read_text())
+SERVICES = COMPOSE["services"]
+ONE_SHOT = {"prepare"}
+
+
+def pinned(package: str) -> str:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return next(line.partition("==")[2] for line in lines if line.startswith(f"{package}=="))
+
+
+def base_image() -> str:
+    return SERVICES["prepare"]["build"]["dockerfile_inline"].split()[1]
+
+
+def check(file: Path) -> subprocess.CompletedProcess[str]:
+    """By the specification's schema as check-jsonschema carries it: no network."""
+    schema = ["--builtin-schema", "vendor.compose-spec"]
+    command = [sys.executable, "-m", "check_jsonschema", *schema, str(file)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_it_follows_the_compose_specification():
+    checked = check(FILE)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_checker_would_find_a_mistake(tmp_path: Path):
+    wrong = tmp_path / "compose.yaml"
+    wrong.write_text(FILE.read_text().replace("healthcheck:", "healthchek:", 1))
+    assert check(wrong).returncode == 1
+
+
+def test_versions_are_those_of_the_requirements():
+    assert base_image() == f"apache/airflow:{pinned('apache-airflow')}-python3.11"
+    assert pinned("pyspark") == pinned("pyspark-client") == versions.SPARK
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{versions.KAFKA}"
+    assert f".deps/{versions.SPARK_JARS_DIR.name} " in SERVICES["prepare"]["build"]["dockerfile_inline"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_have_a_version(name: str):
+    assert re.fullmatch(r"[\w./-]+:v?\d+(\.\d+)+", SERVICES[name]["image"])
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_ports_are_published_on_loopback_only(name: str):
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - ONE_SHOT))
+def test_every_lasting_service_says_whether_it_is_healthy(name: str):
+    assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+
+
+def test_dependencies_wait_for_health_or_completion():
+    for service in SERVICES.values():
+        for needed, how in service.get("depends_on", {}).items():
+            expected = "service_completed_successfully" if needed in ONE_SHOT else "service_healthy"
+            assert how["condition"] == expected
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_secrets_come_from_the_environment(name: str):
+    environment = SERVICES[name].get("environment", {})
+    secret = re.compile(r"PASSWORD$|SECRET|ACCESS_KEY|FERNET_KEY|SQL_ALCHEMY_CONN|CLICKHOUSE_DEFAULT$")
+    for key, value in environment.items():
+        if secret.search(key):
+            assert re.search(r"\$\{\w+:\?[^}]+\}", value), f"{key} has no ${{VARIABLE:?}}"
+
+
+def test_no_secret_is_asked_for_without_a_reason():
+    asked = re.findall(r"\$\{(\w+)(:\?[^}]+)?\}", FILE.read_text())
+    assert asked
+    assert all(reason for _, reason in asked)
