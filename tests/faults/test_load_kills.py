@@ -26,20 +26,25 @@ import os, signal, sys
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from sluice import points
+from sluice.load.steps import Step
 from tests.integration.landed import World, client_of, unit
 
 root, port, database, table, last, mode = sys.argv[1:]
 world = World(Path(root), client_of(SimpleNamespace(host="127.0.0.1", port=int(port))), database)
 
-def on_step(step):
+def reached(step):
+    if not isinstance(step, Step):
+        return
     print(step.value, flush=True)
     if step.value == last:
         os.kill(os.getpid(), signal.SIGKILL)
     if last == f"wait after {step.value}":
         sys.stdin.readline()
 
+points.reached = reached
 pipeline = world.pipeline({"click": table}, clickhouse={"lease": "1s"})
-world.load(pipeline, unit(0), unit(1), unit(2), mode=mode, on_step=on_step)
+world.load(pipeline, unit(0), unit(1), unit(2), mode=mode)
 """
 
 
@@ -101,7 +106,7 @@ PLACES = [*((step, True) for step in Step), *((step, False) for step in DIFFEREN
 
 
 @pytest.mark.parametrize(("step", "view"), PLACES)
-def test_killed_after_a_step(world: World, clickhouse_server, step: Step, view: bool):
+def test_killed_after_a_step(world: World, clickhouse_server, step: Step, view: bool, fault_log):
     table = f"t_{step.name.lower()}_{'view' if view else 'parts'}"
     make_tables(world, table, view)
     pipeline = world.pipeline({"click": table}, clickhouse={"lease": "1s"})
@@ -112,11 +117,12 @@ def test_killed_after_a_step(world: World, clickhouse_server, step: Step, view: 
     out, errors = killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL, errors
     assert out.splitlines()[-1] == step.value
-    result = world.load(pipeline, unit(0), unit(1), unit(2))
-    committed = step in (Step.COMMITTED, Step.DROPPED, Step.RELEASED)
-    assert len(result.loaded) == (0 if committed else 3)
-    assert sum(u.rows for u in result.units) == 70
-    expect_exact(world, table, view)
+    with fault_log.trial("kill", step, victim="loading process"):
+        result = world.load(pipeline, unit(0), unit(1), unit(2))
+        committed = step in (Step.COMMITTED, Step.DROPPED, Step.RELEASED)
+        assert len(result.loaded) == (0 if committed else 3)
+        assert sum(u.rows for u in result.units) == 70
+        expect_exact(world, table, view)
 
 
 def test_two_loaders_at_once(world: World, clickhouse_server):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from itertools import accumulate, groupby, pairwise
-from operator import sub
+from itertools import groupby
 
 import msgspec
+import numpy as np
 import pendulum
 
 from sluice.boundaries.boundary import CODE, CODES, Found
@@ -33,13 +33,20 @@ class _Partition(msgspec.Struct):
 
 
 class _Topic(msgspec.Struct):
-    """`instants`: runs of (first, count), one slice length apart."""
+    """`instants`: runs of (first, count), one slice length apart.
+
+    Each of the partitions is a `_Partition`, coded by itself: the numbers of thousands of them for a year,
+    as Python's, would take gigabytes.
+    """
 
     cluster: str
     topic: str
     uuid: str
     instants: list[tuple[str, int]]
-    partitions: list[_Partition]
+    partitions: list[msgspec.Raw]
+
+
+_PARTITION = msgspec.json.Decoder(_Partition)
 
 
 class _Accepted(msgspec.Struct):
@@ -61,6 +68,9 @@ class _Document(msgspec.Struct):
     entries: int = 0
 
 
+_DECODER = msgspec.json.Decoder(_Document)
+
+
 def encode_entry(entry: Entry, writer: str, now: pendulum.DateTime) -> bytes:
     return _encode(entry.length, writer, now, entry.blocks, _list(entry.accepted.items()), 0)
 
@@ -74,18 +84,18 @@ def encode_checkpoint(
 
 def decode_entry(data: bytes, place: str) -> Entry:
     """Raises SluiceError naming `place` for what is no entry, or a newer Sluice's."""
-    document = _decode(data, place)
+    document, decoded = _decode(data, place)
     accepted = {(a.cluster, a.topic): _era(a) for a in document.accepted}
-    return Entry(timedelta(seconds=document.length), _blocks(document), accepted)
+    return Entry(timedelta(seconds=document.length), decoded, accepted)
 
 
 def decode_checkpoint(data: bytes, place: str) -> Boundaries:
-    document = _decode(data, place)
+    document, decoded = _decode(data, place)
     eras: dict[tuple[str, str], tuple[Era, ...]] = {}
     for item in document.accepted:
         name = (item.cluster, item.topic)
         eras[name] = (*eras.get(name, ()), _era(item))
-    blocks = {block.key: block for block in _blocks(document)}
+    blocks = {block.key: block for block in decoded}
     return Boundaries(document.entries, timedelta(seconds=document.length), blocks, eras)
 
 
@@ -104,9 +114,10 @@ def _encode(
     )
 
 
-def _decode(data: bytes, place: str) -> _Document:
+def _decode(data: bytes, place: str) -> tuple[_Document, tuple[TopicBoundaries, ...]]:
     try:
-        document = msgspec.json.decode(data, type=_Document)
+        document = _DECODER.decode(data)
+        blocks = _blocks(document) if document.version <= VERSION else ()
     except msgspec.DecodeError as error:
         raise SluiceError(
             f"{place} is not an entry of the boundary log ({error}): restore it from a copy"
@@ -115,7 +126,7 @@ def _decode(data: bytes, place: str) -> _Document:
         raise SluiceError(
             f"{place} has format {document.version}, newer than this Sluice's {VERSION}: upgrade"
         )
-    return document
+    return document, blocks
 
 
 def _blocks(document: _Document) -> tuple[TopicBoundaries, ...]:
@@ -125,50 +136,58 @@ def _blocks(document: _Document) -> tuple[TopicBoundaries, ...]:
             topic.topic,
             topic.uuid,
             array("q", _instants(topic.instants, document.length)),
-            {stored.partition: _column(stored) for stored in topic.partitions},
+            {stored.partition: _column(stored) for stored in map(_PARTITION.decode, topic.partitions)},
         )
         for topic in document.topics
     )
 
 
 def _topic(block: TopicBoundaries, length: int) -> _Topic:
-    partitions = [
-        _Partition(
-            number,
-            column.first_start,
-            _differences(column.offsets),
-            _runs(
-                floor if 0 <= floor < offset else -1
-                for floor, offset in zip(column.floors, column.offsets, strict=True)
-            ),
-            _runs(column.log_starts),
-            [(CODES[code].value, count) for code, count in _runs(column.found)],
-        )
-        for number, column in block.columns.items()
-    ]
+    partitions = [_partition(number, column) for number, column in block.columns.items()]
     return _Topic(block.cluster, block.topic, block.uuid, _instant_runs(block.instants, length), partitions)
 
 
+def _partition(number: int, column: Column) -> msgspec.Raw:
+    found = _Partition(
+        number,
+        column.first_start,
+        _differences(column.offsets),
+        _runs(_floors(column)),
+        _runs(column.log_starts),
+        [(CODES[code].value, count) for code, count in _runs(column.found)],
+    )
+    return msgspec.Raw(msgspec.json.encode(found))
+
+
 def _column(stored: _Partition) -> Column:
-    offsets = array("q", accumulate(stored.offsets))
-    floors = array("q", _values(stored.floors))
-    for row, offset in enumerate(offsets):
-        if floors[row] < 0:
-            floors[row] = stored.first_start if offset < 0 else offset
-    found = array("b", _values((CODE[Found(name)], count) for name, count in stored.found))
-    return Column(stored.first_start, offsets, floors, array("q", _values(stored.log_starts)), found)
+    offsets = np.cumsum(np.array(stored.offsets, np.int64))
+    floors = _values(stored.floors, np.int64)
+    floors = np.where(floors >= 0, floors, np.where(offsets < 0, stored.first_start, offsets))
+    found = _values([(CODE[Found(name)], count) for name, count in stored.found], np.int8)
+    starts = _values(stored.log_starts, np.int64)
+    columns = (array("q", values.tobytes()) for values in (offsets, floors, starts))
+    return Column(stored.first_start, *columns, array("b", found.tobytes()))
 
 
-def _runs(values: Iterable[int]) -> Runs:
-    return [(value, sum(1 for _ in run)) for value, run in groupby(values)]
+def _floors(column: Column) -> np.ndarray:
+    floors, offsets = np.asarray(column.floors, np.int64), np.asarray(column.offsets, np.int64)
+    return np.where((floors >= 0) & (floors < offsets), floors, -1)
 
 
-def _values(runs: Iterable[tuple[int, int]]) -> Iterable[int]:
-    return (value for value, count in runs for _ in range(count))
+def _runs(values: Sequence[int] | np.ndarray) -> Runs:
+    given = np.asarray(values)
+    starts = np.flatnonzero(np.append(True, given[1:] != given[:-1])) if len(given) else given
+    counts = np.diff(np.append(starts, len(given)))
+    return list(zip(given[starts].tolist(), counts.tolist(), strict=True)) if len(given) else []
+
+
+def _values(runs: Runs, kind: type[np.integer]) -> np.ndarray:
+    values, counts = zip(*runs, strict=True) if runs else ((), ())
+    return np.repeat(np.array(values, kind), np.array(counts, np.int64))
 
 
 def _differences(values: Sequence[int]) -> list[int]:
-    return [*values[:1], *(sub(later, earlier) for earlier, later in pairwise(values))]
+    return np.diff(np.asarray(values, np.int64), prepend=0).tolist()
 
 
 def _instant_runs(instants: Sequence[int], length: int) -> list[tuple[str, int]]:

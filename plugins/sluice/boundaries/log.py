@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 import pendulum
 
+from sluice import points
 from sluice.boundaries.encoding import decode_checkpoint, decode_entry, encode_checkpoint, encode_entry
 from sluice.boundaries.model import Boundaries, Entry
 from sluice.lake import layout
 from sluice.lake.base import Lake
+from sluice.points import Resolve
 
 CHECKPOINT = f"{layout.BOUNDARIES}checkpoint.json"
 CHECKPOINT_EVERY = 32
@@ -40,9 +42,11 @@ class BoundaryLog:
         data = encode_entry(entry, self.writer, now)
         if not self.lake.create(layout.boundary_entry(state.entries), data):
             return None
+        points.reached(Resolve.STORED)
         new = state.with_entry(entry)
         if new.entries % CHECKPOINT_EVERY == 0:
             self.lake.put(CHECKPOINT, encode_checkpoint(new, new.length or entry.length, self.writer, now))
+            points.reached(Resolve.CHECKPOINTED)
         return new
 
     def _checkpoint(self) -> Boundaries:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import pendulum
+
+from sluice.boundaries.model import Boundaries
 from sluice.manifest import Loss, OffsetRange
 
 LogStarts = Mapping[tuple[str, int], int]
@@ -25,3 +28,13 @@ def rest(ranges: Iterable[OffsetRange], log_starts: LogStarts) -> tuple[OffsetRa
     return tuple(
         replace(r, start=min(max(r.start, log_starts[r.topic, r.partition]), r.until)) for r in ranges
     )
+
+
+def last_seen(boundaries: Boundaries, cluster: str, topic: str) -> pendulum.DateTime | None:
+    """Until when the topic id before the one that stands now is known; None when there was none.
+
+    What came into that topic later went with it, uncounted.
+    """
+    eras = boundaries.eras.get((cluster, topic), ())
+    block = boundaries.blocks.get((cluster, topic, eras[-2].uuid)) if len(eras) > 1 else None
+    return None if block is None or not len(block.instants) else pendulum.from_timestamp(block.instants[-1])

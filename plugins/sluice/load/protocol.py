@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sluice import points
 from sluice.errors import Conservation
 from sluice.load.decide import Work, grouped
 from sluice.load.inspect import TargetTable
 from sluice.load.result import UnitLoad
 from sluice.load.sql import Sql, identifier, listed, literal, render, table
 from sluice.load.staging import Staging
-from sluice.load.steps import OnStep, Step
+from sluice.load.steps import Step
 from sluice.load.writer import UnitCounts, Writer
 from sluice.pipeline import Pipeline, Target
 
@@ -30,30 +31,29 @@ class Run:
     lake_root: str
     token: str
     partition_limit: int
-    on_step: OnStep
 
     def execute(self) -> list[UnitLoad]:
         """Raises Fenced, Conservation (a count that must hold does not), and what the client raises."""
         self._create_fence()
-        self.on_step(Step.FENCED)
+        points.reached(Step.FENCED)
         attached = self.staging.stage()
-        self.on_step(Step.STAGED)
+        points.reached(Step.STAGED)
         rows, misfits = self.staging.review()
-        self.on_step(Step.REVIEWED)
+        points.reached(Step.REVIEWED)
         self._revoke()
-        self.on_step(Step.REVOKED)
+        points.reached(Step.REVOKED)
         self._delete()
-        self.on_step(Step.DELETED)
+        points.reached(Step.DELETED)
         self._reject(misfits)
-        self.on_step(Step.REJECTED)
+        points.reached(Step.REJECTED)
         self._attach() if attached else self._move()
-        self.on_step(Step.MOVED)
+        points.reached(Step.MOVED)
         self._compare(rows, misfits)
-        self.on_step(Step.COUNTED)
+        points.reached(Step.COUNTED)
         self._commit()
-        self.on_step(Step.COMMITTED)
+        points.reached(Step.COMMITTED)
         self._drop()
-        self.on_step(Step.DROPPED)
+        points.reached(Step.DROPPED)
         return [
             UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
             for w in self.works

@@ -1,8 +1,7 @@
-"""The protocol's steps, in order. `load` reports each one when it is done: tests kill it right there."""
+"""The protocol's steps, in order. `load` says at each that it is reached: tests kill it right there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 
 
@@ -22,10 +21,3 @@ class Step(StrEnum):
     COMMITTED = "committed"
     DROPPED = "dropped"
     RELEASED = "released"
-
-
-OnStep = Callable[[Step], None]
-
-
-def nothing(_: Step) -> None:
-    """The default hook."""

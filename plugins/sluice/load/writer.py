@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from sluice import points
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.errors import Fenced
 from sluice.load.names import Attempt
 from sluice.load.settings import WRITE
 from sluice.load.sql import Sql
+from sluice.points import Load
 from sluice.slices import Unit
+
+log = logging.getLogger(__name__)
 
 UnitCounts = dict[Unit, int]
 
@@ -37,10 +43,14 @@ class Writer:
         """Raises Fenced when the lease, or a table of this attempt, is gone."""
         self.renew()
         query_id = self.attempt.query_id(step, next(self._serial))
+        started = time.monotonic()
         try:
             self.client.run(sql, parameters, {**WRITE, **settings, "query_id": query_id}, body)
         except ServerError as error:
             raise self._fenced(error) from error
+        points.reached(Load.STATEMENT)
+        seconds = time.monotonic() - started
+        log.info("%s: %s took %.2f s, query id %s", self.attempt.target, step, seconds, query_id)
 
     def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
         """Rows by unit, of a statement that gives (slice's start, cluster, rows)."""

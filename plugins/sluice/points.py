@@ -1,0 +1,61 @@
+"""The named points between the steps of resolve, land, load and publish: where a crash has to be harmless.
+
+Each is reached right after what its name says was done. tests/faults kills processes and servers there, and
+proves that no point is missing between two different effects and that none is dead.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sluice.load.steps import Step
+
+
+class Resolve(StrEnum):
+    READ = "boundary log read"
+    ASKED = "Kafka asked"
+    STORED = "boundaries stored"
+    CHECKPOINTED = "boundary checkpoint written"
+
+
+class Land(StrEnum):
+    CAUGHT_UP = "earlier moves finished"
+    PLANNED = "reads planned"
+    FILE_WRITTEN = "file written"
+    FILE_HANDED_OVER = "file handed over"  # it is in the attempt
+    TASK_DONE = "task done"
+    READ = "records read"
+    EXPLAINED = "holes explained"
+    MERGED = "small files merged"
+    OLD_MOVED = "old move finished"
+    OLD_COPIED = "old manifest copied"
+    COMMITTED = "manifest written"
+    FILE_MOVED = "file moved"
+    MOVED = "files moved"
+    OLD_REMOVED = "old files removed"
+    MARKED = "slice marked"
+    SWEPT = "attempt removed"
+
+
+class Load(StrEnum):
+    """Beside the protocol's own steps."""
+
+    PREPARED = "system tables made"
+    VIEWED = "readers' view made"
+    STATEMENT = "statement done"
+
+
+class Publish(StrEnum):
+    SURVEYED = "slices surveyed"
+    HOUR_MARKED = "hour marked"
+    HOURS_MARKED = "hours marked"
+    GATHERED = "events gathered"  # Airflow stores them when its task ends
+
+
+Point = Resolve | Land | Load | Step | Publish
+
+POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *Step, *Publish)
+
+
+def reached(point: Point) -> None:
+    """Nothing happens here. It is called as `points.reached(…)`, so that a test can take its place."""

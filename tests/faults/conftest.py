@@ -1,0 +1,55 @@
+"""Fixtures of the fault tests:
+
+fault_log   session   .add(kind, point, wrong) or `with .trial(kind, point)`: counted, printed at the end
+long_form   session   True under `--long` (`make faults`): many trials; else as few as prove the point
+seed        session   of everything random; printed, and given again by `--seed N`
+
+`kind` is "kill", "race" or "fault"; `point` says where it struck; `victim=` names what was struck.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.faults.fault_log import FaultLog
+
+_LOG = pytest.StashKey[FaultLog]()
+_SEED = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("faults")
+    group.addoption("--long", action="store_true", help="the long form of the fault tests")
+    group.addoption("--seed", type=int, help="the seed of random moments, as an earlier run printed it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = config.getoption("--seed", default=None)
+    config.stash[_SEED] = random.SystemRandom().randrange(1 << 32) if given is None else given
+    config.stash[_LOG] = FaultLog()
+
+
+@pytest.fixture(scope="session")
+def fault_log(pytestconfig: pytest.Config) -> FaultLog:
+    return pytestconfig.stash[_LOG]
+
+
+@pytest.fixture(scope="session")
+def long_form(pytestconfig: pytest.Config) -> bool:
+    return pytestconfig.getoption("--long", default=False)
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    return pytestconfig.stash[_SEED]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    log = config.stash[_LOG]
+    if log.tried:
+        terminalreporter.section("faults")
+        terminalreporter.write_line(f"seed {config.stash[_SEED]}")
+        for line in log.table():
+            terminalreporter.write_line(line)
