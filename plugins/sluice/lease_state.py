@@ -66,6 +66,9 @@ def may_take(state: LeaseState | None, watch: Watch | None, looked_at: float) ->
     return watch is not None and looked_at - watch.since >= state.term_seconds
 
 
+_DECODER = msgspec.json.Decoder(LeaseState)
+
+
 def encode(state: LeaseState) -> bytes:
     return msgspec.json.encode(state)
 
@@ -73,6 +76,6 @@ def encode(state: LeaseState) -> bytes:
 def decode(data: bytes, place: str) -> LeaseState:
     """Raises SluiceError naming `place` when the bytes are no lease."""
     try:
-        return msgspec.json.decode(data, type=LeaseState)
+        return _DECODER.decode(data)
     except msgspec.DecodeError as error:
         raise SluiceError(f"{place} is not a lease ({error}): remove it while no load runs") from error

@@ -61,10 +61,21 @@ class LandedFile:
 
 
 @dataclass(frozen=True)
+class PartitionCount:
+    """Of one partition's records in the slice: how many were read, and how many of them not parsed."""
+
+    topic: str
+    partition: int
+    read: int
+    unparsed: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Counts: `read` = parsed records + the sum of `unparsed`; `holes` are the explained missing offsets.
 
     `token` names the `reland` that wrote it, so that a repeated step does not land a slice again.
+    `counts` has the partitions that brought records.
     `hours` that a slice brought later than `grace` after their end are counted in `late` (records).
     """
 
@@ -83,6 +94,7 @@ class Manifest:
     late: int = 0
     token: str = ""
     landed_at: str = ""
+    counts: tuple[PartitionCount, ...] = ()
     version: int = VERSION
 
     @property
@@ -109,6 +121,12 @@ class _Format(msgspec.Struct):
     version: int
 
 
+# Made here and not by each call: msgspec 0.22 crashes when several threads decode a dataclass for the first
+# time at once. tests/unit/test_decoding.py holds it for all of the library.
+_FORMAT = msgspec.json.Decoder(_Format)
+_MANIFEST = msgspec.json.Decoder(Manifest)
+
+
 def encode(manifest: Manifest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
 
@@ -116,9 +134,9 @@ def encode(manifest: Manifest) -> bytes:
 def decode(data: bytes, place: str) -> Manifest:
     """Raises SluiceError naming `place` when the bytes are no manifest, or a newer Sluice's."""
     try:
-        version = msgspec.json.decode(data, type=_Format).version
+        version = _FORMAT.decode(data).version
         if version > VERSION:
             raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
-        return msgspec.json.decode(data, type=Manifest)
+        return _MANIFEST.decode(data)
     except msgspec.DecodeError as error:
         raise SluiceError(f"{place} is not a manifest ({error}): `sluice verify` names what to do") from error
