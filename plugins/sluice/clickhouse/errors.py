@@ -1,7 +1,8 @@
 """What an error of ClickHouse means for the statement that met it, in one table.
 
-`RETRY`: nothing was done, or what was done is cleaned up by doing it again later. `UNKNOWN`: the statement
-may still take effect; the next attempt fences, looks, and does it again. `FINAL`: a person has to act.
+`RETRY`: nothing was done, or only blocks of a statement, which the next attempt removes. `UNKNOWN`: the
+statement may still take effect; the next attempt fences, looks, and does it again. Both are retried, and the
+next attempt does the same for both. `FINAL`: a person has to act; so is every code that is not here.
 Codes: https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 """
 
@@ -19,45 +20,79 @@ class Outcome(StrEnum):
     FINAL = "final"
 
 
+@dataclass(frozen=True)
+class Rule:
+    """`remedy` is what a person can do about it; `says` limits the rule to messages that hold it."""
+
+    code: int
+    name: str
+    outcome: Outcome
+    remedy: str = ""
+    says: str = ""
+
+
 UNKNOWN_TABLE = 60
 UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
-UNFINISHED = 341
 
-OUTCOMES: dict[int, Outcome] = {
+_PASSWORD = "correct user and password of the connection"
+_RIGHTS = "grant it to the user of the connection"
+
+# Of several rules of one code the first whose `says` fits decides.
+RULES: tuple[Rule, ...] = (
     # the server had no room for it at this moment
-    202: Outcome.RETRY,  # TOO_MANY_SIMULTANEOUS_QUERIES
-    241: Outcome.RETRY,  # MEMORY_LIMIT_EXCEEDED
-    243: Outcome.RETRY,  # NOT_ENOUGH_SPACE
-    TOO_MANY_PARTS: Outcome.RETRY,  # merges are behind
-    439: Outcome.RETRY,  # CANNOT_SCHEDULE_TASK
-    473: Outcome.RETRY,  # DEADLOCK_AVOIDED
-    517: Outcome.RETRY,  # CANNOT_ASSIGN_ALTER
-    745: Outcome.RETRY,  # SERVER_OVERLOADED
+    Rule(173, "CANNOT_ALLOCATE_MEMORY", Outcome.RETRY),
+    Rule(201, "QUOTA_EXCEEDED", Outcome.RETRY, "raise the quota of the user, or wait for its next interval"),
+    Rule(202, "TOO_MANY_SIMULTANEOUS_QUERIES", Outcome.RETRY),
+    Rule(241, "MEMORY_LIMIT_EXCEEDED", Outcome.RETRY, "give the server more memory, or make batches smaller"),
+    Rule(243, "NOT_ENOUGH_SPACE", Outcome.RETRY, "free disk space on the server"),
+    Rule(
+        TOO_MANY_PARTS,
+        "TOO_MANY_PARTS",
+        Outcome.FINAL,
+        "a table that a materialized view writes to has more partitions than the target: partition it more "
+        "coarsely, or raise max_partitions_per_insert_block for the user of the connection",
+        says="Too many partitions for single INSERT",
+    ),
+    Rule(TOO_MANY_PARTS, "TOO_MANY_PARTS", Outcome.RETRY, "merges are behind: try again later"),
+    Rule(439, "CANNOT_SCHEDULE_TASK", Outcome.RETRY),
+    Rule(473, "DEADLOCK_AVOIDED", Outcome.RETRY),
+    Rule(517, "CANNOT_ASSIGN_ALTER", Outcome.RETRY),
+    Rule(692, "TOO_MANY_MUTATIONS", Outcome.RETRY),
+    Rule(745, "SERVER_OVERLOADED", Outcome.RETRY),
     # replicas and Keeper
-    225: Outcome.RETRY,  # NO_ZOOKEEPER
-    242: Outcome.RETRY,  # TABLE_IS_READ_ONLY
-    285: Outcome.RETRY,  # TOO_FEW_LIVE_REPLICAS
-    286: Outcome.UNKNOWN,  # UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
-    319: Outcome.UNKNOWN,  # UNKNOWN_STATUS_OF_INSERT
-    999: Outcome.UNKNOWN,  # KEEPER_EXCEPTION
+    Rule(225, "NO_ZOOKEEPER", Outcome.RETRY),
+    Rule(242, "TABLE_IS_READ_ONLY", Outcome.RETRY, "the replica has lost Keeper: try again later"),
+    Rule(285, "TOO_FEW_LIVE_REPLICAS", Outcome.RETRY),
+    Rule(286, "UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE", Outcome.UNKNOWN),
+    Rule(319, "UNKNOWN_STATUS_OF_INSERT", Outcome.UNKNOWN),
+    Rule(999, "KEEPER_EXCEPTION", Outcome.UNKNOWN),
     # it was stopped somewhere in its middle
-    159: Outcome.UNKNOWN,  # TIMEOUT_EXCEEDED
-    209: Outcome.UNKNOWN,  # SOCKET_TIMEOUT
-    210: Outcome.UNKNOWN,  # NETWORK_ERROR
-    216: Outcome.UNKNOWN,  # QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING
-    236: Outcome.UNKNOWN,  # ABORTED
-    UNFINISHED: Outcome.UNKNOWN,
-    394: Outcome.UNKNOWN,  # QUERY_WAS_CANCELLED
-}
+    Rule(95, "CANNOT_READ_FROM_SOCKET", Outcome.UNKNOWN),
+    Rule(96, "CANNOT_WRITE_TO_SOCKET", Outcome.UNKNOWN),
+    Rule(159, "TIMEOUT_EXCEEDED", Outcome.UNKNOWN),
+    Rule(209, "SOCKET_TIMEOUT", Outcome.UNKNOWN),
+    Rule(210, "NETWORK_ERROR", Outcome.UNKNOWN),
+    Rule(216, "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING", Outcome.UNKNOWN),
+    Rule(236, "ABORTED", Outcome.UNKNOWN),
+    Rule(341, "UNFINISHED", Outcome.UNKNOWN),
+    Rule(394, "QUERY_WAS_CANCELLED", Outcome.UNKNOWN),
+    Rule(735, "QUERY_WAS_CANCELLED_BY_CLIENT", Outcome.UNKNOWN),
+    # a person has to act
+    Rule(UNKNOWN_TABLE, "UNKNOWN_TABLE", Outcome.FINAL, "make it again, then load its slices"),
+    Rule(164, "READONLY", Outcome.FINAL, "the user of the connection may only read: give it another profile"),
+    Rule(192, "UNKNOWN_USER", Outcome.FINAL, _PASSWORD),
+    Rule(193, "WRONG_PASSWORD", Outcome.FINAL, _PASSWORD),
+    Rule(469, "VIOLATED_CONSTRAINT", Outcome.FINAL,
+         "the table's CONSTRAINT refuses a row that fits its columns: correct the constraint"),
+    Rule(497, "ACCESS_DENIED", Outcome.FINAL, _RIGHTS),
+    Rule(516, "AUTHENTICATION_FAILED", Outcome.FINAL, _PASSWORD),
+)  # fmt: skip
 
-REMEDIES: dict[int, str] = {
-    241: "give the server more memory, or make batches smaller",
-    243: "free disk space on the server",
-    469: "the table's CONSTRAINT refuses a row that fits its columns: correct the constraint",
-    497: "grant it to the user of the connection",
-    516: "correct user and password of the connection",
-}
+
+def rule_of(code: int, message: str) -> Rule | None:
+    """The rule for an error of the server, or None: it is final."""
+    return next((rule for rule in RULES if rule.code == code and rule.says in message), None)
 
 
 @dataclass(eq=False)
@@ -72,14 +107,17 @@ class ServerError(SluiceError):
 
     @property
     def outcome(self) -> Outcome:
-        return OUTCOMES.get(self.code, Outcome.FINAL)
+        rule = rule_of(self.code, self.reason)
+        return rule.outcome if rule else Outcome.FINAL
 
     @property
     def retryable(self) -> bool:
         return self.outcome is not Outcome.FINAL
 
     def __str__(self) -> str:
-        remedy = REMEDIES.get(self.code, "try again later" if self.retryable else "see the server's log")
+        rule = rule_of(self.code, self.reason)
+        usual = "try again later" if self.retryable else "see the server's log"
+        remedy = rule.remedy if rule and rule.remedy else usual
         label = self.name or f"error {self.code}"
         return f"ClickHouse {self.address}, {self.step}: {label}: {self.reason}; {remedy}"
 
