@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -48,13 +49,28 @@ _REMEDIES = {
 }
 
 
+class _Making:
+    """Making a client takes a second of computing: sixteen threads that begin at once wait for one."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.lock = threading.Lock()
+
+
+# A thread of the parent that held the lock does not exist in the child.
+os.register_at_fork(after_in_child=_Making.forked)
+
+
 def client(settings: S3Settings) -> Any:
     """A client of this process: a connection that a fork inherits would mix two processes' answers.
 
     Raises WrongUse when the endpoint is no URL.
     """
     try:
-        return _client(settings, os.getpid())
+        with _Making.lock:
+            return _client(settings, os.getpid())
     except ValueError as error:
         raise WrongUse(f"the S3 endpoint {settings.endpoint_url!r} is no URL: {error}") from error
 
