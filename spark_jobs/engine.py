@@ -24,13 +24,15 @@ from sluice.errors import SluiceError, SparkFailed
 from sluice.landing.merge import Merge
 from sluice.landing.reads import Run
 from sluice.landing.reports import Report, WrittenFile, decode, encode
-from sluice.landing.task import Task
+from sluice.landing.task import CUT_BYTES, Task
 
 # Workers have the library, but not this folder.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 cloudpickle.register_pickle_by_value(workers)
 
 _RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
+_CUT_RECORDS = (256 << 20) // CUT_BYTES
+_NO_BOUND = (1 << 31) - 1
 _OWN_ERROR = re.compile(r"^sluice\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
@@ -62,15 +64,13 @@ class SparkEngine:
         reports: list[Report] = []
         for start in range(0, len(reads), _RUNS_PER_JOB):
             with _explained():
-                frame = reduce(
-                    DataFrame.unionAll, [self._frame(*read) for read in reads[start : start + _RUNS_PER_JOB]]
-                )
-                with Progress(frame.sparkSession.sparkContext, "read", self._say):
+                self._bound_batches(whole=any(task.whole for _, task in reads))
+                part = reads[start : start + _RUNS_PER_JOB]
+                frame = reduce(DataFrame.unionAll, [self._frame(*read) for read in part])
+                rows = sum(run.offsets for run, _ in part)
+                with Progress(frame.sparkSession.sparkContext, "read", self._say, rows):
                     reports += (decode(bytes(row.report)) for row in frame.collect())
-        return Report(
-            tuple(file for report in reports for file in report.files),
-            tuple(part for report in reports for part in report.seen),
-        )
+        return Report.of(reports)
 
     def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
         context = self.session().sparkContext
@@ -80,12 +80,21 @@ class SparkEngine:
 
     def _frame(self, run: Run, task: Task) -> DataFrame:
         source = self.session().read.format("kafka").options(**read_options(task.pipeline, run)).load()
-        return source.selectExpr(*task.columns()).mapInArrow(_landing(task), "report binary")
+        rows = source.selectExpr(*task.columns())
+        return (rows.coalesce(1) if run.together else rows).mapInArrow(_landing(task), "report binary")
+
+    def _bound_batches(self, whole: bool) -> None:
+        """Whole records are weighed, one by one; cut ones are bounded by their number."""
+        records, size = (10_000, 32 << 20) if whole else (_CUT_RECORDS, _NO_BOUND)
+        self.session().conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", records)
+        self.session().conf.set("spark.sql.execution.arrow.maxBytesPerBatch", size)
 
     def session(self) -> SparkSession:
         """Starts Spark at the first call."""
         if self._spark is None:
             self._spark = SparkSession.builder.appName(self._name).getOrCreate()
+            # Else Spark runs all frames of one partition each, one after another, in one task.
+            self._spark.conf.set("spark.sql.unionOutputPartitioning", "false")
             ship(self._spark.sparkContext)
         return self._spark
 

@@ -27,6 +27,7 @@ from sluice.landing.submit import ERROR
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import read
 from sluice.slices import SliceRange, parse_instant
+from sluice.timings import timed
 
 TEMPORARY = 75
 
@@ -51,11 +52,13 @@ def run(given: argparse.Namespace) -> dict[str, object]:
     now = pendulum.now("UTC")
     edges = (parse_instant(text, now, pipeline.slice) for text in (given.start, given.to))
     slices = SliceRange.widen(*edges, pipeline.slice)
-    with SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
-        token = given.token or uuid.uuid4().hex
-        found = land(pipeline, open_lake(pipeline), slices, given.mode, token, engine, _say)
+    lake, token = open_lake(pipeline), given.token or uuid.uuid4().hex
+    with timed(lake, "land", slices, mode=given.mode, run=token) as count:
+        with SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
+            found = land(pipeline, lake, slices, given.mode, token, engine, _say)
+        summary = found.summary()
+        count({"units": summary["landed"], "rows": summary["records"], "bytes": summary["bytes"]})
     seconds = time.monotonic() - started
-    summary = found.summary()
     _say(
         f"landed {summary['landed']} of {summary['units']} units: {summary['records']:,} records in "
         f"{summary['files']:,} files, {summary['unparsed']:,} unparsed, {seconds:.1f} s"

@@ -15,7 +15,7 @@ from sluice.landing.land import Landing, land
 from sluice.landing.merge import Merge
 from sluice.landing.reads import Run
 from sluice.landing.reports import Report, WrittenFile
-from sluice.landing.task import Task
+from sluice.landing.task import CUT_BYTES, Task
 from sluice.manifest import Manifest
 from sluice.pipeline import Cluster, Pipeline
 from sluice.resolve import resolve
@@ -47,11 +47,12 @@ def hours(count: int, first: int = 0) -> SliceRange:
 @dataclass
 class World:
     """`logs`: by (cluster, topic) a list of (value, record time) for each partition; a value of HOLE is an
-    offset without a record."""
+    offset without a record. `plain`: no topic is compacted or has transactions."""
 
     logs: dict[tuple[str, str], list[list[tuple[bytes | None, int]]]]
     kafka: FakeKafka = field(init=False)
     reads: list[tuple[str, int, int, int]] = field(default_factory=list)
+    plain: bool = False
 
     def __post_init__(self) -> None:
         self.kafka = FakeKafka({})
@@ -94,6 +95,12 @@ class _Reader(FakeReader):
         log = self.world.logs[self.cluster, topic][partition]
         return ((o, log[o][1]) for o in range(start, end) if log[o][0] is not HOLE)
 
+    def compacted(self, topic: str) -> bool:
+        return not self.world.plain
+
+    def unhidden(self, topic: str, partition: int, holes: Sequence[tuple[int, int]]) -> tuple | None:
+        return next(iter(holes), None) if self.world.plain else None
+
 
 @dataclass
 class InProcess:
@@ -108,20 +115,28 @@ class InProcess:
     def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
         reports: list[Report] = []
         for read, (run, task) in enumerate(reads):
+            if run.together:
+                reports.append(task.land(self._all(run, task), f"{read}-together{'-whole' * task.whole}"))
+                continue
             for (topic, partition), edges in run.edges().items():
                 for start in range(edges[0], edges[-1], self.rows_per_read):
                     until = min(start + self.rows_per_read, edges[-1])
                     self.world.reads.append((topic, partition, start, until))
                     batches = list(self._batches(task, topic, partition, start, until))
-                    name = f"{read}-{topic}-{partition}-{start}"
+                    name = f"{read}-{topic}-{partition}-{start}{'-whole' * task.whole}"
                     if self.twice:
                         task.land(batches, name + "-first")
                     reports.append(task.land(batches, name))
-        files = tuple(file for report in reports for file in report.files)
-        return Report(files, tuple(part for report in reports for part in report.seen))
+        return Report.of(reports)
 
     def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
         return [merge.run(f"merged-{number}") for number, merge in enumerate(merges)]
+
+    def _all(self, run: Run, task: Task) -> Iterator[pa.RecordBatch]:
+        """All partitions in one task, as coalesce(1) gives them."""
+        for (topic, partition), edges in run.edges().items():
+            self.world.reads.append((topic, partition, int(edges[0]), int(edges[-1])))
+            yield from self._batches(task, topic, partition, int(edges[0]), int(edges[-1]))
 
     def _batches(
         self, task: Task, topic: str, partition: int, start: int, until: int
@@ -129,14 +144,17 @@ class InProcess:
         log = self.world.logs[task.cluster, topic][partition]
         offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in self.hidden]
         for some in (offsets[: len(offsets) // 2], offsets[len(offsets) // 2 :]):
-            yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some])
+            most = None if task.whole else CUT_BYTES + 1
+            yield kafka_batch(task.place(topic, partition), [(o, log[o][0], log[o][1]) for o in some], most)
 
 
-def kafka_batch(place: int, rows: Sequence[tuple[int, bytes | None, int]]) -> pa.RecordBatch:
-    """A batch of (offset, value, record time in ms) as Spark hands it over."""
+def kafka_batch(
+    place: int, rows: Sequence[tuple[int, bytes | None, int]], most: int | None = None
+) -> pa.RecordBatch:
+    """A batch of (offset, value, record time in ms) as Spark hands it over: `most` bytes of each value."""
     return pa.record_batch(
         {
-            "value": pa.array([value for _, value, _ in rows], pa.binary()),
+            "value": pa.array([value and value[:most] for _, value, _ in rows], pa.binary()),
             "key": pa.array([b"k%d" % offset for offset, _, _ in rows], pa.binary()),
             "headers": pa.nulls(len(rows), pa.string()),
             "place": pa.array([place] * len(rows), pa.int32()),

@@ -49,9 +49,7 @@ def names(codes: pa.Array, of: Sequence[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(codes, pa.array(of, pa.string()))
 
 
-def taken(
-    batch: pa.RecordBatch, cluster: str, topic: str, partition: int, headers: pa.ListArray
-) -> pa.Table:
+def taken(batch: pa.RecordBatch, cluster: str, topic: str, partition: int, headers: pa.ListArray) -> pa.Table:
     """The lake's columns of a batch of one topic and partition as Spark hands it over, without `_type`."""
     count = batch.num_rows
     columns = {

@@ -11,7 +11,7 @@ from sluice.landing.columns import HEADERS
 
 # As an array of structs the headers take Spark longer to hand over than all else, even where there are
 # none. As JSON they cost nothing then; `to_json` writes bytes in base64, as msgspec reads them.
-EXPRESSION = "if(headers is null, null, to_json(headers)) as headers"
+EXPRESSION = "if(headers is null, null, to_json(headers))"
 
 
 class _Header(msgspec.Struct, gc=False):

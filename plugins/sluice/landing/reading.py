@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
+from sluice import points
 from sluice.kafka.inquiry import TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.lake.base import Lake
@@ -18,9 +20,11 @@ from sluice.landing.overflow import own_folders, placed
 from sluice.landing.reads import UnitRead, runs
 from sluice.landing.reports import Report, Seen, WrittenFile
 from sluice.landing.retention import starts_now
-from sluice.landing.task import Task
+from sluice.landing.task import CUT_BYTES, Task
+from sluice.landing.together import together
 from sluice.landing.unit_manifest import Landed
 from sluice.pipeline import Pipeline
+from sluice.points import Land
 from sluice.slices import Unit
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
@@ -42,13 +46,16 @@ class Attempt:
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
         """The files of every unit in its attempt, each record accounted for.
 
-        Raises Conservation, RecordsExpired, SparkFailed, KafkaOutOfReach, LakeOutOfReach.
+        Raises Conservation, ExpiredMeanwhile, TopicRecreated, SparkFailed, KafkaOutOfReach, LakeOutOfReach.
         """
         report = self._land(reads)
+        points.reached(Land.READ)
         files, seen = _by_unit(report.files), _by_unit(report.seen)
         gaps = {r.unit: gaps_of(r.unit, r.left, seen.get(_name(r.unit), ())) for r in reads}
         self._explain(reads, gaps)
+        points.reached(Land.EXPLAINED)
         tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
+        points.reached(Land.MERGED)
         return [
             Landed(
                 read=r,
@@ -61,19 +68,30 @@ class Attempt:
         ]
 
     def _land(self, reads: Sequence[UnitRead]) -> Report:
+        report = self._through_engine(reads, whole=False)
+        large = [read for read in reads if _name(read.unit) in report.cut]
+        if not large:
+            return report
+        self.say(f"reading {len(large):,} units once more: they hold records above {CUT_BYTES >> 10} KiB")
+        again = self._through_engine(large, whole=True)
+        return Report.of([replace(report, cut=frozenset()), again])
+
+    def _through_engine(self, reads: Sequence[UnitRead], whole: bool) -> Report:
         work = []
-        for run in runs(reads):
+        for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
-            task = Task(self.pipeline, self.lake, run.cluster, self.ids[run.cluster], slices, run.edges())
+            attempt = self.ids[run.cluster]
+            task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), whole)
             work.append((run, task))
         return self.engine.land(work) if work else Report()
 
     def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:
         for cluster in self.pipeline.clusters:
+            ranges = {r for read in reads if read.unit.cluster == cluster for r in read.left if r.offsets}
+            # Asked also without holes: a topic that was made again meanwhile has another id, and is refused.
+            starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
             holes = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
             if holes:
-                ranges = {r for read in reads if read.unit in holes for r in read.left if r.offsets}
-                starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
                 self.say(f"{cluster}: a second look at {_count(holes):,} offsets that hold no record")
                 with self.topics_of(self.pipeline.cluster(cluster)) as topics:
                     explain(topics, holes, starts)

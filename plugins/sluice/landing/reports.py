@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -60,8 +60,27 @@ class Seen:
 
 @dataclass(frozen=True)
 class Report:
+    """`cut`: (slice id, cluster) of those that were not landed, because a record of theirs was cut."""
+
     files: tuple[WrittenFile, ...] = ()
     seen: tuple[Seen, ...] = ()
+    cut: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, reports: Iterable[Report]) -> Report:
+        """All of them as one: what any task cut counts as seen by none."""
+        found = list(reports)
+        files = tuple(file for report in found for file in report.files)
+        seen = tuple(part for report in found for part in report.seen)
+        return cls(files, seen).without(frozenset().union(*(report.cut for report in found)))
+
+    def without(self, cut: frozenset[tuple[str, str]]) -> Report:
+        files = tuple(file for file in self.files if (file.slice_id, file.cluster) not in cut)
+        seen = tuple(part for part in self.seen if (part.slice_id, part.cluster) not in cut)
+        return Report(files, seen, cut)
+
+
+_DECODER = msgspec.json.Decoder(Report)
 
 
 def encode(report: Report) -> bytes:
@@ -69,4 +88,4 @@ def encode(report: Report) -> bytes:
 
 
 def decode(data: bytes) -> Report:
-    return msgspec.json.decode(data, type=Report)
+    return _DECODER.decode(data)

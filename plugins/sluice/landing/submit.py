@@ -82,9 +82,6 @@ def _conf(master: str) -> dict[str, str]:
         "spark.redaction.regex": _SECRET,
         "spark.sql.redaction.options.regex": _SECRET,
         "spark.sql.session.timeZone": "UTC",
-        # Bounded by bytes: 10,000 records of 10 MB are a batch that no memory holds.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
         "spark.ui.showConsoleProgress": "false",
     }
     if master.startswith("local"):

@@ -14,10 +14,12 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sluice import points
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.landing import columns
 from sluice.landing.reports import WrittenFile
+from sluice.points import Land
 
 MOST_OPEN = 128
 _SIDE_BY_SIDE = 8
@@ -109,7 +111,9 @@ class AttemptFiles:
 
     def _hand_over(self, place: Place, file: _Open) -> WrittenFile:
         size, digest = file.path.stat().st_size, sha256(file.path)
+        points.reached(Land.FILE_WRITTEN)
         self._lake.finish(file.key, file.path)
+        points.reached(Land.FILE_HANDED_OVER)
         return WrittenFile(self._cluster, *place, file.key, file.rows, size, digest, dict(file.rows_by_type))
 
 
