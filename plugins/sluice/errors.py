@@ -144,7 +144,10 @@ class NotResolved(Refused):
 
 @dataclass(eq=False)
 class RecordsExpired(Refused):
-    """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown."""
+    """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown.
+
+    `landed`: the lake has them, and a `reland` would have lost them there, too.
+    """
 
     cluster: str
     topic: str
@@ -153,14 +156,55 @@ class RecordsExpired(Refused):
     lost_from: int
     lost_until: int
     exact: bool
+    landed: bool = False
 
     def __str__(self) -> str:
         count = self.lost_until - self.lost_from
         amount = f"{count} offsets" if self.exact else f"at most {count} offsets"
         return (
             f"slice {self.slice_id}: Kafka no longer has {amount} [{self.lost_from}, {self.lost_until}) of "
-            f"{self.cluster}/{self.topic}/{self.partition} (retention): set `on_expired: land_rest` to land "
-            "what is left and record the loss, or begin later"
+            f"{self.cluster}/{self.topic}/{self.partition} (retention): {self._remedy()}"
+        )
+
+    def _remedy(self) -> str:
+        if self.landed:
+            return "the lake has them, so it is not landed again; `--mode reload` loads it from there"
+        return "set `on_expired: land_rest` to land what is left and record the loss, or begin later"
+
+
+@dataclass(eq=False)
+class ExpiredMeanwhile(OutOfReach):
+    """Retention overtook a landing; done again it sees what is left, and does what `on_expired` says."""
+
+    cluster: str
+    topic: str
+    partition: int
+    slice_id: str
+    lost_from: int
+    lost_until: int
+
+    def __str__(self) -> str:
+        return (
+            f"slice {self.slice_id}: Kafka dropped offsets [{self.lost_from}, {self.lost_until}) of "
+            f"{self.cluster}/{self.topic}/{self.partition} while they were read: land the slice again"
+        )
+
+
+@dataclass(eq=False)
+class CompactedAway(Refused):
+    """A `reland` would replace records that the lake holds by fewer: compaction has removed some since."""
+
+    cluster: str
+    topics: str
+    slice_id: str
+    held: int
+    found: int
+
+    def __str__(self) -> str:
+        return (
+            f"slice {self.slice_id}: the lake holds {self.held} records of {self.cluster}/{self.topics}, "
+            f"Kafka only {self.found} after compaction, so it is not landed again; `--mode reload` loads it "
+            "from the lake"
         )
 
 
@@ -243,6 +287,17 @@ class Fenced(SluiceError):
 
 class Busy(SluiceError):
     """Another attempt holds the lease and is alive; it will finish, or its lease will stand still."""
+
+    exit_code = 3
+    retryable = True
+
+
+class NotSent(OutOfReach):
+    """An alarm could not be delivered; the next watch tries it again."""
+
+
+class Relanded(SluiceError):
+    """A slice was landed again while its older files were being loaded: loading it again takes the new."""
 
     exit_code = 3
     retryable = True

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import pendulum
+
+from sluice import points
 from sluice.boundaries.boundary import Found
 from sluice.boundaries.clamp import Answers, PartitionAnswers, settle
 from sluice.boundaries.log import BoundaryLog
@@ -29,20 +32,24 @@ from sluice.kafka.inquiry import Inquiry, TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.lake.base import Lake
 from sluice.manifest import Loss, OffsetRange
+from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline
-from sluice.slices import Slice, Unit, floor, utc
+from sluice.points import Resolve
+from sluice.slices import Slice, SliceRange, Unit, floor, utc
 
 
 @dataclass(frozen=True)
 class Resolution:
     """`unreachable` says of each cluster that could not be resolved why; the others are stored.
 
-    `future` are records whose timestamps would have pinned later boundaries to them.
+    `future` are records whose timestamps would have pinned later boundaries to them. `stored` counts the
+    boundaries that were new, by instant.
     """
 
     boundaries: Boundaries
     unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
     future: tuple[FutureStamped, ...] = ()
+    stored: int = 0
 
 
 def resolve(
@@ -62,19 +69,22 @@ def resolve(
     _refuse_future(wanted, now)
     log = BoundaryLog(lake)
     state = log.read()
+    points.reached(Resolve.READ)
     inquiry = Inquiry(pipeline, wanted, now, topics_of)
+    stored = 0
     while True:
         _refuse_other_length(pipeline, state)
         inquiry.ask(state)
+        points.reached(Resolve.ASKED)
         blocks = inquiry.settled(state)
         if not blocks:
             break
         new = log.append(state, Entry(pipeline.slice, blocks), utc(now))
         if new is not None:
-            state = new
+            state, stored = new, max(len(block.instants) for block in blocks)
             break
         state = log.read(state)
-    return Resolution(state, inquiry.failed, tuple(inquiry.future))
+    return Resolution(state, inquiry.failed, tuple(inquiry.future), stored)
 
 
 def accept_topic(
@@ -89,7 +99,8 @@ def accept_topic(
     """Accepts a topic that was made again: slices from `since` on are of the new one, from its log start.
 
     Slices before are of the old one, which stands still where it was last seen. Raises WrongUse when
-    `since` is no slice's edge or the topic has no other id than the boundaries know; and Kafka's errors.
+    `since` is no slice's edge, when a slice from there on has landed, or when the topic has no other id than
+    the boundaries know; and Kafka's errors.
     """
     log = BoundaryLog(lake)
     state = log.read()
@@ -102,6 +113,7 @@ def accept_topic(
         _refuse_other_length(pipeline, state)
         if state.uuid(cluster, topic) in (None, found.uuid):
             raise WrongUse(f"topic {cluster}/{topic} was not made again: there is nothing to accept")
+        _refuse_landed(pipeline, lake, state, cluster, topic, utc(since))
         said = {p: PartitionAnswers(at, at, [at], [Found.LOG_START]) for p, at in found.log_starts.items()}
         block = settle(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))
         accepted = {(cluster, topic): Era(found.uuid, instant)}
@@ -152,6 +164,22 @@ def log_starts(reader: Reader, cluster: str, ranges: Iterable[OffsetRange]) -> L
             raise PartitionMissing(cluster, topic, partition)
         starts[topic, partition] = states[topic].log_starts[partition]
     return starts
+
+
+def _refuse_landed(
+    pipeline: Pipeline, lake: Lake, state: Boundaries, cluster: str, topic: str, since: pendulum.DateTime
+) -> None:
+    """A landed slice is not read again: what the new topic has of it would be in no slice."""
+    known = state.stored(cluster, topic)
+    last = pendulum.from_timestamp(known.instants[-1]) if known and len(known.instants) else since
+    slices = SliceRange(since, max(since, last), pipeline.slice)
+    landed = read_manifests(lake, [Unit(piece, cluster) for piece in slices])
+    if landed:
+        newest = max(unit.slice for unit in landed)
+        raise WrongUse(
+            f"slice {newest.id} has landed from {cluster}/{topic} as it was before: "
+            f"accept the new topic from {newest.end:%Y-%m-%dT%H:%MZ} on"
+        )
 
 
 def _refuse_future(slices: Sequence[Slice], now: datetime) -> None:

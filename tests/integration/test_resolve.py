@@ -14,12 +14,11 @@ from pathlib import Path
 import pendulum
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from sluice.boundaries.boundary import Found
 from sluice.boundaries.log import BoundaryLog
 from sluice.errors import KafkaOutOfReach, TopicRecreated, UnknownTopic
-from sluice.kafka.holes import explain_hole, unexplained
-from sluice.kafka.settings import settings_of
 from sluice.kafka.topics import open_topics
 from sluice.lake.folder import FolderLake
 from sluice.manifest import Loss, OffsetRange
@@ -194,41 +193,22 @@ def test_transactions_under_read_committed(it: World, transactional: KafkaProduc
     it.resolved(11)
     assert it.edges(11) == (7, 10)
 
-    settings = settings_of(it.pipeline.kafka[0])
-    assert explain_hole(settings, it.topic, 0, 2, 6)
-    assert explain_hole(settings, it.topic, 0, 9, 10)
-    assert unexplained(settings, it.topic, 0, [(2, 6), (6, 7), (9, 10)]) == ((6, 7),)
     with open_topics(it.pipeline.kafka[0]) as topics:
-        assert topics.hides(it.topic, 0, 2, 6)
-        assert not topics.hides(it.topic, 0, 2, 7)
-    uncommitted = settings_of(pipeline_of(it.bootstrap, it.topic, isolation="read_uncommitted").kafka[0])
-    assert unexplained(uncommitted, it.topic, 0, [(2, 3), (3, 5), (5, 6)]) == ((3, 5),)
+        assert topics.unhidden(it.topic, 0, [(2, 6), (7, 8), (9, 10)]) is None
+        assert topics.unhidden(it.topic, 0, [(2, 6), (6, 7), (9, 10)]) == (6, 7)
+        assert topics.unhidden(it.topic, 0, [(2, 7)]) == (2, 7)
+        assert topics.unhidden(it.topic, 0, [(9, 12)]) == (9, 12)
 
 
-def test_offsets_that_expired_are_no_explained_hole(it: World):
-    it.make(cleanup_policy="compact,delete").add(*[ms(10)] * 5)
-    it.admin.delete_records({TopicPartition(it.topic, 0): 3})
-    settings = settings_of(it.pipeline.kafka[0])
-    assert unexplained(settings, it.topic, 0, [(1, 2), (3, 4)]) == ((1, 2), (3, 4))
-    assert not explain_hole(settings, it.topic, 0, 2, 3)
-
-
-def test_compaction_explains_its_holes(it: World):
-    it.make(
-        cleanup_policy="compact",
-        segment_ms="100",
-        min_cleanable_dirty_ratio="0.01",
-        max_compaction_lag_ms="100",
-    )
-    for number in range(6):
-        it.producer.send(it.topic, b"%d" % number, key=b"k", partition=0, timestamp_ms=ms(10, number))
-        it.producer.flush()
-    settings = settings_of(it.pipeline.kafka[0])
-    deadline = time.monotonic() + 60
-    while not explain_hole(settings, it.topic, 0, 0, 3):
-        assert time.monotonic() < deadline, "the broker's cleaner did not run"
-        it.producer.send(it.topic, b"more", key=b"k", partition=0, timestamp_ms=ms(10, 10))
-        it.producer.flush()
+def test_a_topic_is_compacted_or_it_is_not(it: World):
+    it.make(cleanup_policy="compact,delete").add(ms(10), ms(10))
+    with open_topics(it.pipeline.kafka[0]) as topics:
+        assert topics.unhidden(it.topic, 0, [(0, 1)]) is None
+        resource = ConfigResource(ConfigResourceType.TOPIC, it.topic, {"cleanup.policy": "delete"})
+        it.admin.alter_configs([resource])
+        deadline = time.monotonic() + 30
+        while topics.unhidden(it.topic, 0, [(0, 1)]) != (0, 1):
+            assert time.monotonic() < deadline
 
 
 def test_a_topic_that_was_made_again(it: World):

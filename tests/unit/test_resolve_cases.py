@@ -164,7 +164,9 @@ def test_a_record_from_the_future_does_not_pin_later_hours():
 
 def test_one_pass_finds_every_instant():
     records = [(3, 10), (4, 99), (6, 30), (7, 5), (9, 50)]
-    assert cuts(records, [5, 10, 11, 30, 31, 60], end=12, limit=60) == [3, 3, 6, 6, 9, 12]
+    wanted = [(0, instant) for instant in (5, 10, 11, 30, 31, 60)]
+    assert cuts(records, wanted, end=12, limit=60) == [3, 3, 6, 6, 9, 12]
+    assert cuts(records, [(4, 5), (4, 10), (8, 11)], end=12, limit=60) == [6, 6, 9]
 
 
 def test_each_wrong_is_its_own_error():

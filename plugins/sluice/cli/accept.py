@@ -22,8 +22,10 @@ def accept(
 ) -> None:
     """Accepts a topic that was deleted and made again: hours from A on are read from the new one.
 
-    Hours before A stay as they are. Example: sluice accept adx bids --from 2026-11-20T10:00Z
+    Hours before A stay as they are, and none from A on may have landed.
+    Example: sluice accept adx bids --from 2026-11-20T10:00Z
     """
+    from sluice.boundaries.retention import last_seen
     from sluice.lake.open import open_lake
     from sluice.resolve import accept_topic
 
@@ -33,5 +35,7 @@ def accept(
         raise WrongUse(f"topic {topic!r} is read from {having or 'no cluster'}: name one with --cluster")
     now = pendulum.now("UTC")
     start = parse_instant(since, now, spec.slice)
-    accept_topic(spec, open_lake(spec), having[0], topic, start, now)
+    boundaries = accept_topic(spec, open_lake(spec), having[0], topic, start, now)
     progress(f"{having[0]}/{topic}: slices from {start} on are read from the topic as it is now")
+    seen = last_seen(boundaries, having[0], topic)
+    progress(f"what came into the old topic after its boundary at {seen} is lost; nobody can count it")

@@ -12,7 +12,7 @@ from sluice.boundaries.clamp import Answers, PartitionAnswers
 from sluice.boundaries.columns import TopicBoundaries
 from sluice.errors import TopicRecreated
 from sluice.kafka.lookups import NONE, PartitionLookUp
-from sluice.slices import HOUR, to_ms
+from sluice.slices import HOUR, from_ms, to_ms
 
 FUTURE_MS = int(HOUR.total_seconds() * 1000)
 
@@ -45,6 +45,10 @@ class FutureStamped:
     offset: int
     timestamp: int
 
+    def __str__(self) -> str:
+        place = f"offset {self.offset} of {self.cluster}/{self.topic}/{self.partition}"
+        return f"the record at {place} is stamped {from_ms(self.timestamp)}, in the future: it was read past"
+
 
 def ask(
     reader: Reader,
@@ -70,12 +74,12 @@ def ask(
         end = before.ends[partition]
         offsets = [end if offset == NONE else offset for offset in answers.offsets]
         how = [Found.END if offset == NONE else Found.RECORD for offset in answers.offsets]
-        rows = [row for row, at in enumerate(answers.timestamps) if at > limit]
-        if rows:
-            future += _reports(cluster, topic, partition, answers, rows)
-            start = min(_floor(known, partition, instants[row], offsets[row]) for row in rows)
-            records = reader.records(topic, partition, start, end)
-            for row, offset in zip(rows, cuts(records, [stamps[r] for r in rows], end, limit), strict=True):
+        future += _reports(cluster, topic, partition, answers, limit)
+        starts = _read_on(known, partition, instants, answers, limit)
+        if starts:
+            records = reader.records(topic, partition, min(starts.values()), end)
+            wanted = [(starts[row], stamps[row]) for row in starts]
+            for row, offset in zip(starts, cuts(records, wanted, end, limit), strict=True):
                 offsets[row], how[row] = offset, Found.SCAN
         placed[partition] = offsets, how
     after = reader.describe(topic)
@@ -88,25 +92,45 @@ def ask(
     return Answers(cluster, topic, before.uuid, instants, said), tuple(future)
 
 
-def cuts(records: Iterable[tuple[int, int]], instants: Sequence[int], end: int, limit: int) -> list[int]:
-    """One pass over (offset, timestamp) for all instants (milliseconds, ascending): for each the first
-    record at or after it and not stamped after `limit`, or `end`."""
+def cuts(
+    records: Iterable[tuple[int, int]], wanted: Sequence[tuple[int, int]], end: int, limit: int
+) -> list[int]:
+    """One pass over (offset, timestamp) for all of `wanted`, (from, instant in milliseconds), both ascending:
+    for each the first record from there on, at or after it and not stamped after `limit`, or `end`."""
     found: list[int] = []
     for offset, timestamp in records:
-        while len(found) < len(instants) and instants[len(found)] <= timestamp <= limit:
+        while len(found) < len(wanted):
+            start, instant = wanted[len(found)]
+            if offset < start or not instant <= timestamp <= limit:
+                break
             found.append(offset)
-        if len(found) == len(instants):
+        if len(found) == len(wanted):
             break
-    return found + [end] * (len(instants) - len(found))
+    return found + [end] * (len(wanted) - len(found))
 
 
-def _floor(known: TopicBoundaries | None, partition: int, instant: int, found: int) -> int:
-    """Where to read on from: what is below an earlier boundary is in an earlier slice anyway."""
-    return found if known is None else max(found, known.largest_before(partition, instant))
+def _read_on(
+    known: TopicBoundaries | None,
+    partition: int,
+    instants: Sequence[int],
+    answers: PartitionLookUp,
+    limit: int,
+) -> dict[int, int]:
+    """The rows whose answer is no boundary, and the offset from which to read on for each.
+
+    The record is stamped in the future. Or it lies before an earlier boundary, as one does whose time was
+    in the future when that was found: it would pin this one to that, and leave the hour between them empty.
+    """
+    found: dict[int, int] = {}
+    for row, (offset, at) in enumerate(zip(answers.offsets, answers.timestamps, strict=True)):
+        below = 0 if known is None else known.largest_before(partition, instants[row])
+        if offset != NONE and (at > limit or offset < below):
+            found[row] = max(offset, below)
+    return found
 
 
 def _reports(
-    cluster: str, topic: str, partition: int, answers: PartitionLookUp, rows: Sequence[int]
+    cluster: str, topic: str, partition: int, answers: PartitionLookUp, limit: int
 ) -> list[FutureStamped]:
-    seen = {answers.offsets[row]: answers.timestamps[row] for row in rows}
-    return [FutureStamped(cluster, topic, partition, offset, at) for offset, at in seen.items()]
+    seen = dict(zip(answers.offsets, answers.timestamps, strict=True))
+    return [FutureStamped(cluster, topic, partition, offset, at) for offset, at in seen.items() if at > limit]

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import InvalidMetadataError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from sluice.errors import KafkaOutOfReach, UnknownTopic
-from sluice.kafka.client import REQUEST_MS, admin, consumer, reached
-from sluice.kafka.holes import BatchAdmin
+from sluice.kafka.client import IN_FLIGHT, REQUEST_MS, admin, consumer, reached
+from sluice.kafka.holes import BatchAdmin, Hole
 from sluice.kafka.lookups import PartitionLookUp, Question, Reply, look_up
 from sluice.kafka.settings import KafkaSettings, settings_of
 from sluice.pipeline import Cluster
 
-# kafka-python keeps at most five requests on a connection, and metadata takes one of them.
-_AT_ONCE = 4
+# A year of hours is thousands of questions: what takes the time is the way to the broker and back.
+_AT_ONCE = IN_FLIGHT // 2
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,15 @@ class Topics:
                         f"{topic}/{partition} stands still at offset {before}",
                     )
 
-    def hides(self, topic: str, partition: int, start: int, until: int) -> bool:
-        """Whether `[start, until)` may lack records on purpose: the topic is compacted, or every offset is
-        in a transaction's batch or a marker's."""
-        with reached(self._settings), admin(self._settings, BatchAdmin) as client:
-            return client.hides(TopicPartition(topic, partition), (start, until))
+    def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None:
+        """The first of the holes, which are in order, that neither compaction nor transactions explain."""
+        with reached(self._settings):
+            return self._client.unhidden(TopicPartition(topic, partition), holes)
+
+    def compacted(self, topic: str) -> bool:
+        """False, too, without the right to see the topic's settings."""
+        with reached(self._settings):
+            return self._client.compacted(topic)
 
     @property
     def _isolation(self) -> IsolationLevel:
@@ -99,7 +103,7 @@ class Topics:
         return {place.partition: answer.offset for place, answer in sorted(found.items())}
 
 
-class _Admin(KafkaAdminClient):
+class _Admin(BatchAdmin):
     """Sends several look-ups before it waits for the first answer; the public call waits for each, and
     asks for metadata before each: that takes four times as long for a year of hours."""
 

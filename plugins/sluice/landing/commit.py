@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sluice import points
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.landing.mover import move
 from sluice.manifest import Manifest, decode, encode
+from sluice.points import Land
 
 Draft = Callable[[int], Manifest]
 """A function from the generation to the manifest: the generation is part of the files' names."""
@@ -18,6 +20,7 @@ def commit(lake: Lake, draft: Draft) -> Manifest:
     manifest = draft(1)
     key = layout.manifest(manifest.slice, manifest.cluster)
     if lake.create(key, encode(manifest)):
+        points.reached(Land.COMMITTED)
         return manifest
     stored = lake.read(key)
     return commit(lake, draft) if stored is None else decode(stored.data, f"{lake.url}/{key}")
@@ -27,18 +30,28 @@ def commit_again(lake: Lake, draft: Draft) -> Manifest:
     """As `commit`, replacing what is there, unless it carries the draft's own token.
 
     The old manifest's move is finished first: a mover that wakes up late then finds nothing to do. The
-    copy of it names the files that the new one's move removes.
+    copy of it names the files that the new one's move removes. A manifest of this draft that won, but whose
+    answer was lost until another `reland` had replaced it, is not written again: its files are gone.
     """
     while True:
         old = commit(lake, draft)
-        if old.token == draft(1).token:
+        if old.token == draft(1).token or _won_before(lake, draft(1)):
             return old
         move(lake, [old])
+        points.reached(Land.OLD_MOVED)
         new = draft(old.generation + 1)
         key = layout.manifest(new.slice, new.cluster)
         stored = lake.read(key)
         if stored is None or decode(stored.data, f"{lake.url}/{key}") != old:
             continue
         lake.put(layout.superseded_manifest(old.slice, old.cluster, old.generation), stored.data)
+        points.reached(Land.OLD_COPIED)
         if lake.replace(key, encode(new), stored.version):
+            points.reached(Land.COMMITTED)
             return new
+
+
+def _won_before(lake: Lake, draft: Manifest) -> bool:
+    """Whether the draft was the slice's manifest: only then does anybody move files out of its attempt."""
+    files = (*draft.files, *draft.rejected)
+    return bool(files) and lake.size(files[0].attempt_key) is None

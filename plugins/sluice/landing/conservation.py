@@ -46,6 +46,15 @@ def refuse(unit: Unit, place: Place, gap: Gap, visible: int) -> Conservation:
     )
 
 
+def refuse_bare(unit: Unit, place: Place, hole: tuple[int, int]) -> Conservation:
+    where = f"offsets [{hole[0]}, {hole[1]}) of {unit.cluster}/{place[0]}/{place[1]}"
+    return Conservation(
+        f"slice {unit}: {where} hold no record, and neither compaction nor a transaction explains it: the "
+        "broker has lost them; nothing was committed: look at its log (an unclean leader election?), or, if "
+        "the topic was compacted before, give it `compact` in cleanup.policy back until the slice has landed"
+    )
+
+
 def _gaps(unit: Unit, r: OffsetRange, parts: Sequence[Seen]) -> Iterator[Gap]:
     expected = r.start
     for part in parts:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 
 import pendulum
 
+from sluice import points
 from sluice.boundaries.log import BoundaryLog
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.landing.mover import finish_moves
 from sluice.pipeline import Pipeline
+from sluice.points import Publish
+from sluice.side_by_side import each
 from sluice.slices import HOUR, Slice, SliceRange, Unit, ceil, floor
-
-_SIDE_BY_SIDE = 16
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,13 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     found = complete(hours, window, _incomplete(pipeline, lake, needed))
     names = [hour.strftime("%Y-%m-%dT%H") for hour in found]
     keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        list(pool.map(lambda key: lake.put(key, b""), keys))
+    each(lambda key: _mark(lake, key), keys)
     return names
+
+
+def _mark(lake: Lake, key: str) -> None:
+    lake.put(key, b"")
+    points.reached(Publish.HOUR_MARKED)
 
 
 def _incomplete(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[pendulum.DateTime]:

@@ -1,16 +1,19 @@
 """The second look at offsets that Spark did not bring: a plain consumer seeks to them and reads on.
 
-A hole is explained when it meets no record there either, and the log's start is not behind the hole:
-then a compaction removed the records, or they belong to transactions (markers, aborted ones).
+A hole is explained when it meets no record there either, the log's start is not behind the hole, and
+Kafka leaves such offsets out on purpose: a compaction removed the records, or the offsets belong to
+transactions (markers, aborted records). On any other topic the broker has lost them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
-from sluice.errors import RecordsExpired
-from sluice.landing.conservation import Place, refuse, unexplained
+from sluice.errors import ExpiredMeanwhile
+from sluice.kafka.holes import Hole
+from sluice.landing.conservation import Place, refuse, refuse_bare, unexplained
 from sluice.landing.reports import Gap
 from sluice.slices import Unit
 
@@ -22,6 +25,8 @@ class Consumer(Protocol):
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
 
+    def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None: ...
+
 
 Holes = Mapping[Unit, Mapping[Place, Sequence[Gap]]]
 
@@ -29,8 +34,8 @@ Holes = Mapping[Unit, Mapping[Place, Sequence[Gap]]]
 def explain(topics: Consumer, holes: Holes, log_starts: Mapping[Place, int]) -> None:
     """Looks at all holes of one cluster's units, as they are after the read.
 
-    Raises RecordsExpired when a log's start has passed a hole, Conservation when the consumer meets
-    records that Spark did not bring.
+    Raises ExpiredMeanwhile when a log's start has passed a hole, Conservation when the consumer meets
+    records that Spark did not bring, or when nothing explains why there are none.
     """
     by_place: dict[Place, list[tuple[Gap, Unit]]] = {}
     for unit, places in holes.items():
@@ -40,28 +45,47 @@ def explain(topics: Consumer, holes: Holes, log_starts: Mapping[Place, int]) -> 
         for gap, unit in found:
             if log_starts[place] > gap.start:
                 lost = min(log_starts[place], gap.until)
-                raise RecordsExpired(unit.cluster, *place, unit.slice.id, gap.start, lost, exact=True)
+                raise ExpiredMeanwhile(unit.cluster, *place, unit.slice.id, gap.start, lost)
         for near in _neighbours(sorted(found, key=lambda one: one[0].start)):
             _look(topics, place, near)
 
 
 def _look(topics: Consumer, place: Place, holes: Sequence[tuple[Gap, Unit]]) -> None:
     offsets = (offset for offset, _ in topics.records(*place, holes[0][0].start, holes[-1][0].until))
-    for (gap, unit), visible in zip(holes, visible_in(offsets, [gap for gap, _ in holes]), strict=True):
+    found = without_record(offsets, [gap for gap, _ in holes])
+    for (gap, unit), empty in zip(holes, found, strict=True):
+        visible = gap.until - gap.start - sum(until - start for start, until in empty)
         if unexplained(gap, visible):
             raise refuse(unit, place, gap, visible)
+    bare = topics.unhidden(*place, list(chain.from_iterable(found)))
+    if bare is not None:
+        unit = next(unit for gap, unit in holes if gap.start <= bare[0] < gap.until)
+        raise refuse_bare(unit, place, bare)
 
 
-def visible_in(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[int]:
-    """How many of the ascending `offsets` lie in each of `gaps`, which are in order."""
-    counts = [0] * len(gaps)
-    current = 0
+def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[Hole]]:
+    """What of each of `gaps`, which are in order, lies between the ascending `offsets`."""
+    found: list[list[Hole]] = [[] for _ in gaps]
+    current, expected = 0, gaps[0].start
     for offset in offsets:
         while current < len(gaps) and offset >= gaps[current].until:
-            current += 1
-        if current < len(gaps) and offset >= gaps[current].start:
-            counts[current] += 1
-    return counts
+            current, expected = _close(found, gaps, current, expected)
+        if current == len(gaps):
+            break
+        if offset > expected:
+            found[current].append((expected, offset))
+        expected = max(expected, offset + 1)
+    while current < len(gaps):
+        current, expected = _close(found, gaps, current, expected)
+    return found
+
+
+def _close(found: list[list[Hole]], gaps: Sequence[Gap], current: int, expected: int) -> tuple[int, int]:
+    """The next gap, and its first offset; what is left of the current one has no record."""
+    if expected < gaps[current].until:
+        found[current].append((expected, gaps[current].until))
+    after = current + 1
+    return after, gaps[after].start if after < len(gaps) else expected
 
 
 def _neighbours(holes: Sequence[tuple[Gap, Unit]]) -> Iterator[list[tuple[Gap, Unit]]]:

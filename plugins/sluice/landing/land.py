@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pendulum
 
+from sluice import points
 from sluice.boundaries.log import BoundaryLog
 from sluice.errors import SluiceError
 from sluice.kafka.inquiry import TopicsOf
@@ -21,15 +21,16 @@ from sluice.landing.engine import Engine
 from sluice.landing.mover import finish_moves, move
 from sluice.landing.reading import Attempt
 from sluice.landing.reads import needs_landing
-from sluice.landing.retention import unit_reads
+from sluice.landing.retention import refuse_compacted, unit_reads
 from sluice.landing.sweep import discard, sweep
 from sluice.landing.unit_manifest import Landed, draft
 from sluice.manifest import Manifest
 from sluice.pipeline import Pipeline
+from sluice.points import Land
+from sluice.side_by_side import each
 from sluice.slices import SliceRange, Unit
 
 Say = Callable[[str], None]
-_SIDE_BY_SIDE = 16
 
 
 @dataclass(frozen=True)
@@ -64,27 +65,31 @@ def land(
 ) -> Landing:
     """Lands what `mode` asks for; repeatable at any time, and beside others who land the same.
 
-    Raises NotResolved, RecordsExpired, Conservation, SparkFailed, and what Kafka and the lake raise. A
-    unit that has expired does not hold up the others, it is raised at the end; only `reland`, which would
-    replace what is there, then does nothing at all.
+    Raises NotResolved, RecordsExpired, ExpiredMeanwhile, CompactedAway, Conservation, SparkFailed, and what
+    Kafka and the lake raise. A unit that has expired does not hold up the others, it is raised at the end;
+    only `reland`, which would replace what is there, then does nothing at all.
     Before the first manifest a failure leaves nothing behind; after it the next call goes on.
     """
     units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
     old = finish_moves(lake, units)
+    points.reached(Land.CAUGHT_UP)
     todo = [unit for unit in units if needs_landing(old.get(unit), mode, token)]
     reads, expired = unit_reads(pipeline, BoundaryLog(lake).read(), todo, old, topics_of)
     if expired and mode == "reland":
         raise expired[0]
+    points.reached(Land.PLANNED)
     ids = {cluster: uuid.uuid4().hex[:16] for cluster in pipeline.clusters}
     say(f"{len(units)} units, {len(todo)} to land, {sum(read.offsets for read in reads):,} offsets to read")
     try:
         landed = Attempt(pipeline, lake, ids, engine, say, topics_of).read(reads)
+        refuse_compacted(pipeline, landed, old, topics_of)
     except SluiceError:
         discard(lake, ids.values())
         raise
     manifests = _commit(pipeline, lake, landed, mode, token)
     move(lake, manifests)
     sweep(pipeline, lake, ids.values(), pendulum.now("UTC"))
+    points.reached(Land.SWEPT)
     for error in expired[1:]:
         say(str(error))
     if expired:
@@ -102,5 +107,4 @@ def _commit(
     def one(unit: Landed) -> Manifest:
         return act(lake, partial(draft, pipeline.name, unit, pipeline.success_grace, token, now))
 
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return list(pool.map(one, landed))
+    return each(one, landed)

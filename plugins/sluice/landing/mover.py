@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 
+from sluice import points
 from sluice.errors import Conservation
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.manifest import LandedFile, Manifest, decode
 from sluice.manifests import read_manifests
+from sluice.points import Land
+from sluice.side_by_side import each
 from sluice.slices import Unit
-
-_SIDE_BY_SIDE = 16
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 
 
 def finish_moves(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
@@ -33,12 +30,13 @@ def move(lake: Lake, manifests: Sequence[Manifest]) -> None:
 
     `_SUCCESS` holds the manifest's id: one left from an earlier generation says nothing about this one.
     """
-    done = _each(lambda manifest: _moved(lake, manifest), manifests)
+    done = each(lambda manifest: _moved(lake, manifest), manifests)
     todo = [manifest for manifest, moved in zip(manifests, done, strict=True) if not moved]
     files = [(manifest, file) for manifest in todo for file in (*manifest.files, *manifest.rejected)]
-    _each(lambda pair: _move(lake, *pair), files)
-    _each(lambda manifest: _remove_superseded(lake, manifest), [m for m in todo if m.generation > 1])
-    _each(lambda m: lake.put(layout.slice_success(m.slice, m.cluster), m.id.encode()), todo)
+    each(lambda pair: _move(lake, *pair), files)
+    points.reached(Land.MOVED)
+    each(lambda manifest: _remove_superseded(lake, manifest), [m for m in todo if m.generation > 1])
+    each(lambda manifest: _mark(lake, manifest), todo)
 
 
 def _moved(lake: Lake, manifest: Manifest) -> bool:
@@ -46,9 +44,15 @@ def _moved(lake: Lake, manifest: Manifest) -> bool:
     return stored is not None and stored.data == manifest.id.encode()
 
 
+def _mark(lake: Lake, manifest: Manifest) -> None:
+    lake.put(layout.slice_success(manifest.slice, manifest.cluster), manifest.id.encode())
+    points.reached(Land.MARKED)
+
+
 def _move(lake: Lake, manifest: Manifest, file: LandedFile) -> None:
     try:
         lake.move(file.attempt_key, file.key)
+        points.reached(Land.FILE_MOVED)
     except FileNotFoundError:
         if _stands(lake, manifest):
             raise Conservation(
@@ -70,8 +74,4 @@ def _remove_superseded(lake: Lake, manifest: Manifest) -> None:
     if stored is not None:
         old = decode(stored.data, f"{lake.url}/{key}")
         lake.delete(file.key for file in (*old.files, *old.rejected))
-
-
-def _each(do: Callable[[_In], _Out], things: Sequence[_In]) -> list[_Out]:
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return list(pool.map(do, things))
+        points.reached(Land.OLD_REMOVED)

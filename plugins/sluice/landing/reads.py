@@ -49,24 +49,53 @@ def unit_read(
     What the manifest `old` holds must be readable again, whatever `on_expired` says.
     """
     lost = (*retained(ranges, log_starts), *expired)
-    for loss in lost if old is None else _newly_lost(lost, old):
-        if on_expired == "fail" or old is not None:
-            place = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
-            raise RecordsExpired(*place, loss.start, loss.until, loss.exact)
+    held = () if old is None else _no_longer_readable(old, ranges, log_starts)
+    new = lost if old is None else _newly_lost(lost, old)
+    for loss in (*held, *(new if on_expired == "fail" else ())):
+        place = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
+        raise RecordsExpired(*place, loss.start, loss.until, loss.exact, landed=loss in held)
     return UnitRead(unit, ranges, rest(ranges, log_starts), lost)
 
 
 def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:
-    known = {(loss.topic, loss.partition): loss.until for loss in old.lost}
+    known = _known(old)
     return [loss for loss in lost if loss.until > known.get((loss.topic, loss.partition), 0)]
+
+
+def _no_longer_readable(
+    old: Manifest, ranges: Iterable[OffsetRange], log_starts: LogStarts
+) -> tuple[Loss, ...]:
+    """The offsets that `old` landed and Kafka lacks now; all of a topic that was made again since.
+
+    A topic that the pipeline no longer reads is left out: somebody decided that.
+    """
+    today = {(r.topic, r.uuid, r.partition) for r in ranges}
+    topics = {r.topic for r in ranges}
+    known = _known(old)
+    found = []
+    for r in (r for r in old.ranges if r.topic in topics):
+        same = (r.topic, r.uuid, r.partition) in today
+        start = max(r.start, known.get((r.topic, r.partition), 0))
+        until = min(log_starts[r.topic, r.partition], r.until) if same else r.until
+        if start < until:
+            found.append(Loss(r.topic, r.partition, start, until, exact=True))
+    return tuple(found)
+
+
+def _known(old: Manifest) -> dict[tuple[str, int], int]:
+    return {(loss.topic, loss.partition): loss.until for loss in old.lost}
 
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive slices of one cluster without a gap between their offsets: one read for Spark."""
+    """Consecutive slices of one cluster without a gap between their offsets: one read for Spark.
+
+    `together`: one task reads all partitions, because their records are few.
+    """
 
     cluster: str
     units: tuple[UnitRead, ...]
+    together: bool = False
 
     @property
     def offsets(self) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sluice.boundaries.model import Boundaries
-from sluice.errors import NotResolved, RecordsExpired
+from sluice.errors import CompactedAway, NotResolved, RecordsExpired
 from sluice.kafka.inquiry import TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.landing.reads import UnitRead, unit_read
+from sluice.landing.unit_manifest import Landed
 from sluice.manifest import Manifest, OffsetRange
 from sluice.pipeline import Pipeline
 from sluice.resolve import log_starts
@@ -56,6 +57,28 @@ def starts_now(
         return {}
     with topics_of(pipeline.cluster(cluster)) as reader:
         return log_starts(reader, cluster, {replace(r, start=0, until=0) for r in ranges})
+
+
+def refuse_compacted(
+    pipeline: Pipeline,
+    landed: Iterable[Landed],
+    old: Mapping[Unit, Manifest],
+    topics_of: TopicsOf = open_topics,
+) -> None:
+    """Raises CompactedAway when a unit to be replaced has more records of a compacted topic in the lake.
+
+    Fewer may be right elsewhere: an aborted transaction that was landed under `read_uncommitted` goes.
+    """
+    for unit, manifest in ((u, old[u.read.unit]) for u in landed if u.read.unit in old):
+        cluster, topics = pipeline.cluster(unit.read.unit.cluster), sorted(manifest.topics)
+        found = sum(part.records for part in unit.seen if part.topic in manifest.topics)
+        if found >= manifest.read or not set(topics) <= set(cluster.topics):
+            continue
+        with topics_of(cluster) as reader:
+            compacted = [topic for topic in topics if reader.compacted(topic)]
+        if compacted:
+            slice_id = unit.read.unit.slice.id
+            raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, manifest.read, found)
 
 
 def _ranges(boundaries: Boundaries, unit: Unit, topics: Sequence[str]) -> tuple[OffsetRange, ...]:

@@ -16,7 +16,7 @@ OLD = timedelta(days=7)
 
 def sweep(pipeline: Pipeline, lake: Lake, own: Collection[str], now: datetime) -> None:
     """`own`: ids of attempts whose units are landed and moved; what is left of them is waste."""
-    attempts = _attempts(lake.list(layout.ATTEMPTS))
+    attempts = attempts_of(lake.list(layout.ATTEMPTS))
     lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
     old = {name: items for name, items in attempts.items() if name[1] not in own and is_old(items, now)}
     if old:
@@ -26,7 +26,7 @@ def sweep(pipeline: Pipeline, lake: Lake, own: Collection[str], now: datetime) -
 
 def discard(lake: Lake, own: Collection[str]) -> None:
     """Removes everything of attempts that have committed nothing."""
-    attempts = _attempts(lake.list(layout.ATTEMPTS))
+    attempts = attempts_of(lake.list(layout.ATTEMPTS))
     lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
 
 
@@ -35,7 +35,7 @@ def is_old(items: Iterable[Item], now: datetime) -> bool:
     return max(item.modified for item in items) < now - OLD
 
 
-def _attempts(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
+def attempts_of(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
     """By (slice id, attempt id)."""
     found: dict[tuple[str, str], list[Item]] = {}
     for item in items:

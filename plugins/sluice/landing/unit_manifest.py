@@ -11,7 +11,7 @@ from sluice.lake import layout
 from sluice.landing.event_hours import is_late
 from sluice.landing.reads import UnitRead
 from sluice.landing.reports import Seen, WrittenFile
-from sluice.manifest import LandedFile, Manifest
+from sluice.manifest import LandedFile, Manifest, PartitionCount
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,18 @@ def draft(
         late=sum(f.rows for f in rows if is_late(f.hour, unit.slice, grace)),
         token=token,
         landed_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        counts=_counts(landed.seen),
     )
+
+
+def _counts(seen: Sequence[Seen]) -> tuple[PartitionCount, ...]:
+    """By topic and partition, over the tasks that shared one."""
+    read: Counter[tuple[str, int]] = Counter()
+    unparsed: Counter[tuple[str, int]] = Counter()
+    for part in seen:
+        read[part.topic, part.partition] += part.records
+        unparsed[part.topic, part.partition] += sum(part.unparsed.values())
+    return tuple(PartitionCount(*place, read[place], unparsed[place]) for place in sorted(read))
 
 
 def _named(files: Sequence[WrittenFile], generation: int) -> tuple[LandedFile, ...]:
