@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sluice.clickhouse.client import Client
 from sluice.load.names import SYSTEM, fences, stagings, statements
 from sluice.load.sql import identifier, render
 
 
-def fence_off(client: Client, target: str) -> None:
+def fence_off(client: Client, target: str, renew: Callable[[], None]) -> None:
     """Drops every fence and temporary table of the target, then kills its statements and mutations.
 
     In this order: a statement that has not begun finds its table gone, and one that has is killed. Drops do
-    not wait for statements that still read the table.
+    not wait for statements that still read the table. `renew` proves before each statement that the lease is
+    still this attempt's (Fenced): one that wakes up late must not drop its successor's tables.
     """
     prefixes = {"fences": fences(target), "stagings": stagings(target)}
     for (name,) in client.rows(render("leftovers"), prefixes):
+        renew()
         client.run(render("drop_table", table=identifier(SYSTEM, name)))
+    renew()
     client.run(render("kill_statements"), {"prefix": statements(target)})
+    renew()
     client.run(render("kill_mutations"), {"fences": fences(target)})

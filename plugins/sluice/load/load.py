@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 
+from sluice import metrics_sink, points
 from sluice.clickhouse.client import Client
+from sluice.errors import Relanded, SluiceError
 from sluice.lake.base import Lake
 from sluice.lease import Lease
 from sluice.load.check import inspect_target
@@ -20,11 +22,12 @@ from sluice.load.reading import choose_reading
 from sluice.load.result import LoadResult, UnitLoad
 from sluice.load.sql import render
 from sluice.load.staging import Staging
-from sluice.load.steps import OnStep, Step, nothing
+from sluice.load.steps import Step
 from sluice.load.system import check_owner, claim, create_system_tables, create_view
 from sluice.load.writer import Writer
 from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline, Target
+from sluice.points import Load
 from sluice.slices import Unit
 
 Say = Callable[[str], None]
@@ -43,7 +46,6 @@ def load(
     mode: Mode,
     token: str = "",
     on_progress: Say = lambda _: None,
-    on_step: OnStep = nothing,
     patience: timedelta | None = None,
 ) -> LoadResult:
     """Brings those of `units` that have landed into the target, each exactly once, and says what it did.
@@ -51,9 +53,10 @@ def load(
     `fill` and `reland` load what the ledger does not hold with this manifest and these types; `reload`
     everything, except what a run of the same `token` has loaded before. Raises TargetRefused before
     anything is written, Busy when another attempt does not finish within `patience`, Fenced when one has
-    taken over, Conservation when a count does not hold, ServerError and ClickHouseOutOfReach.
+    taken over, Relanded when the slice was landed again meanwhile, Conservation when a count does not hold,
+    ServerError and ClickHouseOutOfReach.
     """
-    loading = _Loading(pipeline, target, lake, client, mode, token, on_progress, on_step)
+    loading = _Loading(pipeline, target, lake, client, mode, token, on_progress)
     return loading.load(list(units), patience or _PATIENCE_TERMS * pipeline.clickhouse.lease)
 
 
@@ -69,43 +72,45 @@ class _Loading:
         mode: Mode,
         token: str,
         say: Say,
-        on_step: OnStep,
     ) -> None:
         self.pipeline, self.target, self.lake, self.client = pipeline, target, lake, client
-        self.mode, self.token, self.say, self.on_step = mode, token, say, on_step
+        self.mode, self.token, self.say = mode, token, say
 
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
         inspect_target(self.client, self.pipeline, self.target)
         create_system_tables(self.client)
+        points.reached(Load.PREPARED)
         check_owner(self.client, self.pipeline, self.lake.url, self.target)
         with self._lease(patience) as lease:
             with lease.keep():
-                self.on_step(Step.LEASED)
+                points.reached(Step.LEASED)
                 result = self._under(lease, units)
-        self.on_step(Step.RELEASED)
+        points.reached(Step.RELEASED)
         return result
 
     def _lease(self, patience: timedelta) -> Lease:
         """Above every generation that the ledger knows, so that a lake made anew does not lose to the old."""
         [(newest,)] = self.client.rows(render("newest_generation"), {"target": self.target.table})
         term = self.pipeline.clickhouse.lease
-        return Lease.acquire(self.lake, self.target.table, uuid.uuid4().hex, term, patience, above=newest)
+        with metrics_sink.timed("lease_wait", pipeline=self.pipeline.name, table=self.target.table):
+            return Lease.acquire(self.lake, self.target.table, uuid.uuid4().hex, term, patience, above=newest)
 
     def _under(self, lease: Lease, units: list[Unit]) -> LoadResult:
         claim(self.client, self.pipeline, self.lake.url, self.target)
-        self.on_step(Step.CLAIMED)
-        fence_off(self.client, self.target.table)
-        self.on_step(Step.FENCED_OFF)
+        points.reached(Step.CLAIMED)
+        fence_off(self.client, self.target.table, lease.renew)
+        points.reached(Step.FENCED_OFF)
         ledger = committed(self.client, self.pipeline, self.lake.url, self.target)
         manifests = read_manifests(self.lake, units)
         todo, skipped = choose(self.pipeline, self.target, manifests, ledger, self.mode, self.token)
-        self.on_step(Step.CHECKED)
+        points.reached(Step.CHECKED)
         loaded = self._runs(lease, todo) if todo else []
         return LoadResult(self.target.table, (*loaded, *map(_skipped, skipped)))
 
     def _runs(self, lease: Lease, todo: list[Work]) -> list[UnitLoad]:
         found, filling = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, found)
+        points.reached(Load.VIEWED)
         limit = self._partition_limit()
         reading = choose_reading(self.client, self.pipeline, self.lake, todo[0].unit)
         loaded: list[UnitLoad] = []
@@ -122,11 +127,26 @@ class _Loading:
                 lake_root=self.lake.url,
                 token=self.token,
                 partition_limit=limit,
-                on_step=self.on_step,
             )
-            loaded += run.execute()
+            loaded += self._execute(run)
             self.say(f"{self.target.table}: {len(loaded)} of {len(todo)} slices loaded")
         return loaded
+
+    def _execute(self, run: Run) -> list[UnitLoad]:
+        """A `reland` may remove the files that are being loaded: then missing rows are nobody's fault."""
+        try:
+            return run.execute()
+        except SluiceError as error:
+            if error.retryable:
+                raise
+            now = read_manifests(self.lake, [work.unit for work in run.works])
+            for work in run.works:
+                if work.unit in now and now[work.unit].id != work.manifest:
+                    raise Relanded(
+                        f"table {run.target.table}: slice {work.unit} was landed again while it was loaded: "
+                        "load it again"
+                    ) from error
+            raise
 
     def _partition_limit(self) -> int:
         found = self.client.rows(render("server_setting"), {"name": "max_partitions_per_insert_block"})
