@@ -1,9 +1,9 @@
-# What can be asked for: setup, demo, test, up, down, status, bench, pins, clean. See README.md.
+# What can be asked for: setup, demo, test, faults, screenshots, up, down, status, bench, pins, clean. See README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 
-.PHONY: setup up down status demo test lint bench pins clean
+.PHONY: setup up down status demo test browser screenshots lint faults bench pins clean
 
 setup:
 	@local/setup.sh
@@ -24,10 +24,22 @@ lint:
 	@$(PYTHON) -m ruff check .
 
 # Cheapest first: a mistake that a unit test finds must not wait for Spark.
-test: setup lint
+test: setup browser lint
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/dags
 	$(PYTEST) tests/integration tests/faults
+	$(PYTEST) tests/browser
+
+browser:
+	@local/browser.sh
+
+# The pictures of README.md, out of the run that tests the page.
+screenshots: setup browser
+	mkdir -p docs/images && SLUICE_SCREENSHOTS=docs/images $(PYTEST) tests/browser
+
+# The long form of tests/faults: hundreds of kills, races and faults, and a table of them at the end.
+faults: setup
+	$(PYTEST) tests/faults --long
 
 bench: setup
 	@$(PYTHON) -m benchmarks

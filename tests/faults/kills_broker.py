@@ -1,0 +1,53 @@
+"""An engine that reads a real broker with a plain consumer and lands in this process, without Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+from kafka import TopicPartition
+
+from sluice.errors import KafkaOutOfReach
+from sluice.kafka.client import consumer, reached
+from sluice.kafka.settings import settings_of
+from sluice.landing.merge import Merge
+from sluice.landing.reads import Run
+from sluice.landing.reports import Report, WrittenFile
+from sluice.landing.task import Task
+from tests.landing_world import kafka_batch
+
+PIECE = 4
+SILENT_SECONDS = 10
+
+
+class FromBroker:
+    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+        found = []
+        for number, (run, task) in enumerate(reads):
+            for (topic, partition), edges in run.edges().items():
+                rows = self._records(task, topic, partition, int(edges[0]), int(edges[-1]))
+                for start in range(0, len(rows), PIECE):
+                    batch = self._batch(task, topic, partition, rows[start : start + PIECE])
+                    found.append(task.land([batch], f"{number}-{partition}-{start}"))
+        return Report.of(found)
+
+    def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
+        return [merge.run(f"merged-{number}") for number, merge in enumerate(merges)]
+
+    def _records(self, task: Task, topic: str, partition: int, start: int, until: int) -> list[tuple]:
+        settings, place = settings_of(task.pipeline.cluster(task.cluster)), TopicPartition(topic, partition)
+        rows: list[tuple] = []
+        with reached(settings), consumer(settings) as reader:
+            reader.assign([place])
+            reader.seek(place, start)
+            deadline = time.monotonic() + SILENT_SECONDS
+            while reader.position(place) < until:
+                if time.monotonic() > deadline:
+                    raise KafkaOutOfReach(task.cluster, settings.bootstrap, "no records")
+                found = reader.poll(timeout_ms=500).get(place, ())
+                rows += ((r.offset, r.value, r.timestamp) for r in found if r.offset < until)
+        return rows
+
+    def _batch(self, task: Task, topic: str, partition: int, rows: list[tuple]) -> pa.RecordBatch:
+        return kafka_batch(task.place(topic, partition), rows)

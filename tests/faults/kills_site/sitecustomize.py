@@ -1,0 +1,10 @@
+"""On PYTHONPATH of processes that a test may kill at a named point; see tests/faults/kills_points.py."""
+
+import os
+from pathlib import Path
+
+from sluice import points
+from tests.faults.kills_points import ENVIRONMENT, Reaper
+
+if ENVIRONMENT in os.environ:
+    points.reached = Reaper(Path(os.environ[ENVIRONMENT]))
