@@ -1,0 +1,75 @@
+"""The models against the code, and their long form: three attempts in every mixture, three that reland."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from sluice import points
+from sluice.clickhouse.client import Client
+from sluice.load.steps import Step
+from tests.exhaustive import search
+from tests.integration.landed import World, client_of, event, land, unit
+from tests.landing_model import Model as Landing
+from tests.landing_model import alarmed, lost, mixed, start
+from tests.lease_model import COMMITTED, EMPTY, Model, wrong
+from tests.lease_program import program
+
+pytestmark = pytest.mark.faults
+
+
+def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_path, name: str, monkeypatch):
+    """By step: what a reload of rows and a misfit sends, in the order in which it begins to."""
+    world = World(tmp_path, client_of(clickhouse_server), name)
+    world.sql("CREATE DATABASE {db}")
+    world.sql(
+        "CREATE TABLE {db}.t (n UInt16, _slice DateTime('UTC'), _cluster LowCardinality(String)) "
+        "ENGINE = MergeTree ORDER BY n"
+    )
+    land(world.lake, unit(0), [event(n=1), event(n="x")])
+    pipeline = world.pipeline({"click": "t"})
+    world.load(pipeline, unit(0))
+    sent: list[tuple[Step, str]] = []
+    finished = [-1]
+    real = Client.run
+
+    def run(self, sql, parameters=None, settings=None, body=None):
+        if query := (settings or {}).get("query_id"):
+            sent.append((list(Step)[finished[0] + 1], query.split("-")[4]))
+        return real(self, sql, parameters, settings, body)
+
+    def reached(point: points.Point) -> None:
+        if isinstance(point, Step):
+            finished[0] = list(Step).index(point)
+
+    monkeypatch.setattr(Client, "run", run)
+    monkeypatch.setattr(points, "reached", reached)
+    world.load(pipeline, unit(0), mode="reload")
+    modelled = [(act.step, act.label) for act in program(frozenset()) if not act.local]
+    modelled = [act for act in modelled if act[0] is not Step.FENCED_OFF]
+    # Misfits go to a table of the attempt's own, as `stage` does: nobody else sees it.
+    modelled.insert(modelled.index((Step.STAGED, "stage")) + 1, (Step.REVIEWED, "misfits"))
+    assert list(dict.fromkeys(sent)) == list(dict.fromkeys(modelled))
+
+
+@pytest.mark.parametrize("begin", [EMPTY, COMMITTED], ids=["empty", "committed"])
+@pytest.mark.parametrize("modes", list(product(("fill", "reload"), repeat=3)))
+def test_three_attempts_never_reach_a_wrong_state(begin, modes: tuple[str, ...], long_form: bool):
+    if not long_form:
+        pytest.skip("a minute each: the long form")
+    found = search([begin], Model(modes).moves, wrong)
+    print(f"{modes}: {found}")
+    assert found.trace == ()
+
+
+@pytest.mark.parametrize("modes", list(product(("fill", "reland"), repeat=3)))
+@pytest.mark.parametrize("slow_copies", [False, True])
+def test_three_landers_never_lose_a_file(modes: tuple[str, ...], slow_copies: bool, long_form: bool):
+    if not long_form:
+        pytest.skip("the long form")
+    harm = (lost, alarmed) if slow_copies else (lost, alarmed, mixed)
+    model = Landing(modes, slow_copies=slow_copies)
+    found = search([start(3)], model.moves, lambda state: any(is_so(state) for is_so in harm))
+    print(f"{modes}, {slow_copies}: {found}")
+    assert found.trace == ()

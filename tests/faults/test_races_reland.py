@@ -1,0 +1,41 @@
+"""A slice is landed again while its older files are being loaded: a retry of the load is then right."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice import points
+from sluice.errors import Relanded
+from sluice.load.steps import Step
+from tests.integration.landed import World, client_of, event, land, unit
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("others", [0, 1])
+def test_files_removed_by_a_reland_are_no_loss(
+    clickhouse_server, tmp_path, name: str, monkeypatch, read: str, others: int, fault_log
+):
+    world = World(tmp_path, client_of(clickhouse_server), name)
+    world.sql("CREATE DATABASE {db}")
+    world.sql(
+        "CREATE TABLE {db}.t (n UInt16, _slice DateTime('UTC'), _cluster LowCardinality(String)) "
+        "ENGINE = MergeTree ORDER BY n"
+    )
+    units = [unit(hour) for hour in range(1 + others)]
+    landed = [land(world.lake, place, [event(n=10 * number)]) for number, place in enumerate(units)]
+
+    def reland(point: points.Point) -> None:
+        if point is Step.CHECKED:
+            monkeypatch.undo()
+            land(world.lake, unit(0), [event(n=0)], generation=2)
+            world.lake.delete(file.key for file in landed[0].files)
+
+    monkeypatch.setattr(points, "reached", reland)
+    pipeline = world.pipeline({"click": "t"}, clickhouse={"read": read})
+    with fault_log.trial("race", f"reland during a load, {read}, {others} other slices"):
+        with pytest.raises(Relanded, match="landed again while it was loaded"):
+            world.load(pipeline, *units)
+        assert len(world.load(pipeline, *units).loaded) == len(units)
+        assert world.sql("SELECT n FROM {db}.t ORDER BY n") == [(0,), (10,)][: len(units)]
