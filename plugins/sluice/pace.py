@@ -1,0 +1,50 @@
+"""How far a long run has come, as one line: hours, rows, rate and the time that is left. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.estimate import Expected, spoken
+from sluice.plan import Amount, Work
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Batches are landed, then loaded. `expected` weighs the two, and what comes after them."""
+
+    work: Work
+    expected: Expected
+
+    def line(self, landed: int, loaded: int, elapsed: float) -> str:
+        """After so many batches were landed and loaded, in `elapsed` seconds."""
+        units, rows = _sum(self.work.load[:loaded])
+        parts = [
+            f"{units:,} of {self.work.units:,} units and {rows:,} of {self.work.rows:,} rows done",
+            f"{rows / max(elapsed, 0.001):,.0f} rows/s",
+        ]
+        left = self.left(landed, loaded, elapsed)
+        if left is not None:
+            parts.append(f"about {spoken(left)} left")
+        return ", ".join(parts)
+
+    def left(self, landed: int, loaded: int, elapsed: float) -> float | None:
+        """Seconds. What is done corrects what was expected; None while there is nothing to go by."""
+        done = self._weight("land", self.work.land[:landed]) + self._weight("load", self.work.load[:loaded])
+        total = self._weight("land", self.work.land) + self._weight("load", self.work.load)
+        after = sum(self.expected.seconds.get(step, 0.0) for step in ("verify", "publish"))
+        if done:
+            return (total - done) * elapsed / done + after
+        return None if self.expected.unknown else total + after
+
+    def _weight(self, step: str, amounts: tuple[Amount, ...]) -> float:
+        """Seconds where the step was timed before; else a guess that serves to compare batches."""
+        units, rows = _sum(amounts)
+        if step in self.expected.unknown or step not in self.expected.seconds:
+            return units * 0.01 + rows * 1e-5
+        whole = _sum(self.work.land if step == "land" else self.work.load)
+        share = (units + rows / 1000) / ((whole[0] + whole[1] / 1000) or 1)
+        return self.expected.seconds[step] * share
+
+
+def _sum(amounts: tuple[Amount, ...]) -> Amount:
+    return sum(units for units, _ in amounts), sum(rows for _, rows in amounts)
