@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from sluice.load.exact import SHORT, exact
 from sluice.load.sql import Sql, literal
 from sluice.load.types import Type
 
@@ -44,14 +45,17 @@ class Cast:
     container: bool = False
 
 
-def cast(kind: Type, x: str, depth: int = 0) -> Cast:
-    """The cast of `x` to `kind`. `depth` counts the containers around it. Raises UnsupportedType."""
+def cast(kind: Type, x: str, depth: int = 0, key: str = "") -> Cast:
+    """The cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around it.
+
+    Raises UnsupportedType.
+    """
     plain = kind.plain
     if plain.name == "Array":
         return _array(plain.argument(0), x, depth)
     if plain.name == "Map":
         return _map(plain.argument(0), plain.argument(1), x, depth)
-    value = _scalar(plain, x)
+    value = _scalar(plain, x, key)
     return Cast(value, "0" if plain.name == "String" else misfit_of(x, value))
 
 
@@ -60,22 +64,24 @@ def misfit_of(x: str, value: str) -> str:
     return f"(isNull({value}) > isNull({x}))"
 
 
-def _scalar(kind: Type, x: str) -> str:
+def _scalar(kind: Type, x: str, key: str) -> str:
     if kind.name == "String":
         return x
+    if kind.name in ("Int64", "UInt64"):
+        return f"if({exact(x, key)}, accurateCastOrNull({x}, '{kind.name}'), NULL)"
     if _INTEGERS.fullmatch(kind.name) or kind.name in _PASSED_THROUGH:
         return f"accurateCastOrNull({x}, {literal(kind.text)})"
     if _WIDE_INTEGERS.fullmatch(kind.name):
         # These wrap around without a word: the value has to read as it was written.
         number = f"accurateCastOrNull({x}, '{kind.name}')"
-        return f"if(toString({number}) = {x}, {number}, NULL)"
+        return f"if(toString({number}) = {x} AND {exact(x, key)}, {number}, NULL)"
     if kind.name in ("Float32", "Float64"):
         number = f"accurateCastOrNull({x}, '{kind.name}')"
         return f"if(isFinite({number}), {number}, NULL)"
     if kind.name == "Decimal" or kind.name in _DECIMALS:
-        return _decimal(kind, x)
+        return _decimal(kind, x, key)
     if kind.name in _RANGES:
-        return _time(kind, x)
+        return _time(kind, x, key)
     if kind.name == "Bool":
         return f"multiIf({x} IN ('true', '1'), true, {x} IN ('false', '0'), false, NULL)"
     if kind.name in ("Enum8", "Enum16"):
@@ -85,35 +91,32 @@ def _scalar(kind: Type, x: str) -> str:
     raise UnsupportedType(kind.text)
 
 
-def _decimal(kind: Type, x: str) -> str:
-    """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded.
-
-    A JSON number goes through a double, so beyond 15 digits its text must stand in the payload as it is.
-    """
+def _decimal(kind: Type, x: str, key: str) -> str:
+    """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
     precision = _DECIMALS.get(kind.name) or int(kind.arguments[0])
     scale = int(kind.arguments[-1]) if kind.name != "Decimal" or len(kind.arguments) == 2 else 0
     wide = f"accurateCastOrNull({x}, 'Decimal(76, {min(scale + 20, 76 - precision + scale)})')"
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
     no_exponent = f"positionCaseInsensitive({x}, 'e') = 0"
     short = f"position({x}, '.') = 0 OR length({x}) - position({x}, '.') <= {scale}"
-    after = f"substring(_payload, position(_payload, assumeNotNull({x})) + length({x}), 1)"
-    literally = f"position(_payload, assumeNotNull({x})) > 0 AND NOT match({after}, '[0-9.eE]')"
     number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
-    exact = f"({no_exponent} AND ({short}) OR {value} = {wide}) AND (length({x}) <= 16 OR {literally})"
+    fits = f"({no_exponent} AND ({short}) OR {value} = {wide}) AND {exact(x, key)}"
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
-    digits = f"(length({x}) - position({x}, '.') <= {scale}) * (length({x}) <= 16)"
+    digits = f"(length({x}) - position({x}, '.') <= {scale}) * (length({x}) <= {SHORT})"
     cheap = f"{number} * ({no_exponent}) * (position({x}, '.') > 0) * {digits}"
-    return f"if({cheap} > 0, {value}, if({number} AND {exact}, {value}, NULL))"
+    return f"if({cheap} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
 
 
-def _time(kind: Type, x: str) -> str:
+def _time(kind: Type, x: str, key: str) -> str:
     """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
     digits = max(3, int(kind.arguments[0])) if kind.name == "DateTime64" else 3
     parsed = f"parseDateTime64BestEffortOrNull({x}, {digits}, 'UTC')"
     first, end = (int(edge.timestamp()) * 1000 for edge in _RANGES[kind.name])
     stamp = f"toUnixTimestamp64Milli({parsed})"
     fits = f"match({x}, {_TIME}) * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
-    return f"CAST(if({fits}, {parsed}, NULL), {literal(f'Nullable({kind.text})')})"
+    # Seconds with a fraction are a double; anything else of that length is text.
+    sure = f"(substring({x}, 11, 1) != '.' OR {exact(x, key)})"
+    return f"CAST(if({fits} AND {sure}, {parsed}, NULL), {literal(f'Nullable({kind.text})')})"
 
 
 def _array(element: Type, x: str, depth: int) -> Cast:

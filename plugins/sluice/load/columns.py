@@ -101,7 +101,8 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
     values: dict[str, Sql] = {c.name: identifier(c.name) for c in filled if c.name in HOLDERS}
     checks = [_whole(tree)] if tree else []
     for number, column in enumerate(fields):
-        expressions, check = _field(column, number, _element(tree, _path(column, paths)))
+        path = _path(column, paths)
+        expressions, check = _field(column, number, _element(tree, path), path[-1])
         named += expressions
         values[column.name] = Sql(f"v{number}")
         checks += [check] if check.misfit != "0" else []
@@ -109,10 +110,10 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
     return Filling(names, tuple(values[name] for name in names), tuple(named), tuple(checks))
 
 
-def _field(column: Column, number: int, element: str) -> tuple[list[Sql], Check]:
+def _field(column: Column, number: int, element: str, key: str) -> tuple[list[Sql], Check]:
     """The column's text `r<n>`, its value `v<n>` and whether it is a misfit, `m<n>`."""
     try:
-        made = cast(parse(column.type), f"r{number}")
+        made = cast(parse(column.type), f"r{number}", key=key)
     except UnsupportedType as error:
         raise UnsupportedType(f"column {column.name} has type {column.type}") from error
     value = made.value
