@@ -13,9 +13,9 @@ from sluice.clickhouse.connect import open_client
 from sluice.clickhouse.errors import ServerError
 from sluice.connections import Connection
 from sluice.errors import ClickHouseOutOfReach, Conservation, Refused, TargetRefused
-from sluice.load.counts import held_of
 from sluice.load.ledger import committed
 from sluice.slices import SliceRange
+from sluice.verification.held import Span, look_at_table
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
@@ -94,8 +94,9 @@ def test_counts_and_ledger_as_verify_reads_them(world: World):
     rows = committed(world.client, pipeline, world.lake.url, target)
     assert (rows[unit()].manifest, rows[unit()].types) == (manifest.id, ("click",))
     assert [(r.landed, r.rows, r.misfits) for r in (rows[unit()], rows[unit(1)])] == [(3, 2, 1), (0, 0, 0)]
-    held = held_of(world.client, pipeline, target, SliceRange(START, START.add(hours=2)))
-    assert {u: (h.rows, h.misfits) for u, h in held.items()} == {unit(): (2, 1)}
+    span = Span.of(SliceRange(START, START.add(hours=2)))
+    held = look_at_table(world.client, pipeline, target, rows, span)
+    assert (held.rows, held.misfits) == ({unit(): {"": 2}}, {unit(): {"click": 1}})
     world.sql("DROP TABLE {db}.clicks SYNC")
     assert committed(world.client, pipeline, world.lake.url, target) == {}
     make(world)

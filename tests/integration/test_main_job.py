@@ -129,7 +129,7 @@ def test_foreign_events_arrive_once_with_a_pipeline_file_alone(user):
         for hour, types in unit["rows_by_hour_and_type"].items():
             landed.update({(hour, name): rows for name, rows in types.items()})
     assert landed == foreign_events.count_by_hour_and_type(events)
-    assert json.loads(user.do("verify", *RANGE, "--json"))["findings"] == []
+    assert json.loads(user.do("verify", *RANGE, "--json"))["anomalies"] == []
 
     pushes = [e for e in events if e["type"] == "PushEvent"]
     assert sorted(user.rows("SELECT id, login, commits, score, public FROM DB.pushes")) == sorted(
@@ -168,7 +168,7 @@ def test_a_lake_on_s3(user):
         user.do("publish", str(foreign_events.write(events, user.folder / "events.ndjson")))
         user.do("run", *RANGE)
         assert ids_in_tables(user) == sorted(event["id"] for event in events)
-        assert json.loads(user.do("verify", *RANGE, "--json"))["findings"] == []
+        assert json.loads(user.do("verify", *RANGE, "--json"))["anomalies"] == []
 
 
 def ids_in_tables(user: User) -> list[str]:

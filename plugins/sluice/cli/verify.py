@@ -2,38 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import time
+from typing import Annotated
 
+import pendulum
 import typer
 
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
-from sluice.cli.output import print_facts, print_json
+from sluice.cli.output import print_facts, print_json, progress
+
+_PATIENCE_SECONDS = 2.0
+
+Checksums = Annotated[bool, typer.Option("--checksums", help="Read every file, and compare its SHA-256.")]
+Clean = Annotated[bool, typer.Option("--clean", help="Remove files that no manifest lists.")]
 
 
 def verify(
     pipeline: Name,
     start: OptionalFrom = None,
     to: OptionalTo = "now",
+    checksums: Checksums = False,
+    clean: Clean = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Checks every count from boundaries, manifests, the ledger and the tables themselves.
+    """Checks every count from boundaries, manifests, the ledger, the lake's files and the tables themselves.
 
-    Exit code 1 when an equation is broken; each is a line with its place and what repairs it. Without a
-    range: every hour that is known.
+    Exit code 1 when something is broken; each anomaly names its place and the command that repairs it.
+    Without a range: every hour that is known, and all that the lake and the tables hold.
     """
-    from sluice.survey import audit
+    from sluice.lake.open import open_lake
+    from sluice.summary.store import note_verified
+    from sluice.verification import audit as verification
+    from sluice.verification.repairs import commands
 
     spec = load_pipeline(pipeline, config)
     slices = known_range(spec, start, to)
-    found, findings = audit(spec, slices)
+    look = verification.Look(True, whole=start is None, checksums=checksums, config=config)
+    say = _Progress()
+    found, anomalies = verification.audit(spec, slices, look, say)
+    removed = verification.clean(spec, anomalies, look, say) if clean else 0
+    if removed:
+        found, anomalies = verification.audit(spec, slices, look, say)
+    note_verified(open_lake(spec), slices, found, anomalies, pendulum.now("UTC"))
     records = sum(s.manifest.read for s in found if s.manifest)
+    facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
     if json:
-        answer = {"slices": len(slices), "records": records, "findings": [asdict(f) for f in findings]}
-        print_json(answer)
+        told = [anomaly.as_dict() for anomaly in anomalies]
+        print_json({**facts, "anomalies": told, "commands": commands(anomalies)})
     else:
-        for finding in findings:
-            print(finding)
-        print_facts({"slices": len(slices), "records": records, "broken": len(findings)})
-    if findings:
+        for anomaly in anomalies:
+            print(anomaly)
+        print_facts(facts)
+        for command in commands(anomalies):
+            print(f"repair: {command}")
+    if anomalies:
         raise typer.Exit(1)
+
+
+class _Progress:
+    """Says on stderr what is being done, once it has taken long enough for somebody to wonder."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        if line.startswith("removing") or time.monotonic() - self._began > _PATIENCE_SECONDS:
+            progress(f"verify: {line}")

@@ -1,5 +1,0 @@
--- What a target really holds of a range of slices.
-SELECT toUnixTimestamp(_slice), _cluster, count()
-FROM {table}
-WHERE _slice >= toDateTime({start:UInt32}, 'UTC') AND _slice < toDateTime({end:UInt32}, 'UTC')
-GROUP BY _slice, _cluster

@@ -1,0 +1,1 @@
+"""What has to hold, and what is said when it does not: anomaly.py first, then audit.py."""

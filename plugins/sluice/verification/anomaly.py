@@ -1,0 +1,107 @@
+"""An anomaly: an equation that does not hold, where, and the command that repairs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What can be broken. The values are stored and counted by: they do not change."""
+
+    # slices
+    INCOMPLETE = "incomplete"  # over, and not landed, not loaded or stale
+    LOSS = "loss"  # Kafka no longer has, or had, some of its offsets
+    STALLED = "stalled partition"
+    # offsets
+    GAP = "gap"
+    OVERLAP = "overlap"
+    BACKWARD = "backward move"
+    OFFSETS = "offsets"  # a manifest's are not those of its boundaries
+    # counts of one manifest
+    READ = "records read"
+    LANDED = "rows landed"
+    UNPARSED = "records unparsed"
+    # the lake
+    MANIFEST = "unreadable manifest"
+    FILE_MISSING = "file missing"
+    FILE_NOT_MOVED = "file not moved"
+    FILE_SIZE = "file size"
+    FILE_CHECKSUM = "file checksum"
+    FILE_UNKNOWN = "unknown file"  # no manifest lists it
+    ATTEMPT = "old attempt"  # files of an attempt that no manifest names, a week old
+    # ClickHouse
+    LEDGER = "ledger"  # its row does not add up to what landed
+    ROWS_MISSING = "rows missing"
+    ROWS_EXTRA = "rows too many"
+    ROWS_DUPLICATE = "duplicate rows"
+    ROWS_FOREIGN = "foreign rows"  # offsets that the unit did not read
+    ROWS_UNCOVERED = "uncovered rows"  # no ledger row covers them
+    MISFITS = "misfits"
+    VIEW = "view"  # a table fed by a materialized view
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """`expected` and `seen` are short texts with the exact counts. Empty place fields do not apply.
+
+    `command` is run as it stands and repairs it; where it is empty, `advice` says why there is none and what
+    a person can do. `offsets` is `[first, end)` of one partition; `slice` a slice's id; `file` a key in the
+    lake.
+    """
+
+    kind: Kind
+    expected: str
+    seen: str
+    command: str = ""
+    advice: str = ""
+    slice: str = ""
+    cluster: str = ""
+    topic: str = ""
+    partition: int | None = None
+    offsets: tuple[int, int] | None = None
+    type: str = ""
+    table: str = ""
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """`table e.clicks, slice 2026-11-20T10Z/dc1, type click`: all place fields that apply."""
+        parts = [f"table {self.table}"] if self.table else []
+        parts += [f"file {self.file}"] if self.file else []
+        unit = "/".join(filter(None, (self.slice, self.cluster)))
+        parts += [f"slice {unit}" if self.slice else f"cluster {unit}"] if unit else []
+        if self.topic:
+            partition = "" if self.partition is None else f"/{self.partition}"
+            parts.append(f"{self.topic}{partition}")
+        parts += [f"offsets [{self.offsets[0]}, {self.offsets[1]})"] if self.offsets else []
+        parts += [f"type {self.type}"] if self.type else []
+        return ", ".join(parts)
+
+    @property
+    def message(self) -> str:
+        return f"expected {self.expected}, seen {self.seen}"
+
+    @property
+    def key(self) -> str:
+        """The same for the same problem in every look at it, however its counts change."""
+        unit = "/".join((self.slice, self.cluster, self.topic, str(self.partition)))
+        return "|".join((self.kind, unit, self.type, self.table, self.file))
+
+    def __str__(self) -> str:
+        repair = "; ".join(filter(None, (self.command and f"repair: {self.command}", self.advice)))
+        return f"{self.kind}: {self.place}: {self.message}; {repair}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field, `place` and `message`, for JSON."""
+        return {**asdict(self), "kind": str(self.kind), "place": self.place, "message": self.message}
+
+
+def from_dict(stored: Mapping[str, Any]) -> Anomaly:
+    """What `as_dict` gave. Raises ValueError or TypeError for anything else."""
+    fields = {name: value for name, value in stored.items() if name not in ("place", "message")}
+    offsets = fields.get("offsets")
+    fields["offsets"] = None if offsets is None else (int(offsets[0]), int(offsets[1]))
+    return Anomaly(**{**fields, "kind": Kind(fields["kind"])})

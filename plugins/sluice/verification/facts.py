@@ -1,0 +1,92 @@
+"""What verify knows when it judges: values only, gathered by `sluice.verification.look`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sluice.boundaries.model import Boundaries
+from sluice.load.ledger import LedgerRow
+from sluice.manifest import Manifest
+from sluice.pipeline import Pipeline
+from sluice.slices import SliceRange, Unit
+from sluice.status import UnitStatus
+
+ByType = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Identities:
+    """Rows of one unit and partition in a table, the different offsets among them, and `[first, last]`."""
+
+    unit: Unit
+    topic: str
+    partition: int
+    rows: int
+    different: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A table that materialized views fill, against what their SELECTs give of the source now, by unit.
+
+    Both hold a text that says counts and sums. `covered` units were committed when the view stood as it does.
+    """
+
+    table: str
+    view: str
+    there: Mapping[Unit, str]
+    given: Mapping[Unit, str]
+    covered: frozenset[Unit]
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A target: what it and sluice.rejected hold of each unit, by type (`""`: the table has no `_type`).
+
+    `expiring`: a TTL takes rows away. `ledger` holds what is committed, also outside the range.
+    """
+
+    table: str
+    expiring: bool = False
+    rows: Mapping[Unit, ByType] = field(default_factory=dict)
+    misfits: Mapping[Unit, ByType] = field(default_factory=dict)
+    identities: tuple[Identities, ...] = ()
+    fed: tuple[Fed, ...] = ()
+    ledger: Mapping[Unit, LedgerRow] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LakeFacts:
+    """`sizes`: bytes of each file, by key. `named`: manifests by (slice id, cluster) of all files' names,
+    None where there is none. `unmoved` are keys that are still in their attempt. `checksums` by key, where
+    they were asked for. `attempts`: keys of old attempts that no manifest names."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    named: Mapping[tuple[str, str], Manifest | None] = field(default_factory=dict)
+    unmoved: frozenset[str] = frozenset()
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    attempts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`unreadable`: what is wrong with the manifests that cannot be read. `whole`: not only the range, but
+    all that the lake and the tables hold."""
+
+    pipeline: Pipeline
+    slices: SliceRange
+    now: datetime
+    boundaries: Boundaries
+    found: tuple[UnitStatus, ...]
+    unreadable: Mapping[Unit, str] = field(default_factory=dict)
+    whole: bool = False
+    lake: LakeFacts = LakeFacts()
+    tables: tuple[TableFacts, ...] = ()
+
+    @property
+    def landed(self) -> list[tuple[UnitStatus, Manifest]]:
+        return [(status, status.manifest) for status in self.found if status.manifest is not None]

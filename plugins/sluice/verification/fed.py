@@ -1,0 +1,45 @@
+"""The tables of materialized views against their source. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.facts import Facts
+from sluice.verification.repairs import Repairs
+
+_NOTHING = "no rows"
+
+
+def check_views(
+    facts: Facts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
+) -> Iterator[Anomaly]:
+    """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` cures both."""
+    done = {s.unit for s, _ in facts.landed if s.state.done}
+    for table in facts.tables:
+        for fed in table.fed:
+            units = {*fed.there, *fed.given}
+            for unit in sorted(units & done & fed.covered):
+                expected, seen = fed.given.get(unit, _NOTHING), fed.there.get(unit, _NOTHING)
+                if expected != seen and (unit.slice.id, unit.cluster, table.table) not in broken:
+                    yield Anomaly(
+                        Kind.VIEW,
+                        expected=f"counts and sums {expected}, as {fed.view} gives of {table.table}",
+                        seen=seen,
+                        command=repairs.reload(unit.slice),
+                        slice=unit.slice.id,
+                        cluster=unit.cluster,
+                        table=fed.table,
+                    )
+            for unit in sorted(set(fed.there) - set(table.ledger) - set(table.rows)):
+                own = unit.cluster in facts.pipeline.clusters
+                yield Anomaly(
+                    Kind.ROWS_UNCOVERED,
+                    expected="none: no ledger row covers them",
+                    seen=f"counts and sums {fed.there[unit]}",
+                    command=repairs.fill(unit.slice) if own else "",
+                    advice="" if own else "Sluice lands no such slice, and did not write them",
+                    slice=unit.slice.id,
+                    cluster=unit.cluster,
+                    table=fed.table,
+                )

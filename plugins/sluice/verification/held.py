@@ -1,0 +1,115 @@
+"""Looks at ClickHouse: what a target, sluice.rejected and the tables of its views hold. Grouped statements,
+one of a kind for each table, however many slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.load.inspect import TargetTable, read_table
+from sluice.load.ledger import LedgerRow, unit_of
+from sluice.load.sql import Sql, render, table
+from sluice.pipeline import Pipeline, Target
+from sluice.slices import SliceRange, Unit
+from sluice.verification.facts import ByType, Identities, TableFacts
+from sluice.verification.views import look_at_views
+
+_IDENTITY = frozenset({"_topic", "_partition", "_offset"})
+_LAST = (1 << 32) - 1  # of a DateTime, in seconds
+
+
+@dataclass(frozen=True)
+class Span:
+    """`[start, end)` of slice starts, in seconds since the epoch."""
+
+    start: int = 0
+    end: int = _LAST
+
+    @classmethod
+    def of(cls, slices: SliceRange) -> Span:
+        return cls(int(slices.start.timestamp()), int(slices.end.timestamp()))
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        return {"start": self.start, "end": self.end}
+
+
+def look_at_table(
+    client: Client, pipeline: Pipeline, target: Target, ledger: Mapping[Unit, LedgerRow], span: Span
+) -> TableFacts:
+    """A table that is not there holds nothing. Raises what the client raises."""
+    found = read_table(client, target.database, target.name)
+    misfits = _by_type(
+        pipeline, _ask(client, render("verify_misfits"), {"target": target.table, **span.parameters})
+    )
+    if found is None or not {"_slice", "_cluster"} <= _names(found):
+        return TableFacts(target.table, misfits=misfits, ledger=ledger)
+    return TableFacts(
+        table=target.table,
+        expiring=found.ttl,
+        rows=_rows(client, pipeline, target, found, span),
+        misfits=misfits,
+        identities=_identities(client, pipeline, target, found, span),
+        fed=look_at_views(client, pipeline, found, span.parameters),
+        ledger=ledger,
+    )
+
+
+def _names(found: TargetTable) -> set[str]:
+    return {column.name for column in found.columns}
+
+
+def _rows(
+    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Span
+) -> dict[Unit, ByType]:
+    kind = Sql("toString(_type)" if "_type" in _names(found) else "''")
+    sql = render("verify_rows", table=table(target.table), type=kind)
+    return _by_type(pipeline, _ask(client, sql, span.parameters))
+
+
+def _identities(
+    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Span
+) -> tuple[Identities, ...]:
+    if not _names(found) >= _IDENTITY:
+        return ()
+    rows = _ask(client, render("verify_identities", table=table(target.table)), span.parameters)
+    return tuple(Identities(unit_of(pipeline, start, cluster), *rest) for start, cluster, *rest in rows)
+
+
+def _by_type(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, ByType]:
+    units: dict[Unit, dict[str, int]] = {}
+    for start, cluster, kind, count in rows:
+        units.setdefault(unit_of(pipeline, start, cluster), {})[kind] = count
+    return units
+
+
+def _ask(client: Client, sql: Sql, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
+    """Nothing where the table or the database is not there (yet)."""
+    try:
+        return client.rows(sql, parameters)
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise
+
+
+Offsets = dict[tuple[str, int], dict[int, int]]
+
+
+def offsets_of(client: Client, target: str, unit: Unit) -> tuple[Offsets, Offsets]:
+    """How often each record of the unit is in the target, and in sluice.rejected: by partition and offset."""
+    where = {"slice": int(unit.slice.start.timestamp()), "cluster": unit.cluster}
+    rows = _ask(client, render("verify_offsets", table=table(target)), where)
+    rejected = _ask(client, render("verify_rejected_offsets"), {"target": target, **where})
+    return _counted(rows), _counted([(*row, 1) for row in rejected])
+
+
+def _counted(rows: Sequence[Sequence[Any]]) -> Offsets:
+    found: Offsets = {}
+    for topic, partition, offset, count in rows:
+        counts = found.setdefault((topic, partition), {})
+        counts[offset] = counts.get(offset, 0) + count
+    return found

@@ -1,0 +1,156 @@
+"""Looks at the lake: manifests that may be damaged, listings by prefix, checksums."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pendulum
+
+from sluice.errors import SluiceError, WrongUse
+from sluice.lake import layout
+from sluice.lake.base import Lake
+from sluice.landing.sweep import attempts_of, is_old
+from sluice.manifest import LandedFile, Manifest
+from sluice.manifests import read_manifest
+from sluice.pipeline import Pipeline
+from sluice.slices import Slice, SliceRange, Unit
+from sluice.verification.facts import LakeFacts
+from sluice.verification.files import parse_name
+
+_SIDE_BY_SIDE = 16
+_PREFIXES = 400  # more of them take longer than listing everything
+_CHUNK = 1 << 20
+EVERYWHERE = ("type=", f"{layout.REJECTED}/")
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+def read_all(lake: Lake, units: Iterable[Unit]) -> tuple[dict[Unit, Manifest], dict[Unit, str]]:
+    """The manifests that can be read, and of the others why not. Raises LakeOutOfReach."""
+
+    def read(unit: Unit) -> Manifest | str | None:
+        try:
+            return read_manifest(lake, unit)
+        except SluiceError as error:
+            if error.retryable:
+                raise
+            return str(error)
+
+    units = list(units)
+    found = dict(zip(units, _each(read, units), strict=True))
+    manifests = {unit: m for unit, m in found.items() if isinstance(m, Manifest)}
+    return manifests, {unit: m for unit, m in found.items() if isinstance(m, str)}
+
+
+def list_files(lake: Lake, prefixes: Iterable[str] = EVERYWHERE) -> dict[str, int]:
+    """Bytes of every data file, by key."""
+    found = _each(lambda prefix: list(lake.list(prefix)), prefixes)
+    return {i.key: i.size for items in found for i in items if not i.key.endswith("/_SUCCESS")}
+
+
+def look_at_lake(
+    pipeline: Pipeline,
+    lake: Lake,
+    slices: SliceRange,
+    manifests: Mapping[Unit, Manifest],
+    listing: Mapping[str, int] | None,
+    whole: bool,
+    checksums: bool,
+) -> LakeFacts:
+    """Without a `listing`, made before the manifests were read, only the range's own folders are listed.
+
+    A file is never visible before the manifest that lists it: so a manifest read after the listing knows
+    every file in it.
+    """
+    if listing is None:
+        listing = own(list_files(lake, folders(pipeline, slices, manifests.values())), slices)
+        known: Mapping[Unit, Manifest] = {}
+    else:
+        known = manifests
+    sizes = dict(listing)
+    listed = [f for m in manifests.values() for f in (*m.files, *m.rejected)]
+    sizes |= _looked_up(lake, [f.key for f in listed if f.key not in sizes])
+    missing = [f for f in listed if f.key not in sizes]
+    return LakeFacts(
+        sizes=sizes,
+        named=_named(pipeline, lake, sizes, known),
+        unmoved=frozenset(f.key for f in missing if lake.size(f.attempt_key) is not None),
+        checksums=_checksums(lake, [f for f in listed if sizes.get(f.key) == f.bytes]) if checksums else {},
+        attempts=_old_attempts(pipeline, lake) if whole else (),
+    )
+
+
+def folders(pipeline: Pipeline, slices: SliceRange, manifests: Iterable[Manifest]) -> list[str]:
+    """Prefixes that hold what the slices brought, and what else may lie about in the hours' own days."""
+    days = {piece.start.strftime("%Y-%m-%d") for piece in slices}
+    found = {layout.event_folder(name, day + "T00") for name in (*pipeline.types, None) for day in days}
+    found |= {file.key.rpartition("/")[0] + "/" for m in manifests for file in m.files}
+    dates = {prefix[: prefix.rindex("hour=")] for prefix in found}
+    rejected = [f"{layout.REJECTED}/{day}" for day in sorted(days)]
+    return [*(sorted(dates) if len(dates) <= _PREFIXES else ["type="]), *rejected]
+
+
+def own(sizes: Mapping[str, int], slices: SliceRange) -> dict[str, int]:
+    """Without the files that other slices brought."""
+    first, end = _id(slices.start, slices), _id(slices.end, slices)
+    names = {key: parse_name(key) for key in sizes}
+    return {k: sizes[k] for k, name in names.items() if name is None or first <= name.slice < end}
+
+
+def _id(instant: pendulum.DateTime, slices: SliceRange) -> str:
+    return Slice(instant, slices.length).id
+
+
+def _looked_up(lake: Lake, keys: Sequence[str]) -> dict[str, int]:
+    """Files that came after the listing, or lie outside of the listed folders."""
+    sizes = zip(keys, _each(lake.size, keys), strict=True)
+    return {key: size for key, size in sizes if size is not None}
+
+
+def _named(
+    pipeline: Pipeline, lake: Lake, keys: Iterable[str], known: Mapping[Unit, Manifest]
+) -> dict[tuple[str, str], Manifest | None]:
+    names = {(n.slice, n.cluster) for n in map(parse_name, keys) if n is not None}
+    units = {pair: unit for pair in names if (unit := _unit(pipeline, *pair)) is not None}
+    read, _ = read_all(lake, [unit for unit in units.values() if unit not in known])
+    return {pair: known.get(unit) or read.get(unit) for pair, unit in units.items()}
+
+
+def _old_attempts(pipeline: Pipeline, lake: Lake) -> tuple[str, ...]:
+    """Files of attempts that died a week ago, and that no manifest names. In doubt an attempt stays."""
+    now = pendulum.now("UTC")
+    old = {
+        name: items for name, items in attempts_of(lake.list(layout.ATTEMPTS)).items() if is_old(items, now)
+    }
+    units = [u for slice_id, _ in old for c in pipeline.clusters if (u := _unit(pipeline, slice_id, c))]
+    manifests, unreadable = read_all(lake, units)
+    doubtful = {unit.slice.id for unit in unreadable}
+    named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
+    forgotten = [items for name, items in old.items() if name not in named and name[0] not in doubtful]
+    return tuple(item.key for items in forgotten for item in items)
+
+
+def _unit(pipeline: Pipeline, slice_id: str, cluster: str) -> Unit | None:
+    try:
+        return Unit(Slice.from_id(slice_id, pipeline.slice), cluster)
+    except WrongUse:
+        return None
+
+
+def _checksums(lake: Lake, files: Sequence[LandedFile]) -> dict[str, str]:
+    def checksum(file: LandedFile) -> str:
+        sha = hashlib.sha256()
+        with lake.local(file.key) as path, path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                sha.update(chunk)
+        return sha.hexdigest()
+
+    return dict(zip((f.key for f in files), _each(checksum, files), strict=True))
+
+
+def _each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        return list(pool.map(do, things))

@@ -1,0 +1,88 @@
+"""Which records a table lacks or has twice: looked up only for the few units whose counts are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluice.clickhouse.client import Client
+from sluice.lake.base import Lake
+from sluice.manifest import LandedFile, Manifest
+from sluice.pipeline import Target
+from sluice.slices import Unit
+from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.facts import Facts
+from sluice.verification.held import offsets_of
+
+MOST_UNITS = 20
+MOST_ROWS = 2_000_000
+_SOUGHT = (Kind.ROWS_MISSING, Kind.ROWS_DUPLICATE)
+_COLUMNS = ["_type", "_topic", "_partition", "_offset"]
+Say = Callable[[str], None]
+Places = dict[tuple[str, int], list[int]]
+"""Offsets by (topic, partition)."""
+
+
+def locate(facts: Facts, client: Client, lake: Lake, anomalies: Sequence[Anomaly], say: Say) -> list[Anomaly]:
+    """The anomalies, with partition and offsets where those can be found out."""
+    known = {table.table for table in facts.tables if table.identities}
+    units = {(s.unit.slice.id, s.unit.cluster): (s.unit, m) for s, m in facts.landed}
+    found: list[Anomaly] = []
+    looked: dict[tuple[str, str, str], tuple[Places, Places]] = {}
+    for anomaly in anomalies:
+        place = (anomaly.slice, anomaly.cluster, anomaly.table)
+        if anomaly.kind not in _SOUGHT or anomaly.table not in known or place[:2] not in units:
+            found.append(anomaly)
+            continue
+        unit, manifest = units[place[:2]]
+        if place not in looked and (len(looked) >= MOST_UNITS or manifest.parsed > MOST_ROWS):
+            found.append(anomaly)
+            continue
+        if place not in looked:
+            say(f"looking for the records of {anomaly.place}")
+            target = next(t for t in facts.pipeline.targets if t.table == anomaly.table)
+            looked[place] = _look(facts, client, lake, target, unit, manifest)
+        found += _placed(anomaly, looked[place][anomaly.kind is Kind.ROWS_DUPLICATE])
+    return found
+
+
+def _look(
+    facts: Facts, client: Client, lake: Lake, target: Target, unit: Unit, manifest: Manifest
+) -> tuple[Places, Places]:
+    """(records that are missing, records that are there more than once)."""
+    there, rejected = offsets_of(client, target.table, unit)
+    again = {place: sorted(o for o, n in counts.items() if n > 1) for place, counts in there.items()}
+    types = set(facts.pipeline.routed(target, manifest.rows_by_type()))
+    missing: Places = {}
+    for file in manifest.files:
+        if types & set(file.types()) and facts.lake.sizes.get(file.key) == file.bytes:
+            for place, offset in _records(lake, file, types):
+                if offset not in there.get(place, {}) and offset not in rejected.get(place, {}):
+                    missing.setdefault(place, []).append(offset)
+    return missing, {place: offsets for place, offsets in again.items() if offsets}
+
+
+def _records(lake: Lake, file: LandedFile, types: Collection[str]) -> Iterator[tuple[tuple[str, int], int]]:
+    try:
+        with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
+            for row in parquet.read(columns=_COLUMNS).to_pylist():
+                if row["_type"] in types:
+                    yield (row["_topic"], row["_partition"]), row["_offset"]
+    except (OSError, pa.ArrowException):
+        return  # missing or damaged: the file is an anomaly of its own, and the rows' counts stand
+
+
+def _placed(anomaly: Anomaly, places: Mapping[tuple[str, int], Sequence[int]]) -> list[Anomaly]:
+    """One for each partition; the anomaly as it was when nothing was found."""
+    mine = {
+        place: sorted(offsets)
+        for place, offsets in places.items()
+        if anomaly.partition is None or place == (anomaly.topic, anomaly.partition)
+    }
+    return [
+        replace(anomaly, topic=topic, partition=partition, offsets=(offsets[0], offsets[-1] + 1))
+        for (topic, partition), offsets in sorted(mine.items())
+    ] or [anomaly]

@@ -1,0 +1,55 @@
+"""The commands that repair: exactly what a person types, or copies out of the answer of `sluice verify`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.slices import Slice
+from sluice.verification.anomaly import Anomaly
+
+_INSTANT = "%Y-%m-%dT%H:%MZ"
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """Commands for one pipeline; `config` is its file where that is not in include/pipelines."""
+
+    pipeline: str
+    config: Path | None = None
+
+    def fill(self, piece: Slice) -> str:
+        """Lands and loads what is missing or stale."""
+        return self.run([piece], "fill")
+
+    def reload(self, piece: Slice) -> str:
+        """Loads ClickHouse again from the lake."""
+        return self.run([piece], "reload")
+
+    def reland(self, piece: Slice) -> str:
+        """Reads Kafka again with the stored boundaries, and replaces the slice everywhere."""
+        return self.run([piece], "reland")
+
+    def run(self, pieces: Sequence[Slice], mode: str) -> str:
+        return self._words("run", self._range(pieces[0], pieces[-1]), "--mode", mode)
+
+    def clean(self, piece: Slice | None = None) -> str:
+        """Removes files that no manifest lists; without a slice wherever they are."""
+        edges = self._range(piece, piece) if piece else ""
+        return self._words("verify", edges, "--clean")
+
+    def _range(self, first: Slice, last: Slice) -> str:
+        return f"--from {first.start.strftime(_INSTANT)} --to {last.end.strftime(_INSTANT)}"
+
+    def _words(self, command: str, *words: str) -> str:
+        config = f"--config {shlex.quote(str(self.config))}" if self.config else ""
+        return " ".join(filter(None, ("sluice", command, self.pipeline, config, *words)))
+
+
+def commands(anomalies: Iterable[Anomaly]) -> list[str]:
+    """Each command once, in an order that works: a `reland` also loads again, and `--clean` looks last."""
+    found = dict.fromkeys(anomaly.command for anomaly in anomalies if anomaly.command)
+    order = ("--mode reland", "--mode fill", "--mode reload", "--clean")
+    return sorted(found, key=lambda command: [part in command for part in order].index(True))

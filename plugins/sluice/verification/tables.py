@@ -1,0 +1,136 @@
+"""The tables and sluice.rejected against the manifests and the ledger. Pure.
+
+rows landed = rows committed + misfits, per unit, type and table: in the ledger and in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sluice.load.sql import literal
+from sluice.load.sql import table as sql_table
+from sluice.manifest import Manifest
+from sluice.pipeline import Target
+from sluice.slices import Slice, Unit, floor
+from sluice.status import UnitStatus
+from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.facts import ByType, Facts, Identities, TableFacts
+from sluice.verification.repairs import Repairs
+
+REJECTED = "sluice.rejected"
+_UNKNOWN = ""  # the type of a row in a table without `_type`
+
+
+def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    targets = {target.table: target for target in facts.pipeline.targets}
+    done = [(status, m) for status, m in facts.landed if status.state.done]
+    for table in facts.tables:
+        identities: dict[Unit, list[Identities]] = {}
+        for found in table.identities:
+            identities.setdefault(found.unit, []).append(found)
+        for status, manifest in done:
+            command = repairs.reload(status.unit.slice)
+            for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
+                yield replace(anomaly, command=command)
+        yield from _uncovered(facts, table, repairs)
+
+
+def _unit(
+    facts: Facts,
+    target: Target,
+    table: TableFacts,
+    status: UnitStatus,
+    manifest: Manifest,
+    identities: Mapping[Unit, list[Identities]],
+) -> Iterator[Anomaly]:
+    landed = manifest.rows_by_type()
+    wanted = {name: landed[name] for name in facts.pipeline.routed(target, landed)}
+    row, unit = status.tables[target.table], status.unit
+    total, misfits = sum(wanted.values()), table.misfits.get(unit, {})
+    place = {"slice": unit.slice.id, "cluster": unit.cluster, "table": table.table}
+    if row.rows + row.misfits != total:
+        seen = f"{row.rows:,} rows and {row.misfits:,} misfits in the ledger"
+        yield Anomaly(Kind.LEDGER, f"{total:,} rows landed", seen, **place)
+    if sum(misfits.values()) != row.misfits:
+        seen = f"{sum(misfits.values()):,} in {REJECTED}"
+        yield Anomaly(Kind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen, **place)
+        misfits = {}
+    again = 0
+    for anomaly, amount in _records(manifest, identities.get(unit, [])):
+        again += amount
+        yield replace(anomaly, **place)
+    for name, expected, seen in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
+        if seen > expected and seen - expected != again:
+            yield Anomaly(Kind.ROWS_EXTRA, f"{expected:,} rows", f"{seen:,}", type=name, **place)
+        elif seen < expected and not table.expiring:
+            yield Anomaly(Kind.ROWS_MISSING, f"{expected:,} rows", f"{seen:,}", type=name, **place)
+
+
+def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iterator[tuple[str, int, int]]:
+    """(type, expected, seen) of what differs: by type where the table has it and the misfits are known."""
+    known = committed + sum(misfits.values()) == sum(landed.values())
+    if _UNKNOWN in rows or not rows or not known:
+        if len(landed) == 1 and known:
+            yield next(iter(landed)), committed, sum(rows.values())
+        elif sum(rows.values()) != committed:
+            yield _UNKNOWN, committed, sum(rows.values())
+        return
+    for name in sorted({*landed, *rows}):
+        yield name, landed.get(name, 0) - misfits.get(name, 0), rows.get(name, 0)
+
+
+def _records(manifest: Manifest, found: list[Identities]) -> Iterator[tuple[Anomaly, int]]:
+    """Records that are there twice, or that the unit has not read; and how many rows they make too many."""
+    ranges = {(r.topic, r.partition): (r.start, r.until) for r in manifest.ranges}
+    for one in found:
+        start, until = ranges.get((one.topic, one.partition), (0, 0))
+        place = {"topic": one.topic, "partition": one.partition}
+        if one.rows > one.different:
+            seen = f"{one.rows:,} rows of {one.different:,} records"
+            again = one.rows - one.different
+            yield Anomaly(Kind.ROWS_DUPLICATE, "a row for each record", seen, **place), again
+        if one.first < start or one.last >= until:
+            expected = f"offsets in [{start}, {until})"
+            seen = f"offsets from {one.first} to {one.last}"
+            span = (one.first, one.last + 1)
+            yield Anomaly(Kind.ROWS_FOREIGN, expected, seen, offsets=span, **place), 0
+
+
+def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    for name, held in ((table.table, table.rows), (REJECTED, table.misfits)):
+        for unit, rows in sorted(held.items(), key=lambda item: item[0]):
+            if unit in table.ledger:
+                continue
+            what = "rows" if name == table.table else f"misfits of {table.table}"
+            command, advice = _cover(facts, unit, name, repairs)
+            yield Anomaly(
+                Kind.ROWS_UNCOVERED,
+                "none: no ledger row covers them",
+                f"{sum(rows.values()):,} {what}",
+                command,
+                advice,
+                slice=_text(unit.slice),
+                cluster=unit.cluster,
+                table=name,
+            )
+
+
+def _cover(facts: Facts, unit: Unit, table: str, repairs: Repairs) -> tuple[str, str]:
+    """A unit that can be landed is loaded over them; of others only a person knows where they come from."""
+    begun = facts.pipeline.start is None or facts.pipeline.start <= unit.slice.start
+    own = unit.cluster in facts.pipeline.clusters and _aligned(unit.slice) and begun
+    if own and unit.slice.end <= facts.now:
+        return repairs.fill(unit.slice), ""
+    column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")
+    where = f"{column} = {int(unit.slice.start.timestamp())} AND {cluster} = {literal(unit.cluster)}"
+    advice = "Sluice lands no such slice, and did not write them; if nobody needs them: "
+    return "", f"{advice}DELETE FROM {sql_table(table)} WHERE {where}"
+
+
+def _aligned(piece: Slice) -> bool:
+    return floor(piece.start, piece.length) == piece.start
+
+
+def _text(piece: Slice) -> str:
+    return piece.id if _aligned(piece) else piece.start.strftime("%Y-%m-%dT%H:%M:%SZ")
