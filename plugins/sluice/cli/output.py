@@ -9,6 +9,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from sluice.doctor.check import Check, Level
+
+_STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
+
+_MOST_DRAWN = 500
 
 
 def print_json(value: Any) -> None:
@@ -17,6 +24,10 @@ def print_json(value: Any) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns whose values are numbers are aligned to the right."""
+    console().print(table_of(title, columns, rows))
+
+
+def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     rows = list(rows)
     table = Table(title=title, title_justify="left")
     for index, column in enumerate(columns):
@@ -24,12 +35,30 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         table.add_column(column, justify="right" if numeric else "left", no_wrap=index == 0)
     for row in rows:
         table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    return table
+
+
+def console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 160)
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
     for name, value in facts.items():
         print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+
+
+def print_checks(checks: Iterable[Check]) -> list[Check]:
+    """One line for each check as soon as it is made, then how many there were of each level."""
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    found: list[Check] = []
+    for check in checks:
+        found.append(check)
+        line = Text(f"{check.level:<4} ", style=_STYLES[check.level])
+        told = f"{check.found}; {check.remedy}" if check.remedy else check.found
+        console.print(line.append(f"{check.area:<10} {check.place}: {told}", style="none"), soft_wrap=True)
+    counts = {level: sum(check.level is level for check in found) for level in Level}
+    console.print(", ".join(f"{count} {level}" for level, count in counts.items()))
+    return found
 
 
 def progress(line: str) -> None:

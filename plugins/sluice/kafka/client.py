@@ -17,7 +17,6 @@ Admin = TypeVar("Admin", bound=KafkaAdminClient)
 
 BOOTSTRAP_MS = 10_000
 REQUEST_MS = 15_000
-IN_FLIGHT = 64
 
 # Whatever it complains of is raised as well, and Sluice says it in one line of its own.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -61,12 +60,7 @@ def consumer(settings: KafkaSettings) -> Iterator[KafkaConsumer]:
 def admin(
     settings: KafkaSettings, kind: type[KafkaAdminClient] = KafkaAdminClient
 ) -> Iterator[KafkaAdminClient]:
-    client = kind(
-        bootstrap_timeout_ms=BOOTSTRAP_MS,
-        request_timeout_ms=REQUEST_MS,
-        max_in_flight_requests_per_connection=IN_FLIGHT,
-        **settings.for_client(),
-    )
+    client = kind(bootstrap_timeout_ms=BOOTSTRAP_MS, request_timeout_ms=REQUEST_MS, **settings.for_client())
     try:
         yield client
     finally:

@@ -15,14 +15,14 @@ from kafka.errors import InvalidMetadataError, NoError, UnknownTopicOrPartitionE
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from sluice.errors import KafkaOutOfReach, UnknownTopic
-from sluice.kafka.client import IN_FLIGHT, REQUEST_MS, admin, consumer, reached
+from sluice.kafka.client import REQUEST_MS, admin, consumer, reached
 from sluice.kafka.holes import BatchAdmin, Hole
 from sluice.kafka.lookups import PartitionLookUp, Question, Reply, look_up
 from sluice.kafka.settings import KafkaSettings, settings_of
 from sluice.pipeline import Cluster
 
-# A year of hours is thousands of questions: what takes the time is the way to the broker and back.
-_AT_ONCE = IN_FLIGHT // 2
+# kafka-python keeps at most five requests on a connection, and metadata takes one of them.
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+CHECK GRANT {rights} ON {place}

@@ -1,0 +1,71 @@
+"""`sluice doctor`: is everything fit for this pipeline?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, load_pipeline, slice_range
+from sluice.cli.output import print_checks, print_json
+from sluice.errors import WrongUse
+from sluice.pipeline import Pipeline
+from sluice.pipeline_files import find
+
+Sample = Annotated[int, typer.Option("--sample", min=0, help="Newest records of each partition to look at.")]
+Ddl = Annotated[
+    str | None, typer.Option("--ddl", metavar="TYPE", help="Only propose a CREATE TABLE for this type.")
+]
+_SAMPLED = 500
+
+
+def doctor(
+    pipeline: Name,
+    start: OptionalFrom = None,
+    to: OptionalTo = "now",
+    sample: Sample = _SAMPLED,
+    ddl: Ddl = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Checks Kafka, lake, Spark, ClickHouse and the tables' columns against real events; changes nothing.
+
+    Exit code 1 when something has to be corrected, 3 when something does not answer. --from is the
+    beginning of the range that shall be filled. Example: sluice doctor adx --from 2026-11-01
+    """
+    from sluice.doctor.check import exit_code
+    from sluice.doctor.examine import Examination
+
+    spec = load_pipeline(pipeline, config)
+    if ddl is not None:
+        return _propose(spec, ddl, sample, json)
+    since = start or (spec.start.isoformat() if spec.start else None)
+    slices = slice_range(spec, since, to)
+    checks = Examination(spec, find(pipeline, config), slices, sample).checks()
+    found = list(checks) if json else print_checks(checks)
+    if json:
+        print_json(
+            {"pipeline": spec.name, "exit_code": exit_code(found), "checks": [c.as_json() for c in found]}
+        )
+    if code := exit_code(found):
+        raise typer.Exit(code)
+
+
+def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
+    from sluice.doctor.ddl import propose
+    from sluice.doctor.examine import sampled
+
+    sample = sampled(spec, count)
+    events = [item.event for item in sample.events if item.type == kind]
+    if not events:
+        known = ", ".join(sample.types()) or "none"
+        raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {known}")
+    proposal = propose(spec, kind, events)
+    if json:
+        print_json(
+            {"type": kind, "events": len(events), "statement": proposal.statement, "entry": proposal.entry}
+        )
+        return
+    print(f"-- from {len(events):,} events of type {kind}; below `tables:` in the pipeline file:")
+    print(f"-- {proposal.entry}")
+    print(f"{proposal.statement};")

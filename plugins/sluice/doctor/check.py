@@ -1,0 +1,88 @@
+"""One check of the doctor: a line, a level, and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sluice.errors import OutOfReach, SluiceError, TargetRefused
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Area(StrEnum):
+    KAFKA = "kafka"
+    LAKE = "lake"
+    SPARK = "spark"
+    CLICKHOUSE = "clickhouse"
+    SCHEMA = "schema"
+    ALARMS = "alarms"
+
+
+@dataclass(frozen=True)
+class Check:
+    """`place` is what was looked at; `found` what is so; `remedy` what to do, empty where it is well.
+
+    `unreachable`: nobody answered, so that nothing is known of what is behind.
+    """
+
+    area: Area
+    place: str
+    level: Level
+    found: str
+    remedy: str = ""
+    unreachable: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "area": str(self.area),
+            "place": self.place,
+            "level": str(self.level),
+            "found": self.found,
+            "remedy": self.remedy,
+        }
+
+
+def ok(area: Area, place: str, found: str) -> Check:
+    return Check(area, place, Level.OK, found)
+
+
+def warn(area: Area, place: str, found: str, remedy: str) -> Check:
+    return Check(area, place, Level.WARN, found, remedy)
+
+
+def fail(area: Area, place: str, found: str, remedy: str) -> Check:
+    return Check(area, place, Level.FAIL, found, remedy)
+
+
+def failed(area: Area, place: str, error: SluiceError) -> Check:
+    """The check that an error of Sluice's stands for; every message ends with `: <what to do>`."""
+    if isinstance(error, TargetRefused):
+        return fail(area, error.table, error.reason, error.remedy)
+    found, _, remedy = str(error).rpartition(": ")
+    return Check(area, place, Level.FAIL, found or remedy, remedy, isinstance(error, OutOfReach))
+
+
+def guarded(area: Area, place: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
+    """What `look` finds; an error of Sluice's ends it, and is its last check."""
+    found: list[Check] = []
+    try:
+        for check in look():
+            found.append(check)
+    except SluiceError as error:
+        found.append(failed(area, place, error))
+    return found
+
+
+def exit_code(checks: Iterable[Check]) -> int:
+    """0 fit, 1 something has to be corrected, 3 something did not answer, so that it is not known."""
+    bad = [check for check in checks if check.level is Level.FAIL]
+    if any(check.unreachable for check in bad):
+        return OutOfReach.exit_code
+    return 1 if bad else 0

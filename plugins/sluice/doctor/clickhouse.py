@@ -1,0 +1,141 @@
+"""Is ClickHouse fit: version, rights, and every target table with its views?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
+from sluice.load.check import inspect_target
+from sluice.load.inspect import TargetTable
+from sluice.load.names import SYSTEM
+from sluice.load.sql import Sql, identifier, render, table
+from sluice.load.system import check_owner
+from sluice.pipeline import Pipeline, Target
+
+OLDEST = (25, 8)
+_TARGET_RIGHTS = ("SELECT", "INSERT", "ALTER DELETE")
+_SYSTEM_RIGHTS = ("CREATE TABLE", "CREATE VIEW", "DROP TABLE", "SELECT", "INSERT", "ALTER DELETE")
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A row of system.replicas; `quorum` is the setting insert_quorum as text."""
+
+    readonly: bool
+    active: int
+    total: int
+    queue: int
+    delay_seconds: int
+    quorum: str
+
+
+def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iterator[Check]:
+    """Raises ClickHouseOutOfReach and ServerError; what a table lacks is one of the checks."""
+    [(version, user, readonly)] = client.rows(render("doctor_server"))
+    yield version_check(client.address, version)
+    if readonly not in ("0", None):
+        remedy = "give the connection a user whose profile has readonly = 0"
+        yield fail(
+            Area.CLICKHOUSE, client.address, f"user {user} may only read (readonly = {readonly})", remedy
+        )
+    yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
+    for target in pipeline.targets:
+        place = f"table {target.table}"
+        yield from guarded(
+            Area.CLICKHOUSE, place, lambda t=target: _target(client, pipeline, lake_url, t, user)
+        )
+
+
+def version_check(address: str, version: str) -> Check:
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST:
+        remedy = f"Sluice is made for {'.'.join(map(str, OLDEST))} and newer: upgrade the server"
+        return fail(Area.CLICKHOUSE, address, f"version {version}", remedy)
+    return ok(Area.CLICKHOUSE, address, f"version {version}")
+
+
+def _granted(client: Client, user: str, rights: tuple[str, ...], place: str) -> Iterator[Check]:
+    lacking = [r for r in rights if not _has(client, r, place)]
+    if lacking:
+        remedy = f"GRANT {', '.join(lacking)} ON {place} TO {identifier(user)}"
+        yield fail(Area.CLICKHOUSE, place, f"user {user} lacks {', '.join(lacking)}", remedy)
+    else:
+        yield ok(Area.CLICKHOUSE, place, f"user {user} has {', '.join(rights)}")
+
+
+def _has(client: Client, right: str, place: str) -> bool:
+    [(granted,)] = client.rows(render("doctor_grant", rights=Sql(right), place=Sql(place)))
+    return bool(int(granted))
+
+
+def _target(client: Client, pipeline: Pipeline, lake_url: str, target: Target, user: str) -> Iterator[Check]:
+    found, filling = inspect_target(client, pipeline, target)
+    views = ", ".join(f"{fed.view} to {fed.table}" for fed in found.fed)
+    told = f"{found.engine}, {len(filling.columns)} columns are filled" + (
+        f"; views {views}" if views else ""
+    )
+    yield ok(Area.CLICKHOUSE, found.table, told)
+    yield _owner(client, pipeline, lake_url, target)
+    for name in (found.table, *(fed.table for fed in found.fed if fed.engine != "Null")):
+        yield from _granted(client, user, _TARGET_RIGHTS, table(name))
+    yield from _slice_is_found_quickly(client, found, target)
+    yield from _expiring(found)
+    if found.engine.startswith("Replicated"):
+        yield from replica_checks(found.table, _replica(client, target))
+
+
+def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) -> Check:
+    try:
+        mine = check_owner(client, pipeline, lake_url, target)
+    except ServerError as error:
+        if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            raise
+        mine = False
+    return ok(Area.CLICKHOUSE, target.table, "is this pipeline's" if mine else "is nobody's yet")
+
+
+def _slice_is_found_quickly(client: Client, found: TargetTable, target: Target) -> Iterator[Check]:
+    place = {"database": target.database, "name": target.name}
+    [(_, _, _, partition_key, sorting_key)] = client.rows(render("inspect_table"), place)
+    if "_slice" in f"{partition_key} {sorting_key}" or client.rows(render("doctor_slice_index"), place)[0][0]:
+        return
+    remedy = f"ALTER TABLE {table(found.table)} ADD INDEX slice _slice TYPE minmax GRANULARITY 1"
+    yield warn(Area.CLICKHOUSE, found.table, "counting a slice reads the whole column _slice", remedy)
+
+
+def _expiring(found: TargetTable) -> Iterator[Check]:
+    if found.ttl:
+        remedy = "reload only hours that are younger than it; `verify` takes missing old rows for expired"
+        yield warn(Area.CLICKHOUSE, found.table, "has a TTL: old rows vanish by themselves", remedy)
+
+
+def _replica(client: Client, target: Target) -> Replica | None:
+    place = {"database": target.database, "name": target.name}
+    rows = client.rows(render("doctor_replica"), place)
+    return Replica(bool(rows[0][0]), *rows[0][1:]) if rows else None
+
+
+def replica_checks(name: str, replica: Replica | None) -> Iterator[Check]:
+    """What a replicated target needs before anything is inserted. Pure."""
+    if replica is None:
+        yield fail(Area.CLICKHOUSE, name, "has no row in system.replicas", "SYSTEM RESTART REPLICA of it")
+        return
+    found = f"{replica.active} of {replica.total} replicas are active, {replica.queue} entries in the queue"
+    if replica.readonly:
+        yield fail(Area.CLICKHOUSE, name, "is read-only: it has lost its Keeper", "bring Keeper back")
+    elif replica.active < replica.total:
+        yield warn(Area.CLICKHOUSE, name, found, "start the others: a quorum may not be reached")
+    else:
+        yield ok(Area.CLICKHOUSE, name, found)
+    quorum = replica.quorum
+    needed = replica.total // 2 + 1 if quorum == "auto" else int(quorum or 0)
+    if needed > replica.active:
+        remedy = "start replicas, or lower insert_quorum in the user's profile"
+        yield fail(Area.CLICKHOUSE, name, f"insert_quorum {quorum} needs {needed} active replicas", remedy)
+    elif replica.total > 1 and needed < 2:
+        remedy = "set insert_quorum = 'auto' in the user's profile: a replica that dies may take rows with it"
+        yield warn(Area.CLICKHOUSE, name, "inserts wait for no other replica", remedy)

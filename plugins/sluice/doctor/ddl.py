@@ -1,0 +1,73 @@
+"""Proposes a table for a type of event, from samples of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.doctor.events import fields
+from sluice.doctor.infer import column_type
+from sluice.doctor.schema import column_name
+from sluice.load.columns import HOLDERS
+from sluice.load.sql import identifier, table
+from sluice.pipeline import CATCH_ALL, Pipeline
+
+# What Sluice needs, and what tells a row's place in Kafka.
+_OWN = {
+    "_slice": "DateTime('UTC')",
+    "_cluster": "LowCardinality(String)",
+    "_type": "LowCardinality(String)",
+    "_topic": "LowCardinality(String)",
+    "_partition": "Int32",
+    "_offset": "Int64",
+    "_timestamp": "DateTime64(3, 'UTC')",
+}
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`columns` by name; `paths` are the fields of columns that are not named like theirs."""
+
+    type: str
+    table: str
+    columns: Mapping[str, str]
+    paths: Mapping[str, str]
+
+    @property
+    def statement(self) -> str:
+        lines = [f"    {identifier(name)} {kind}" for name, kind in {**self.columns, **_OWN}.items()]
+        body = ",\n".join(lines)
+        return (
+            f"CREATE TABLE {table(self.table)}\n(\n{body}\n)\nENGINE = MergeTree\n"
+            "PARTITION BY toDate(_slice)\nORDER BY (_slice, _cluster)"
+        )
+
+    @property
+    def entry(self) -> str:
+        """The line below `tables:` in the pipeline file."""
+        if not self.paths:
+            return f"  {self.type}: {self.table}"
+        paths = ", ".join(f"{name}: {path}" for name, path in self.paths.items())
+        return f"  {self.type}: {{table: {self.table}, columns: {{{paths}}}}}"
+
+
+def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]]) -> Proposal:
+    """Every field of the events gets a column; inner ones are named by their path."""
+    columns: dict[str, str] = {}
+    paths: dict[str, str] = {}
+    for path, values in sorted(fields(events).items(), key=lambda item: len(item[0])):
+        name = column_name(path, set(columns) | set(HOLDERS))
+        columns[name] = column_type(values, len(values) == len(events))
+        if path != (name,):
+            paths[name] = ".".join(path)
+    return Proposal(kind, _table(pipeline, kind), columns, paths)
+
+
+def _table(pipeline: Pipeline, kind: str) -> str:
+    """The type's own table, else one of its name beside the catch-all."""
+    if kind in pipeline.tables:
+        return pipeline.tables[kind].table
+    beside = pipeline.tables.get(CATCH_ALL) or next(iter(pipeline.tables.values()), None)
+    database = beside.database if beside else pipeline.name
+    return f"{database}.{kind.lower().replace('.', '_')}"

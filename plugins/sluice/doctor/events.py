@@ -1,0 +1,102 @@
+"""Sample records become events by type, read as the landing reads them, and their fields are counted."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.kafka.samples import Record
+from sluice.landing.columns import HEADERS
+from sluice.landing.parse import Parser, Records
+from sluice.landing.times import FIRST_MS, LAST_MS
+from sluice.pipeline import Event
+
+Path = tuple[str, ...]
+"""Where a field is in an event: the names from the outside to it."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A record that has a type, and its payload's text."""
+
+    type: str
+    record: Record
+    payload: str
+
+    @property
+    def event(self) -> dict[str, Any]:
+        return json.loads(self.payload)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`refused` counts the records that could not be landed as rows, by reason."""
+
+    events: tuple[Sampled, ...]
+    refused: Mapping[str, int]
+
+    def types(self) -> dict[str, int]:
+        found: dict[str, int] = defaultdict(int)
+        for item in self.events:
+            found[item.type] += 1
+        return dict(sorted(found.items()))
+
+
+def parse(event: Event, records: Sequence[Record]) -> Sample:
+    """The records of one topic through the landing's own parser, without limits on the event time."""
+    if not records:
+        return Sample((), {})
+    parser = Parser(event)
+    count = len(records)
+    parsed = parser.parse(
+        Records(
+            values=pa.array([record.value for record in records], pa.binary()),
+            topic=records[0].topic,
+            headers=pa.array([list(record.headers) for record in records], HEADERS),
+            timestamps=np.array([record.timestamp for record in records], np.int64),
+            earliest=np.full(count, FIRST_MS, np.int64),
+            latest=np.full(count, LAST_MS, np.int64),
+        )
+    )
+    refused: dict[str, int] = defaultdict(int)
+    for reason in parsed.refused.values():
+        refused[reason] += 1
+    names = [parser.types.names[code] for code in parsed.types]
+    events = (
+        Sampled(name, records[row], (records[row].value or b"").decode())
+        for name, row in zip(names, parsed.rows, strict=True)
+    )
+    return Sample(tuple(events), dict(refused))
+
+
+def joined(samples: Iterable[Sample]) -> Sample:
+    """Several topics' samples as one."""
+    events: list[Sampled] = []
+    refused: dict[str, int] = defaultdict(int)
+    for sample in samples:
+        events += sample.events
+        for reason, count in sample.refused.items():
+            refused[reason] += count
+    return Sample(tuple(events), dict(refused))
+
+
+def fields(events: Iterable[Mapping[str, Any]]) -> dict[Path, list[Any]]:
+    """Every value of each field, by its path. An object is taken apart; an empty one, as a value."""
+    found: dict[Path, list[Any]] = defaultdict(list)
+    for event in events:
+        _collect(event, (), found)
+    return dict(found)
+
+
+def _collect(value: Any, path: Path, found: dict[Path, list[Any]]) -> None:
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            _collect(inner, (*path, name), found)
+    elif path:
+        found[path].append(value)

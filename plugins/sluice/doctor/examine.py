@@ -1,0 +1,111 @@
+"""The whole examination: looks at everything a pipeline needs, in the order in which the data flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pendulum
+
+from sluice import connections
+from sluice.alarms.settings import Channel
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.connect import connect
+from sluice.doctor.check import Area, Check, guarded, ok
+from sluice.doctor.clickhouse import clickhouse_checks
+from sluice.doctor.events import Sample, joined, parse
+from sluice.doctor.kafka import topic_checks
+from sluice.doctor.lake import lake_checks
+from sluice.doctor.misfits import misfit_checks
+from sluice.doctor.schema import fit_checks, sample_checks
+from sluice.doctor.spark import spark_checks
+from sluice.errors import SluiceError
+from sluice.kafka.facts import TopicInquiry, open_inquiry
+from sluice.kafka.samples import newest
+from sluice.lake.open import open_lake
+from sluice.load.check import inspect_target
+from sluice.pipeline import Cluster, Pipeline, Target
+from sluice.slices import SliceRange
+
+
+@dataclass(frozen=True)
+class Examination:
+    """`slices` is the range to be filled, `sample` how many of the newest records of each partition are
+    looked at. Whatever does not answer is a check of its own, and the others are made all the same."""
+
+    pipeline: Pipeline
+    config: Path
+    slices: SliceRange
+    sample: int
+
+    def checks(self) -> Iterator[Check]:
+        """Every check, as soon as it is made."""
+        for cluster in self.pipeline.kafka:
+            yield from guarded(Area.KAFKA, cluster.cluster, partial(self._cluster, cluster))
+        yield from guarded(Area.LAKE, self.pipeline.lake, self._lake)
+        spark = partial(spark_checks, self.pipeline, self.config, self.slices)
+        yield from guarded(Area.SPARK, self.pipeline.spark_connection, spark)
+        yield from guarded(Area.CLICKHOUSE, self.pipeline.clickhouse.connection, self._clickhouse)
+        yield from guarded(Area.SCHEMA, "sample", self._schema)
+        for channel in self.pipeline.alarms.notify:
+            yield from guarded(Area.ALARMS, channel.name, partial(_channel, channel))
+
+    def _lake(self) -> Iterator[Check]:
+        return lake_checks(open_lake(self.pipeline))
+
+    def _cluster(self, cluster: Cluster) -> Iterator[Check]:
+        with open_inquiry(cluster) as inquiry:
+            yield ok(Area.KAFKA, cluster.cluster, f"{inquiry.brokers()} brokers answer")
+            for topic in cluster.topics:
+                place = f"{cluster.cluster}/{topic}"
+                yield from guarded(Area.KAFKA, place, partial(self._topic, inquiry, topic))
+
+    def _topic(self, inquiry: TopicInquiry, topic: str) -> Iterator[Check]:
+        return topic_checks(self.pipeline, inquiry.facts(topic), self.slices.start, pendulum.now("UTC"))
+
+    def _clickhouse(self) -> Iterator[Check]:
+        with connect(self.pipeline) as client:
+            yield from clickhouse_checks(client, self.pipeline, open_lake(self.pipeline).url)
+
+    def _schema(self) -> Iterator[Check]:
+        sample = sampled(self.pipeline, self.sample)
+        yield from sample_checks(self.pipeline, sample)
+        with connect(self.pipeline) as client:
+            for target in self.pipeline.targets:
+                place = f"table {target.table}"
+                yield from guarded(Area.SCHEMA, place, partial(self._table, client, target, sample))
+
+    def _table(self, client: Client, target: Target, sample: Sample) -> Iterator[Check]:
+        types = set(self.pipeline.routed(target, sample.types()))
+        events = [item for item in sample.events if item.type in types]
+        if not events:
+            yield ok(Area.SCHEMA, f"table {target.table}", "no event of the sample goes there")
+            return
+        found, filling = inspect_target(client, self.pipeline, target)
+        yield from fit_checks(self.pipeline, target, found.columns, [item.event for item in events])
+        yield from misfit_checks(client, target.table, filling, events)
+
+
+def _channel(channel: Channel) -> Iterator[Check]:
+    """Whether its connection is known; nothing is sent. Raises WrongUse."""
+    conn_id = channel.email or channel.webhook
+    if conn_id is not None:
+        connections.find(conn_id)
+        yield ok(Area.ALARMS, channel.name, f"connection {conn_id} is known")
+
+
+def sampled(pipeline: Pipeline, count: int) -> Sample:
+    """The newest events of every topic that answers. Raises KafkaOutOfReach when none does."""
+    samples: list[Sample] = []
+    silent: list[SluiceError] = []
+    for cluster in pipeline.kafka:
+        for topic in cluster.topics:
+            try:
+                samples.append(parse(pipeline.event, newest(cluster, topic, count)))
+            except SluiceError as error:  # its own check has said so
+                silent.append(error)
+    if silent and not samples:
+        raise silent[0]
+    return joined(samples)

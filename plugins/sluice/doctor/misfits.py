@@ -1,0 +1,67 @@
+"""Asks the server which values of sample events its tables would reject, with the load's own casts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from sluice.clickhouse.client import Client
+from sluice.doctor.check import Area, Check, ok, warn
+from sluice.doctor.events import Sampled
+from sluice.load.columns import LAKE, Filling
+from sluice.load.source import structure
+from sluice.load.sql import Sql, identifier, listed, literal, render
+
+_SHOWN = 80  # characters of a value
+_MAX_QUERY = 256 << 20
+
+
+def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[Sampled]) -> Iterator[Check]:
+    """One check for each column that would reject a value. Raises what the client raises."""
+    place = f"table {name}"
+    if not events:
+        return
+    checks = [check for check in filling.checks if check.misfit != "0"]
+    sql = render(
+        "doctor_misfits",
+        misfit=filling.misfit,
+        counts=listed(f"countIf({check.misfit})" for check in checks),
+        values=listed(f"ifNull(anyIf({check.text}, {check.misfit}), '')" for check in checks),
+        named=listed([*map(identifier, LAKE), *filling.named]),
+        columns=listed(map(identifier, LAKE)),
+        structure=structure(tuple(LAKE), with_slice=True),
+        rows=literal("\n".join(_row(item) for item in events)),
+    )
+    [(rows, counts, values)] = client.rows(sql, settings={"max_query_size": _MAX_QUERY})
+    for check, count, value in zip(checks, counts, values, strict=True):
+        if count:
+            found = f"{count:,} of {len(events):,} events would be rejected: {_shown(check.column, value)}"
+            yield warn(
+                Area.SCHEMA, place, found, f"expected {check.type}: correct the column or the producer"
+            )
+    if not rows:
+        yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
+
+
+def _shown(column: str, value: str) -> str:
+    text = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+    return f"{column or 'the event'} = {text!r}"
+
+
+def _row(item: Sampled) -> Sql:
+    record = item.record
+    return Sql(
+        json.dumps(
+            {
+                "_type": item.type,
+                "_cluster": "",
+                "_topic": record.topic,
+                "_partition": record.partition,
+                "_offset": record.offset,
+                "_timestamp": f"{max(record.timestamp, 0) / 1000:.3f}",
+                "_key": None,
+                "_payload": item.payload,
+                "_slice": 0,
+            }
+        )
+    )

@@ -1,0 +1,68 @@
+"""Can the landing application be submitted: connection, master, Java and jars?"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sluice.doctor.check import Area, Check, Level, fail, ok, warn
+from sluice.landing.submit import spark_submit_arguments
+from sluice.pipeline import Pipeline
+from sluice.slices import SliceRange
+
+_NEWEST_NEEDED = 17  # Spark 4: https://spark.apache.org/docs/latest/#downloading
+_SECONDS = 10
+_STANDALONE = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
+
+
+def spark_checks(
+    pipeline: Pipeline, config: Path, slices: SliceRange, environment: Mapping[str, str] = os.environ
+) -> Iterator[Check]:
+    """Raises WrongUse for a missing Spark connection or missing jars."""
+    spec = spark_submit_arguments(pipeline, config, slices, "fill", "doctor", environment)
+    yield ok(Area.SPARK, "jars", ", ".join(Path(jar).name for jar in spec.jars))
+    yield _java(environment)
+    yield _master(spec.master, environment)
+
+
+def _java(environment: Mapping[str, str]) -> Check:
+    home = environment.get("JAVA_HOME")
+    program = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    remedy = f"install a JRE {_NEWEST_NEEDED} or newer, or let JAVA_HOME name one"
+    if program is None:
+        return fail(Area.SPARK, "java", "there is no Java", remedy)
+    try:
+        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return fail(Area.SPARK, "java", f"{program} does not run ({error})", remedy)
+    found = re.search(r'version "(\d+)', said)
+    if found is None or int(found[1]) < _NEWEST_NEEDED:
+        return fail(Area.SPARK, "java", f"{program} is {' '.join(said.split()[:3])}", remedy)
+    return ok(Area.SPARK, "java", f"{program} is version {found[1]}")
+
+
+def _master(master: str, environment: Mapping[str, str]) -> Check:
+    if master.startswith("local"):
+        return ok(Area.SPARK, "master", f"{master}: in the driver's own process, {os.cpu_count()} cores")
+    if place := _STANDALONE.match(master):
+        return _standalone(master, place[1].strip("[]"), int(place[2]))
+    if master == "yarn" and not (environment.get("HADOOP_CONF_DIR") or environment.get("YARN_CONF_DIR")):
+        remedy = "let HADOOP_CONF_DIR name the folder of its configuration"
+        return fail(Area.SPARK, "master", "yarn, and nothing says where its resource manager is", remedy)
+    remedy = "`sluice run` over one hour proves it"
+    return warn(Area.SPARK, "master", f"{master} can be tried only by an application", remedy)
+
+
+def _standalone(master: str, host: str, port: int) -> Check:
+    try:
+        socket.create_connection((host, port), _SECONDS).close()
+    except OSError as error:
+        remedy = "start it, or correct host and port of the Spark connection"
+        found = f"{master} does not answer ({error})"
+        return Check(Area.SPARK, "master", Level.FAIL, found, remedy, unreachable=True)
+    return ok(Area.SPARK, "master", f"{master} answers")
