@@ -1,5 +1,5 @@
--- What is committed for a table: of each unit the newest row, where that is not a revocation. A table made
--- again under the same name has another UUID, and starts with nothing.
+-- What is committed for a table in a range of slices: of each unit the newest row, where that is not a
+-- revocation. A table made again under the same name has another UUID, and starts with nothing.
 SELECT
     toUnixTimestamp(slice),
     cluster,
@@ -26,6 +26,7 @@ FROM
             FROM system.tables
             WHERE database = {database:String} AND name = {name:String}
         )
+        AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
     GROUP BY slice, cluster
 )
 WHERE newest.1 = 'committed'

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,6 +48,8 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_STORE", json.dumps({"conn_type": "aws", "password": SECRET}))
     submit = SimpleNamespace(spark_submit_arguments=arguments)
     monkeypatch.setitem(sys.modules, "sluice.landing.submit", submit)
+    # There is no lake here to count in: tests/integration/test_observed.py does, on a real one.
+    monkeypatch.setattr("sluice.airflow.land.counted", lambda pipeline, slices: nullcontext())
 
 
 def arguments(pipeline, config, slices, mode, token) -> SimpleNamespace:

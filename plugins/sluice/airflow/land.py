@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluice.airflow import connections
 from sluice.airflow.intervals import from_xcom
+from sluice.airflow.metrics import measuring
 from sluice.airflow.params import mode_of
 from sluice.airflow.retries import final_errors_fail, final_reason
 from sluice.errors import WrongUse
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import read
+from sluice.slices import SliceRange
 
 DOC = """\
 Reads exactly the batch's offsets from Kafka with Spark and writes them into the lake. It is safe to clear:
@@ -42,6 +45,10 @@ class Land(SparkSubmitOperator):
     @final_errors_fail
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException for what no retry cures, AirflowException for the rest."""
+        with measuring(Path(self.config).stem, "land"):
+            self._land(context)
+
+    def _land(self, context: Any) -> None:
         from sluice.landing.submit import spark_submit_arguments
 
         self._check_connection()
@@ -52,7 +59,9 @@ class Land(SparkSubmitOperator):
         spec = spark_submit_arguments(pipeline, config, slices, mode, context["run_id"])
         self.application, self.conf, self.jars = spec.application, dict(spec.conf), ",".join(spec.jars)
         self.application_args, self.name = list(spec.application_args), f"sluice {pipeline.name} {slices}"
-        self._submit(process_environment(pipeline, spec.env_vars))
+        self.log.info("landing %s, mode %s, through connection %s", slices, mode, self._conn_id)
+        with counted(pipeline, slices):
+            self._submit(process_environment(pipeline, spec.env_vars))
 
     def _check_connection(self) -> None:
         """The hook takes a missing connection for YARN, and would put an environment for a driver
@@ -81,6 +90,24 @@ class Land(SparkSubmitOperator):
             if reason is None:
                 raise
             raise AirflowFailException(f"landing: {reason}") from None
+
+
+@contextmanager
+def counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
+    """Measures what is landed inside: the manifests that were not there before, also when the rest failed."""
+    from sluice import metrics_of
+    from sluice.lake.open import open_lake
+    from sluice.manifests import read_manifests
+    from sluice.metrics_sink import emit
+    from sluice.status import units_of
+
+    lake, units = open_lake(pipeline), units_of(pipeline, slices)
+    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
+    try:
+        yield
+    finally:
+        found = read_manifests(lake, units)
+        emit(metrics_of.landed(pipeline, [m for unit, m in found.items() if before.get(unit) != m.id]))
 
 
 def process_environment(pipeline: Pipeline, own: Mapping[str, str]) -> dict[str, str]:

@@ -6,10 +6,11 @@ Docstrings are what Airflow's UI shows as the task's documentation.
 
 from __future__ import annotations
 
-import logging
+import time
 from pathlib import Path
 
 import pendulum
+import structlog
 from airflow.sdk import get_current_context, task
 
 from sluice.airflow.assets import pipeline_alias, table_asset, table_events
@@ -20,17 +21,20 @@ from sluice.airflow.intervals import (
     scheduled_slices,
     to_xcom,
 )
+from sluice.airflow.metrics import measured
 from sluice.airflow.params import mode_of
 from sluice.airflow.retries import final_errors_fail
+from sluice.metrics_sink import count
 from sluice.pipeline_files import read
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch']['to'] }}"
 
 
 @task(task_id="plan")
 @final_errors_fail
+@measured("plan")
 def plan_hour(config: str) -> dict[str, str]:
     """The slices of this run: its own, and back to `heal` before its end for what an outage left out."""
     from sluice import steps
@@ -43,12 +47,13 @@ def plan_hour(config: str) -> dict[str, str]:
         pipeline.slice,
     )
     healed = steps.hourly_range(pipeline, refuse_future(own, pendulum.now("UTC")))
-    log.info("this run's slices: %s; with what may be healed: %s, %d slices", own, healed, len(healed))
+    log.info("slices of this run", own=str(own), healed=str(healed), slices=len(healed))
     return to_xcom(healed)
 
 
 @task.short_circuit(task_id="plan")
 @final_errors_fail
+@measured("plan")
 def plan_backfill(config: str) -> dict[str, str] | None:
     """The whole slices that hold [from, to), if every table can be loaded. With `dry_run` it logs what
     would be done, and all that follows is skipped: nothing is changed."""
@@ -58,7 +63,9 @@ def plan_backfill(config: str) -> dict[str, str] | None:
     now = pendulum.now("UTC")
     slices = requested_slices(params["from"], params["to"], now, pipeline.slice)
     refuse_future(slices, now)
-    log.info("[%s, %s) is %s: %d slices", params["from"], params["to"], slices, len(slices))
+    log.info(
+        "slices of the backfill", asked=[params["from"], params["to"]], whole=str(slices), slices=len(slices)
+    )
     if params["dry_run"]:
         for line in steps.plan_lines(pipeline, slices, params["mode"]):
             log.info(line)
@@ -69,17 +76,19 @@ def plan_backfill(config: str) -> dict[str, str] | None:
 
 @task.sensor(mode="reschedule", poke_interval=30)
 @final_errors_fail
+@measured("settle")
 def settle(config: str, slices: dict[str, str]) -> bool:
     """Waits until the hour has been over for `settle`, so that records on their way are in it. Between
     two looks it holds no worker."""
     pipeline = read(Path(config))
     ready = from_xcom(slices, pipeline.slice).end + pipeline.settle
-    log.info("records may arrive until %s", ready)
+    log.info("waiting for records that are on their way", until=str(ready))
     return pendulum.now("UTC") >= ready
 
 
 @task
 @final_errors_fail
+@measured("resolve")
 def resolve(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
     """Stores the boundaries of the slices, once and for ever, then cuts what has work to do into batches:
     each is landed by one Spark application."""
@@ -87,38 +96,51 @@ def resolve(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
 
     pipeline = read(Path(config))
     asked = from_xcom(slices, pipeline.slice)
-    log.info("resolved: %s", steps.resolve_range(pipeline, asked))
-    batches = steps.batches(pipeline, asked, mode_of(get_current_context()["params"]))
-    log.info("%d batches: %s", len(batches), ", ".join(map(str, batches)) or "nothing is missing")
+    log.info("resolved", **steps.resolve_range(pipeline, asked))
+    mode = mode_of(get_current_context()["params"])
+    work = steps.work_in(pipeline, asked, mode)
+    batches = work.batches
+    count("batches", len(batches), pipeline=pipeline.name, mode=mode)
+    count("batch_slices", sum(map(len, batches)), pipeline=pipeline.name, mode=mode)
+    log.info("batches", batches=list(map(str, batches)), units=work.units, rows=work.rows, mode=mode)
     return [to_xcom(batch) for batch in batches]
 
 
 # It runs also when landing failed for good: what has landed need not wait for what has not.
 @task(map_index_template=BATCH_NAME, trigger_rule="all_done", max_active_tis_per_dag=1)
 @final_errors_fail
+@measured("load")
 def load(config: str, table: str, batch: dict[str, str]) -> dict[str, object]:
     """Loads what of the batch is in the lake into one ClickHouse table, through a temporary table."""
     from sluice import steps
 
     context, pipeline = get_current_context(), read(Path(config))
     slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
+    started = time.monotonic()
     loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info)
-    log.info("loaded: %s", loaded)
+    seconds = time.monotonic() - started
+    rate = round(loaded["rows"] / seconds)
+    log.info(
+        "loaded", batch=str(slices), mode=mode, **loaded, seconds=round(seconds, 1), rows_per_second=rate
+    )
     return loaded
 
 
 @task(map_index_template=BATCH_NAME)
 @final_errors_fail
+@measured("verify")
 def verify(config: str, batch: dict[str, str]) -> None:
     """Checks that every count of the batch holds, from Kafka's offsets to the tables' rows."""
     from sluice import steps
 
     pipeline = read(Path(config))
-    log.info("verified: %s", steps.verify_range(pipeline, from_xcom(batch, pipeline.slice)))
+    slices = from_xcom(batch, pipeline.slice)
+    log.info("verified", batch=str(slices), **steps.verify_range(pipeline, slices))
 
 
 @task(map_index_template=BATCH_NAME)
 @final_errors_fail
+@measured("publish")
 def publish(config: str, batch: dict[str, str]) -> None:
     """Marks complete event hours in the lake, and emits an Airflow asset event per table and hour."""
     from sluice import steps
@@ -128,12 +150,14 @@ def publish(config: str, batch: dict[str, str]) -> None:
     alias_events = get_current_context()["outlet_events"][pipeline_alias(pipeline.name)]
     for table, extra in table_events(published):
         alias_events.add(table_asset(pipeline.name, table), extra=extra)
+        count("asset_events", pipeline=pipeline.name, table=table)
         hours = extra["slice"] if "slice" in extra else f"{len(extra['slices'])} slices"
-        log.info("%s %s: %d rows", table, hours, extra["rows"])
+        log.info("asset event", table=table, slice=hours, rows=extra["rows"])
 
 
 @task(trigger_rule="none_failed")
 @final_errors_fail
+@measured("verify_all")
 def verify_all(config: str, slices: dict[str, str]) -> None:
     """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
     run until it is resolved."""
@@ -141,4 +165,4 @@ def verify_all(config: str, slices: dict[str, str]) -> None:
 
     pipeline = read(Path(config))
     asked = from_xcom(slices, pipeline.slice)
-    log.info("verified %s: %s", asked, steps.verify_range(pipeline, asked))
+    log.info("verified the whole range", slices=str(asked), **steps.verify_range(pipeline, asked))

@@ -14,7 +14,7 @@ from sluice.slices import Unit
 Mode = Literal["fill", "reload", "reland"]
 
 MAX_ROWS = 50_000_000
-MAX_UNITS = 1000
+MAX_UNITS = 10_000
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.load.sql import render
 from sluice.pipeline import Pipeline, Target
-from sluice.slices import Slice, Unit
+from sluice.slices import Slice, SliceRange, Unit
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,21 @@ class LedgerRow:
     generation: int
 
 
-def committed(client: Client, pipeline: Pipeline, lake_root: str, target: Target) -> Mapping[Unit, LedgerRow]:
+# The whole of ClickHouse's DateTime, in seconds since the epoch.
+_EVER = (0, 2**32 - 1)
+
+
+def committed(
+    client: Client, pipeline: Pipeline, lake_root: str, target: Target, slices: SliceRange | None = None
+) -> Mapping[Unit, LedgerRow]:
     """The units whose newest row is a commit into the table as it is now (its UUID).
 
-    `lake_root` is the lake's url. Empty where ClickHouse has no ledger yet. Raises what the client raises.
+    `lake_root` is the lake's url; without `slices` all hours are asked for. Empty where ClickHouse has no ledger yet. Raises what the client raises.
     """
+    start, end = _EVER if slices is None else (int(slices.start.timestamp()), int(slices.end.timestamp()))
     parameters = {
+        "start": start,
+        "end": end,
         "target": target.table,
         "pipeline": pipeline.name,
         "lake": lake_root,

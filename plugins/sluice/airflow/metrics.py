@@ -1,0 +1,80 @@
+"""Sluice's samples as Airflow's own metrics, and the time and the errors of every task's step."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.observability import stats
+
+from sluice.errors import SluiceError
+from sluice.metrics import Kind
+from sluice.metrics_sink import Sample, count, taken_by
+
+# StatsD's own separators, and those of the InfluxDB form in which tags travel over it.
+_NOT_IN_A_TAG = re.compile(r"[\s,=:|@#]")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def to_airflow(one: Sample) -> None:
+    """Hands a sample to what `[metrics]` in Airflow's configuration says; to nobody where it says nothing."""
+    tags = {label: _NOT_IN_A_TAG.sub("_", value) for label, value in one.labels.items()}
+    name = one.metric.full_name
+    if one.metric.kind is Kind.COUNTER:
+        stats.incr(name, int(one.value), tags=tags)
+    elif one.metric.kind is Kind.GAUGE:
+        stats.gauge(name, one.value, tags=tags)
+    else:
+        stats.timing(name, timedelta(seconds=one.value), tags=tags)
+
+
+def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Measures a task's step, whose first argument is the pipeline file.
+
+    It goes below `final_errors_fail`, so that it sees an error's own class.
+    """
+
+    def decorate(run: Callable[P, R]) -> Callable[P, R]:
+        @wraps(run)
+        def measure(*args: P.args, **kwargs: P.kwargs) -> R:
+            config = kwargs["config"] if "config" in kwargs else args[0]
+            with measuring(Path(str(config)).stem, step):
+                return run(*args, **kwargs)
+
+        return measure
+
+    return decorate
+
+
+@contextmanager
+def measuring(pipeline: str, step: str) -> Iterator[None]:
+    """Takes what is emitted inside, and adds the step's time, its outcome and the class of its error."""
+    started, outcome = time.monotonic(), "done"
+    with taken_by(to_airflow):
+        try:
+            yield
+        except Exception as error:
+            again = _again(error)
+            outcome = "retry" if again else "failed"
+            known = {"error": type(error).__name__, "retry": "yes" if again else "no"}
+            count("step_errors", pipeline=pipeline, step=step, **known)
+            raise
+        finally:
+            count("step_seconds", time.monotonic() - started, pipeline=pipeline, step=step)
+            count("step_runs", pipeline=pipeline, step=step, outcome=outcome)
+
+
+def _again(error: Exception) -> bool:
+    """Whether Airflow does it again: all but what fails for good."""
+    if isinstance(error, SluiceError):
+        return error.retryable
+    return not isinstance(error, AirflowFailException)

@@ -1,0 +1,218 @@
+"""A run of the DAGs as an operator sees it: metrics on the wire, a log that tells a story, no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sluice.metrics import METRICS, Kind
+from tests.integration import test_airflow as hourly
+from tests.integration import test_watch as watching
+from tests.integration.landed import client_of
+from tests.integration.test_watch import Hook
+
+pytestmark = pytest.mark.integration
+
+SECRETS = {"clickhouse": "s3cr3t-of-clickhouse", "kafka": "s3cr3t-of-kafka", "webhook": "hook-secret"}
+USERS = f"""<clickhouse><profiles><default/></profiles><users>
+<default><password/><profile>default</profile><networks><ip>127.0.0.1</ip></networks></default>
+<loader><password>{SECRETS["clickhouse"]}</password><profile>default</profile>
+<networks><ip>127.0.0.1</ip></networks></loader></users></clickhouse>"""
+LINE = re.compile(r"airflow\.(sluice\.\w+)((?:,[^:]*)?):([^|]*)\|(\w+)")
+WIRE = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.TIMER: "ms"}
+
+
+@dataclass
+class Listener:
+    """A real StatsD server's ear: samples by name, as (labels, value, kind on the wire)."""
+
+    samples: dict[str, list[tuple[dict[str, str], float, str]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    port: int = 0
+
+    def hear(self, datagram: bytes) -> None:
+        for name, tags, value, kind in LINE.findall(datagram.decode()):
+            labels = dict(tag.split("=", 1) for tag in tags.strip(",").split(",") if tag)
+            self.samples[name.removeprefix("sluice.")].append((labels, float(value), kind))
+
+    def total(self, name: str, **labels: str) -> float:
+        found = self.samples[name]
+        return sum(value for own, value, _ in found if labels.items() <= own.items())
+
+    def values(self, name: str, label: str) -> dict[str, float]:
+        return {own[label]: self.total(name, **{label: own[label]}) for own, _, _ in self.samples[name]}
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    found = Listener()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        found.port = server.getsockname()[1]
+
+        def listen() -> None:
+            while (datagram := server.recv(65536)) != b"end":
+                found.hear(datagram)
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        yield found
+        server.sendto(b"end", server.getsockname())
+        thread.join()
+
+
+@contextmanager
+def command_lines() -> Iterator[list[bytes]]:
+    """Those of every process that is there at some moment, in which one of the secrets is seen."""
+    seen: list[bytes] = []
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(0.1):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    text = path.read_bytes()
+                    seen.extend([text] if any(s.encode() in text for s in SECRETS.values()) else [])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def observed(stack, start_clickhouse_server, listener: Listener, hook: Hook) -> hourly.Stack:
+    """The stack of the Airflow tests, with a ClickHouse that asks for a password and secrets everywhere."""
+    server = start_clickhouse_server(users=USERS)
+    connection = {"conn_type": "clickhouse", "host": server.host, "port": server.port, "login": "loader"}
+    kafka = json.loads(stack.environment["AIRFLOW_CONN_KAFKA_DEFAULT"])
+    kafka["extra"]["sasl.password"] = SECRETS["kafka"]
+    stack.environment |= {
+        "AIRFLOW_CONN_CLICKHOUSE_DEFAULT": json.dumps({**connection, "password": SECRETS["clickhouse"]}),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
+        "AIRFLOW_CONN_HOOK_OPS": os.environ["AIRFLOW_CONN_HOOK_OPS"],
+        "AIRFLOW__METRICS__STATSD_ON": "True",
+        "AIRFLOW__METRICS__STATSD_HOST": "127.0.0.1",
+        "AIRFLOW__METRICS__STATSD_PORT": str(listener.port),
+        "AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED": "True",
+    }
+    client = client_of(server)
+    client.run(f"CREATE DATABASE {stack.name}")
+    for table in ("clicks", "other"):
+        columns = "id String, type String, _slice DateTime('UTC'), _cluster LowCardinality(String)"
+        client.run(f"CREATE TABLE {stack.name}.{table} ({columns}) ENGINE = MergeTree ORDER BY id")
+    path = stack.folder / "pipelines" / f"{stack.name}.yaml"
+    alarms = "alarms: {overdue: 1s, disk_free: 0, notify: [{webhook: hook_ops}]}\n"
+    path.write_text(path.read_text() + "settle: 1s\n" + alarms)
+    return stack
+
+
+stack, hook = hourly.stack, watching.hook
+
+
+def test_metrics_logs_and_secrets_of_a_run(observed: hourly.Stack, listener: Listener, hook: Hook):
+    with command_lines() as exposed:
+        done, said = observed.run(observed.name, hourly.END.isoformat())
+        assert done, said
+        watched, watch_said = observed.run(f"{observed.name}_watch")
+        assert watched, watch_said
+
+    assert_steps(observed, listener)
+    assert_watch(listener, hook)
+    assert_story(observed, said)
+    assert exposed == []
+    assert hook.headers[0]["Authorization"] == f"Bearer {SECRETS['webhook']}"
+    for place, text in texts(observed, said + watch_said):
+        for name, secret in SECRETS.items():
+            assert secret.encode() not in text, f"the secret of {name} is in {place}"
+
+
+def assert_steps(observed: hourly.Stack, listener: Listener) -> None:
+    """Counts of what was published, computed from the events."""
+    for name, samples in listener.samples.items():
+        for labels, _, kind in samples:
+            assert set(labels) == set(METRICS[name].labels), name
+            assert (kind, labels["pipeline"]) == (WIRE[METRICS[name].kind], observed.name), name
+    events, clicks = len(hourly.EVENTS), sum(kind == "click" for _, kind, _ in hourly.EVENTS)
+    assert listener.total("records_read") == listener.total("records_parsed") == events
+    assert listener.values("rows_landed", "type") == {
+        kind: sum(own == kind for _, own, _ in hourly.EVENTS) for kind in hourly.TYPES
+    }
+    tables = {f"{observed.name}.clicks": clicks, f"{observed.name}.other": events - clicks}
+    assert listener.values("rows_loaded", "table") == tables
+    assert listener.total("units_landed") == hourly.HOURS
+    assert listener.total("asset_events") == 2 * hourly.HOURS
+    files = list(observed.lake.glob("type=*/**/*.parquet"))
+    assert listener.total("files_landed") == len(files)
+    assert listener.total("bytes_landed") == sum(path.stat().st_size for path in files)
+    steps = {"plan", "settle", "resolve", "land", "load", "verify", "publish", "verify_all", "watch"}
+    assert set(listener.values("step_runs", "step")) == steps
+    assert listener.values("step_runs", "outcome").keys() == {"done"}
+    assert len(listener.samples["lease_wait"]) == 2
+
+
+def assert_watch(listener: Listener, hook: Hook) -> None:
+    """The hour after the run's last one is over and nobody has landed it; a second one, if an hour has ended
+    since this file was imported."""
+    behind = listener.total("hours_behind")
+    assert behind in (1, 2)
+    assert listener.values("problems_open", "kind")["hour_overdue"] == behind
+    assert listener.total("problems_open") == listener.total("alarms_raised") == behind
+    assert (listener.total("alarms_sent"), len(hook.posts)) == (1, 1)
+    assert hook.posts[0]["body"].count("PROBLEM hour overdue") == behind
+    states = listener.values("units_in_state", "state")
+    assert (states["complete"], states["missing"]) == (hourly.HOURS - behind, behind)
+    assert listener.total("lag_records") == 0
+    ends = listener.values("partition_log_end", "partition")
+    assert sum(ends.values()) == len(hourly.EVENTS) and set(ends) == {"0", "1"}
+    assert listener.samples["newest_complete_timestamp"][0][1] == hourly.END.timestamp()
+    sent = {name for name, samples in listener.samples.items() if samples}
+    only_in_trouble = {
+        *("records_unparsed", "offsets_lost", "rows_rejected", "anomalies_found", "step_errors"),
+        *("retention_seconds_left",),
+    }
+    assert set(METRICS) - sent == only_in_trouble
+
+
+def assert_story(observed: hourly.Stack, said: str) -> None:
+    """What happened, in the order in which it happened, with the figures that matter."""
+    first, last = f"{hourly.START:%Y-%m-%dT%H:%MZ}", f"{hourly.END:%Y-%m-%dT%H:%MZ}"
+    events, name = len(hourly.EVENTS), observed.name
+    story = [
+        *("slices of this run", f"[{first}, {last})", "resolved", "batches", f"rows={events}"),
+        *("landing", f"[{first}, {last})", f"{events} records in", "loaded", "verified", "asset event"),
+        "verified the whole range",
+    ]
+    at = 0
+    for part in story:
+        found = said.find(part, at)
+        assert found >= 0, f"{part!r} is not in the log after {said[max(0, at - 300) : at]!r}"
+        at = found
+    for table in ("clicks", "other"):
+        steps = re.findall(rf"{name}\.{table}: (\w+) took [\d.]+ s, query id sluice-[\w-]+", said)
+        assert steps[0] == "fence" and {"stage", "move", "commit", "drop"} <= set(steps)
+
+
+def texts(observed: hourly.Stack, said: str) -> Iterator[tuple[str, bytes]]:
+    """Everything that a run leaves behind: output, task logs, Airflow's database with its rendered fields
+    and XComs, and the lake."""
+    yield "the output", said.encode()
+    files = [path for path in (*observed.home.rglob("*"), *observed.lake.rglob("*")) if path.is_file()]
+    assert any(path.suffix == ".db" for path in files)
+    for path in files:
+        yield str(path), path.read_bytes()
