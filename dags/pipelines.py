@@ -1,4 +1,4 @@
-"""Every sound file of include/pipelines becomes two Airflow DAGs: `<name>`, hourly, and `<name>_backfill`.
+"""Every sound file of include/pipelines becomes three Airflow DAGs: `<name>`, `_backfill` and `_watch`.
 
 A file that is wrong is shown as an import error of pipeline_errors.py.
 """

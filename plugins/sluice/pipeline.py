@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from sluice.alarms.settings import Alarms
 from sluice.durations import Duration, OptionalDuration
 from sluice.slices import HOUR, floor, utc
 
@@ -131,8 +132,10 @@ class Pipeline(_Strict):
     max_early: OptionalDuration = HOUR
     max_late: OptionalDuration = None
     max_types: int = Field(1000, ge=1)
+    stalled_after: int = Field(24, ge=0)  # slices without a record; 0: never
     spark: dict[str, str] = Field(default_factory=dict)
     spark_connection: str = "spark_default"
+    alarms: Alarms = Alarms()
 
     @field_validator("tables", mode="before")
     @classmethod

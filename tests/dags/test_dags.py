@@ -75,7 +75,8 @@ def test_the_backfill_dag_waits_for_somebody_to_ask(dags: dict[str, DAG]):
 
 def test_tags_owner_and_documentation(dags: dict[str, DAG]):
     for dag in dags.values():
-        assert dag.tags == {"sluice", dag.dag_id.removesuffix("_backfill")}
+        name = dag.dag_id.removesuffix("_backfill").removesuffix("_watch")
+        assert dag.tags == {"sluice", name} | ({"watch"} if dag.dag_id.endswith("_watch") else set())
         assert {task.owner for task in dag.tasks} == {"sluice"}
         assert all(task.doc_md for task in dag.tasks)
     assert "| `ads.bids` | bid, * |" in dags["ads"].doc_md

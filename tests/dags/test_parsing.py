@@ -67,7 +67,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[st
 
 
 def test_every_sound_file_makes_two_dags(parsed):
-    assert parsed[0] == ["ads", "ads_backfill", "plain", "plain_backfill"]
+    assert parsed[0] == [f"{name}{kind}" for name in ("ads", "plain") for kind in ("", "_backfill", "_watch")]
 
 
 def test_broken_files_are_one_import_error_of_a_file_without_dags(parsed):
@@ -86,7 +86,7 @@ def test_the_projects_own_files_load(tmp_path: Path):
     ids, errors, _ = parse(PROJECT, tmp_path)
     names = [path.stem for path in (PROJECT / "include/pipelines").glob("*.yaml")]
     assert errors == {}
-    assert ids == sorted(names + [f"{name}_backfill" for name in names])
+    assert ids == sorted(names + [f"{name}{kind}" for name in names for kind in ("_backfill", "_watch")])
 
 
 def test_airflow_does_not_run_the_library_as_plugins():

@@ -1,4 +1,4 @@
-"""The DAG factory: every pipeline file makes `<name>`, which runs hourly, and `<name>_backfill`."""
+"""The DAG factory: every pipeline file makes `<name>`, hourly, `<name>_backfill` and `<name>_watch`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sluice.airflow import texts
 from sluice.airflow.assets import pipeline_alias
 from sluice.airflow.land import Land
 from sluice.airflow.params import backfill_params
-from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
+from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.retries import RETRIES
 from sluice.airflow.schedule import timetable
 from sluice.airflow.tasks import (
@@ -26,6 +26,7 @@ from sluice.airflow.tasks import (
     verify,
     verify_all,
 )
+from sluice.airflow.watch import watch_dag
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import FOLDER
 
@@ -39,6 +40,7 @@ def pipeline_dags(folder: Path = FOLDER) -> dict[str, DAG]:
     for path, pipeline in find_pipelines(folder).sound:
         dags[pipeline.name] = hourly_dag(pipeline, str(path))
         dags[backfill_dag_id(pipeline.name)] = backfill_dag(pipeline, str(path))
+        dags[watch_dag_id(pipeline.name)] = watch_dag(pipeline, str(path))
     return dags
 
 
@@ -47,6 +49,7 @@ def hourly_dag(pipeline: Pipeline, config: str) -> DAG:
         pipeline.name,
         schedule=timetable(pipeline.slice),
         max_active_runs=1,
+        description=f"Every hour of {pipeline.name}: Kafka to the lake to ClickHouse, each record once",
         doc_md=texts.hourly(pipeline),
         **_common(pipeline),
     ) as dag:
@@ -66,6 +69,7 @@ def backfill_dag(pipeline: Pipeline, config: str) -> DAG:
         max_active_runs=4,
         # It runs only when somebody asks, and must then not wait to be unpaused.
         is_paused_upon_creation=False,
+        description=f"Any past range of {pipeline.name}, as often as wanted",
         doc_md=texts.backfill(pipeline),
         **_common(pipeline),
     ) as dag:

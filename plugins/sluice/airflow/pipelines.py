@@ -10,6 +10,7 @@ from sluice.pipeline import Pipeline
 from sluice.pipeline_files import FOLDER, pipeline_names, read
 
 BACKFILL = "_backfill"
+WATCH = "_watch"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Found:
 
 def backfill_dag_id(pipeline: str) -> str:
     return pipeline + BACKFILL
+
+
+def watch_dag_id(pipeline: str) -> str:
+    return pipeline + WATCH
 
 
 def find_pipelines(folder: Path = FOLDER) -> Found:
@@ -38,12 +43,13 @@ def find_pipelines(folder: Path = FOLDER) -> Found:
 
 
 def _read_with_own_name(path: Path) -> Pipeline:
-    """Raises WrongPipeline also for a name that another pipeline's backfill DAG has."""
-    other = path.stem.removesuffix(BACKFILL)
-    if other != path.stem and path.with_stem(other).is_file():
-        raise WrongPipeline(
-            str(path), "(file name)", f"{path.stem} is the name of {other}'s backfill DAG: rename the file"
-        )
+    """Raises WrongPipeline also for a name that another pipeline's backfill or watch DAG has."""
+    for suffix, kind in ((BACKFILL, "backfill"), (WATCH, "watch")):
+        other = path.stem.removesuffix(suffix)
+        if other != path.stem and path.with_stem(other).is_file():
+            raise WrongPipeline(
+                str(path), "(file name)", f"{path.stem} is the name of {other}'s {kind} DAG: rename the file"
+            )
     try:
         return read(path)
     except OSError as error:

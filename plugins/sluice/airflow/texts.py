@@ -36,6 +36,31 @@ The same from a shell: `sluice backfill {pipeline.name} --from 2026-11-20T00:00Z
 """
 
 
+def watch(pipeline: Pipeline) -> str:
+    bounds = pipeline.alarms
+    channels = "".join(f"\n- {channel.name}" for channel in bounds.notify) or " nobody, for now."
+    every = pendulum.duration(seconds=bounds.every.total_seconds()).in_words()
+    overdue = pendulum.duration(seconds=(pipeline.settle + bounds.overdue).total_seconds()).in_words()
+    return f"""\
+Looks at **{pipeline.name}** every {every} and tells of a
+problem once, and once more when it is over.
+
+| problem | when |
+| --- | --- |
+| hour overdue, hour not committed | {overdue} after the hour's end it is not landed, or not in a table |
+| retention | Kafka will soon delete an hour that has not landed |
+| lag | the newest complete hour, or the records not landed, are beyond a bound |
+| partition stands still | no record while the topic's other partitions move |
+| anomaly | the last verify of an hour has found a broken equation |
+| server error, replication queue, parts, disk | ClickHouse is in trouble |
+| out of reach | Kafka or ClickHouse does not answer |
+
+Told are:{channels}
+
+Bounds and channels are the `alarms:` block of the pipeline file; what is open is in the lake, `_alarms/`.
+"""
+
+
 def _pipeline(pipeline: Pipeline) -> str:
     topics = "\n".join(f"| Kafka `{c.cluster}` | {', '.join(c.topics)} |" for c in pipeline.kafka)
     tables = "\n".join(

@@ -1,0 +1,69 @@
+"""Who has to be told what: from the problems now and those that are known. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sluice.alarms.problem import Alarm, Problem, Source
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What one channel has to be told."""
+
+    raised: tuple[Alarm, ...]
+    cleared: tuple[Alarm, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.raised or self.cleared)
+
+
+def decide(
+    now: Iterable[Problem], known: Mapping[str, Alarm], blind: Collection[Source], at: str
+) -> dict[str, Alarm]:
+    """The alarms after a look: new problems are open, those that are gone are over.
+
+    One whose source is in `blind`, because it did not answer, stays as it is: nobody knows.
+    """
+    there = {problem.key: problem for problem in now}
+    after = {key: _seen(known.get(key), problem, at) for key, problem in there.items()}
+    for key, alarm in known.items():
+        if key in there:
+            continue
+        if not alarm.over and set(alarm.problem.sources) & set(blind):
+            after[key] = alarm
+        elif alarm.told:
+            after[key] = replace(alarm, over=True)
+    return after
+
+
+def _seen(alarm: Alarm | None, problem: Problem, at: str) -> Alarm:
+    """A problem that comes back before everybody has heard of its end is told again to those who have."""
+    return Alarm(problem, at) if alarm is None else replace(alarm, problem=problem, over=False)
+
+
+def pending(alarms: Mapping[str, Alarm], channel: str) -> Notice:
+    """What `channel` has not been told yet, in a stable order."""
+    ordered = [alarms[key] for key in sorted(alarms)]
+    return Notice(
+        raised=tuple(a for a in ordered if not a.over and channel not in a.told),
+        cleared=tuple(a for a in ordered if a.over and channel in a.told),
+    )
+
+
+def told(alarms: Mapping[str, Alarm], channel: str, notice: Notice) -> dict[str, Alarm]:
+    """The alarms after `channel` has been told; one that is over and known to nobody is forgotten."""
+    after = dict(alarms)
+    for alarm in notice.raised:
+        after[alarm.problem.key] = replace(alarm, told=(*alarm.told, channel))
+    for alarm in notice.cleared:
+        rest = tuple(name for name in alarm.told if name != channel)
+        after[alarm.problem.key] = replace(alarm, told=rest)
+    return {key: alarm for key, alarm in after.items() if alarm.told or not alarm.over}
+
+
+def forget(alarms: Mapping[str, Alarm], channels: Collection[str]) -> dict[str, Alarm]:
+    """Without channels that the pipeline file no longer has: nobody is there to be told."""
+    kept = {key: replace(a, told=tuple(c for c in a.told if c in channels)) for key, a in alarms.items()}
+    return {key: alarm for key, alarm in kept.items() if alarm.told or not alarm.over}

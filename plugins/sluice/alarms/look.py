@@ -1,0 +1,173 @@
+"""Looks at lake, Kafka and ClickHouse for the watch. What does not answer is told, and leaves the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from sluice.alarms.problem import Kind, Problem, Source
+from sluice.alarms.retention import Topics
+from sluice.alarms.server import WATCHED, Disk, ServerError, ServerFacts
+from sluice.boundaries.model import Boundaries
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.connect import connect
+from sluice.errors import KafkaOutOfReach, OutOfReach
+from sluice.kafka.facts import open_inquiry
+from sluice.lake.base import Lake
+from sluice.lake.overlay import Overlay
+from sluice.load.ledger import LedgerRow, committed
+from sluice.load.sql import render
+from sluice.manifests import read_manifests
+from sluice.page.lag import ask_topics, lag_of
+from sluice.page.models import Lag
+from sluice.pipeline import Pipeline
+from sluice.resolve import resolve, retained_losses
+from sluice.slices import SliceRange, Unit, floor
+from sluice.status import Ledgers, UnitStatus, statuses, units_of
+from sluice.summary.anomalies import Verdict
+from sluice.summary.store import read_verdict
+
+_ERRORS_OF_SECONDS = 900
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sight:
+    """All that one look has seen. `silent` says of each source that did not answer why.
+
+    Without ClickHouse `found` holds only units that have not landed: of the others nobody knows the state.
+    """
+
+    slices: SliceRange
+    boundaries: Boundaries
+    found: tuple[UnitStatus, ...]
+    lag: Lag
+    topics: Topics
+    verdict: Verdict
+    server: ServerFacts | None
+    silent: Mapping[Source, str] = field(default_factory=dict)
+
+    @property
+    def lag_records(self) -> int | None:
+        """Records in Kafka that are not landed, or None when a cluster did not answer."""
+        return None if self.lag.errors else sum(p.records for p in self.lag.partitions)
+
+    def out_of_reach(self) -> list[Problem]:
+        return [Problem(Kind.OUT_OF_REACH, str(source), why) for source, why in self.silent.items()]
+
+
+def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
+    """The last `heal` of complete slices, not before `start`: what the hourly run takes care of."""
+    end = floor(now, pipeline.slice)
+    start = floor(end - pipeline.heal, pipeline.slice)
+    if pipeline.start is not None:
+        start = min(max(start, floor(pipeline.start, pipeline.slice)), end)
+    return SliceRange(start, end, pipeline.slice)
+
+
+def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
+    """Changes nothing. Raises LakeOutOfReach: without the lake nothing is known at all."""
+    slices, silent = watched_range(pipeline, now), {}
+    units = units_of(pipeline, slices)
+    boundaries, expired, mute = _kafka(pipeline, lake, slices, units, now, silent)
+    answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
+    ledgers, server = _clickhouse(pipeline, lake, silent)
+    manifests = read_manifests(lake, units)
+    found = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, expired)
+    if ledgers is None:
+        found = [status for status in found if status.manifest is None]
+    states, errors = ask_topics(answering) if answering.kafka else ({}, [])
+    if errors:
+        silent[Source.KAFKA] = errors[0]
+    errors += mute.values()
+    return Sight(
+        slices=slices,
+        boundaries=boundaries,
+        found=tuple(found),
+        lag=lag_of(found, states, errors, now),
+        topics=_topics(answering, found, silent),
+        verdict=read_verdict(lake),
+        server=server,
+        silent=silent,
+    )
+
+
+def _kafka(
+    pipeline: Pipeline,
+    lake: Lake,
+    slices: SliceRange,
+    units: Sequence[Unit],
+    now: datetime,
+    silent: dict[Source, str],
+) -> tuple[Boundaries, dict[Unit, tuple], dict[str, str]]:
+    """The boundaries as resolving now would find them, what Kafka no longer has, and why clusters did not
+    answer, by name. Nothing is stored."""
+    resolution = resolve(pipeline, Overlay(lake), list(slices), now)
+    mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
+    if mute:
+        silent[Source.KAFKA] = "; ".join(mute.values())
+    asked = [unit for unit in units if unit.cluster not in mute]
+    lost = _told(Source.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked))
+    return resolution.boundaries, lost or {}, mute
+
+
+def _clickhouse(
+    pipeline: Pipeline, lake: Lake, silent: dict[Source, str]
+) -> tuple[Ledgers | None, ServerFacts | None]:
+    def ask() -> tuple[Ledgers, ServerFacts]:
+        with connect(pipeline) as client:
+            ledgers: dict[str, Mapping[Unit, LedgerRow]] = {
+                target.table: committed(client, pipeline, lake.url, target) for target in pipeline.targets
+            }
+            return ledgers, server_facts(client, [target.table for target in pipeline.targets])
+
+    return _told(Source.CLICKHOUSE, silent, ask) or (None, None)
+
+
+def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
+    """Raises what the client raises."""
+    known = {"tables": list(tables)}
+    recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
+    return ServerFacts(
+        address=client.address,
+        errors=tuple(ServerError(*row) for row in client.rows(render("watch_errors"), recent)),
+        queues=tuple(tuple(row) for row in client.rows(render("watch_queue"), known)),
+        parts=tuple(tuple(row) for row in client.rows(render("watch_parts"), known)),
+        disks=tuple(Disk(*row) for row in client.rows(render("watch_disks"))),
+    )
+
+
+def _topics(pipeline: Pipeline, found: Sequence[UnitStatus], silent: dict[Source, str]) -> Topics:
+    """Settings and log of the topics that still have something to land: only those can lose it."""
+    waiting = {
+        (status.unit.cluster, r.topic)
+        for status in found
+        if status.manifest is None
+        for r in status.ranges or ()
+        if r.offsets
+    }
+    topics: Topics = {}
+    for cluster in pipeline.kafka:
+        own = [topic for topic in cluster.topics if (cluster.cluster, topic) in waiting]
+        if own:
+
+            def ask(cluster=cluster, own=own) -> Topics:
+                with open_inquiry(cluster) as inquiry:
+                    return {(cluster.cluster, topic): inquiry.facts(topic) for topic in own}
+
+            topics = {**topics, **(_told(Source.KAFKA, silent, ask) or {})}
+    return topics
+
+
+def _told(source: Source, silent: dict[Source, str], ask: Callable[[], T]) -> T | None:
+    """What `ask` answers; None when it is out of reach, which is noted. A lake out of reach is raised."""
+    try:
+        return ask()
+    except OutOfReach as error:
+        expected = KafkaOutOfReach if source is Source.KAFKA else OutOfReach
+        if not isinstance(error, expected):
+            raise
+        silent[source] = str(error)
+        return None

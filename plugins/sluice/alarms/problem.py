@@ -1,0 +1,106 @@
+"""A problem, and what is known of the problems of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from sluice.errors import SluiceError
+
+
+class Kind(StrEnum):
+    """What can be wrong. The values are stored: they do not change."""
+
+    OVERDUE = "hour overdue"
+    NOT_COMMITTED = "hour not committed"
+    LAG = "lag"
+    STILL = "partition stands still"
+    RETENTION = "retention"
+    EXPIRED = "records expired"
+    ANOMALY = "anomaly"
+    SERVER_ERROR = "server error"
+    QUEUE = "replication queue"
+    PARTS = "parts"
+    DISK = "disk"
+    OUT_OF_REACH = "out of reach"
+
+
+class Source(StrEnum):
+    """Where one has to look to see a problem. When it does not answer, nothing of it is known to be over."""
+
+    KAFKA = "kafka"
+    CLICKHOUSE = "clickhouse"
+    LAKE = "lake"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`message` says what is so, with figures, and what to do; it may change while the problem stays."""
+
+    kind: Kind
+    place: str
+    message: str
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The same for the same problem in every look at it."""
+        return f"{self.kind}|{self.place}"
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.place}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A problem that is or was open since `since` (ISO 8601, UTC), and the channels that know of it.
+
+    `over`: it is gone, and the channels in `told` have still to hear that.
+    """
+
+    problem: Problem
+    since: str
+    told: tuple[str, ...] = ()
+    over: bool = False
+
+
+@dataclass(frozen=True)
+class LogStart:
+    """A partition's log start, seen there first at `at` (seconds since the epoch).
+
+    `moved`: a watch saw it move there. `before` is the (offset, at) of the move before that one, so that the
+    two tell its pace.
+    """
+
+    offset: int
+    at: int
+    moved: bool = False
+    before: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """`_alarms/state.json`: alarms by key, log starts by `cluster/topic/partition`."""
+
+    alarms: Mapping[str, Alarm] = field(default_factory=dict)
+    log_starts: Mapping[str, LogStart] = field(default_factory=dict)
+
+
+_DECODER = msgspec.json.Decoder(Known)
+
+
+def encode(known: Known) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(known), indent=1)
+
+
+def decode(data: bytes, place: str) -> Known:
+    """Raises SluiceError naming `place`."""
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise SluiceError(
+            f"{place} holds no alarms ({error}): delete it; open problems are told again"
+        ) from error

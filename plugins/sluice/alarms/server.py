@@ -1,0 +1,76 @@
+"""Problems of the ClickHouse server that loads: quorum errors, queue, parts, disks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluice.alarms.problem import Kind, Problem, Source
+from sluice.pipeline import Pipeline
+
+# What a load meets when replicas or Keeper are in trouble.
+# https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
+WATCHED = {
+    242: "a replicated table is read-only",
+    252: "too many parts: merges are behind",
+    285: "too few live replicas for the quorum",
+    286: "an earlier write has not reached its quorum",
+    319: "whether an insert reached its quorum is unknown",
+    999: "Keeper does not answer",
+}
+_SERVER = (Source.CLICKHOUSE,)
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """A row of system.errors: how often since the server's start, and the last time's message."""
+
+    code: int
+    name: str
+    count: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes."""
+
+    name: str
+    free: int
+    total: int
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """`errors` of the last few minutes only; `queues` and `parts` by table (`database.table`).
+
+    `queues` are entries of system.replication_queue, `parts` the largest number in one partition.
+    """
+
+    address: str
+    errors: tuple[ServerError, ...] = ()
+    queues: tuple[tuple[str, int], ...] = ()
+    parts: tuple[tuple[str, int], ...] = ()
+    disks: tuple[Disk, ...] = ()
+
+
+def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]:
+    bounds = pipeline.alarms
+    for error in facts.errors:
+        meaning = WATCHED.get(error.code, error.name)
+        message = f"{meaning} ({error.name}, {error.count:,} times since its start): {error.message}"
+        yield Problem(Kind.SERVER_ERROR, f"{facts.address}, code {error.code}", message, _SERVER)
+    for table, entries in facts.queues:
+        if entries > bounds.queue:
+            message = f"{entries:,} entries wait in system.replication_queue, the bound is {bounds.queue:,}"
+            yield Problem(Kind.QUEUE, f"table {table}", message, _SERVER)
+    for table, parts in facts.parts:
+        if parts > bounds.parts:
+            message = (
+                f"{parts:,} active parts in one partition, the bound is {bounds.parts:,}: merges are behind"
+            )
+            yield Problem(Kind.PARTS, f"table {table}", message, _SERVER)
+    for disk in facts.disks:
+        if disk.total and disk.free < bounds.disk_free * disk.total:
+            message = f"{disk.free / disk.total:.1%} of {disk.total >> 30:,} GiB are free: give it more room"
+            yield Problem(Kind.DISK, f"{facts.address}, disk {disk.name}", message, _SERVER)

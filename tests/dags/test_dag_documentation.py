@@ -1,0 +1,93 @@
+"""What somebody finds who opens the DAGs in Airflow's UI and has never seen Sluice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG
+
+from sluice.airflow.dags import pipeline_dags
+from tests.dags.pipeline_texts import TWO_TABLES
+
+ALARMS = "alarms: {every: 10m, overdue: 1h, notify: [{webhook: slack_ops}, {email: smtp_ops, to: [a@b.c]}]}\n"
+FLOW = [
+    "plan",
+    "settle",
+    "resolve",
+    "batch.land",
+    "batch.load.",
+    "batch.verify",
+    "batch.publish",
+    "verify_all",
+]
+
+
+@pytest.fixture(scope="module")
+def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
+    folder = tmp_path_factory.mktemp("pipelines")
+    (folder / "ads.yaml").write_text(TWO_TABLES + ALARMS)
+    return pipeline_dags(folder)
+
+
+def test_each_pipeline_has_three_dags_that_say_what_they_are(dags: dict[str, DAG]):
+    assert set(dags) == {"ads", "ads_backfill", "ads_watch"}
+    texts = [dag.description for dag in dags.values()]
+    assert all(texts) and len(set(texts)) == 3
+    for dag in dags.values():
+        assert "**ads**" in dag.doc_md
+        assert {"sluice", "ads"} <= dag.tags
+        assert {task.owner for task in dag.tasks} == {"sluice"}
+
+
+def test_every_task_says_in_a_sentence_what_it_does(dags: dict[str, DAG]):
+    for dag in dags.values():
+        for task in dag.tasks:
+            assert len(task.doc_md) > 40 and task.doc_md.strip().endswith("."), task.task_id
+
+
+def test_every_param_of_the_form_is_described(dags: dict[str, DAG]):
+    params = dags["ads_backfill"].params
+    assert set(params) == {"from", "to", "mode", "dry_run"}
+    for name in params:
+        assert params.get_param(name).description, name
+    assert set(params.get_param("mode").schema["enum"]) == {"fill", "reload", "reland"}
+
+
+def test_the_graph_reads_from_left_to_right_as_the_flow(dags: dict[str, DAG]):
+    """Every task lies behind all that come before it in the flow, and one group holds a batch's steps."""
+    dag = dags["ads"]
+    place = {
+        task.task_id: next(n for n, step in enumerate(FLOW) if task.task_id.startswith(step))
+        for task in sorted(dag.tasks, key=lambda task: task.task_id)
+    }
+    assert place["verify_all"] == len(FLOW) - 1 and len(place) == len(FLOW) + 1
+    for task in dag.tasks:
+        assert all(place[above] < place[task.task_id] for above in task.upstream_task_ids)
+        reached = {t.task_id for t in task.get_flat_relatives(upstream=True)}
+        expected = {name for name, at in place.items() if at < place[task.task_id]}
+        assert reached == expected, task.task_id
+    group = dag.task_group.get_child_by_label("batch")
+    assert group.tooltip and set(group.children) == {name for name in place if name.startswith("batch.")}
+
+
+def test_the_watch(dags: dict[str, DAG]):
+    dag = dags["ads_watch"]
+    assert dag.schedule == "*/10 * * * *"
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    assert dag.start_date < datetime.now(UTC)
+    (task,) = dag.tasks
+    assert (task.task_id, task.retries) == ("watch", 0)
+    assert dag.dagrun_timeout >= timedelta(minutes=10)
+    assert "webhook slack_ops" in dag.doc_md and "email smtp_ops a@b.c" in dag.doc_md
+    assert "| hour overdue, hour not committed | 1 hour 2 minutes after the hour's end" in dag.doc_md
+
+
+def test_a_pipeline_named_like_anothers_watch_is_refused(tmp_path: Path):
+    from sluice.airflow.pipelines import find_pipelines
+
+    for name in ("ads", "ads_watch"):
+        (tmp_path / f"{name}.yaml").write_text(TWO_TABLES)
+    (broken,) = find_pipelines(tmp_path).broken
+    assert "ads_watch is the name of ads's watch DAG" in str(broken)

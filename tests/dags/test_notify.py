@@ -1,0 +1,70 @@
+"""Alarms through notifiers: any class of Airflow, text that is never rendered, no secret in an error."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.sdk import BaseNotifier
+
+from sluice.airflow.notify import notifier_of, send
+from sluice.alarms.settings import Channel
+from sluice.errors import NotSent
+
+TEMPLATE = "type {{ 7 * 7 }} of <b>dc1</b>"
+HEARD: list[dict] = []
+
+
+class Recorder(BaseNotifier):
+    template_fields = ("message",)
+
+    def __init__(self, message: str, channel: str, blocks: list | None = None) -> None:
+        super().__init__()
+        self.message, self.channel, self.blocks = message, channel, blocks
+
+    def notify(self, context) -> None:
+        if self.channel == "broken":
+            raise RuntimeError("token xoxb-1 is\nrevoked")
+        HEARD.append({"message": self.message, "channel": self.channel, "blocks": self.blocks})
+
+
+def channel(name: str) -> Channel:
+    arguments = {"message": "{subject}: {text}", "channel": name, "blocks": [{"text": "{text}"}, 3]}
+    return Channel(notifier=f"{__name__}.Recorder", arguments=arguments)
+
+
+def test_any_notifier_gets_the_message_in_its_arguments():
+    HEARD.clear()
+    send(channel("ops"), "two problems", TEMPLATE)
+    expected = f"two problems: {TEMPLATE}"
+    assert [{"message": expected, "channel": "ops", "blocks": [{"text": TEMPLATE}, 3]}] == HEARD
+
+
+def test_a_mail_is_escaped_and_not_rendered():
+    mail = notifier_of(Channel(email="smtp_ops", to=("a@example.com",)), "subject", TEMPLATE)
+    assert mail.html_content == "<pre>type {{ 7 * 7 }} of &lt;b&gt;dc1&lt;/b&gt;</pre>"
+    assert (mail.to, mail.smtp_conn_id, mail.subject) == (["a@example.com"], "smtp_ops", "subject")
+
+
+def test_what_a_notifier_raises_is_one_line():
+    with pytest.raises(NotSent) as error:
+        send(channel("broken"), "s", "t")
+    assert str(error.value).endswith("RuntimeError: token xoxb-1 is revoked")
+    assert error.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("connection", "reason"),
+    [
+        ({"host": "http://127.0.0.1:1/services/T0/SECRET"}, "ConnectError"),
+        ({"host": "127.0.0.1", "port": 1, "schema": "http", "extra": {"path": "/SECRET"}}, "ConnectError"),
+        ({"host": "no-such-scheme://x/SECRET"}, "UnsupportedProtocol"),
+        ({}, "its host is missing"),
+    ],
+)
+def test_a_webhook_that_fails_tells_no_address(connection: dict, reason: str, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", json.dumps({"conn_type": "http", **connection}))
+    with pytest.raises(NotSent) as error:
+        send(Channel(webhook="hook_ops"), "s", "t")
+    assert reason in str(error.value) and "hook_ops" in str(error.value)
+    assert "SECRET" not in str(error.value)

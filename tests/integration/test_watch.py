@@ -1,0 +1,250 @@
+"""The watch on the real broker, server and lake, telling a real SMTP server and a real webhook."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from email import message_from_bytes, policy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pendulum
+import pytest
+from aiosmtpd.controller import Controller
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from local.readiness import free_port
+from sluice.airflow.notify import send
+from sluice.alarms.problem import Kind
+from sluice.alarms.store import AlarmStore
+from sluice.alarms.watch import Watched, watch
+from sluice.errors import NotSent
+from sluice.lake.folder import FolderLake
+from sluice.pipeline import Pipeline
+from sluice.slices import Slice, SliceRange, Unit, floor
+from sluice.steps import load_table, resolve_range
+from tests.integration import landed
+from tests.integration.landed import client_of
+
+pytestmark = pytest.mark.integration
+
+HOUR = timedelta(hours=1)
+SYSTEM = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
+
+
+@dataclass
+class Mailbox:
+    """An SMTP server's handler; `broken` makes it refuse what it is given."""
+
+    mails: list = field(default_factory=list)
+    broken: bool = False
+
+    async def handle_DATA(self, server, session, envelope) -> str:
+        if self.broken:
+            return "451 try again later"
+        self.mails.append(message_from_bytes(envelope.content, policy=policy.default))
+        return "250 OK"
+
+
+@pytest.fixture
+def mailbox(monkeypatch) -> Iterator[Mailbox]:
+    box = Mailbox()
+    controller = Controller(box, hostname="127.0.0.1", port=free_port())
+    controller.start()
+    extra = {"disable_ssl": True, "disable_tls": True, "from_email": "sluice@example.com", "retry_limit": 1}
+    connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": controller.port, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SMTP_OPS", json.dumps(connection))
+    yield box
+    controller.stop()
+
+
+@dataclass
+class Hook:
+    posts: list[dict] = field(default_factory=list)
+    headers: list[dict] = field(default_factory=list)
+    answer: int = 200
+
+
+@pytest.fixture
+def hook(monkeypatch) -> Iterator[Hook]:
+    found = Hook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if found.answer == 200:
+                found.posts.append(json.loads(body))
+                found.headers.append(dict(self.headers))
+            self.send_response(found.answer)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    connection = {
+        "conn_type": "http",
+        "host": f"http://127.0.0.1:{server.server_port}",
+        "password": "hook-secret",
+        "extra": {"path": "/services/T/B"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", json.dumps(connection))
+    yield found
+    server.shutdown()
+
+
+@dataclass
+class World:
+    """A pipeline whose last complete hours hold ten events each, none of them landed."""
+
+    pipeline: Pipeline
+    lake: FolderLake
+    client: object
+    now: pendulum.DateTime
+
+    def watch(self) -> Watched:
+        return watch(self.pipeline, self.lake, self.now, send)
+
+    def hour(self, ago: int) -> Slice:
+        return Slice(floor(self.now, HOUR) - ago * HOUR)
+
+    def complete(self, *ago: int) -> None:
+        """Lands (as landed.py does) and loads hours."""
+        for number in ago:
+            piece = self.hour(number)
+            slices = SliceRange(piece.start, piece.end, HOUR)
+            resolve_range(self.pipeline, slices)
+            unit = Unit(piece, "dc1")
+            events = [landed.event("click", id=n) for n in range(10)]
+            landed.land(self.lake, unit, events)
+            load_table(self.pipeline, self.pipeline.targets[0].table, slices, "fill", "t", lambda _: None)
+
+
+@pytest.fixture
+def world(name, tmp_path: Path, stack_env, kafka_broker, clickhouse_server, monkeypatch) -> World:
+    for key, value in stack_env.items():
+        monkeypatch.setenv(key, value)
+    now = pendulum.now("UTC")
+    admin = KafkaAdminClient(bootstrap_servers=kafka_broker)
+    kept = 7 * HOUR  # the hour that ended five hours ago began six hours ago
+    settings = {"retention.ms": str(int(kept.total_seconds() * 1000)), "segment.bytes": "1000000000"}
+    admin.create_topics([NewTopic(name, 1, 1, topic_configs=settings)])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=kafka_broker)
+    for ago in (5, 4, 3, 2, 1):
+        at = floor(now, HOUR) - ago * HOUR
+        for number in range(10):
+            stamp = int((at + timedelta(seconds=number)).timestamp() * 1000)
+            producer.send(name, b'{"type": "click"}', partition=0, timestamp_ms=stamp)
+    producer.close()
+    client = client_of(clickhouse_server)
+    client.run(f"CREATE DATABASE {name}")
+    client.run(f"CREATE TABLE {name}.clicks (id UInt64, {SYSTEM}) ENGINE = MergeTree ORDER BY _slice")
+    notify = [{"email": "smtp_ops", "to": ["ops@example.com"]}, {"webhook": "hook_ops"}]
+    spec = Pipeline.model_validate(
+        {
+            "name": name,
+            "kafka": [{"cluster": "dc1", "connection": "kafka_default", "topics": [name]}],
+            "event": {"type": {"field": "type"}, "time": {"record": True}},
+            "lake": f"file://{tmp_path}/lake",
+            "tables": {"*": f"{name}.clicks"},
+            "heal": "5h",
+            "alarms": {"retention": "2h", "overdue": "1s", "notify": notify, "disk_free": 0},
+            "settle": "0s",
+        }
+    )
+    return World(spec, FolderLake(tmp_path / "lake" / name), client, now)
+
+
+def places(watched: Watched, kind: Kind) -> list[str]:
+    return sorted(problem.place for problem in watched.problems if problem.kind is kind)
+
+
+def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: World, mailbox, hook):
+    first = world.watch()
+    late = [f"slice {world.hour(ago).id}/dc1" for ago in (5, 4, 3, 2, 1)]
+    assert places(first, Kind.OVERDUE) == late
+    # Kept for seven hours: only the hour that began five to six hours ago is within two of its end.
+    assert places(first, Kind.RETENTION) == late[:1]
+    (mail,) = mailbox.mails
+    assert (
+        mail["To"] == "ops@example.com" and mail["Subject"] == f"[sluice] {world.pipeline.name}: 6 problems"
+    )
+    text = mail.get_body().get_content()
+    assert f"Kafka will delete hour {world.hour(5).id} in 1 h" in text
+    assert [post["subject"] for post in hook.posts] == [mail["Subject"]]
+    assert hook.headers[0]["Authorization"] == "Bearer hook-secret"
+
+    assert world.watch().problems == first.problems
+    assert (len(mailbox.mails), len(hook.posts)) == (1, 1)
+
+    world.complete(5, 4, 3)
+    assert places(world.watch(), Kind.OVERDUE) == late[3:]
+    assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 4 over"
+    assert len(mailbox.mails) == 2
+    world.complete(2, 1)
+    assert world.watch().problems == ()
+    assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 2 over"
+    world.watch()
+    assert (len(mailbox.mails), len(hook.posts)) == (3, 3)
+    assert AlarmStore(world.lake).read().alarms == {}
+
+
+def test_a_channel_that_fails_is_tried_again_and_the_other_is_not_told_twice(world: World, mailbox, hook):
+    hook.answer = 503
+    with pytest.raises(NotSent) as error:
+        world.watch()
+    assert str(error.value) == "alarm not sent to webhook hook_ops: HTTP 503"
+    assert (len(mailbox.mails), hook.posts) == (1, [])
+    hook.answer, mailbox.broken = 200, True
+    world.watch()
+    assert (len(mailbox.mails), len(hook.posts)) == (1, 1)
+    world.complete(5)
+    with pytest.raises(NotSent, match="alarm not sent to email smtp_ops ops@example.com"):
+        world.watch()
+    mailbox.broken = False
+    world.watch()
+    assert (len(mailbox.mails), len(hook.posts)) == (2, 2)
+
+
+def test_a_silent_server_is_one_problem_and_ends_no_other(world: World, mailbox, hook, monkeypatch):
+    world.complete(5, 4, 3, 2)
+    world.watch()
+    assert mailbox.mails[-1]["Subject"].endswith("1 problem")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
+    monkeypatch.setattr("sluice.kafka.client.BOOTSTRAP_MS", 1_000)
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"extra": {"bootstrap.servers": "127.0.0.1:1"}}')
+    watched = world.watch()
+    assert places(watched, Kind.OUT_OF_REACH) == ["clickhouse", "kafka"]
+    assert mailbox.mails[-1]["Subject"].endswith("2 problems")
+    assert len(mailbox.mails) == 2
+
+
+def test_errors_and_parts_that_the_server_tells_of(
+    world: World, start_clickhouse_server, mailbox, hook, monkeypatch
+):
+    """A server of its own: system.errors counts for all who use it."""
+    server = start_clickhouse_server()
+    connection = {"conn_type": "clickhouse", "host": server.host, "port": server.port, "login": "default"}
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", json.dumps(connection))
+    client = client_of(server)
+    client.run(f"CREATE DATABASE {world.pipeline.name}")
+    table = world.pipeline.targets[0].table
+    client.run(f"CREATE TABLE {table} (id UInt64, {SYSTEM}) ENGINE = MergeTree ORDER BY _slice")
+    client.run(f"SYSTEM STOP MERGES {table}")
+    for number in range(4):
+        client.run(f"INSERT INTO {table} (id, _slice, _cluster) VALUES ({number}, 0, '')")
+    throw = "SELECT throwIf(1, 'quorum of two', toInt16(286)) SETTINGS allow_custom_error_code_in_throwif = 1"
+    with pytest.raises(Exception, match="quorum of two"):
+        client.rows(throw)
+    bounds = world.pipeline.alarms.model_copy(update={"parts": 3, "overdue": timedelta(days=9)})
+    world.pipeline = world.pipeline.model_copy(update={"alarms": bounds})
+    watched = world.watch()
+    assert places(watched, Kind.PARTS) == [f"table {table}"]
+    (error,) = [problem for problem in watched.problems if problem.kind is Kind.SERVER_ERROR]
+    assert "code 286" in error.place and "has not reached its quorum" in error.message
