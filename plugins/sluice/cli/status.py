@@ -1,24 +1,44 @@
-"""`sluice status`: a table of hours."""
+"""`sluice status`: a table of hours, once or live."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pendulum
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
-from sluice.cli.output import print_facts, print_json, print_table
+from sluice.cli.output import console, print_json, table_of
+from sluice.errors import WrongUse
 from sluice.pipeline import Pipeline
 from sluice.status import UnitStatus
 
+if TYPE_CHECKING:
+    from sluice.page.models import Lag, PartitionLag
+
 _COLUMNS = ("slice", "cluster", "state", "records", "parsed", "unparsed", "late", "loaded", "misfits")
+_LAG_COLUMNS = ("partition", "landed until", "log end", "records waiting", "seconds", "records/s")
 _SHOWN = 48
+_MOST_TYPES = 8
+_OTHER_LINES, _FEWEST = 12, 6  # of a terminal: all but the hours, and the hours that are shown anyway
+Watch = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
+Every = Annotated[float, typer.Option("--every", min=1, help="Seconds between two looks with --watch.")]
+WithLag = Annotated[bool, typer.Option("--lag", help="Ask Kafka, too: records that have not landed.")]
 
 
 def status(
     pipeline: Name,
     start: OptionalFrom = None,
     to: OptionalTo = "now",
+    watch: Watch = False,
+    every: Every = 5,
+    with_lag: WithLag = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -26,30 +46,90 @@ def status(
 
     Example: sluice status adx --from 2026-11-20T00:00Z --to now
     """
+    spec = load_pipeline(pipeline, config)
+    if json and watch:
+        raise WrongUse("--json answers once: leave --watch out, and ask again")
+    if watch:
+        return _watch(spec, start, to, every, with_lag)
+    found, title = _look(spec, start, to)
+    waiting = _waiting(spec, found) if with_lag else None
+    if json:
+        print_json(_answer(spec, found, waiting))
+    else:
+        console().print(Group(*shown(spec, found, title, waiting)))
+
+
+def _watch(spec: Pipeline, start: str | None, to: str, every: float, with_lag: bool) -> None:
+    """Redraws the newest hours that fit the terminal; elsewhere the looks follow each other."""
+    screen = console()
+    with Live(console=screen, auto_refresh=False) if screen.is_terminal else nullcontext() as live:
+        while True:
+            found, title = _look(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
+            waiting = _waiting(spec, found) if with_lag else None
+            seen = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
+            view = Group(*shown(spec, found, title, waiting), Text(seen, style="dim"))
+            screen.print(view) if live is None else live.update(view, refresh=True)
+            time.sleep(every)
+
+
+def _look(spec: Pipeline, start: str | None, to: str, newest: int = _SHOWN) -> tuple[list[UnitStatus], str]:
     from sluice.survey import survey
 
-    spec = load_pipeline(pipeline, config)
-    slices = known_range(spec, start, to, newest=_SHOWN)
-    found = survey(spec, slices)
-    if json:
-        print_json({"pipeline": spec.name, "lag_seconds": lag(found), "units": [as_json(s) for s in found]})
-        return
-    show(spec, found, f"{spec.name} {slices}")
+    slices = known_range(spec, start, to, newest=newest)
+    return survey(spec, slices), f"{spec.name} {slices}"
+
+
+def _waiting(spec: Pipeline, found: list[UnitStatus]) -> Lag:
+    from sluice.page.lag import ask_topics, lag_of
+
+    topics, errors = ask_topics(spec)
+    return lag_of(found, topics, errors, pendulum.now("UTC"))
 
 
 def show(spec: Pipeline, found: list[UnitStatus], title: str) -> None:
     """Prints the hours, then rows per table and the lag."""
-    print_table(title, _COLUMNS, [_row(s) for s in found])
+    console().print(Group(*shown(spec, found, title)))
+
+
+def shown(
+    spec: Pipeline, found: list[UnitStatus], title: str, waiting: Lag | None = None
+) -> Iterator[RenderableType]:
+    """The hours, rows by type where they are few, rows by table, and the lag."""
+    yield table_of(title, _COLUMNS, [_row(s) for s in found])
     types = sorted({t for s in found if s.manifest for t in s.manifest.rows_by_type()})
     by_type = {s.unit: s.manifest.rows_by_type() for s in found if s.manifest}
-    rows = [(str(unit), *(counts.get(t, 0) for t in types)) for unit, counts in by_type.items()]
-    if types and len(types) <= 8:
-        print_table("rows landed by type", ("slice", *types), rows)
+    if types and len(types) <= _MOST_TYPES:
+        rows = [(str(unit), *(counts.get(t, 0) for t in types)) for unit, counts in by_type.items()]
+        yield table_of("rows landed by type", ("slice", *types), rows)
     for target in spec.targets:
         held = [s.tables[target.table] for s in found if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
-        print_facts({target.table: f"{rows_held:,} rows, {misfits:,} misfits"})
-    print_facts({"lag": "nothing complete here" if lag(found) is None else f"{lag(found):,} s"})
+        yield Text(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
+    if waiting is not None:
+        yield from _partitions(waiting)
+    seconds = lag(found)
+    yield Text("lag: nothing complete here" if seconds is None else f"lag: {seconds:,} s")
+
+
+def _partitions(waiting: Lag) -> Iterator[RenderableType]:
+    rows = [_partition(p) for p in waiting.partitions]
+    yield table_of("not landed yet", _LAG_COLUMNS, rows)
+    yield from (Text(error, style="bold red") for error in waiting.errors)
+    yield Text(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka")
+
+
+def _partition(p: PartitionLag) -> tuple[object, ...]:
+    place = f"{p.cluster}/{p.topic}/{p.partition}"
+    return place, _known(p.landed_until), p.log_end, p.records, _known(p.seconds), p.rate
+
+
+def _known(value: int | None) -> object:
+    return "-" if value is None else value
+
+
+def _answer(spec: Pipeline, found: list[UnitStatus], waiting: Lag | None) -> dict[str, Any]:
+    answer = {"pipeline": spec.name, "lag_seconds": lag(found), "units": [as_json(s) for s in found]}
+    return answer if waiting is None else {**answer, "waiting": waiting.model_dump()}
 
 
 def lag(found: list[UnitStatus]) -> int | None:

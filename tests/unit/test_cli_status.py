@@ -1,0 +1,93 @@
+"""`sluice status` as it is read in a terminal, once and live."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console, Group
+
+from sluice.cli import status as command
+from sluice.cli.commands import commands
+from sluice.errors import WrongUse
+from sluice.page.models import Lag, PartitionLag
+from sluice.state import State
+from tests.unit.test_alarms_rules import status
+from tests.unit.test_doctor_kafka import pipeline
+
+PIPELINE = """\
+kafka: [{cluster: dc1, bootstrap: "x:1", topics: [bids]}]
+event: {type: {field: type}, time: {record: true}}
+lake: file:///lake
+tables: {click: e.clicks}
+"""
+PARTITION = PartitionLag(
+    cluster="dc1",
+    topic="bids",
+    partition=3,
+    landed_until=100,
+    log_start=0,
+    log_end=1250,
+    records=1150,
+    seconds=None,
+    rate=2.5,
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> list[str]:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    return ["p", "--config", str(tmp_path / "p.yaml")]
+
+
+def text_of(*view) -> str:
+    out = io.StringIO()
+    Console(file=out, width=160).print(Group(*view))
+    return out.getvalue()
+
+
+def test_hours_and_what_waits_in_kafka():
+    spec = pipeline(tables={"click": "e.clicks"})
+    found = [status(0, State.COMPLETE, tables=["e.clicks"]), status(1, State.MISSING)]
+    lag = Lag(at="", partitions=[PARTITION], errors=["Kafka cluster 'dc2' does not answer"])
+    lines = text_of(*command.shown(spec, found, "p", lag)).splitlines()
+    (missing,) = [line for line in lines if "2026-11-20T11Z" in line]
+    assert missing.split("│")[3].strip() == "missing"
+    (partition,) = [line for line in lines if "dc1/bids/3" in line]
+    assert [cell.strip() for cell in partition.split("│")[1:-1]] == [
+        "dc1/bids/3",
+        "100",
+        "1,250",
+        "1,150",
+        "-",
+        "2.5",
+    ]
+    assert "Kafka cluster 'dc2' does not answer" in lines
+    assert "1,150 records wait in Kafka" in lines
+    assert "e.clicks: 0 rows, 0 misfits" in lines
+
+
+def test_live_it_looks_until_it_is_stopped(config, monkeypatch, capsys):
+    looks = iter([State.MISSING, State.LANDED, State.COMPLETE])
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_look", lambda *_: ([status(0, next(looks), tables=["e.clicks"])], "p"))
+    monkeypatch.setattr(command.time, "sleep", sleep)
+    with pytest.raises(KeyboardInterrupt):
+        command.status(*config[:1], watch=True, every=7, config=Path(config[2]))
+    out = capsys.readouterr().out
+    places = [out.index(f"│ {state} ") for state in ("missing", "landed", "complete")]
+    assert places == sorted(places)
+    assert out.count("again in 7 s; Ctrl-C ends it") == 3
+    assert slept == [7, 7, 7]
+
+
+def test_json_answers_once(config):
+    with pytest.raises(WrongUse, match="--json answers once"):
+        commands(args=["status", *config, "--watch", "--json"], standalone_mode=False)
