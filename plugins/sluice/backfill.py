@@ -21,6 +21,7 @@ from sluice.slices import utc
 
 ENDED = frozenset({"success", "failed"})
 POLL_SECONDS = 2.0
+LOOK_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,15 @@ def trigger(pipeline: str, start: datetime, end: datetime, mode: str = "fill", d
         return _call(session, "POST", f"{dag}/dagRuns", {"logical_date": None, "conf": given})["dag_run_id"]
 
 
-def wait(run_id: str, pipeline: str, on_state: Callable[[str], None]) -> str:
-    """Waits for the run's end and returns its state, `success` or `failed`; tells `on_state` every change."""
+def wait(
+    run_id: str, pipeline: str, on_state: Callable[[str], None], how_far: Callable[[], str] = lambda: ""
+) -> str:
+    """Waits for the run's end and returns its state, `success` or `failed`; tells `on_state` every change.
+
+    While it runs, `on_state` also gets what `how_far` says, twice a minute, unless that is empty.
+    """
     path = f"/api/v2/dags/{_dag_id(pipeline)}/dagRuns/{quote(run_id, safe='')}"
-    known = ""
+    known, next_look = "", time.monotonic() + LOOK_SECONDS
     with _session() as session:
         while known not in ENDED:
             if known:
@@ -82,6 +88,10 @@ def wait(run_id: str, pipeline: str, on_state: Callable[[str], None]) -> str:
             if state != known:
                 on_state(state)
             known = state
+            if known not in ENDED and time.monotonic() > next_look:
+                line, next_look = how_far(), time.monotonic() + LOOK_SECONDS
+                if line:
+                    on_state(line)
     return known
 
 

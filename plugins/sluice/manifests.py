@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.manifest import Manifest, decode
+from sluice.side_by_side import each
 from sluice.slices import Unit
-
-_SIDE_BY_SIDE = 16
 
 
 def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
@@ -23,6 +21,5 @@ def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
     """The manifests of those units that have landed, in the units' order."""
     units = list(units)
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        found = pool.map(lambda unit: read_manifest(lake, unit), units)
-        return {unit: manifest for unit, manifest in zip(units, found, strict=True) if manifest is not None}
+    found = each(lambda unit: read_manifest(lake, unit), units)
+    return {unit: manifest for unit, manifest in zip(units, found, strict=True) if manifest is not None}

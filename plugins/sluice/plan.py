@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from sluice.batches import Weight, cut
+from sluice.slices import SliceRange
 from sluice.state import State
 from sluice.status import UnitStatus
 
@@ -29,6 +33,68 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
     if status.state is State.EXPIRED and on_expired == "land_rest":
         return "land what is left and load"
     return _FILL[status.state]
+
+
+Amount = tuple[int, int]
+"""Units and rows."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run has to do: the batches, of each what is to land and to load, and the whole range."""
+
+    batches: tuple[SliceRange, ...]
+    land: tuple[Amount, ...]
+    load: tuple[Amount, ...]
+    check: Amount
+
+    def amounts(self, step: str) -> tuple[Amount, ...]:
+        """Batch by batch; the steps after them see the whole range at once."""
+        return {"land": self.land, "load": self.load}.get(step, (self.check,))
+
+    @property
+    def rows(self) -> int:
+        return sum(rows for _, rows in self.load)
+
+    @property
+    def units(self) -> int:
+        return sum(units for units, _ in self.load)
+
+
+def has_work(status: UnitStatus, mode: str) -> bool:
+    if status.state is State.NOT_OVER:
+        return False
+    return mode != "fill" or not status.state.done
+
+
+def rows_of(status: UnitStatus) -> int:
+    """What landed, else at most what will."""
+    return status.manifest.read if status.manifest else status.offsets
+
+
+def work_of(found: Sequence[UnitStatus], mode: str) -> Work:
+    """Cuts what of `found` has work to do into batches by rows and by number of slices, and sums it up."""
+    todo = [status for status in found if has_work(status, mode)]
+    batches = cut([Weight(status.unit.slice, rows_of(status)) for status in todo])
+    landing = [status for status in todo if status.manifest is None or mode == "reland"]
+    over = [status for status in found if status.state is not State.NOT_OVER]
+    return Work(
+        batches=tuple(batches),
+        land=_by_batch(batches, landing),
+        load=_by_batch(batches, todo),
+        check=(len(over), sum(map(rows_of, over))),
+    )
+
+
+def _by_batch(batches: Sequence[SliceRange], work: Sequence[UnitStatus]) -> tuple[Amount, ...]:
+    """Both are in the order of their slices."""
+    found, number = [(0, 0)] * len(batches), 0
+    for status in work:
+        while status.unit.slice.start >= batches[number].end:
+            number += 1
+        units, rows = found[number]
+        found[number] = units + 1, rows + rows_of(status)
+    return tuple(found)
 
 
 def describe(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:

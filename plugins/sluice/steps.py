@@ -11,22 +11,29 @@ from typing import Any
 
 import pendulum
 
-from sluice.batches import Weight, cut
+from sluice import metrics_of, metrics_sink, points
+from sluice.clickhouse.client import Client
 from sluice.clickhouse.connect import connect
 from sluice.errors import Conservation, EndInFuture, Refused
+from sluice.estimate import Expected, expected, rates
 from sluice.lake.open import open_lake
 from sluice.landing.event_hours import publish_event_hours
 from sluice.landing.mover import finish_moves
 from sluice.load.check import inspect_target
 from sluice.load.load import load
+from sluice.load.result import LoadResult
+from sluice.load.sql import render
 from sluice.load.system import check_owner, create_system_tables
 from sluice.pipeline import Pipeline
-from sluice.plan import describe
+from sluice.plan import Work, describe, work_of
+from sluice.points import Publish
 from sluice.resolve import resolve
-from sluice.slices import SliceRange, floor
-from sluice.state import State
+from sluice.slices import Slice, SliceRange, floor
 from sluice.status import UnitStatus, units_of
-from sluice.survey import audit, preview, survey
+from sluice.summary.store import note, note_verified
+from sluice.survey import preview, survey
+from sluice.timings import newest, timed
+from sluice.verification.audit import audit
 
 Say = Callable[[str], None]
 
@@ -48,10 +55,16 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     now = pendulum.now("UTC")
     if slices.end > now:
         raise EndInFuture(str(slices.end), str(now))
-    resolution = resolve(pipeline, open_lake(pipeline), list(slices), now)
-    for error in resolution.unreachable.values():
-        raise error
-    return {"slices": len(slices), "from": str(slices.start), "to": str(slices.end)}
+    lake = open_lake(pipeline)
+    with timed(lake, "resolve", slices) as count:
+        resolution = resolve(pipeline, lake, list(slices), now)
+        for error in resolution.unreachable.values():
+            raise error
+        count({"units": resolution.stored, "rows": 0})
+    metrics_sink.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
+    metrics_sink.count("future_records", len(resolution.future), pipeline=pipeline.name)
+    ahead = [str(record) for record in resolution.future]
+    return {"slices": len(slices), "from": str(slices.start), "to": str(slices.end), "stamped_ahead": ahead}
 
 
 def check_targets(pipeline: Pipeline) -> None:
@@ -67,17 +80,18 @@ def check_targets(pipeline: Pipeline) -> None:
 
 def batches(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[SliceRange]:
     """What of the range has work to do in `mode`, cut by rows and by number of slices."""
-    return cut([_weight(status) for status in survey(pipeline, slices) if _has_work(status, mode)])
+    return list(work_in(pipeline, slices, mode).batches)
 
 
-def _has_work(status: UnitStatus, mode: str) -> bool:
-    if status.state is State.NOT_OVER:
-        return False
-    return mode != "fill" or not status.state.done
+def work_in(pipeline: Pipeline, slices: SliceRange, mode: str) -> Work:
+    found = survey(pipeline, slices)
+    note(open_lake(pipeline), found)
+    return work_of(found, mode)
 
 
-def _weight(status: UnitStatus) -> Weight:
-    return Weight(status.unit.slice, status.manifest.read if status.manifest else status.offsets)
+def expected_time(pipeline: Pipeline, work: Work) -> Expected:
+    """At the rates that earlier runs of the pipeline had."""
+    return expected(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
 
 
 def load_table(
@@ -89,15 +103,33 @@ def load_table(
     """
     target = next(t for t in pipeline.targets if t.table == table)
     lake = open_lake(pipeline)
-    units = list(finish_moves(lake, units_of(pipeline, slices)))
-    with connect(pipeline) as client:
-        result = load(pipeline, target, units, lake, client, mode=mode, token=token, on_progress=say)
-    return {"table": table, **result.summary()}
+    with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
+        units = list(finish_moves(lake, units_of(pipeline, slices)))
+        with connect(pipeline) as client:
+            result = load(pipeline, target, units, lake, client, mode=mode, token=token, on_progress=say)
+            rejected = _rejected(client, pipeline, result)
+        found = result.summary()
+        count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
+    metrics_sink.emit(metrics_of.loaded(pipeline.name, table, found))
+    metrics_sink.emit(metrics_of.rejected(pipeline.name, table, rejected))
+    return {"table": table, **found}
+
+
+def _rejected(client: Client, pipeline: Pipeline, result: LoadResult) -> list[tuple[str, int]]:
+    """Misfits that were loaded now, by column."""
+    slices = {int(unit.unit.slice.start.timestamp()) for unit in result.loaded if unit.misfits}
+    known = {"target": result.table, "slices": sorted(slices)}
+    return [(c, n) for c, n in client.rows(render("rejected_by_column"), known)] if slices else []
 
 
 def verify_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     """Raises Conservation, naming every place, when an equation of the range does not hold."""
-    found, findings = audit(pipeline, slices)
+    with timed(open_lake(pipeline), "verify", slices) as count:
+        found, findings = audit(pipeline, slices)
+        count({"units": len(found), "rows": sum(s.manifest.read for s in found if s.manifest)})
+    records = sum(s.manifest.read for s in found if s.manifest)
+    metrics_sink.emit(metrics_of.verified(pipeline.name, len(found), records, findings))
+    note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"))
     if findings:
         more = f" (and {len(findings) - 5} more: `sluice verify`)" if len(findings) > 5 else ""
         raise Conservation("; ".join(str(finding) for finding in findings[:5]) + more)
@@ -106,20 +138,34 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
 
 def publish_range(pipeline: Pipeline, slices: SliceRange) -> list[dict[str, Any]]:
     """Marks complete event hours, and returns for each table and slice what became available."""
-    found = survey(pipeline, slices)
-    publish_event_hours(pipeline, open_lake(pipeline), slices)
+    lake = open_lake(pipeline)
+    with timed(lake, "publish", slices) as count:
+        found = survey(pipeline, slices)
+        points.reached(Publish.SURVEYED)
+        publish_event_hours(pipeline, lake, slices)
+        points.reached(Publish.HOURS_MARKED)
+        count({"units": len(found), "rows": 0})
     events = []
-    for piece in slices:
-        units = [s for s in found if s.unit.slice == piece]
+    by_slice: dict[Slice, list[UnitStatus]] = {}
+    for status in found:
+        by_slice.setdefault(status.unit.slice, []).append(status)
+    for piece, units in by_slice.items():
         if not all(s.state.done for s in units):
             raise Refused(f"slice {piece.id} is not complete: `sluice status` shows what is missing")
         manifests = {s.unit.cluster: s.manifest.id for s in units if s.manifest}
         for target in pipeline.targets:
             rows = sum(s.tables[target.table].rows for s in units)
             events.append({"table": target.table, "slice": piece.id, "rows": rows, "manifests": manifests})
+    points.reached(Publish.GATHERED)
     return events
 
 
 def plan_lines(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[str]:
-    """What a run over the range would do, a line per unit; changes nothing."""
-    return [describe(status, mode, pipeline.on_expired) for status in preview(pipeline, slices)]
+    """What a run over the range would do, a line per unit, and how long it would take; changes nothing."""
+    found = preview(pipeline, slices)
+    work = work_of(found, mode)
+    took = expected_time(pipeline, work)
+    return [
+        *(describe(status, mode, pipeline.on_expired) for status in found),
+        f"{work.units:,} units and {work.rows:,} rows in {len(work.batches)} batches; time: {took}",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from typer.exceptions import Abort, TyperException
@@ -13,22 +14,32 @@ INTERRUPTED = 130
 
 
 def app() -> None:
-    """Runs the command line. A bad input is one line on stderr, never a traceback."""
+    """Runs the command line. A bad input is one line on stderr, never a traceback.
+
+    `kill` does what Ctrl-C does: a Spark that was started is stopped first.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(_run())
 
 
 def _run() -> int:
     try:
-        return commands(standalone_mode=False) or 0
+        code = commands(standalone_mode=False) or 0
+        # Typer makes the interruption of a command an exit code.
+        return _interrupted() if code == INTERRUPTED else code
     except SluiceError as error:
         return _say(str(error), error.exit_code)
     except TyperException as error:
         return _say(f"{error.format_message()} `sluice --help` shows what there is", error.exit_code)
     except (KeyboardInterrupt, Abort):
-        return _say("interrupted; start it again and it continues from what is done", INTERRUPTED)
+        return _interrupted()
     except BrokenPipeError:
         sys.stdout = None  # the reader has gone: nothing to flush at exit
         return 0
+
+
+def _interrupted() -> int:
+    return _say("interrupted; start it again and it continues from what is done", INTERRUPTED)
 
 
 def _say(message: str, exit_code: int) -> int:

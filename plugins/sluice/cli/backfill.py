@@ -29,6 +29,7 @@ def backfill(
     Example: sluice backfill adx --from 2026-11-20T00:00Z --to now --wait
     """
     from sluice import backfill as airflow
+    from sluice.reach import Reach
 
     if config is not None:
         raise WrongUse("a backfill through Airflow takes a pipeline of include/pipelines: use `sluice run`")
@@ -36,7 +37,7 @@ def backfill(
     slices = slice_range(spec, start, to)
     run_id = airflow.trigger(spec.name, slices.start, slices.end, check_mode(mode), dry_run)
     progress(f"{spec.name}_backfill {slices}: run {run_id}")
-    state = airflow.wait(run_id, spec.name, progress) if wait else "queued"
+    state = airflow.wait(run_id, spec.name, progress, Reach(spec, slices).line) if wait else "queued"
     if json:
         print_json({"run_id": run_id, "state": state, "from": slices.start, "to": slices.end})
     if state == "failed":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_facts, print_json, print_table
-from sluice.plan import action, as_json
+from sluice.plan import action, as_json, rows_of, work_of
 from sluice.state import State
 
-_COLUMNS = ("slice", "cluster", "state", "does", "offsets", "reads", "Kafka no longer has", "lacks topics")
+_COLUMNS = ("slice", "cluster", "state", "does", "offsets", "rows", "reads")
+_LOST = ("Kafka no longer has", "lacks topics")
 
 
 def plan(
@@ -17,6 +18,7 @@ def plan(
 
     Example: sluice plan adx --from 2026-11-20T00:00Z --to now
     """
+    from sluice.steps import expected_time
     from sluice.survey import preview
 
     check_mode(mode)
@@ -26,6 +28,7 @@ def plan(
     if json:
         print_json([as_json(status, mode, spec.on_expired) for status in found])
         return
+    work = work_of(found, mode)
     rows = [
         (
             status.unit.slice.id,
@@ -33,18 +36,22 @@ def plan(
             status.state,
             action(status, mode, spec.on_expired),
             status.offsets,
+            rows_of(status),
             status.reads,
             "; ".join(f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in status.losses),
             ", ".join(status.lacking),
         )
         for status in found
     ]
-    print_table(f"{spec.name} {slices}, mode {mode}", _COLUMNS, rows)
+    print_table(f"{spec.name} {slices}, mode {mode}", _COLUMNS + _LOST, rows)
     print_facts(
         {
             "slices": len(slices),
             "complete": sum(s.state.done for s in found),
             "offsets to land": sum(s.offsets for s in found if s.state is State.MISSING),
             "reads": sum(s.reads for s in found if s.state is State.MISSING),
+            "rows to load": work.rows,
+            "batches": len(work.batches),
+            "time": str(expected_time(spec, work)),
         }
     )

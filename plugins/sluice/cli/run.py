@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from sluice.cli.options import (
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show
 from sluice.errors import OutOfReach
+from sluice.pace import Pace
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import find
+from sluice.plan import Work
 from sluice.slices import SliceRange
 
 # What spark_jobs/land.py exits with when doing it again can cure the error.
@@ -55,23 +58,37 @@ def _steps(spec: Pipeline, path: Path, slices: SliceRange, mode: str) -> None:
 
     token = uuid.uuid4().hex
     progress(f"resolve {slices}: {len(slices)} slices")
-    steps.resolve_range(spec, slices)
+    for record in steps.resolve_range(spec, slices)["stamped_ahead"]:
+        progress(record)
     steps.check_targets(spec)
-    work = steps.batches(spec, slices, mode)
-    if not work:
+    work = steps.work_in(spec, slices, mode)
+    if not work.batches:
         progress("nothing to do: every slice is complete")
-    failed = 0
-    for number, batch in enumerate(work, 1):
-        progress(f"batch {number} of {len(work)}: land {batch}")
-        failed = _land(spec, path, batch, mode, token) or failed
-        for target in spec.targets:
-            progress(f"batch {number} of {len(work)}: load {target.table}")
-            steps.load_table(spec, target.table, batch, mode, token, progress)
+    failed = _batches(spec, path, work, mode, token)
     if failed:
         raise typer.Exit(failed)
     progress(f"verify {slices}")
     steps.verify_range(spec, slices)
     steps.publish_range(spec, slices)
+
+
+def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> int:
+    """Lands and loads batch after batch; the exit code of the landing that failed, or 0."""
+    from sluice import steps
+
+    pace = Pace(work, steps.expected_time(spec, work))
+    started, failed = time.monotonic(), 0
+    for number, batch in enumerate(work.batches):
+        name = f"batch {number + 1} of {len(work.batches)}"
+        progress(f"{name}: land {batch}; {pace.line(number, number, time.monotonic() - started)}")
+        failed = _land(spec, path, batch, mode, token) or failed
+        for target in spec.targets:
+            line = pace.line(number + 1, number, time.monotonic() - started)
+            progress(f"{name}: load {target.table}; {line}")
+            steps.load_table(spec, target.table, batch, mode, token, progress)
+        done = pace.line(number + 1, number + 1, time.monotonic() - started)
+        progress(f"{name}: {'not all of it landed' if failed else 'done'}; {done}")
+    return failed
 
 
 def _land(spec: Pipeline, path: Path, batch: SliceRange, mode: str, token: str) -> int:

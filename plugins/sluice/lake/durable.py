@@ -62,17 +62,18 @@ def write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def make_folder(path: Path) -> None:
-    """Like `mkdir -p`, and each new folder's own entry survives a power cut."""
+def make_folder(path: Path, synced: bool = True) -> None:
+    """Like `mkdir -p`; each new folder's own entry survives a power cut, unless it need not (`synced`)."""
     if path.is_dir():
         return
-    make_folder(path.parent)
+    make_folder(path.parent, synced)
     with suppress(FileExistsError):
         os.mkdir(path)
-        sync(path.parent)
+        if synced:
+            sync(path.parent)
 
 
-def place(act: Callable[[], None], source: Path, destination: Path) -> None:
+def place(act: Callable[[], None], source: Path, destination: Path, synced: bool = True) -> None:
     """Does `act` (a link or rename of `source` to `destination`), making the folders that it lacks.
 
     Raises FileNotFoundError when `source` is gone. Somebody who tidies empty folders away may remove one
@@ -85,7 +86,7 @@ def place(act: Callable[[], None], source: Path, destination: Path) -> None:
             if not os.path.lexists(source):
                 raise
         with suppress(FileNotFoundError):
-            make_folder(destination.parent)
+            make_folder(destination.parent, synced)
     raise OSError(errno.EBUSY, "the folder is removed as often as it is made", str(destination.parent))
 
 

@@ -108,7 +108,7 @@ class FolderLake:
         old, new = self._path(source), self._path(destination)
         with explained(self.url):
             try:
-                place(lambda: os.replace(old, new), old, new)
+                place(lambda: os.replace(old, new), old, new, synced=False)
             except FileNotFoundError:
                 if not new.is_file():
                     raise
@@ -157,18 +157,21 @@ def _version(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _entries(folder: Path | str) -> list[tuple[str, os.DirEntry[str]]]:
-    """The folder's entries in the order of the keys below them: a folder's name counts with its `/`."""
+def _entries(folder: Path | str, start: str = "") -> list[tuple[str, os.DirEntry[str]]]:
+    """The folder's entries that begin with `start`, in the order of the keys below them: a folder's name
+    counts with its `/`."""
     try:
         with os.scandir(folder) as found:
-            return sorted((e.name + "/" if e.is_dir() else e.name, e) for e in found)
+            return sorted(
+                (e.name + "/" if e.is_dir() else e.name, e) for e in found if e.name.startswith(start)
+            )
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def _walk(folder: Path | str, above: str, start: str = "") -> Iterator[Item]:
-    for name, entry in _entries(folder):
-        if not name.startswith(start) or (not above and name == _OWN + "/"):
+    for name, entry in _entries(folder, start):
+        if not above and name == _OWN + "/":
             continue
         if name.endswith("/"):
             yield from _walk(entry.path, above + name)

@@ -1,0 +1,91 @@
+"""Reads and writes the summaries and the verdict in the lake. A write is a merge by compare-and-set, so
+steps that run side by side lose nothing of each other's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+from sluice.lake.base import Lake
+from sluice.slices import SliceRange
+from sluice.status import UnitStatus
+from sluice.summary import anomalies, months
+from sluice.summary.anomalies import Verdict
+from sluice.summary.months import Month
+from sluice.verification.anomaly import Anomaly
+
+_SIDE_BY_SIDE = 16
+
+
+def read_months(lake: Lake, slices: SliceRange) -> list[Month]:
+    """The summaries of every month that the range touches; a month nobody has summarised is empty."""
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        return list(pool.map(lambda month: _read_month(lake, month), months.months_of(slices)))
+
+
+def read_verdict(lake: Lake) -> Verdict:
+    stored = lake.read(anomalies.KEY)
+    return Verdict() if stored is None else anomalies.decode(stored.data, f"{lake.url}/{anomalies.KEY}")
+
+
+def note(lake: Lake, found: Iterable[UnitStatus]) -> None:
+    """Keeps what a step has just seen of these units."""
+    _merge(lake, found, None)
+
+
+def note_verified(
+    lake: Lake, slices: SliceRange, found: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+) -> None:
+    """Keeps what verify has found in `slices`: `broken` are its anomalies, and all other units hold."""
+    records = sum(status.manifest.read for status in found if status.manifest)
+    look = anomalies.look_at(slices, len(found), records, len(broken), now)
+    opened = [anomalies.opened(one, look) for one in broken]
+    _update(
+        lake,
+        anomalies.KEY,
+        lambda data: anomalies.encode(
+            anomalies.after(
+                Verdict() if data is None else anomalies.decode(data, f"{lake.url}/{anomalies.KEY}"),
+                look,
+                opened,
+            )
+        ),
+    )
+    _merge(lake, found, _broken_units(found, opened))
+
+
+def _broken_units(
+    found: Iterable[UnitStatus], opened: Iterable[anomalies.OpenAnomaly]
+) -> frozenset[tuple[str, str]]:
+    """An anomaly that names no cluster is about all of them."""
+    named = {(name, one.cluster) for one in opened for name in one.slices}
+    units = {(status.unit.slice.id, status.unit.cluster) for status in found}
+    return frozenset((name, c) for name, c in units if {(name, c), (name, "")} & named)
+
+
+def _merge(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken | None) -> None:
+    for name, new in months.by_month(found, broken).items():
+        place = f"{lake.url}/{months.key_of(name)}"
+
+        def change(data: bytes | None, new: Month = new, place: str = place) -> bytes:
+            old = {} if data is None else months.decode(data, place)
+            return months.encode(months.merged(old, new, looked=broken is not None))
+
+        _update(lake, months.key_of(name), change)
+
+
+def _update(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> None:
+    while True:
+        stored = lake.read(key)
+        data = change(None if stored is None else stored.data)
+        if stored is None:
+            if lake.create(key, data):
+                return
+        elif data == stored.data or lake.replace(key, data, stored.version):
+            return
+
+
+def _read_month(lake: Lake, name: str) -> Month:
+    stored = lake.read(months.key_of(name))
+    return {} if stored is None else months.decode(stored.data, f"{lake.url}/{months.key_of(name)}")

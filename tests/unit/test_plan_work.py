@@ -1,0 +1,79 @@
+"""What a run has to do: batches, and of each what is to land and to load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pendulum
+import pytest
+
+from sluice.manifest import Manifest, OffsetRange
+from sluice.plan import has_work, work_of
+from sluice.reach import Reach, told
+from sluice.slices import Slice, SliceRange, Unit
+from sluice.state import State
+from sluice.status import UnitStatus
+
+DAY = pendulum.datetime(2026, 11, 20)
+
+
+def status(hour: int, state: State, offsets: int = 10, read: int | None = None) -> UnitStatus:
+    unit = Unit(Slice(DAY.add(hours=hour)), "dc1")
+    ranges = (OffsetRange("bids", "id", 0, 0, offsets),)
+    manifest = None
+    if read is not None:
+        manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", ranges, (), (), read, {}, 0)
+    return UnitStatus(unit, state, ranges, (), manifest, {}, (), 1)
+
+
+MIXED = [
+    status(0, State.COMPLETE, read=9),
+    status(1, State.LANDED, read=8),
+    status(2, State.MISSING),
+    status(3, State.STALE, read=7),
+    status(4, State.COMPLETE, read=6),
+    status(5, State.NOT_OVER),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "span", "land", "load"),
+    [
+        ("fill", (1, 4), (1, 10), (3, 25)),
+        ("reload", (0, 5), (1, 10), (5, 40)),
+        ("reland", (0, 5), (5, 40), (5, 40)),
+    ],
+)
+def test_what_each_mode_has_to_do(mode, span, land, load):
+    work = work_of(MIXED, mode)
+    assert [(b.start.hour, b.end.hour) for b in work.batches] == [span]
+    assert (work.land, work.load) == ((land,), (load,))
+    assert (work.units, work.rows) == load
+    assert work.check == (5, 40)
+
+
+def test_amounts_are_counted_in_the_batch_that_holds_the_slice():
+    large = [status(hour, State.MISSING, offsets=30_000_000) for hour in range(4)]
+    work = work_of([*large, replace(MIXED[5])], "fill")
+    assert len(work.batches) == 4
+    assert work.land == work.load == ((1, 30_000_000),) * 4
+
+
+def test_nothing_to_do():
+    work = work_of([MIXED[0], MIXED[4]], "fill")
+    assert (work.batches, work.land, work.units) == ((), (), 0)
+    assert not has_work(MIXED[5], "reland")
+
+
+def test_how_far_a_backfill_is():
+    looks = iter([MIXED, [replace(s, state=State.COMPLETE) if s.manifest else s for s in MIXED]])
+    times = iter([100.0, 130.0])
+    slices = SliceRange(DAY, DAY.add(hours=6))
+    reach = Reach(None, slices, look=lambda *_: next(looks), clock=lambda: next(times))
+    assert reach.line() == "2 of 5 units complete, 4 landed, 15 rows loaded"
+    # two more in 30 s, one is left
+    assert reach.line() == "4 of 5 units complete, 4 landed, 30 rows loaded, about 15 s left"
+
+
+def test_no_time_is_promised_for_what_is_done():
+    assert "left" not in told([MIXED[0]], 1, 10.0, 1)
