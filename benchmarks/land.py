@@ -2,9 +2,10 @@
 
     python -m benchmarks.land [--count 5000000] [--cores 2] [--bootstrap HOST:PORT]
 
-Three topics with the same events, which nobody has read before: one for a bare read (the sum of the values'
-lengths), one for the landing, one for a bare read again. The first part also pays for Spark's warming up,
-so the ratio is printed against both reads; the truth for a short application lies between.
+Topics with the same events, which nobody has read before: for a bare read (the sum of the values' lengths),
+the landing, the job that people write by hand (plain_job.py), and a bare read again. The first part also
+pays for Spark's warming up, so the ratio is printed against both reads; the truth for a short application
+lies between.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ import pendulum
 import psutil
 from pyspark.sql import functions
 
+from benchmarks import plain_job
+from benchmarks.consume import consume
 from benchmarks.publish_events import Load, create_topic, publish
+from benchmarks.results import Result, store
 from local import services
 from local.versions import ROOT
 from sluice.boundaries.log import BoundaryLog
@@ -111,7 +115,11 @@ def landed(engine: SparkEngine, pipeline: Pipeline, lake: Lake, slices: SliceRan
     return found.summary()["records"]
 
 
-SIDES = {"bare read": bare, "landing": landed, "bare read again": bare}
+def plain(engine: SparkEngine, pipeline: Pipeline, lake: Lake, slices: SliceRange) -> int:
+    return plain_job.run(engine.session(), pipeline, lake, slices)
+
+
+SIDES = {"bare read": bare, "landing": landed, "plain job": plain, "bare read again": bare}
 
 
 def measure(configs: Mapping[str, Path]) -> dict[str, dict[str, object]]:
@@ -167,7 +175,15 @@ def prepared(side: str, bootstrap: str, folder: Path, load: Load) -> Path:
 
 def compare(bootstrap: str, folder: Path, load: Load, cores: int) -> None:
     configs = {side: prepared(side, bootstrap, folder, load) for side in SIDES}
+    (topic,) = read(prepared("consume", bootstrap, folder, load)).kafka[0].topics
+    seconds = consume(bootstrap, topic, PARTITIONS, load.count)
+    print(f"bare consume: {load.count:,} records in {seconds:.1f} s ({load.count / seconds:,.0f}/s)")
     found = in_own_process(configs, cores)
+    whats = {"bare consume": seconds, **{side: result["seconds"] for side, result in found.items()}}
+    store(
+        Result(name, f"{name} of {load.count:,} events", round(took, 1), load.count)
+        for name, took in whats.items()
+    )
     for side, result in found.items():
         rate = result["records"] / result["seconds"]
         parts = ", ".join(
@@ -175,7 +191,7 @@ def compare(bootstrap: str, folder: Path, load: Load, cores: int) -> None:
         )
         print(f"{side}: {result['records']:,} records in {result['seconds']:.1f} s ({rate:,.0f}/s)")
         print(f"  processor and peak memory: {parts}")
-    for side in ("bare read", "bare read again"):
+    for side in ("bare read", "plain job", "bare read again"):
         seconds = found["landing"]["seconds"] / found[side]["seconds"]
         cpu = sum(found["landing"]["cpu"].values()) / sum(found[side]["cpu"].values())
         print(f"landing / {side}: {seconds:.2f} in seconds, {cpu:.2f} in processor seconds")

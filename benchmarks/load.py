@@ -25,6 +25,7 @@ import pendulum
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.results import Result, store
 from local import services
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.connect import open_client
@@ -194,6 +195,14 @@ def measure(client: Client, pid: int, root: Path, typed: Path, read: str, view: 
     return bare, through
 
 
+def keep(rows: int, bare: Cost, through: Cost) -> None:
+    what = {"typed insert": ("bare typed INSERT", bare), "load": ("load through the protocol", through)}
+    store(
+        Result(name, f"{text} of {rows:,} rows, 8 columns", round(cost.clock, 2), rows)
+        for name, (text, cost) in what.items()
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=5_000_000)
@@ -213,6 +222,7 @@ def main() -> None:
                 pid = server.process.pid
                 bare, through = measure(client, pid, root, typed, given.read, given.view)
                 print(f"bare {bare}, load {through}, ratio {through.over(bare)}", flush=True)
+                keep(given.events, bare, through)
         finally:
             server.kill()
 

@@ -22,22 +22,32 @@ _DEADLINE_SECONDS = 30
 
 @dataclass(frozen=True)
 class Load:
-    """`count` events spread evenly over `hours` hours from `start` (epoch seconds), keyed by user."""
+    """`count` events spread evenly over `hours` hours from `start` (epoch seconds), keyed by user.
+
+    Their types are mixed, or one after another (`in_turn`). With `recorded_in_hours` the records' own times
+    are spread over that many at the end of the events' hours: the earlier events come late.
+    """
 
     count: int
-    start: int = 1_767_225_600
+    start: int = 1_735_689_600
     hours: int = 1
     types: int = 4
+    in_turn: bool = False
+    recorded_in_hours: int = 0
 
     def events(self) -> Iterator[tuple[bytes, bytes, int]]:
         """(key, value, timestamp in ms), in order of time."""
         step = self.hours * 3_600_000 / self.count
+        recorded = self.recorded_in_hours or self.hours
+        first = (self.start + (self.hours - recorded) * 3600) * 1000
         names = [TYPES[i] if i < len(TYPES) else f"type{i}" for i in range(self.types)]
         for i in range(self.count):
             ms = self.start * 1000 + int(i * step)
             mixed = (i * 2_654_435_761) & 0xFFFFFFFF
             user = f"u{mixed % 1_000_003}"
-            yield user.encode(), _event(i, mixed, names[mixed % len(names)], user, ms), ms
+            name = names[(i if self.in_turn else mixed) % len(names)]
+            at = first + i * recorded * 3_600_000 // self.count
+            yield user.encode(), _event(i, mixed, name, user, ms), at
 
 
 def _event(number: int, mixed: int, name: str, user: str, ms: int) -> bytes:
@@ -61,7 +71,8 @@ def publish(bootstrap: str, topic: str, load: Load, partitions: int) -> float:
     """Seconds it took. Raises RuntimeError when the broker did not take every event."""
     options = {"linger.ms": 50, "compression.type": "lz4", "batch.size": 1_000_000}
     options |= {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_000_000}
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **options})
+    # Without idempotence a batch that is sent again comes after later ones: its events would be late.
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **options})
     started = time.monotonic()
     for number, (key, value, ms) in enumerate(load.events()):
         while True:

@@ -1,0 +1,196 @@
+"""How long the page's server takes for its first answer: 10 pipelines × 8,760 hours.
+
+    python -m benchmarks.page [--pipelines 10] [--hours 8760] [--tables 3] [--partitions 4]
+
+Starts a ClickHouse server of its own, and writes lake folders and a ledger as a year of hourly runs leaves
+them. Then asks for the overview as the endpoint does: with a memory that knows nothing yet (cold, as after a
+start of Airflow's web server), and once more (warm). Prints seconds, the process's own CPU seconds, the size
+of the answers, and the ratio to the bound of one second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from array import array
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pendulum
+
+from local import services
+from sluice.boundaries.boundary import CODE, Found
+from sluice.boundaries.columns import Column, TopicBoundaries
+from sluice.boundaries.log import BoundaryLog
+from sluice.boundaries.model import Boundaries, Entry
+from sluice.clickhouse.connect import connect
+from sluice.lake import layout
+from sluice.lake.open import open_lake
+from sluice.load.sql import render
+from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
+from sluice.page.look import Memory
+from sluice.page.models import OverviewRow
+from sluice.page.rows import Asked, row_of
+from sluice.pipeline import Pipeline
+from sluice.slices import HOUR, SliceRange, Unit, floor
+from sluice.summary.store import note_verified
+
+ROWS, TYPES = 5000, ("click", "bid", "view", "conversion")
+BOUND_SECONDS = 1.0
+VIEWS = (("48 hours", "48h"), ("8 days", "192h"), ("a year", "8760h"))
+
+
+def pipelines(count: int, tables: int, root: Path) -> list[Pipeline]:
+    spec = {
+        "kafka": [{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["t"]}],
+        "event": {"type": {"field": "type"}, "time": {"record": True}},
+        "lake": f"file://{root}",
+        "clickhouse": {"connection": "clickhouse_bench"},
+        "tables": {name: f"bench.{name}" for name in ("*", *TYPES)[:tables]},
+    }
+    named = [{**t, "name": f"p{number}"} for number, t in enumerate([spec] * count)]
+    for one in named:
+        one["tables"] = {kind: f"{table}_{one['name']}" for kind, table in one["tables"].items()}
+        one["tables"] = {k: t.replace("bench.*", "bench.other") for k, t in one["tables"].items()}
+    return [Pipeline.model_validate(one) for one in named]
+
+
+def write_boundaries(pipeline: Pipeline, slices: SliceRange, partitions: int) -> None:
+    instants = array("q", range(int(slices.start.timestamp()), int(slices.end.timestamp()) + 1, 3600))
+    zeros, found = array("q", [0]) * len(instants), array("b", [CODE[Found.RECORD]]) * len(instants)
+    offsets = array("q", (number * ROWS for number in range(len(instants))))
+    columns = {n: Column(0, offsets, offsets, zeros, found) for n in range(partitions)}
+    block = TopicBoundaries("dc1", "t", "u", instants, columns)
+    BoundaryLog(open_lake(pipeline)).append(Boundaries(), Entry(HOUR, (block,)), slices.end)
+
+
+def manifest(unit: Unit, number: int, partitions: int) -> Manifest:
+    hour = f"{unit.slice.start:%Y-%m-%dT%H}"
+    start, until = number * ROWS, (number + 1) * ROWS
+    keys = (
+        (kind, f"type={kind}/date={hour[:10]}/hour={hour[11:]}/{unit.slice.id}.parquet") for kind in TYPES
+    )
+    files = tuple(LandedFile(k, k, kind, hour, ROWS, 100_000, "0" * 64) for kind, k in keys)
+    ranges = tuple(OffsetRange("t", "u", n, start, until) for n in range(partitions))
+    read = len(TYPES) * ROWS
+    return Manifest("p", unit.slice.id, "dc1", 1, "a" * 16, ranges, files, (), read, {}, 0)
+
+
+def write_lake(pipeline: Pipeline, slices: SliceRange, partitions: int) -> None:
+    write_boundaries(pipeline, slices, partitions)
+    lake = open_lake(pipeline)
+    for number, piece in enumerate(slices):
+        made = manifest(Unit(piece, "dc1"), number, partitions)
+        path = Path(lake.url.removeprefix("file://")) / layout.manifest(piece.id, "dc1")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(encode(made))
+
+
+def write_ledger(client, pipeline: Pipeline, lake: str, slices: SliceRange) -> None:
+    for target in pipeline.targets:
+        client.run(f"CREATE TABLE {target.table} (a UInt8) ENGINE = MergeTree ORDER BY a")
+        types = sorted(pipeline.routed(target, TYPES))
+        client.run(
+            "INSERT INTO sluice.ledger (pipeline, lake, target, table_uuid, slice, cluster, generation, "
+            "attempt, state, manifest, types, landed, rows, misfits, token) "
+            f"SELECT '{pipeline.name}', '{lake}', '{target.table}', (SELECT uuid FROM system.tables WHERE "
+            f"database = '{target.database}' AND name = '{target.name}'), "
+            f"toDateTime({int(slices.start.timestamp())} + number * 3600, 'UTC'), 'dc1', number + 1, 1, "
+            f"'committed', '1-{'a' * 16}', {types!r}, {ROWS}, {ROWS}, 0, 'run' FROM numbers({len(slices)})"
+        )
+
+
+def summarise(pipeline: Pipeline, slices: SliceRange) -> None:
+    found = Memory().look(pipeline, slices).statuses
+    assert all(status.state.done for status in found), found[0]
+    note_verified(open_lake(pipeline), slices, found, [], slices.end)
+
+
+def prepare(some: list[Pipeline], slices: SliceRange, partitions: int, root: Path, client) -> None:
+    """The other pipelines' lakes are copies of the first; all are summarised by the product's own code."""
+    for name in ("create_database", "create_ledger"):
+        client.run(render(name))
+    client.run("CREATE DATABASE bench")
+    write_lake(some[0], slices, partitions)
+    for pipeline in some:
+        write_ledger(client, pipeline, open_lake(pipeline).url, slices)
+    for pipeline in some[1:]:
+        shutil.copytree(root / some[0].name, root / pipeline.name)
+    for pipeline in some:
+        summarise(pipeline, slices)
+
+
+def ask(memory: Memory, some: list[Pipeline], since: str) -> list[OverviewRow]:
+    asked = Asked.of(since, "now", pendulum.now("UTC"))
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda pipeline: row_of(memory, pipeline, asked, []), some))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`cpu` is this process's own: it says what a busy machine hides."""
+
+    rows: list[OverviewRow]
+    seconds: float
+    cpu: float
+    size: int
+
+
+def timed(work: Callable[[], list[OverviewRow]]) -> Answer:
+    began, cpu = time.perf_counter(), time.process_time()
+    rows = work()
+    size = sum(len(row.model_dump_json()) for row in rows)
+    return Answer(rows, time.perf_counter() - began, time.process_time() - cpu, size)
+
+
+def measure(some: list[Pipeline]) -> float:
+    slowest = 0.0
+    print(f"{'view':<12}{'cold':>9}{'CPU':>9}{'warm':>9}{'CPU':>9}{'JSON':>12}")
+    for name, since in VIEWS:
+        memory = Memory()
+        cold, warm = (timed(lambda m=memory, s=since: ask(m, some, s)) for _ in range(2))
+        wrong = [row.error or row.pipeline for row in warm.rows if row.error or not verified(row)]
+        assert not wrong, wrong
+        spent = "".join(f"{one.seconds:>7.2f} s{one.cpu:>7.2f} s" for one in (cold, warm))
+        print(f"{name:<12}{spent}{cold.size / 1024:>8,.0f} KiB")
+        slowest = max(slowest, cold.seconds if since != "192h" else 0)
+    print(f"slowest first answer {slowest:.2f} s, {slowest / BOUND_SECONDS:.2f} of the bound of one second")
+    return slowest
+
+
+def verified(row: OverviewRow) -> bool:
+    return any(cell.cell == "verified" for cell in row.cells) and row.behind_seconds is not None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pipelines", type=int, default=10)
+    parser.add_argument("--hours", type=int, default=8760)
+    parser.add_argument("--tables", type=int, default=3)
+    parser.add_argument("--partitions", type=int, default=4)
+    given = parser.parse_args()
+    end = floor(pendulum.now("UTC"), HOUR)
+    slices = SliceRange(end - timedelta(hours=given.hours), end)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "lake"
+        server = services.clickhouse_server(Path(folder) / "clickhouse")
+        os.environ["AIRFLOW_CONN_CLICKHOUSE_BENCH"] = f"http://{server.host}:{server.port}"
+        some = pipelines(given.pipelines, given.tables, root)
+        try:
+            with connect(some[0]) as client:
+                prepare(some, slices, given.partitions, root, client)
+            print(f"{given.pipelines} pipelines × {given.hours:,} hours, {given.tables} tables each")
+            return 0 if measure(some) < BOUND_SECONDS else 1
+        finally:
+            server.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
