@@ -60,6 +60,7 @@ def print_next(settings: Settings, hours: list[datetime]) -> None:
     span = " ".join(span_of(hours))
     print(f"""
 Airflow     {settings.airflow_url}/dags/{DAG}   ({login(settings)})
+the page    {settings.airflow_url}/plugin/sluice   (every hour, in Airflow's navigation under Sluice)
 ClickHouse  {settings.clickhouse_url}/play   (user default, no password)
 the lake    {settings.home / "lake" / DAG}
 

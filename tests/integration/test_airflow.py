@@ -81,11 +81,11 @@ class Stack:
         return sorted((table, key, at.replace(tzinfo=UTC)) for table, key, at in found)
 
     def files(self) -> dict[str, int]:
-        """Everything in the lake, with when it was written."""
+        """Everything in the lake, with when it was written; not what steps note of every run."""
         return {
             str(path.relative_to(self.lake)): path.stat().st_mtime_ns
             for path in self.lake.rglob("*")
-            if path.is_file()
+            if path.is_file() and path.relative_to(self.lake).parts[0] not in ("_timings", "_verify")
         }
 
     def landed_ids(self) -> list[str]:

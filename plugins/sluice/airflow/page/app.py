@@ -1,0 +1,61 @@
+"""The page's app: static files, one HTML page, and the JSON endpoints under `/api`.
+
+Airflow mounts it below its own address, without authentication of its own: everything but the static
+files, which are the same for everybody, asks Airflow's access check.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.base import RequestResponseEndpoint
+from starlette.responses import Response
+
+from sluice import page
+from sluice.airflow.page.access import may_see_page
+from sluice.airflow.page.pipelines import pipelines
+from sluice.airflow.page.slices import slices
+from sluice.errors import OutOfReach, SluiceError, WrongUse
+
+STATIC = Path(page.__file__).parent / "static"
+# Nothing but this server's own files; only Airflow's own page may frame it.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def create_app() -> FastAPI:
+    app = FastAPI(title="Sluice", docs_url=None, redoc_url=None, openapi_url=None)
+    app.middleware("http")(_with_headers)
+    app.add_exception_handler(SluiceError, _explained)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.include_router(pipelines, prefix="/api", dependencies=[may_see_page])
+    app.include_router(slices, prefix="/api", dependencies=[may_see_page])
+
+    @app.get("/", dependencies=[may_see_page], include_in_schema=False)
+    def index(user: GetUserDep) -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    return app
+
+
+async def _with_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Cache-Control", "no-cache" if "/static/" in request.url.path else "no-store")
+    return response
+
+
+def _explained(request: Request, error: Exception) -> JSONResponse:
+    """Sluice's errors are one line that says what to do."""
+    status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, OutOfReach) else 409
+    return JSONResponse({"detail": str(error)}, status)

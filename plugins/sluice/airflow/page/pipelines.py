@@ -1,0 +1,129 @@
+"""Endpoints about pipelines: the overview, lag, plots, anomalies, and the plan of a backfill."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Annotated
+
+import pendulum
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.dag import DagModel
+from fastapi import APIRouter, Query
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from sluice.airflow.intervals import refuse_future, requested_slices
+from sluice.airflow.page.access import Readable, Startable, may_read, may_start
+from sluice.airflow.page.runs import runs_of
+from sluice.airflow.page.tasks import progress_of
+from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
+from sluice.lake.open import open_lake
+from sluice.page import models, planning
+from sluice.page.lag import ask_topics, lag_of
+from sluice.page.look import Memory
+from sluice.page.rows import EXACT, Asked, legend, row_of
+from sluice.page.series import late_table, long_series_of, series_of
+from sluice.page.slice_view import anomaly_rows
+from sluice.pipeline import Pipeline
+from sluice.slices import SliceRange, parse_instant
+from sluice.summary.store import read_months, read_verdict
+
+pipelines = APIRouter()
+memory = Memory()
+
+Start = Annotated[str, Query(alias="from", max_length=40)]
+End = Annotated[str, Query(alias="to", max_length=40)]
+_LATE_SPAN = timedelta(days=3)
+_SIDE_BY_SIDE = 8
+
+
+@pipelines.get("/overview")
+def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "now") -> models.Overview:
+    """Every pipeline that the caller may read, over `[from, to)`; `now` as an end includes the open hour."""
+    found = find_pipelines()
+    asked = Asked.of(start, end, pendulum.now("UTC"))
+    mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
+    runs = {p.name: runs_of(session, p, asked.start) for p in mine}
+    paused = _paused(session, mine)
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        rows = list(pool.map(lambda p: row_of(memory, p, asked, runs[p.name]), mine))
+    return models.Overview(
+        now=asked.now.isoformat(timespec="seconds"),
+        start=asked.start.isoformat(),
+        end=asked.end.isoformat(),
+        zoom=asked.zoom,
+        user=user.get_name(),
+        legend=legend(),
+        pipelines=[
+            row.model_copy(
+                update={"can_start": may_start(user, row.pipeline), "paused": paused.get(row.pipeline, False)}
+            )
+            for row in rows
+        ],
+        broken_files=[str(error) for error in found.broken],
+    )
+
+
+def _paused(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
+    names = [pipeline.name for pipeline in mine]
+    statement = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names))
+    return {dag_id: bool(paused) for dag_id, paused in session.execute(statement)}
+
+
+@pipelines.get("/pipelines/{pipeline}/lag")
+def lag(pipeline: Readable) -> models.Lag:
+    now = pendulum.now("UTC")
+    topics, errors = ask_topics(pipeline)
+    found = memory.look(pipeline, SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)).statuses
+    return lag_of(found, topics, errors, now)
+
+
+@pipelines.get("/pipelines/{pipeline}/series")
+def series(pipeline: Readable, start: Start, end: End = "now") -> models.Series:
+    slices = _range(pipeline, start, end)
+    if slices.end - slices.start <= EXACT:
+        return series_of(memory.look(pipeline, slices).statuses)
+    return long_series_of(slices, read_months(open_lake(pipeline), slices))
+
+
+@pipelines.get("/pipelines/{pipeline}/late")
+def late(pipeline: Readable, start: Start, end: End = "now") -> models.LateTable:
+    """Of the last three days of the range."""
+    slices = _range(pipeline, start, end)
+    first = max(slices.start, slices.end - _LATE_SPAN)
+    return late_table(memory.look(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)).statuses)
+
+
+@pipelines.get("/pipelines/{pipeline}/anomalies")
+def anomalies(pipeline: Readable) -> models.Anomalies:
+    verdict = read_verdict(open_lake(pipeline))
+    return models.Anomalies(
+        anomalies=anomaly_rows(verdict.anomalies),
+        looks=[models.LookRow.model_validate(look, from_attributes=True) for look in reversed(verdict.looks)],
+    )
+
+
+@pipelines.post("/pipelines/{pipeline}/plan")
+def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
+    """What a backfill would do; asks Kafka and changes nothing."""
+    from sluice.survey import preview
+
+    now = pendulum.now("UTC")
+    slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
+    planning.check(asked, slices)
+    found = preview(pipeline, slices)
+    return planning.plan_view(pipeline, slices, asked.mode, found, backfill_dag_id(pipeline.name))
+
+
+@pipelines.get("/pipelines/{pipeline}/progress")
+def progress(pipeline: Readable, session: SessionDep, run: Annotated[str, Query()]) -> models.Progress:
+    """How far a run of the backfill DAG is. 404 when there is no such run."""
+    return progress_of(session, pipeline, run)
+
+
+def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
+    now = pendulum.now("UTC")
+    edges = [parse_instant(text, now, pipeline.slice) for text in (start, end)]
+    return SliceRange.widen(*edges, pipeline.slice)

@@ -1,0 +1,95 @@
+"""Endpoints about one slice: everything that is known of it, and samples of what it rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
+
+import msgspec
+import pendulum
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import APIRouter, HTTPException
+
+from sluice.airflow.page.access import Readable
+from sluice.airflow.page.pipelines import memory
+from sluice.airflow.page.runs import runs_of
+from sluice.airflow.page.tasks import run_rows
+from sluice.clickhouse.connect import connect
+from sluice.lake.base import Lake
+from sluice.lake.open import open_lake
+from sluice.page import samples
+from sluice.page.overview import Around, first_instant, hours_of
+from sluice.page.slice_models import RunRow, Samples, SliceView
+from sluice.page.slice_view import anomaly_rows, timings_of, unit_view
+from sluice.page.work import work_of
+from sluice.slices import Slice, SliceRange, utc
+from sluice.status import UnitStatus
+from sluice.summary.anomalies import within
+from sluice.summary.store import read_months, read_verdict
+from sluice.timings import Timing, of_day
+
+slices = APIRouter()
+
+
+@slices.get("/pipelines/{pipeline}/slices/{slice_id}")
+def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceView:
+    """Offsets, rows, tables, files, timings, runs and anomalies of one slice."""
+    piece, now = Slice.from_id(slice_id, pipeline.slice), pendulum.now("UTC")
+    only, start = _only(piece), int(piece.start.timestamp())
+    lake, sight = open_lake(pipeline), memory.look(pipeline, _only(piece))
+    months, verdict = read_months(lake, only), within(read_verdict(lake), only)
+    runs = runs_of(session, pipeline, piece.start)
+    work = work_of(runs, (start,), pipeline.slice)
+    around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), now)
+    (hour,) = hours_of(sight.statuses, months, around)
+    rows = run_rows(session, runs, start)
+    return SliceView(
+        pipeline=pipeline.name,
+        slice=piece.id,
+        start=str(piece.start),
+        end=str(piece.end),
+        cell=hour.cell,
+        running=hour.work.phase if hour.work else "",
+        before=Slice(piece.start - piece.length, piece.length).id,
+        after=Slice(piece.end, piece.length).id if piece.end <= now else "",
+        units=[unit_view(pipeline, status, months) for status in sight.statuses],
+        anomalies=anomaly_rows(verdict.anomalies),
+        timings=timings_of(piece, _timings(lake, _days(sight.statuses, rows))),
+        runs=rows,
+    )
+
+
+@slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
+def rejected(pipeline: Readable, slice_id: str) -> Samples:
+    """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse."""
+    piece = Slice.from_id(slice_id, pipeline.slice)
+    found = memory.look(pipeline, _only(piece)).statuses
+    manifests = [status.manifest for status in found if status.manifest]
+    with connect(pipeline) as client:
+        misfits = samples.misfits(client, pipeline, piece)
+    return Samples(samples=[*samples.unparsed(open_lake(pipeline), manifests), *misfits])
+
+
+@slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")
+def manifest(pipeline: Readable, slice_id: str, cluster: str) -> dict[str, object]:
+    """The manifest as it is in the lake. 404 where the unit has not landed."""
+    piece = Slice.from_id(slice_id, pipeline.slice)
+    found = [s.manifest for s in memory.look(pipeline, _only(piece)).statuses if s.unit.cluster == cluster]
+    if not found or found[0] is None:
+        raise HTTPException(404, f"{slice_id}/{cluster} has no manifest")
+    return msgspec.to_builtins(found[0])
+
+
+def _only(piece: Slice) -> SliceRange:
+    return SliceRange(piece.start, piece.end, piece.length)
+
+
+def _days(found: Iterable[UnitStatus], rows: Iterable[RunRow]) -> list[date]:
+    """The days on which steps over the slice may have begun: its landing's, and its newest runs'."""
+    known = [s.manifest.landed_at for s in found if s.manifest] + [row.started for row in rows]
+    days = {utc(datetime.fromisoformat(text)).date() for text in known if text}
+    return sorted({day + timedelta(days=more) for day in days for more in (-1, 0, 1)})
+
+
+def _timings(lake: Lake, days: Iterable[date]) -> list[Timing]:
+    return [timing for day in days for timing in of_day(lake, day)]

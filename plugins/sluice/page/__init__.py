@@ -1,0 +1,1 @@
+"""The page inside Airflow's UI: what it shows, without Airflow itself (that is sluice.airflow.page)."""

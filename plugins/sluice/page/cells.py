@@ -1,0 +1,121 @@
+"""One cell per hour: from what is known of a slice to the one state that the overview shows. Pure.
+
+`sluice.state` says how far each unit is; a cell adds what the ledger cannot know: whether verify has seen
+it hold, what Airflow is doing to it, and whether it should have been done by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sluice.page.work import Phase, Work
+from sluice.state import State
+
+
+class Cell(StrEnum):
+    """In the order of how much they ask for somebody's attention, the least first."""
+
+    BEFORE = "before"
+    OPEN = "open"
+    VERIFIED = "verified"
+    LOADED = "loaded"
+    LANDED = "landed"
+    LANDING = "landing"
+    WAITING = "waiting"
+    STALE = "stale"
+    LATE = "late"
+    LOSSY = "lossy"
+    EXPIRED = "expired"
+    FAILED = "failed"
+    BROKEN = "broken"
+
+
+# Told apart without colour; the page's legend shows sign and meaning.
+SIGNS = {
+    Cell.BEFORE: "",
+    Cell.OPEN: "·",
+    Cell.VERIFIED: "✓",
+    Cell.LOADED: "●",
+    Cell.LANDED: "◐",
+    Cell.LANDING: "▸",
+    Cell.WAITING: "○",
+    Cell.STALE: "↻",
+    Cell.LATE: "!",
+    Cell.LOSSY: "−",
+    Cell.EXPIRED: "E",
+    Cell.FAILED: "✕",
+    Cell.BROKEN: "≠",
+}
+
+MEANINGS = {
+    Cell.BEFORE: "before the pipeline's first hour",
+    Cell.OPEN: "the hour is not over",
+    Cell.VERIFIED: "complete, and every count holds",
+    Cell.LOADED: "in every table, not verified yet",
+    Cell.LANDED: "in the lake, a table lacks it",
+    Cell.LANDING: "being read from Kafka",
+    Cell.WAITING: "not landed yet",
+    Cell.STALE: "landed or routed anew, a table has the old rows",
+    Cell.LATE: "should have been complete by now",
+    Cell.LOSSY: "complete, with a recorded loss",
+    Cell.EXPIRED: "Kafka no longer has it",
+    Cell.FAILED: "its last run failed",
+    Cell.BROKEN: "verify found a count that does not hold",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """All that decides a slice's cell: `states` of its units, whether verify saw what is there now hold,
+    its open anomalies, and the work on it. `expected` is False before the pipeline's first hour."""
+
+    states: tuple[State, ...]
+    verified: bool
+    anomalies: int
+    work: Work | None
+    overdue: bool
+    expected: bool = True
+
+
+def cell_of(known: Known) -> Cell:
+    states = set(known.states)
+    if known.anomalies and states != {State.NOT_OVER}:
+        return Cell.BROKEN
+    if states <= {State.COMPLETE, State.COMPLETE_WITH_LOSS}:
+        if State.COMPLETE_WITH_LOSS in states:
+            return Cell.LOSSY
+        return Cell.VERIFIED if known.verified else Cell.LOADED
+    if State.NOT_OVER in states:
+        return Cell.OPEN
+    return _unfinished(states, known)
+
+
+def _unfinished(states: set[State], known: Known) -> Cell:
+    if known.work is not None:
+        if known.work.phase is Phase.FAILED:
+            return Cell.EXPIRED if State.EXPIRED in states else Cell.FAILED
+        if State.MISSING in states or State.EXPIRED in states:
+            return Cell.LANDING
+    if State.EXPIRED in states:
+        return Cell.EXPIRED
+    if not known.expected:
+        return Cell.BEFORE
+    if known.overdue and not (known.work and known.work.running):
+        return Cell.LATE
+    if State.MISSING in states:
+        return Cell.WAITING
+    return Cell.STALE if State.STALE in states else Cell.LANDED
+
+
+def is_overdue(end: datetime, settle: timedelta, length: timedelta, now: datetime) -> bool:
+    """A slice that ended more than its own length (and `settle`) ago: the next one is due already."""
+    return now > end + settle + length
+
+
+def worst(cells: Iterable[Cell]) -> Cell:
+    """The cell that asks most for attention."""
+    order = list(Cell)
+    return max(cells, key=order.index, default=Cell.BEFORE)

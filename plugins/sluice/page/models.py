@@ -1,0 +1,175 @@
+"""What the page's endpoints answer: the models are the documentation of the JSON."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Legend(Model):
+    cell: str
+    sign: str
+    meaning: str
+
+
+class OverviewCell(Model):
+    """A slice (`id` is its id) or a day (`id` is its date, `counts` its slices by state, the worst first).
+
+    `running` is Airflow's phase for a slice, or the number of slices that are being worked on."""
+
+    id: str
+    cell: str
+    running: str = ""
+    run: str = ""
+    anomalies: int = 0
+    read: int = 0
+    rows: int = 0
+    rejected: int = 0
+    late: int = 0
+    counts: dict[str, int] = {}
+
+
+class OverviewRow(Model):
+    """`error` is one line, where the lake or ClickHouse of the pipeline did not answer."""
+
+    pipeline: str
+    slice_seconds: int
+    can_start: bool
+    paused: bool
+    behind_seconds: int | None
+    anomalies: int
+    cells: list[OverviewCell]
+    error: str = ""
+
+
+class Overview(Model):
+    now: str
+    start: str
+    end: str
+    zoom: str
+    user: str
+    legend: list[Legend]
+    pipelines: list[OverviewRow]
+    broken_files: list[str]
+
+
+class AnomalyRow(Model):
+    kind: str
+    place: str
+    message: str
+    command: str
+    advice: str
+    slices: list[str]
+    found_at: str
+
+
+class PartitionLag(Model):
+    """`records` in Kafka that are not landed; `seconds` since the end of the newest landed slice."""
+
+    cluster: str
+    topic: str
+    partition: int
+    landed_until: int | None
+    log_start: int
+    log_end: int
+    records: int
+    seconds: int | None
+    rate: float
+
+
+class Lag(Model):
+    at: str
+    partitions: list[PartitionLag]
+    errors: list[str]
+
+
+class Series(Model):
+    """One value per slice; `starts` in seconds since the epoch. `types` only where the range is short."""
+
+    starts: list[int]
+    read: list[int]
+    rows: list[int]
+    unparsed: list[int]
+    misfits: list[int]
+    late: list[int]
+    types: dict[str, list[int]]
+
+
+class LateCell(Model):
+    arrival: str
+    event: str
+    rows: int
+
+
+class LateTable(Model):
+    """Rows by the slice that brought them and their own hour, without those that came in their own hour."""
+
+    arrivals: list[str]
+    events: list[str]
+    cells: list[LateCell]
+    most: int
+
+
+class LookRow(Model):
+    at: str
+    start: str
+    until: str
+    units: int
+    records: int
+    found: int
+
+
+class Anomalies(Model):
+    """What is open, and the last verifications, the newest first."""
+
+    anomalies: list[AnomalyRow]
+    looks: list[LookRow]
+
+
+class PlanAsked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    start: str
+    end: str
+    mode: str = "fill"
+
+
+class PlanLine(Model):
+    slice: str
+    cluster: str
+    state: str
+    action: str
+    offsets: int
+    reads: int
+    lost: str
+    lacking: str
+
+
+class PlanView(Model):
+    """`lines` are the first `len(lines)` of `units`; `start` and `end` are widened to whole slices."""
+
+    start: str
+    end: str
+    mode: str
+    slices: int
+    units: int
+    actions: dict[str, int]
+    offsets: int
+    reads: int
+    lines: list[PlanLine]
+    dag_id: str
+
+
+class Progress(Model):
+    dag_id: str
+    run_id: str
+    state: str
+    started: str
+    ended: str
+    tasks: dict[str, int]
+    slices: int
+    slices_done: int
+    phase: str

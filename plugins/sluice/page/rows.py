@@ -1,0 +1,146 @@
+"""One row of the overview: looks at a pipeline, and never fails for the others' sake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pendulum
+
+from sluice.errors import SluiceError, WrongUse
+from sluice.lake.open import open_lake
+from sluice.page.cells import MEANINGS, SIGNS, Cell
+from sluice.page.days import Day, days_of, ids_of
+from sluice.page.look import Memory
+from sluice.page.models import Legend, OverviewCell, OverviewRow
+from sluice.page.overview import Around, Hour, first_instant, hours_of
+from sluice.page.work import Run, work_of
+from sluice.pipeline import Pipeline
+from sluice.slices import SliceRange, ceil, parse_instant
+from sluice.summary.anomalies import within
+from sluice.summary.months import Month
+from sluice.summary.store import read_months, read_verdict
+
+EXACT = timedelta(days=8)
+LONGEST = timedelta(days=5 * 366)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The range of an overview: hours where it is short enough to look at each, else days."""
+
+    start: pendulum.DateTime
+    end: pendulum.DateTime
+    now: pendulum.DateTime
+
+    @classmethod
+    def of(cls, start: str, end: str, now: pendulum.DateTime) -> Asked:
+        """`end` may be `now`: then the open hour is part of it. `start` may be an age such as `48h`.
+
+        Raises WrongUse for what is no range, or one of more than five years.
+        """
+        hour = timedelta(hours=1)
+        until = ceil(now, hour) if end == "now" else parse_instant(end, now)
+        age = start.removesuffix("h")
+        if age != start and age.isdigit():
+            since = until - min(timedelta(hours=int(age)), LONGEST) if len(age) < 6 else until - LONGEST
+        else:
+            since = parse_instant(start, now)
+        whole = SliceRange.widen(since, until)
+        if whole.end - whole.start > LONGEST:
+            raise WrongUse("the range has more than five years: ask for less")
+        return cls(whole.start, whole.end, now)
+
+    @property
+    def zoom(self) -> str:
+        return "hours" if self.end - self.start <= EXACT else "days"
+
+    def slices(self, length: timedelta) -> SliceRange:
+        return SliceRange.widen(self.start, self.end, length)
+
+
+def legend() -> list[Legend]:
+    return [Legend(cell=cell, sign=SIGNS[cell], meaning=MEANINGS[cell]) for cell in Cell if SIGNS[cell]]
+
+
+def row_of(memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run]) -> OverviewRow:
+    """Where the lake or ClickHouse does not answer, the row says so and has no cells."""
+    try:
+        return _row(memory, pipeline, asked, runs)
+    except SluiceError as error:
+        return _as_row(pipeline, [], None, 0, str(error))
+
+
+def _row(memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run]) -> OverviewRow:
+    slices = asked.slices(pipeline.slice)
+    lake = open_lake(pipeline)
+    verdict = within(read_verdict(lake), slices)
+    broken = sum(one.breaks for one in verdict.anomalies)
+    months = read_months(lake, slices)
+    starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
+    work = work_of(runs, starts, pipeline.slice)
+    if asked.zoom == "days":
+        around = Around(pipeline, work, verdict, first_instant(pipeline, None, months), asked.now)
+        cells = [_day_cell(day) for day in days_of(slices, months, around)]
+        return _as_row(pipeline, cells, _behind(slices, months, asked), broken)
+    sight = memory.look(pipeline, slices)
+    around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now)
+    hours = hours_of(sight.statuses, months, around)
+    done = [s.unit.slice.end for s in sight.statuses if s.state.done]
+    behind = int((asked.now - max(done)).total_seconds()) if done else None
+    return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
+
+
+def _seconds(pipeline: Pipeline) -> int:
+    return int(pipeline.slice.total_seconds())
+
+
+def _behind(slices: SliceRange, months: Sequence[Month], asked: Asked) -> int | None:
+    known = {name: units for month in months for name, units in month.items()}
+    for back, name in enumerate(reversed(list(ids_of(slices)))):
+        units = known.get(name, {})
+        if units and all(unit.state.startswith("complete") for unit in units.values()):
+            return int((asked.now - (slices.end - back * slices.length)).total_seconds())
+    return None
+
+
+def _as_row(
+    pipeline: Pipeline, cells: list[OverviewCell], behind: int | None, anomalies: int, error: str = ""
+) -> OverviewRow:
+    return OverviewRow(
+        pipeline=pipeline.name,
+        slice_seconds=_seconds(pipeline),
+        can_start=False,
+        paused=False,
+        behind_seconds=behind,
+        anomalies=anomalies,
+        cells=cells,
+        error=error,
+    )
+
+
+def _hour_cell(hour: Hour) -> OverviewCell:
+    return OverviewCell(
+        id=hour.slice.id,
+        cell=hour.cell,
+        running=hour.work.phase if hour.work else "",
+        run=hour.work.run_id if hour.work else "",
+        anomalies=hour.anomalies,
+        read=hour.read,
+        rows=hour.rows,
+        rejected=hour.rejected,
+        late=hour.late,
+    )
+
+
+def _day_cell(day: Day) -> OverviewCell:
+    return OverviewCell(
+        id=day.date,
+        cell=day.cell,
+        running=str(day.running) if day.running else "",
+        read=day.read,
+        rows=day.rows,
+        rejected=day.rejected,
+        counts={str(cell): count for cell, count in day.counts.items()},
+    )

@@ -1,0 +1,79 @@
+"""What the plots show: rows per hour, what was rejected, and events that came late. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from sluice.page.days import pairs_of
+from sluice.page.models import LateCell, LateTable, Series
+from sluice.slices import HOUR, SliceRange, floor
+from sluice.status import UnitStatus
+from sluice.summary.months import Month, UnitSummary, summary_of
+
+TYPES = 6
+OTHERS = "(other types)"
+_COUNTS = ("read", "rows", "unparsed", "misfits", "late")
+
+
+def series_of(found: Iterable[UnitStatus]) -> Series:
+    """Of a short range: exact, with rows landed by type."""
+    slices = [(piece, list(group)) for piece, group in groupby(found, key=lambda s: s.unit.slice)]
+    pairs = [(int(piece.start.timestamp()), [summary_of(s) for s in own]) for piece, own in slices]
+    by_slice = [_types(own) for _, own in slices]
+    return _series(pairs, by_slice)
+
+
+def long_series_of(slices: SliceRange, months: Sequence[Month]) -> Series:
+    """Of a long range: what the steps have noted; slices that nobody has seen are left out."""
+    return _series([(start, list(units.values())) for start, units in pairs_of(slices, months)], [])
+
+
+def _types(own: Iterable[UnitStatus]) -> Counter[str]:
+    rows: Counter[str] = Counter()
+    for status in own:
+        rows.update(status.manifest.rows_by_type() if status.manifest else {})
+    return rows
+
+
+def _series(pairs: Sequence[tuple[int, Sequence[UnitSummary]]], types: Sequence[Counter[str]]) -> Series:
+    sums = {name: [sum(getattr(u, name) for u in units) for _, units in pairs] for name in _COUNTS}
+    return Series(starts=[start for start, _ in pairs], types=_by_type(types), **sums)
+
+
+def _by_type(slices: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
+    """The types with the most rows in the range, and the others together."""
+    total: Counter[str] = Counter()
+    for rows in slices:
+        total.update(rows)
+    shown = [name for name, _ in total.most_common(TYPES)]
+    found = {name: [rows.get(name, 0) for rows in slices] for name in shown}
+    if len(total) > TYPES:
+        found[OTHERS] = [sum(n for t, n in rows.items() if t not in found) for rows in slices]
+    return found
+
+
+def late_table(found: Iterable[UnitStatus], most: int = 48) -> LateTable:
+    """Rows whose own hour is before the slice that brought them, by both; at most `most` event hours, the
+    newest: all before them are one, `older`."""
+    rows: Counter[tuple[str, str]] = Counter()
+    arrivals: dict[str, None] = {}
+    for status in found:
+        arrivals[status.unit.slice.id] = None
+        own = f"{floor(status.unit.slice.start, HOUR):%Y-%m-%dT%H}"
+        for file in status.manifest.files if status.manifest else ():
+            if file.hour < own:
+                rows[status.unit.slice.id, file.hour] += file.rows
+    events = sorted({event for _, event in rows})
+    older, events = set(events[:-most]), events[-most:]
+    cells: Counter[tuple[str, str]] = Counter()
+    for (arrival, event), count in rows.items():
+        cells[arrival, "older" if event in older else event] += count
+    brought = {arrival for arrival, _ in cells}
+    return LateTable(
+        arrivals=[arrival for arrival in arrivals if arrival in brought],
+        events=(["older"] if older else []) + events,
+        cells=[LateCell(arrival=a, event=e, rows=n) for (a, e), n in sorted(cells.items())],
+        most=max(cells.values(), default=0),
+    )

@@ -1,0 +1,134 @@
+"""What the endpoints about one slice answer."""
+
+from __future__ import annotations
+
+from sluice.page.models import AnomalyRow, Model
+
+
+class Offsets(Model):
+    topic: str
+    partition: int
+    start: int
+    until: int
+    records: int
+
+
+class TableRow(Model):
+    """`state` is committed, or missing; `run` the Airflow run (or command) that loaded it."""
+
+    table: str
+    state: str
+    types: list[str]
+    rows: int
+    misfits: int
+    landed: int
+    generation: int
+    run: str
+
+
+class FileRow(Model):
+    key: str
+    type: str
+    hour: str
+    rows: int
+    bytes: int
+
+
+class LossRow(Model):
+    topic: str
+    partition: int
+    start: int
+    until: int
+    exact: bool
+
+
+class UnitView(Model):
+    """One cluster's part of a slice. `files` are the largest ones, of `file_count`."""
+
+    cluster: str
+    state: str
+    manifest: str
+    attempt: str
+    generation: int
+    landed_at: str
+    verified: bool
+    offsets: list[Offsets]
+    read: int
+    parsed: int
+    holes: int
+    late: int
+    rows_by_type: dict[str, int]
+    rejected_by_reason: dict[str, int]
+    losses: list[LossRow]
+    lacking_topics: list[str]
+    tables: list[TableRow]
+    files: list[FileRow]
+    file_count: int
+    bytes: int
+
+
+class TimingRow(Model):
+    step: str
+    table: str
+    started: str
+    seconds: float
+    units: int
+    rows: int
+    mode: str
+    start: str
+    until: str
+
+
+class TaskRow(Model):
+    """`map_index` is the batch, -1 outside of batches; `tries` counts the attempts so far."""
+
+    task_id: str
+    map_index: int
+    state: str
+    tries: int
+    started: str
+    seconds: float | None
+
+
+class RunRow(Model):
+    dag_id: str
+    run_id: str
+    state: str
+    started: str
+    asked: str
+    tasks: list[TaskRow]
+
+
+class SliceView(Model):
+    pipeline: str
+    slice: str
+    start: str
+    end: str
+    cell: str
+    running: str
+    before: str
+    after: str
+    units: list[UnitView]
+    anomalies: list[AnomalyRow]
+    timings: list[TimingRow]
+    runs: list[RunRow]
+
+
+class Sample(Model):
+    """A rejected record: `kind` is unparsed (no row in the lake) or misfit (a value did not fit `place`).
+
+    `payload` is cut, and what is not UTF-8 is escaped."""
+
+    kind: str
+    place: str
+    reason: str
+    value: str
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    payload: str
+
+
+class Samples(Model):
+    samples: list[Sample]

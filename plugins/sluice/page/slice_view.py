@@ -1,0 +1,124 @@
+"""Everything about one slice, as the page shows it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from sluice.load.ledger import LedgerRow
+from sluice.manifest import LandedFile, Manifest
+from sluice.page.models import AnomalyRow
+from sluice.page.slice_models import FileRow, LossRow, Offsets, TableRow, TimingRow, UnitView
+from sluice.pipeline import Pipeline, Target
+from sluice.slices import Slice, utc
+from sluice.status import UnitStatus
+from sluice.summary.anomalies import OpenAnomaly
+from sluice.summary.months import Month, seal_of
+from sluice.timings import Timing
+
+MOST_FILES = 200
+MOST_TYPES = 200
+
+
+def unit_view(pipeline: Pipeline, status: UnitStatus, summaries: Sequence[Month]) -> UnitView:
+    manifest, unit = status.manifest, status.unit
+    ranges = manifest.ranges if manifest else status.ranges or ()
+    files = (*manifest.files, *manifest.rejected) if manifest else ()
+    return UnitView(
+        cluster=unit.cluster,
+        state=str(status.state),
+        manifest=manifest.id if manifest else "",
+        attempt=manifest.attempt if manifest else "",
+        generation=manifest.generation if manifest else 0,
+        landed_at=manifest.landed_at if manifest else "",
+        verified=_verified(status, summaries),
+        offsets=[
+            Offsets(topic=r.topic, partition=r.partition, start=r.start, until=r.until, records=r.offsets)
+            for r in sorted(ranges)
+        ],
+        read=manifest.read if manifest else 0,
+        parsed=manifest.parsed if manifest else 0,
+        holes=manifest.holes if manifest else 0,
+        late=manifest.late if manifest else 0,
+        rows_by_type=_most(manifest.rows_by_type()) if manifest else {},
+        rejected_by_reason=dict(manifest.unparsed) if manifest else {},
+        losses=[_loss(loss) for loss in (*status.losses, *(manifest.lost if manifest else ()))],
+        lacking_topics=list(status.lacking),
+        tables=[_table(pipeline, target, manifest, status.tables) for target in pipeline.targets],
+        files=[_file(file) for file in sorted(files, key=lambda f: -f.bytes)[:MOST_FILES]],
+        file_count=len(files),
+        bytes=sum(file.bytes for file in files),
+    )
+
+
+def _verified(status: UnitStatus, summaries: Sequence[Month]) -> bool:
+    unit = status.unit
+    found = (month.get(unit.slice.id, {}).get(unit.cluster) for month in summaries)
+    return status.state.done and any(one and one.verified == seal_of(status) for one in found)
+
+
+def _most(rows: Mapping[str, int]) -> dict[str, int]:
+    """The types with the most rows, and what the others have together."""
+    ordered = sorted(rows.items(), key=lambda item: -item[1])
+    shown = dict(ordered[:MOST_TYPES])
+    rest = ordered[MOST_TYPES:]
+    return {**shown, f"({len(rest)} more types)": sum(n for _, n in rest)} if rest else shown
+
+
+def _loss(loss: object) -> LossRow:
+    return LossRow.model_validate(loss, from_attributes=True)
+
+
+def _table(
+    pipeline: Pipeline, target: Target, manifest: Manifest | None, tables: Mapping[str, LedgerRow]
+) -> TableRow:
+    row = tables.get(target.table)
+    landed = manifest.rows_by_type() if manifest else {}
+    routed = pipeline.routed(target, landed)
+    fits = row is not None and manifest is not None and (row.manifest, row.types) == (manifest.id, routed)
+    return TableRow(
+        table=target.table,
+        state="missing" if row is None else "committed" if fits else "stale",
+        types=list(routed[:MOST_TYPES]),
+        landed=sum(landed[name] for name in routed),
+        rows=row.rows if row else 0,
+        misfits=row.misfits if row else 0,
+        generation=row.generation if row else 0,
+        run=row.token if row else "",
+    )
+
+
+def _file(file: LandedFile) -> FileRow:
+    kind = file.type or ("(overflow)" if file.hour else "(rejected)")
+    return FileRow(key=file.key, type=kind, hour=file.hour, rows=file.rows, bytes=file.bytes)
+
+
+def timings_of(piece: Slice, timings: Iterable[Timing]) -> list[TimingRow]:
+    """Those of batches that hold the slice, in the order in which they began."""
+    own = [t for t in timings if _holds(t, piece)]
+    return [
+        TimingRow.model_validate(t, from_attributes=True)
+        for t in sorted(own, key=lambda timing: timing.started)
+    ]
+
+
+def _holds(timing: Timing, piece: Slice) -> bool:
+    start, until = (utc(datetime.fromisoformat(text)) for text in (timing.start, timing.until))
+    return start <= piece.start and piece.end <= until
+
+
+def anomaly_rows(anomalies: Iterable[OpenAnomaly]) -> list[AnomalyRow]:
+    """Counts that are wrong before hours that are only not done yet."""
+    return [anomaly_row(one) for one in sorted(anomalies, key=lambda one: not one.breaks)]
+
+
+def anomaly_row(anomaly: OpenAnomaly) -> AnomalyRow:
+    return AnomalyRow(
+        kind=anomaly.kind,
+        place=anomaly.place,
+        message=anomaly.message,
+        command=anomaly.command,
+        advice=anomaly.advice,
+        slices=list(anomaly.slices),
+        found_at=anomaly.found_at,
+    )

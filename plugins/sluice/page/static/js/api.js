@@ -1,0 +1,53 @@
+// All requests go to this page's own endpoints, or to Airflow's REST API with the caller's own session.
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const AIRFLOW = new URL("../", document.baseURI);
+
+async function send(url, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(url, { credentials: "same-origin", ...options });
+  } catch {
+    throw new Refused(0, "Airflow's web server does not answer: is it still up?");
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (answer.ok) return body;
+  if (answer.status === 401) throw new Refused(401, "Your session has ended: log in to Airflow again.");
+  const detail = typeof body.detail === "string" ? body.detail : `the server answered ${answer.status}`;
+  throw new Refused(answer.status, detail);
+}
+
+const json = (method, body) => ({ method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+const path = (...parts) => ["api", ...parts.map(encodeURIComponent)].join("/");
+const query = (values) => `?${new URLSearchParams(values)}`;
+
+export const overview = (range) => send(path("overview") + query(range));
+export const slice = (name, id) => send(path("pipelines", name, "slices", id));
+export const rejected = (name, id) => send(path("pipelines", name, "slices", id, "rejected"));
+export const manifest = (name, id, cluster) => send(path("pipelines", name, "slices", id, "manifests", cluster));
+export const lag = (name) => send(path("pipelines", name, "lag"));
+export const series = (name, range) => send(path("pipelines", name, "series") + query(range));
+export const late = (name, range) => send(path("pipelines", name, "late") + query(range));
+export const anomalies = (name) => send(path("pipelines", name, "anomalies"));
+export const plan = (name, asked) => send(path("pipelines", name, "plan"), json("POST", asked));
+export const progress = (name, run) => send(path("pipelines", name, "progress") + query({ run }));
+
+// Airflow itself decides who may start a run, and keeps its audit log.
+export async function startBackfill(dag, conf) {
+  const url = new URL(`api/v2/dags/${encodeURIComponent(dag)}`, AIRFLOW);
+  await send(url, json("PATCH", { is_paused: false }));
+  return send(`${url}/dagRuns`, json("POST", { logical_date: null, conf }));
+}
+
+export const runUrl = (dag, run) => new URL(`dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`, AIRFLOW).href;
+
+export function taskUrl(dag, run, task) {
+  const mapped = task.map_index >= 0 ? `/mapped/${task.map_index}` : "";
+  return `${runUrl(dag, run)}/tasks/${encodeURIComponent(task.task_id)}${mapped}`;
+}

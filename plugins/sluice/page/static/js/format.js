@@ -1,0 +1,33 @@
+const whole = new Intl.NumberFormat("en-US");
+const short = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+
+export const count = (value) => whole.format(value);
+
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let power = 0;
+  while (value >= 1024 && power < units.length - 1) [value, power] = [value / 1024, power + 1];
+  return `${short.format(value)} ${units[power]}`;
+}
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 60) return `${short.format(seconds)} s`;
+  const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
+  if (days) return `${days} d ${hours} h`;
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(seconds % 60)} s`;
+}
+
+export const rate = (perSecond) => `${perSecond < 10 ? short.format(perSecond) : whole.format(Math.round(perSecond))}/s`;
+
+// 2026-11-20T10Z, 2026-11-20T1015Z -> milliseconds
+export function instantOf(sliceId) {
+  const [, day, hour, minute] = /^(\d{4}-\d\d-\d\d)T(\d\d)(\d\d)?Z$/.exec(sliceId);
+  return Date.parse(`${day}T${hour}:${minute ?? "00"}:00Z`);
+}
+
+export function sliceName(sliceId) {
+  return `${new Date(instantOf(sliceId)).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+export const clock = (iso) => (iso ? iso.slice(0, 19).replace("T", " ").replace(/\+.*|Z$/, "") : "–");

@@ -1,0 +1,81 @@
+import * as api from "./api.js";
+import { backfillForm } from "./backfill.js";
+import { linePlot } from "./charts.js";
+import { h, replace, section, table } from "./dom.js";
+import { clock, count, duration, rate } from "./format.js";
+import { Grid } from "./grid.js";
+import { heatTable } from "./heat.js";
+import { rangePicker } from "./overview.js";
+import { keep } from "./refresh.js";
+import { anomalies } from "./slice.js";
+
+export async function pipelineView(view, name, range) {
+  const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
+  const grid = new Grid((pipeline, id) => { location.hash = id.includes("T") ? `#/s/${encodeURIComponent(pipeline)}/${id}` : `#/p/${encodeURIComponent(pipeline)}?from=${id}`; });
+  const places = Object.fromEntries(["problem", "anomalies", "lag", "rows", "rejected", "late", "backfill"].map((key) => [key, h("div", { class: `place ${key}` })]));
+  replace(
+    view, h("div", { class: "bar" }, h("h1", {}, name), rangePicker(asked, `#/p/${encodeURIComponent(name)}`)), places.problem,
+    h("div", { class: "card wide" }, grid.element), places.anomalies,
+    h("div", { class: "two" }, places.rows, places.rejected, places.lag, places.late), places.backfill,
+  );
+  let exact = null;
+  let form = null;
+  return keep(async () => {
+    const data = await api.overview(asked);
+    const row = data.pipelines.find((each) => each.pipeline === name);
+    if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
+    grid.show({ ...data, pipelines: [row] });
+    document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
+    replace(places.problem);
+    if (!form) form = backfillForm(places.backfill, name, row.can_start, data);
+    exact = { from: data.start, to: asked.to === "now" ? "now" : data.end };
+    await Promise.all([
+      part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name))),
+      part(places.lag, "Lag", async () => showLag(places.lag, await api.lag(name))),
+      part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, exact))),
+      part(places.late, "Late events", async () => replace(places.late, section("Late events", heatTable(await api.late(name, exact))))),
+    ]);
+    return row.cells.some((cell) => cell.running);
+  }, (error) => replace(places.problem, h("p", { class: "error", role: "alert" }, error.message)));
+}
+
+// One part that does not answer leaves the others alone.
+async function part(place, title, show) {
+  await show().catch((error) => replace(place, section(title, h("p", { class: "error" }, error.message))));
+}
+
+function showAnomalies(place, { anomalies: found, looks }) {
+  const last = looks[0];
+  const said = last ? `Last verified ${clock(last.at)} UTC: ${count(last.units)} hours and clusters, ${count(last.records)} records, ${last.found} anomalies.` : "Nothing was verified yet.";
+  const shape = JSON.stringify(found);
+  if (place.dataset.shape === shape) {
+    place.querySelector(".last").textContent = said;
+    return; // an opened list stays open
+  }
+  place.dataset.shape = shape;
+  const body = found.length ? anomalies(found) : section("Open anomalies", h("p", { class: "quiet" }, "None."));
+  body.append(h("p", { class: "quiet last" }, said));
+  replace(place, body);
+}
+
+function showLag(place, lag) {
+  const rows = lag.partitions.map((row) => ({ ...row, tone: row.landed_until === null && row.records > 0 ? "warn-row" : "" }));
+  replace(place, section(
+    "Lag", lag.errors.map((line) => h("p", { class: "error" }, line)),
+    table("Lag by partition", [
+      { name: "Topic", value: (r) => `${r.cluster}/${r.topic}` }, { name: "Part.", number: true, value: (r) => r.partition },
+      { name: "Landed until", number: true, value: (r) => (r.landed_until === null ? "–" : count(r.landed_until)) },
+      { name: "Log end", number: true, value: (r) => count(r.log_end) },
+      { name: "Behind", number: true, value: (r) => count(r.records), title: "Records in Kafka that are not landed" },
+      { name: "Age", number: true, value: (r) => duration(r.seconds), title: "Since the end of the newest landed hour" },
+      { name: "Rate", number: true, value: (r) => rate(r.rate), title: "Records a second over the landed hours shown" },
+    ], rows, "No partition is known."),
+  ));
+}
+
+function showSeries(places, series) {
+  const types = Object.entries(series.types);
+  const lines = types.length ? types.map(([label, values]) => ({ label, values })) : [{ label: "rows loaded", values: series.rows }, { label: "records read", values: series.read }];
+  linePlot(places.rows, types.length ? "Rows per hour by type" : "Rows per hour", series.starts, lines);
+  linePlot(places.rejected, "Rejected per hour", series.starts, [{ label: "unparsed", values: series.unparsed }, { label: "misfits", values: series.misfits }, { label: "later than grace", values: series.late }]);
+}

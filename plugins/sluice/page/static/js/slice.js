@@ -1,0 +1,133 @@
+import * as api from "./api.js";
+import { copyable, h, replace, section, table } from "./dom.js";
+import { bytes, clock, count, duration, sliceName } from "./format.js";
+import { airflowLink } from "./links.js";
+
+export async function sliceView(panel, name, id) {
+  const data = await api.slice(name, id);
+  const samples = section("Rejected records", h("p", { class: "quiet" }, "Loading…"));
+  replace(
+    panel, head(name, data),
+    h("div", { class: "panel-body" }, data.anomalies.length > 0 && anomalies(data.anomalies), data.units.map((unit) => unitCard(name, data, unit)), runs(data.runs), timings(data.timings), samples),
+  );
+  loadSamples(samples, name, id, data);
+}
+
+function head(name, data) {
+  const go = (id) => (id ? h("a", { class: "button", href: `#/s/${encodeURIComponent(name)}/${id}` }, id === data.before ? "← Earlier" : "Later →") : null);
+  const done = data.units.length && data.units.every((unit) => unit.state.startsWith("complete"));
+  return h(
+    "header", { class: "panel-head" },
+    h("div", {}, h("h1", { id: "panel-title" }, `${name}, ${sliceName(data.slice)}`), h("p", { class: "quiet" }, h("b", { class: `state ${data.cell}` }, data.cell), data.running && ` · now ${data.running}`, done && " · in every table")),
+    h("nav", { "aria-label": "Other hours" }, go(data.before), go(data.after), h("button", { type: "button", autofocus: true, "aria-label": "Close", onclick: () => document.getElementById("panel").close() }, "✕")),
+  );
+}
+
+const FIRST_ANOMALIES = 5;
+
+export function anomalies(found) {
+  const rest = found.slice(FIRST_ANOMALIES);
+  return section("Open anomalies", anomalyList(found.slice(0, FIRST_ANOMALIES)), rest.length > 0 && more(`${count(rest.length)} more`, () => anomalyList(rest)));
+}
+
+function anomalyList(found) {
+  const items = found.map((one) => h("li", {}, h("p", {}, h("b", {}, one.kind), " ", one.place), h("p", {}, one.message), one.command ? copyable(one.command) : null, one.advice && h("p", { class: "quiet" }, one.advice)));
+  return h("ul", { class: "anomalies" }, items);
+}
+
+function unitCard(name, data, unit) {
+  const facts = [
+    ["State", unit.state + (unit.verified ? ", verified" : "")],
+    ["Records read", count(unit.read)], ["Parsed", count(unit.parsed)],
+    ["Unparsed", count(unit.read - unit.parsed)], ["Holes", count(unit.holes)], ["Later than grace", count(unit.late)],
+    ["Files", `${count(unit.file_count)}, ${bytes(unit.bytes)}`], ["Landed", unit.landed_at ? `${clock(unit.landed_at)} UTC` : "–"],
+    ["Manifest", unit.manifest || "–"],
+  ];
+  return section(
+    `Cluster ${unit.cluster}`,
+    h("dl", { class: "facts-list" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value)))),
+    unit.losses.length > 0 && losses(unit.losses),
+    unit.lacking_topics.length > 0 && h("p", { class: "warn" }, `Landed without topics ${unit.lacking_topics.join(", ")}: reland brings them.`),
+    h("div", { class: "columns" }, part("Tables", tables(unit)), part("Offsets", offsets(unit)), part("Rows landed by type", counts(unit.rows_by_type, "Type")), part("Unparsed by reason", counts(unit.rejected_by_reason, "Reason"))),
+    more(`Files (${unit.file_count})`, () => files(unit)),
+    unit.manifest && more("Manifest", async () => h("pre", { tabindex: "0" }, JSON.stringify(await api.manifest(name, data.slice, unit.cluster), null, 1))),
+  );
+}
+
+const part = (title, body) => h("div", {}, h("h3", {}, title), body);
+
+function more(title, body) {
+  const element = h("details", {}, h("summary", {}, title));
+  element.addEventListener("toggle", async () => {
+    if (element.open && element.childElementCount === 1) element.append(await body());
+  });
+  return element;
+}
+
+const losses = (rows) => table("Lost offsets", [
+  { name: "Lost in Kafka", value: (r) => `${r.topic}/${r.partition}` },
+  { name: "Offsets", value: (r) => `${r.exact ? "" : "at most "}[${count(r.start)}, ${count(r.until)})` },
+], rows);
+
+const tables = (unit) => table(`Tables of ${unit.cluster}`, [
+  { name: "Table", value: (r) => r.table },
+  { name: "", value: (r) => r.state },
+  { name: "Landed", number: true, value: (r) => count(r.landed) },
+  { name: "Committed", number: true, value: (r) => count(r.rows) },
+  { name: "Misfits", number: true, value: (r) => count(r.misfits) },
+], unit.tables.map((row) => ({ ...row, tone: row.state === "committed" ? "" : "warn-row" })), "No tables.");
+
+const offsets = (unit) => table(`Offsets of ${unit.cluster}`, [
+  { name: "Topic", value: (r) => r.topic },
+  { name: "Part.", number: true, value: (r) => r.partition },
+  { name: "From", number: true, value: (r) => count(r.start) },
+  { name: "Until", number: true, value: (r) => count(r.until) },
+  { name: "Offsets", number: true, value: (r) => count(r.records) },
+], unit.offsets, "Not resolved yet.");
+
+const counts = (byName, what) => table(what, [
+  { name: what, value: ([key]) => key },
+  { name: "Records", number: true, value: ([, value]) => count(value) },
+], Object.entries(byName), "None.");
+
+const files = (unit) => h("div", {}, table("Files", [
+  { name: "Type", value: (r) => r.type }, { name: "Event hour", value: (r) => r.hour || "–" },
+  { name: "Rows", number: true, value: (r) => count(r.rows) }, { name: "Size", number: true, value: (r) => bytes(r.bytes) },
+  { name: "Key in the lake", class: "code", value: (r) => r.key },
+], unit.files), unit.files.length < unit.file_count && h("p", { class: "quiet" }, `The ${unit.files.length} largest of ${count(unit.file_count)}.`));
+
+function runs(found) {
+  const rows = found.flatMap((run) => run.tasks.map((task, index) => ({ ...task, run, first: index === 0, tone: task.state === "failed" ? "bad-row" : "" })));
+  return section("Airflow runs", table("Airflow runs and attempts", [
+    { name: "Run", value: (r) => (r.first ? airflowLink(api.runUrl(r.run.dag_id, r.run.run_id), `${r.run.dag_id} · ${r.run.run_id}`) : "") },
+    { name: "Task", value: (r) => airflowLink(api.taskUrl(r.run.dag_id, r.run.run_id, r), r.task_id) },
+    { name: "State", value: (r) => r.state },
+    { name: "Attempts", number: true, value: (r) => r.tries },
+    { name: "Began (UTC)", value: (r) => clock(r.started) },
+    { name: "Took", number: true, value: (r) => duration(r.seconds) },
+  ], rows, "No run of Airflow has touched this hour; `sluice run` may have."));
+}
+
+const timings = (rows) => section("Time of each step", table("Time of each step", [
+  { name: "Step", value: (r) => r.step + (r.table ? ` ${r.table}` : "") },
+  { name: "Mode", value: (r) => r.mode || "–" },
+  { name: "Began (UTC)", value: (r) => clock(r.started) },
+  { name: "Took", number: true, value: (r) => duration(r.seconds) },
+  { name: "Slices of its batch", number: true, value: (r) => count(r.units) },
+  { name: "Rows", number: true, value: (r) => count(r.rows) },
+], rows, "Nothing is recorded yet."));
+
+async function loadSamples(place, name, id, data) {
+  const expected = data.units.reduce((sum, u) => sum + u.read - u.parsed + u.tables.reduce((s, t) => s + t.misfits, 0), 0);
+  let body = h("p", { class: "quiet" }, "No record of this hour was rejected.");
+  if (expected > 0) {
+    const { samples } = await api.rejected(name, id).catch((error) => ({ samples: [], error }));
+    body = table("Samples of rejected records", [
+      { name: "Kind", value: (r) => r.kind }, { name: "Reason", value: (r) => r.reason },
+      { name: "Column and value", value: (r) => (r.place ? `${r.place}: ${r.value}` : "–") },
+      { name: "Where", value: (r) => `${r.cluster}/${r.topic}/${r.partition} @ ${count(r.offset)}` },
+      { name: "Payload", class: "code payload", value: (r) => r.payload },
+    ], samples, "The records could not be read: verify says why.");
+  }
+  replace(place, h("h2", {}, "Rejected records"), body);
+}

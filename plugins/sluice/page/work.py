@@ -1,0 +1,123 @@
+"""What Airflow is doing to each hour: from runs and their tasks to a phase per slice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+Span = tuple[int, int]
+"""`[start, end)` in seconds since the epoch."""
+
+
+class Phase(StrEnum):
+    QUEUED = "queued"
+    RESOLVING = "resolving"
+    LANDING = "landing"
+    LOADING = "loading"
+    VERIFYING = "verifying"
+    PUBLISHING = "publishing"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task instance; `map_index` is its batch, -1 outside the batches. `state` None: not scheduled."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a pipeline's DAGs: what it was asked for, and its batches once they are cut."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    asked: Span | None
+    batches: tuple[Span, ...] | None
+    tasks: tuple[TaskRun, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the newest run that touches a slice does to it, or that it failed there."""
+
+    phase: Phase
+    dag_id: str
+    run_id: str
+
+    @property
+    def running(self) -> bool:
+        return self.phase is not Phase.FAILED
+
+
+_BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
+_WRONG = frozenset({"failed", "upstream_failed"})
+_ORDER = (
+    ("batch.land", Phase.LANDING),
+    ("batch.load.", Phase.LOADING),
+    ("batch.verify", Phase.VERIFYING),
+    ("batch.publish", Phase.PUBLISHING),
+)
+
+
+def work_of(runs: Iterable[Run], starts: Collection[int], length: timedelta) -> dict[int, Work]:
+    """By slice start (seconds since the epoch), of those in `starts`. The newest run comes first, and has
+    the say over every slice that it touched; a slice where it ended well is left out."""
+    seconds = int(length.total_seconds())
+    said: dict[int, Work | None] = {}
+    for run in runs:
+        for span, phase in _phases(run):
+            work = None if phase is None else Work(phase, run.dag_id, run.run_id)
+            for start in _starts(span, starts, seconds):
+                said.setdefault(start, work)
+    return {start: work for start, work in said.items() if work is not None}
+
+
+def _starts(span: Span, starts: Collection[int], seconds: int) -> Iterable[int]:
+    if (span[1] - span[0]) // seconds > len(starts):
+        return [start for start in starts if span[0] <= start < span[1]]
+    return [start for start in range(span[0], span[1], seconds) if start in starts]
+
+
+def _phases(run: Run) -> Iterable[tuple[Span, Phase | None]]:
+    """What the run does to each span of slices; None where it has ended well."""
+    if run.batches:
+        tasks = _by_batch(run.tasks)
+        for number, batch in enumerate(run.batches):
+            yield batch, _batch_phase(run, tasks.get(number, {}))
+    elif run.asked is not None and run.batches is None:
+        yield run.asked, _before_batches(run)
+
+
+def _before_batches(run: Run) -> Phase | None:
+    if run.state == "failed":
+        return Phase.FAILED
+    if run.state == "success":
+        return None
+    return Phase.QUEUED if run.state == "queued" else Phase.RESOLVING
+
+
+def _by_batch(tasks: Iterable[TaskRun]) -> dict[int, dict[str, str | None]]:
+    found: dict[int, dict[str, str | None]] = {}
+    for task in tasks:
+        found.setdefault(task.map_index, {})[task.task_id] = task.state
+    return found
+
+
+def _batch_phase(run: Run, states: Mapping[str, str | None]) -> Phase | None:
+    if run.state == "success":
+        return None
+    for prefix, phase in _ORDER:
+        own = [state for task, state in states.items() if task.startswith(prefix)]
+        if any(state in _BUSY for state in own) and run.state != "failed":
+            return phase
+    if any(state in _WRONG for state in states.values()):
+        return Phase.FAILED
+    if states and all(state == "success" for state in states.values()):
+        return None
+    return None if run.state == "failed" else Phase.LANDING

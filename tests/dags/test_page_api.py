@@ -1,0 +1,180 @@
+"""The page's endpoints inside Airflow's own app: who may do what, and what the answers carry."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from airflow import plugins_manager, settings
+from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.utils.db import initdb
+from fastapi.testclient import TestClient
+
+from sluice.airflow.page import access, pipelines
+from sluice.airflow.page.app import create_app as create_page
+from sluice.airflow.pipelines import find_pipelines
+from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+SLICE = "/sluice/api/pipelines/ads/slices/2026-11-20T10Z"
+PLAN = {"start": "2026-11-20T10Z", "end": "2026-11-20T11Z", "mode": "fill"}
+READS = [
+    "/sluice/",
+    "/sluice/api/overview?from=48h",
+    "/sluice/api/pipelines/ads/anomalies",
+    "/sluice/api/pipelines/ads/late?from=2026-11-20",
+    "/sluice/api/pipelines/ads/series?from=2026-11-20",
+    "/sluice/api/pipelines/ads/lag",
+    SLICE,
+    f"{SLICE}/rejected",
+    f"{SLICE}/manifests/dc1",
+    "/sluice/api/pipelines/ads/progress?run=r",
+]
+
+
+@pytest.fixture(scope="module")
+def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """Airflow's whole web server over two pipeline files, one of them wrong; nothing else is up."""
+    folder = tmp_path_factory.mktemp("pipelines")
+    away = 'clickhouse: {connection: nowhere}\ntables: {"*": a.b}\n'
+    text = NO_TABLES.replace("file:///lake", f"file://{folder}/lake").replace("127.0.0.1:9092", "127.0.0.1:1")
+    (folder / "ads.yaml").write_text(text.replace("slice: 15m\n", away))
+    (folder / "wrong.yaml").write_text(WRONG_TABLE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
+        patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
+        for module in (access, pipelines):
+            patch.setattr(module, "find_pipelines", lambda: find_pipelines(folder))
+        initdb()
+        plugins_manager._get_plugins.cache_clear()
+        purge_cached_app()
+        yield TestClient(create_app("core"), raise_server_exceptions=False)
+    purge_cached_app()
+    plugins_manager._get_plugins.cache_clear()
+
+
+def login(role: str) -> dict[str, str]:
+    user = SimpleAuthManagerUser(username=role, role=role.upper(), teams=None)
+    return {"Authorization": f"Bearer {get_auth_manager().generate_jwt(user)}"}
+
+
+@pytest.mark.parametrize("path", READS)
+def test_nobody_sees_anything_without_a_login(airflow_app: TestClient, path: str):
+    assert airflow_app.get(path).status_code == 401
+
+
+def test_every_endpoint_asks_for_a_login(airflow_app: TestClient):
+    """Also one that is added later: all but the static files."""
+    paths = [route for route in create_page().routes if hasattr(route, "methods")]
+    assert len(paths) >= len(READS) + 1
+    for route in paths:
+        path = "/sluice" + route.path.replace("{pipeline}", "ads").replace("{slice_id}", "2026-11-20T10Z")
+        for method in route.methods:
+            answer = airflow_app.request(method, path.replace("{cluster}", "dc1"), json=PLAN)
+            assert answer.status_code == 401, (method, path)
+
+
+@pytest.mark.parametrize("role", ["viewer", "user", "op", "admin"])
+def test_the_overview_by_role(airflow_app: TestClient, role: str):
+    answer = airflow_app.get("/sluice/api/overview?from=48h", headers=login(role))
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    (row,) = found["pipelines"]
+    assert (row["pipeline"], row["can_start"]) == ("ads", role != "viewer")
+    assert "127.0.0.1:1" in row["error"] and row["cells"] == []
+    assert found["user"] == role
+    assert len(found["broken_files"]) == 1 and "wrong.yaml" in found["broken_files"][0]
+
+
+def test_a_viewer_cannot_plan_nor_start(airflow_app: TestClient):
+    viewer = login("viewer")
+    assert airflow_app.post("/sluice/api/pipelines/ads/plan", json=PLAN, headers=viewer).status_code == 403
+    start = {"logical_date": None, "conf": {"from": "2026-11-20T10Z"}}
+    answer = airflow_app.post("/api/v2/dags/ads_backfill/dagRuns", json=start, headers=viewer)
+    assert answer.status_code == 403
+
+
+def test_who_may_start_may_plan(airflow_app: TestClient):
+    answer = airflow_app.post("/sluice/api/pipelines/ads/plan", json=PLAN, headers=login("user"))
+    assert answer.status_code == 503
+    assert "127.0.0.1:1" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "said"),
+    [
+        ({**PLAN, "mode": "drop"}, 400, "fill, reload, reland"),
+        ({**PLAN, "end": "2026-11-20T09Z"}, 400, "empty"),
+        ({**PLAN, "end": "2126-11-20T09Z"}, 400, "not over"),
+        ({**PLAN, "start": "2010-01-01"}, 400, "too many"),
+        ({**PLAN, "more": 1}, 422, "more"),
+    ],
+)
+def test_a_plan_that_cannot_be_made(airflow_app: TestClient, asked: dict, status: int, said: str):
+    answer = airflow_app.post("/sluice/api/pipelines/ads/plan", json=asked, headers=login("admin"))
+    assert answer.status_code == status
+    assert said in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/sluice/api/overview?from=yesterday", 400, "yesterday"),
+        ("/sluice/api/pipelines/none/anomalies", 404, "none"),
+        ("/sluice/api/pipelines/ads/slices/2026-11-20", 400, "slice id"),
+        (SLICE, 503, "127.0.0.1:1"),
+        ("/sluice/api/pipelines/ads/progress?run=r", 404, "no run"),
+    ],
+)
+def test_errors_are_one_line(airflow_app: TestClient, path: str, status: int, said: str):
+    answer = airflow_app.get(path, headers=login("viewer"))
+    assert answer.status_code == status, answer.text
+    assert said in answer.json()["detail"] and "\n" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/sluice/", "/sluice/api/overview?from=48h", "/sluice/static/page.css"])
+def test_security_headers(airflow_app: TestClient, path: str):
+    answer = airflow_app.get(path, headers=login("viewer"))
+    assert answer.status_code == 200
+    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "SAMEORIGIN"
+
+
+def test_the_page_is_in_airflows_navigation(airflow_app: TestClient):
+    found = airflow_app.get("/api/v2/plugins", headers=login("admin")).json()
+    views = [view for plugin in found["plugins"] for view in plugin["external_views"]]
+    assert [(view["name"], view["url_route"], view["href"]) for view in views] == [
+        ("Sluice", "sluice", "sluice/")
+    ]
+    assert (
+        airflow_app.get("/api/v2/plugins/importErrors", headers=login("admin")).json()["total_entries"] == 0
+    )
+
+
+def test_a_tasks_process_does_not_pay_for_the_page():
+    """Airflow loads plugins there too: what the page needs must not be imported by it."""
+    code = "import airflow.sdk.execution_time.task_runner, sluice_page, sys; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(PLUGINS)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
+    modules = set(ran.stdout.split())
+    assert "sluice_page" in modules
+    assert not {"sluice.airflow.page.app", "airflow.api_fastapi.core_api.app", "fastapi.routing"} & modules
+
+
+def test_the_page_takes_everything_from_its_own_server():
+    """No address of another host in what is shipped; only comments and the licence name uPlot's home."""
+    static = PLUGINS / "sluice" / "page" / "static"
+    for path in [*static.glob("*.*"), *static.glob("js/*.js")]:
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text and "https://" not in text and "innerHTML" not in text, path

@@ -1,0 +1,129 @@
+"""The overview: exact hours, days from summaries, and that both say the same of the same hours."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.errors import WrongUse
+from sluice.manifest import Loss
+from sluice.page.days import days_of, ids_of
+from sluice.page.overview import Around, hours_of
+from sluice.page.rows import Asked
+from sluice.page.work import Phase, Work
+from sluice.slices import SliceRange
+from sluice.state import State
+from sluice.summary import anomalies, store
+from sluice.summary.anomalies import Verdict
+from sluice.verification.anomaly import Anomaly, Kind
+from tests.fakes import MemoryLake
+from tests.page_world import START, complete, missing, pipeline, unit
+
+NOW = START.add(hours=9, minutes=30)
+TEN = SliceRange(START, START.add(hours=10))
+FOUND = [
+    complete(unit(0)),
+    complete(unit(1), rows=50, unparsed={"no type": 2}),
+    complete(unit(2), lost=(Loss("t", 0, 1, 2, True),)),
+    complete(unit(3)),
+    missing(unit(4)),
+    missing(unit(5)),
+    complete(unit(6)),
+    missing(unit(7)),
+    missing(unit(8)),
+    missing(unit(9), State.NOT_OVER),
+]
+EXPECTED = ["before", "verified", "lossy", "broken", "landing", "failed", "loaded", "late", "waiting", "open"]
+WORK = {4: Phase.LANDING, 5: Phase.FAILED}
+
+
+@pytest.fixture
+def lake() -> MemoryLake:
+    """Everything was verified but hour 6, and hour 3 was found broken."""
+    lake = MemoryLake()
+    store.note(lake, FOUND)
+    broken = Anomaly(Kind.ROWS_MISSING, "5", "4", slice=unit(3).slice.id)
+    seen = [status for status in FOUND if status.unit != unit(6)]
+    store.note_verified(lake, TEN, seen, [broken], NOW)
+    return lake
+
+
+def around(verdict: Verdict) -> Around:
+    work = {int(unit(h).slice.start.timestamp()): Work(phase, "p", "r") for h, phase in WORK.items()}
+    return Around(pipeline(settle="2m"), work, verdict, unit(0).slice.end, NOW)
+
+
+def test_hours(lake):
+    found = [missing(unit(0)), *FOUND[1:]]
+    hours = hours_of(found, store.read_months(lake, TEN), around(store.read_verdict(lake)))
+    assert [hour.cell for hour in hours] == EXPECTED
+    assert [hour.slice.id for hour in hours] == list(ids_of(TEN))
+    assert (hours[1].read, hours[1].rows, hours[1].rejected) == (52, 50, 2)
+    assert [bool(hour.work) for hour in hours].index(True) == 4
+
+
+def test_days_say_of_each_hour_what_hours_say(lake):
+    month = {name: units for m in store.read_months(lake, TEN) for name, units in m.items()}
+    del month[unit(0).slice.id]
+    (day,) = days_of(TEN, [month], around(store.read_verdict(lake)))
+    assert day.date == "2026-11-20"
+    assert dict.fromkeys(EXPECTED, 1) == day.counts
+    assert next(iter(day.counts)) == day.cell == "broken"
+    assert (day.running, day.read, day.rows, day.rejected) == (1, 52 + 3 * 5, 50 + 3 * 5, 2)
+
+
+def test_an_hour_that_was_open_when_a_step_saw_it_is_missing_when_it_is_over(lake):
+    later = Around(pipeline(), {}, Verdict(), START, NOW.add(hours=1))
+    (day,) = days_of(SliceRange(START.add(hours=9), START.add(hours=10)), store.read_months(lake, TEN), later)
+    assert day.counts == {"waiting": 1}
+
+
+def test_one_of_two_clusters_is_not_the_slice():
+    lake = MemoryLake()
+    store.note_verified(lake, TEN, [complete(unit(0))], [], NOW)
+    two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
+    both = Around(pipeline(kafka=two), {}, Verdict(), START, NOW)
+    (day,) = days_of(SliceRange(START, START.add(hours=1)), store.read_months(lake, TEN), both)
+    assert day.counts == {"late": 1}
+
+
+@pytest.mark.parametrize("length", [timedelta(minutes=15), timedelta(hours=1), timedelta(days=1)])
+def test_ids_are_those_of_the_slices(length):
+    slices = SliceRange.widen(START, START.add(days=2), length)
+    assert list(ids_of(slices)) == [piece.id for piece in slices]
+
+
+def test_a_look_replaces_only_what_it_looked_at():
+    verdict = anomalies.within(
+        anomalies.after(
+            Verdict(),
+            (look := anomalies.look_at(TEN, 1, 1, 1, NOW)),
+            [anomalies.opened(Anomaly(Kind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in (1, 8)],
+        ),
+        SliceRange(START, START.add(hours=4)),
+    )
+    assert [one.slices for one in verdict.anomalies] == [(unit(1).slice.id,)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        ("48h", "now", ("2026-11-18T20", "2026-11-20T20", "hours")),
+        ("2026-11-01", "2026-11-09", ("2026-11-01T00", "2026-11-09T00", "hours")),
+        ("2026-11-01", "2026-11-10", ("2026-11-01T00", "2026-11-10T00", "days")),
+        ("8760h", "now", ("2025-11-20T20", "2026-11-20T20", "days")),
+    ],
+)
+def test_what_is_asked(start, end, expected):
+    asked = Asked.of(start, end, NOW)
+    assert (f"{asked.start:%Y-%m-%dT%H}", f"{asked.end:%Y-%m-%dT%H}", asked.zoom) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("x", "now"), ("2026-11-02", "2026-11-01"), ("1990-01-01", "now")]
+)
+def test_what_cannot_be_asked(start, end):
+    with pytest.raises(WrongUse):
+        Asked.of(start, end, pendulum.instance(NOW))
