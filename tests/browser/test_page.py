@@ -1,0 +1,193 @@
+"""The page as people use it: in Chromium, inside Airflow, on the real stack.
+
+The tests tell one story and run in this order: an hour waits, a backfill from the form brings it, somebody
+deletes a row and verify says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.page_stack import HOUR, MARKUP, PageStack
+
+pytestmark = pytest.mark.integration
+
+Login = Callable[..., Page]
+Shoot = Callable[..., None]
+RUN_MS = 900_000
+LAND_TASK = re.compile(r"/dags/adx_backfill/runs/.+/tasks/batch\.land/mapped/0$")
+POST = """([url, body]) => fetch(
+    url, {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)}
+).then((answer) => answer.status)"""
+
+
+def slice_id(hour: datetime) -> str:
+    return f"{hour:%Y-%m-%dT%HZ}"
+
+
+def cell(page: Page, hour: datetime) -> Locator:
+    return page.locator(f'[data-key="adx {slice_id(hour)}"]')
+
+
+def state(hour_cell: Locator) -> str:
+    """What the cell says to somebody who cannot see it: `adx, …: verified (…)`."""
+    return str(hour_cell.get_attribute("aria-label")).split(": ")[1].split(" ")[0]
+
+
+def expect_state(hour_cell: Locator, expected: str, timeout: int = 90_000) -> None:
+    expect(hour_cell).to_have_attribute("aria-label", re.compile(f": {expected} "), timeout=timeout)
+
+
+def overview(page: Page, stack: PageStack) -> None:
+    page.goto(stack.url + "/sluice/#/?from=48h&to=now")
+    expect(cell(page, stack.hours[-1])).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def admin(log_in: Login) -> Page:
+    return log_in("admin")
+
+
+def test_the_page_is_in_airflows_navigation(admin: Page, page_stack: PageStack, shoot: Shoot):
+    admin.goto(page_stack.url + "/plugin/sluice")
+    frame = admin.frame_locator("iframe")
+    expect(frame.get_by_role("heading", name="Hours")).to_be_visible()
+    expect(frame.get_by_role("gridcell")).not_to_have_count(0)
+    shoot(admin, "page-in-airflow")
+
+
+def test_hours_that_nobody_has_landed_wait(admin: Page, page_stack: PageStack):
+    overview(admin, page_stack)
+    assert state(cell(admin, page_stack.hours[-1])) in ("waiting", "late")  # late: an hour later
+    assert state(cell(admin, page_stack.hours[0])) == "late"
+    assert state(cell(admin, page_stack.hours[0] - HOUR)) == "before"
+
+
+def test_a_viewer_may_look_and_cannot_start(log_in: Login, page_stack: PageStack):
+    viewer = log_in("viewer")
+    viewer.goto(page_stack.url + "/sluice/#/p/adx")
+    expect(viewer.get_by_text("Your role may look, but not start runs.")).to_be_visible()
+    expect(viewer.get_by_role("button", name="Show the plan")).to_be_disabled()
+    start = f"{page_stack.url}/api/v2/dags/adx_backfill/dagRuns"
+    plan = f"{page_stack.url}/sluice/api/pipelines/adx/plan"
+    asked = {"start": slice_id(page_stack.hours[0]), "end": slice_id(page_stack.hours[1]), "mode": "fill"}
+    body = {"logical_date": None, "conf": {"from": asked["start"], "to": asked["end"]}}
+    assert viewer.evaluate(POST, [start, body]) == 403
+    assert viewer.evaluate(POST, [plan, asked]) == 403
+    viewer.context.close()
+
+
+def test_a_backfill_from_the_form(admin: Page, page_stack: PageStack, shoot: Shoot):
+    """Its plan first, then progress, then verified hours; the four before are not asked for."""
+    first, last = page_stack.hours[4], page_stack.hours[-1]
+    admin.goto(page_stack.url + "/sluice/#/p/adx")
+    form = admin.get_by_role("form", name="Backfill")
+    form.get_by_label("From (UTC)").fill(f"{first:%Y-%m-%dT%H:%M}")
+    form.get_by_label("To (UTC, not included)").fill(f"{last + HOUR:%Y-%m-%dT%H:%M}")
+    form.get_by_role("button", name="Show the plan").click()
+    plan = admin.locator(".plan")
+    expect(plan.get_by_role("heading")).to_contain_text("16 slices, mode fill")
+    expect(plan.locator(".does")).to_contain_text("16 land and load")
+    expect(plan.locator("tbody tr")).to_have_count(16)
+    plan.scroll_into_view_if_needed()
+    shoot(admin, "page-backfill-plan")
+    plan.get_by_role("button", name="Start").click()
+    expect(plan.locator("[data-state=running]")).to_be_visible(timeout=RUN_MS)
+    expect(admin.locator(".cell.running")).not_to_have_count(0, timeout=RUN_MS)
+    shoot(admin, "page-backfill-running")
+    expect(plan.locator("[data-state=success]")).to_contain_text("all done", timeout=RUN_MS)
+    for hour in (first, last):
+        expect_state(cell(admin, hour), "verified")
+    assert state(cell(admin, page_stack.hours[3])) == "late"
+
+
+def test_a_slice_shows_all_that_is_known_and_nothing_runs(admin: Page, page_stack: PageStack):
+    overview(admin, page_stack)
+    cell(admin, page_stack.hours[5]).click()
+    panel = admin.get_by_role("dialog")
+    for title in ("Tables", "Offsets", "Rows landed by type", "Unparsed by reason"):
+        expect(panel.get_by_role("heading", name=title)).to_be_visible()
+    # 300 events of the hour, 6 late ones, and the three strange ones.
+    expect(panel.locator("dt:has-text('Records read') + dd")).to_have_text("309")
+    samples = panel.get_by_role("region", name="Samples of rejected records")
+    expect(samples).to_contain_text("no type")
+    expect(samples).to_contain_text(f"adx.clicks.price: free {MARKUP}")
+    expect(panel.get_by_role("region", name="Type", exact=True)).to_contain_text(MARKUP)
+    expect(panel.get_by_role("region", name="Time of each step")).to_contain_text("load adx.clicks")
+    runs = panel.get_by_role("region", name="Airflow runs and attempts")
+    expect(runs.get_by_role("link", name="batch.land")).to_have_attribute("href", LAND_TASK)
+    assert admin.locator("img[src=x]").count() == 0
+    assert admin.wrong == []
+
+
+def test_a_link_to_a_run_leaves_airflows_frame(admin: Page, page_stack: PageStack):
+    admin.goto(page_stack.url + "/plugin/sluice")
+    frame = admin.frame_locator("iframe")
+    frame.locator(f'[data-key="adx {slice_id(page_stack.hours[5])}"]').click()
+    frame.get_by_role("link", name="adx_backfill · ").first.click()
+    admin.wait_for_url(re.compile(r"/dags/adx_backfill/runs/manual__"))
+
+
+def test_by_keyboard(admin: Page, page_stack: PageStack):
+    overview(admin, page_stack)
+    hour = page_stack.hours[6]
+    cell(admin, hour).focus()
+    admin.keyboard.press("ArrowRight")
+    expect(cell(admin, hour + HOUR)).to_be_focused()
+    assert admin.locator('.cell[tabindex="0"]').count() == 1
+    admin.keyboard.press("Enter")
+    expect(admin.get_by_role("dialog")).to_contain_text(f"{hour + HOUR:%Y-%m-%d %H:%M} UTC")
+    admin.keyboard.press("Escape")
+    expect(admin.get_by_role("dialog")).to_have_count(0)
+    expect(cell(admin, hour + HOUR)).to_be_focused()
+
+
+def test_a_deleted_row_is_seen_after_verify(admin: Page, page_stack: PageStack, shoot: Shoot):
+    hour = page_stack.hours[7]
+    client = page_stack.client()
+    (offset,) = client.query(f"SELECT min(_offset) FROM adx.bids WHERE _slice = '{hour:%F %T}'").first_row
+    client.command(f"DELETE FROM adx.bids WHERE _slice = '{hour:%F %T}' AND _offset = {offset}")
+    done = page_stack.verify()
+    assert done.returncode == 1, done.stdout + done.stderr
+    overview(admin, page_stack)
+    expect_state(cell(admin, hour), "broken")
+    assert state(cell(admin, hour + HOUR)) == "verified"
+    cell(admin, hour).click()
+    panel = admin.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Open anomalies")).to_be_visible()
+    expect(panel.locator(".anomalies")).to_contain_text("rows missing")
+    expect(panel.locator(".command code").first).to_contain_text("--mode reload")
+    shoot(admin, "page-slice-broken")
+
+
+def test_pictures(log_in: Login, page_stack: PageStack, shoot: Shoot):
+    """Every view in both themes and on a phone: nothing is wider than the window."""
+    views = {
+        "hours": "/sluice/#/?from=48h&to=now",
+        "year": "/sluice/#/?from=8760h&to=now",
+        "pipeline": "/sluice/#/p/adx",
+        "slice": f"/sluice/#/s/adx/{slice_id(page_stack.hours[5])}",
+    }
+    for name, scheme, width, height in (
+        ("light", "light", 1280, 860),
+        ("dark", "dark", 1280, 860),
+        ("phone", "light", 390, 844),
+    ):
+        page = log_in("user", scheme, width, height)
+        for view, path in views.items():
+            page.goto("about:blank")
+            page.goto(page_stack.url + path)
+            expect(page.locator(".cell").first).to_be_visible()
+            if view == "slice":
+                expect(page.get_by_role("region", name="Samples of rejected records")).to_be_visible()
+            if view == "pipeline":
+                expect(page.get_by_role("region", name="Lag by partition")).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, view)
+            shoot(page, f"page-{view}-{name}", whole=view == "pipeline" and name != "phone")
+        assert page.wrong == []
+        page.context.close()
