@@ -23,6 +23,7 @@ class Rule(StrEnum):
     NOT_DELETE = "reland moves what is left of the old attempt, and does not delete it"
     COPY_FIRST = "the old manifest is copied before it is replaced"
     MARK_NAMES = "_SUCCESS names the manifest that it is of"
+    MARK_COMPARED = "_SUCCESS is not written over that of a later manifest"
     MARK_LAST = "_SUCCESS is written after older files are removed"
 
 
@@ -68,6 +69,11 @@ def lost(state: State) -> bool:
 def mixed(state: State) -> bool:
     """The slice says that it is complete, and shows other files than its manifest's."""
     return state.manifest is not None and state.mark == state.manifest and state.files != {state.manifest}
+
+
+def unmarked(state: State) -> bool:
+    """All have ended well, and the slice does not say that it is complete."""
+    return state.mark != state.manifest and all(lander.at == "done" for lander in state.landers)
 
 
 def alarmed(state: State) -> bool:
@@ -209,7 +215,9 @@ class Model:
 
     def _mark(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         at = "remove" if Rule.MARK_LAST in self.off else lander.then
-        yield f"marks {lander.what}", state.lander(who, lander._replace(at=at), mark=lander.what)
+        replaced = state.mark is not None and state.manifest != lander.what
+        mark = state.mark if replaced and Rule.MARK_COMPARED not in self.off else lander.what
+        yield f"marks {lander.what}", state.lander(who, lander._replace(at=at), mark=mark)
 
     def _sweep(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         yield "removes its attempt", state.lander(who, Lander("done"), attempts=state.attempts - {who})

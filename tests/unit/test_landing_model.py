@@ -11,7 +11,7 @@ from sluice.manifests import read_manifest
 from sluice.slices import Unit
 from tests.exhaustive import Found, search
 from tests.fakes import MemoryLake
-from tests.landing_model import Model, Rule, State, alarmed, lost, mixed, start
+from tests.landing_model import Model, Rule, State, alarmed, lost, mixed, start, unmarked
 from tests.landing_world import hours
 
 FILLS, RELANDS = ("fill", "fill", "reland"), ("reland", "reland")
@@ -19,7 +19,7 @@ THREE = ("fill", "reland", "reland")
 
 
 def wrong(state: State) -> bool:
-    return lost(state) or mixed(state) or alarmed(state)
+    return lost(state) or mixed(state) or alarmed(state) or unmarked(state)
 
 
 def explore(modes: tuple[str, ...], *off: Rule) -> Found[State]:
@@ -50,6 +50,7 @@ NEEDED = [
     (Rule.MARK_LAST, RELANDS, mixed, 17),
     (Rule.COPY_FIRST, RELANDS, mixed, 18),
     (Rule.LOOK_BACK, RELANDS, lost, 22),
+    (Rule.MARK_COMPARED, ("fill", "reland"), unmarked, 24),
     (Rule.COMPARE_AND_SET, THREE, lost, 26),
 ]
 

@@ -45,7 +45,14 @@ def _moved(lake: Lake, manifest: Manifest) -> bool:
 
 
 def _mark(lake: Lake, manifest: Manifest) -> None:
-    lake.put(layout.slice_success(manifest.slice, manifest.cluster), manifest.id.encode())
+    """By compare-and-set: the mover of a manifest that was replaced meanwhile leaves the later mark alone."""
+    key, mark = layout.slice_success(manifest.slice, manifest.cluster), manifest.id.encode()
+    marked = lake.create(key, mark)
+    while not marked:
+        stored = lake.read(key)
+        if not _stands(lake, manifest):
+            break
+        marked = lake.create(key, mark) if stored is None else lake.replace(key, mark, stored.version)
     points.reached(Land.MARKED)
 
 
