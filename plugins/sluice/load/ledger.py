@@ -37,7 +37,8 @@ def committed(
 ) -> Mapping[Unit, LedgerRow]:
     """The units whose newest row is a commit into the table as it is now (its UUID).
 
-    `lake_root` is the lake's url; without `slices` all hours are asked for. Empty where ClickHouse has no ledger yet. Raises what the client raises.
+    `lake_root` is the lake's url; without `slices` all hours are asked for. Empty where ClickHouse has no
+    ledger yet. Raises what the client raises.
     """
     start, end = _EVER if slices is None else (int(slices.start.timestamp()), int(slices.end.timestamp()))
     parameters = {
