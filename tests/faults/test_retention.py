@@ -46,7 +46,7 @@ def test_before_the_hour_was_resolved(story, fault_log):
         story.load(0, 3)
         assert story.states(0, 3) == ["expired", "expired", "complete", "complete"]
         story.expect({2: [6, 7, 8], 3: [9, 10, 11]})
-        with pytest.raises(Conservation):
+        with pytest.raises(Conservation, match=r"loss: slice .*\[0, 4\).*loss: slice .*\[0, 4\)"):
             story.verify(0, 3)
         story.write(on_expired="land_rest")
         story.run(0, 3)
