@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 
-.PHONY: setup up down status demo test browser screenshots lint faults bench pins clean
+.PHONY: setup up down status demo test tools screenshots lint faults bench pins clean
 
 setup:
 	@local/setup.sh
@@ -24,17 +24,17 @@ lint:
 	@$(PYTHON) -m ruff check .
 
 # Cheapest first: a mistake that a unit test finds must not wait for Spark.
-test: setup browser lint
+test: setup tools lint
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/dags
 	$(PYTEST) tests/integration tests/faults
 	$(PYTEST) tests/browser
 
-browser:
-	@local/browser.sh
+tools:
+	@local/test_tools.sh
 
 # The pictures of README.md, out of the run that tests the page.
-screenshots: setup browser
+screenshots: setup tools
 	mkdir -p docs/images && SLUICE_SCREENSHOTS=docs/images $(PYTEST) tests/browser
 
 # The long form of tests/faults: hundreds of kills, races and faults, and a table of them at the end.
