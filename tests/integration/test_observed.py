@@ -195,7 +195,15 @@ def assert_story(observed: hourly.Stack, said: str) -> None:
     events, name = len(hourly.EVENTS), observed.name
     story = [
         *("slices of this run", f"[{first}, {last})", "resolved", "batches", f"rows={events}"),
-        *("landing", f"[{first}, {last})", f"{events} records in", "loaded", "verified", "asset event"),
+        *(
+            "landing",
+            f"[{first}, {last})",
+            "offsets [0, ",
+            f"{events} records in",
+            "loaded",
+            "verified",
+            "asset event",
+        ),
         "verified the whole range",
     ]
     at = 0

@@ -20,7 +20,7 @@ from sluice.landing.commit import commit, commit_again
 from sluice.landing.engine import Engine
 from sluice.landing.mover import finish_moves, move
 from sluice.landing.reading import Attempt
-from sluice.landing.reads import needs_landing
+from sluice.landing.reads import described, needs_landing
 from sluice.landing.retention import refuse_compacted, unit_reads
 from sluice.landing.sweep import discard, sweep
 from sluice.landing.unit_manifest import Landed, draft
@@ -80,6 +80,8 @@ def land(
     points.reached(Land.PLANNED)
     ids = {cluster: uuid.uuid4().hex[:16] for cluster in pipeline.clusters}
     say(f"{len(units)} units, {len(todo)} to land, {sum(read.offsets for read in reads):,} offsets to read")
+    for line in described(reads):
+        say(line)
     try:
         landed = Attempt(pipeline, lake, ids, engine, say, topics_of).read(reads)
         refuse_compacted(pipeline, landed, old, topics_of)

@@ -124,6 +124,24 @@ def runs(reads: Sequence[UnitRead]) -> list[Run]:
     return [Run(units[0].unit.cluster, tuple(units)) for units in found if any(u.offsets for u in units)]
 
 
+def described(reads: Sequence[UnitRead], most: int = 64) -> list[str]:
+    """A line for each partition of each run: what is about to be read. Of more than `most` only their number
+    is said beyond."""
+    lines = [
+        f"{run.cluster}/{topic}/{partition}: offsets [{edges[0]}, {edges[-1]}) of {_slices(run)}"
+        for run in runs(reads)
+        for (topic, partition), edges in sorted(run.edges().items())
+        if edges[0] < edges[-1]
+    ]
+    rest = len(lines) - most
+    return lines if rest <= 0 else [*lines[:most], f"and {rest:,} more partitions"]
+
+
+def _slices(run: Run) -> str:
+    first, last = run.units[0].unit.slice, run.units[-1].unit.slice
+    return first.id if first == last else f"{first.id} … {last.id}"
+
+
 def _continues(before: UnitRead, after: UnitRead) -> bool:
     if before.unit.cluster != after.unit.cluster or before.unit.slice.end != after.unit.slice.start:
         return False
