@@ -17,6 +17,7 @@ from aiosmtpd.controller import Controller
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from local import services
 from local.readiness import free_port
 from sluice.airflow.notify import send
 from sluice.alarms.problem import Kind
@@ -125,10 +126,19 @@ class World:
             load_table(self.pipeline, self.pipeline.targets[0].table, slices, "fill", "t", lambda _: None)
 
 
+@pytest.fixture(scope="module")
+def clickhouse_server(tmp_path_factory) -> Iterator[services.ClickHouseServer]:
+    """Of its own: the watch tells of errors that any test has provoked in a server that all use."""
+    server = services.clickhouse_server(tmp_path_factory.mktemp("clickhouse"))
+    yield server
+    server.kill()
+
+
 @pytest.fixture
 def world(name, tmp_path: Path, stack_env, kafka_broker, clickhouse_server, monkeypatch) -> World:
     for key, value in stack_env.items():
         monkeypatch.setenv(key, value)
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
     now = pendulum.now("UTC")
     admin = KafkaAdminClient(bootstrap_servers=kafka_broker)
     kept = 7 * HOUR  # the hour that ended five hours ago began six hours ago
