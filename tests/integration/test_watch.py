@@ -127,7 +127,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def clickhouse_server(tmp_path_factory) -> Iterator[services.ClickHouseServer]:
+def own_server(tmp_path_factory) -> Iterator[services.ClickHouseServer]:
     """Of its own: the watch tells of errors that any test has provoked in a server that all use."""
     server = services.clickhouse_server(tmp_path_factory.mktemp("clickhouse"))
     yield server
@@ -135,10 +135,10 @@ def clickhouse_server(tmp_path_factory) -> Iterator[services.ClickHouseServer]:
 
 
 @pytest.fixture
-def world(name, tmp_path: Path, stack_env, kafka_broker, clickhouse_server, monkeypatch) -> World:
+def world(name, tmp_path: Path, stack_env, kafka_broker, own_server, monkeypatch) -> World:
     for key, value in stack_env.items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{own_server.port}")
     now = pendulum.now("UTC")
     admin = KafkaAdminClient(bootstrap_servers=kafka_broker)
     kept = 7 * HOUR  # the hour that ended five hours ago began six hours ago
@@ -152,7 +152,7 @@ def world(name, tmp_path: Path, stack_env, kafka_broker, clickhouse_server, monk
             stamp = int((at + timedelta(seconds=number)).timestamp() * 1000)
             producer.send(name, b'{"type": "click"}', partition=0, timestamp_ms=stamp)
     producer.close()
-    client = client_of(clickhouse_server)
+    client = client_of(own_server)
     client.run(f"CREATE DATABASE {name}")
     client.run(f"CREATE TABLE {name}.clicks (id UInt64, {SYSTEM}) ENGINE = MergeTree ORDER BY _slice")
     notify = [{"email": "smtp_ops", "to": ["ops@example.com"]}, {"webhook": "hook_ops"}]
