@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.client
 import re
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,10 +35,9 @@ class Answer:
 class _Rule:
     method: str
     place: re.Pattern[str]
-    answer: Answer | None
+    answer: Answer
     times: int
     done: bool
-    seconds: float
 
 
 class HttpLayer:
@@ -61,11 +59,7 @@ class HttpLayer:
     def answer(self, method: str, place: str, answer: Answer, times: int = 1, *, done: bool = False) -> None:
         """The next `times` requests whose method, and path or body, match get `answer`; if `done`, the server
         carries them out first."""
-        self._rules.append(_Rule(method, re.compile(place), answer, times, done, 0.0))
-
-    def slow(self, method: str, place: str, seconds: float, times: int = 1) -> None:
-        """They are carried out, and their own answer comes `seconds` later."""
-        self._rules.append(_Rule(method, re.compile(place), None, times, True, seconds))
+        self._rules.append(_Rule(method, re.compile(place), answer, times, done))
 
     def heal(self) -> None:
         with self._lock:
@@ -99,11 +93,9 @@ def _handler(layer: HttpLayer) -> type[BaseHTTPRequestHandler]:
             rule = layer.due(self.command, self.path + body[:4096].decode("latin-1"))
             if rule is None:
                 return self._send(self._forward(body))
-            own = self._forward(body) if rule.done else None
-            if own is not None:
-                layer.seen.append(own.status)
-            time.sleep(rule.seconds)
-            return self._send(rule.answer or own)
+            if rule.done:
+                layer.seen.append(self._forward(body).status)
+            return self._send(rule.answer)
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
 
