@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,11 +176,11 @@ class FakeReader:
         return TopicState(found.uuid, found.log_starts, found.ends)
 
     def look_up(
-        self, topic: str, partitions: Sequence[int], instants: Sequence[int]
+        self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
     ) -> dict[int, PartitionLookUp]:
         self.kafka.during()
         found = self.kafka.topics[self.cluster, topic]
-        return {number: self._look_up(found, number, instants) for number in partitions}
+        return {number: self._look_up(found, number, instants) for number in ends}
 
     def _look_up(self, topic: FakeTopic, partition: int, instants: Sequence[int]) -> PartitionLookUp:
         result = PartitionLookUp()

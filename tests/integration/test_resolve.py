@@ -19,6 +19,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from sluice.boundaries.boundary import Found
 from sluice.boundaries.log import BoundaryLog
 from sluice.errors import KafkaOutOfReach, TopicRecreated, UnknownTopic
+from sluice.kafka import lookups
 from sluice.kafka.topics import open_topics
 from sluice.lake.folder import FolderLake
 from sluice.manifest import Loss, OffsetRange
@@ -198,6 +199,23 @@ def test_transactions_under_read_committed(it: World, transactional: KafkaProduc
         assert topics.unhidden(it.topic, 0, [(2, 6), (6, 7), (9, 10)]) == (6, 7)
         assert topics.unhidden(it.topic, 0, [(2, 7)]) == (2, 7)
         assert topics.unhidden(it.topic, 0, [(9, 12)]) == (9, 12)
+
+
+def test_reading_on_finds_what_kafka_answers(it: World, monkeypatch: pytest.MonkeyPatch):
+    """Late records, records of one time, a partition that begins behind its log's start, an empty one."""
+    it.make(partitions=4)
+    for partition in range(3):
+        it.add(*(ms(9, (minute * 37) % 61) for minute in range(120)), partition=partition)
+    it.add(ms(9, 59), ms(9, 59), partition=1)
+    it.admin.delete_records({TopicPartition(it.topic, 2): 50})
+    instants = [ms(8, 59) + 20_000 * step for step in range(200)]
+    found = {}
+    for name, enough in (("asked", 10_000), ("read", 1)):
+        monkeypatch.setattr(lookups, "QUESTIONS_PER_CONSUMER", enough)
+        with open_topics(it.pipeline.kafka[0]) as topics:
+            found[name] = topics.look_up(it.topic, topics.describe(it.topic).ends, instants)
+    assert found["read"] == found["asked"]
+    assert set(found["read"][3].offsets) == {lookups.NONE}
 
 
 def test_a_topic_is_compacted_or_it_is_not(it: World):

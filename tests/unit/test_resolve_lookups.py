@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.kafka.lookups import NONE, Question, Reply, look_up
+from sluice.kafka import lookups
+from sluice.kafka.lookups import NONE, Question, Reply, Spans, look_up
 
 
 class Broker:
@@ -14,10 +16,20 @@ class Broker:
     def __init__(self, records: dict[int, list[int]]) -> None:
         self.records = records
         self.asked = 0
+        self.spans: dict[int, tuple[int, int]] = {}
 
     def first(self, partition: int, instant: int) -> tuple[int, int]:
         stamps = self.records[partition]
         return next(((o, at) for o, at in enumerate(stamps) if at >= instant), (NONE, -1))
+
+    def read(self, spans: Spans) -> Iterator[tuple[int, int, int]]:
+        for partition, (start, until) in spans.items():
+            self.spans[partition] = start, until
+            for offset in range(start, until):
+                yield partition, offset, self.records[partition][offset]
+
+    def ends(self) -> dict[int, int]:
+        return {partition: len(stamps) for partition, stamps in self.records.items()}
 
     def ask(self, questions: Sequence[Question]) -> list[Reply]:
         self.asked += sum(map(len, questions))
@@ -28,10 +40,17 @@ class Broker:
     st.dictionaries(st.integers(0, 3), st.lists(st.integers(0, 60), max_size=20), max_size=3),
     st.lists(st.integers(0, 70), unique=True, max_size=20).map(sorted),
     st.integers(1, 5),
+    st.integers(1, 40),
+    st.integers(0, 3),
 )
-def test_every_answer_is_the_brokers_own(records, instants, width):
+def test_every_answer_is_the_brokers_own(records, instants, width, per_consumer, per_question):
+    """Whether it was asked for, or read, or some partitions this way and others that."""
     broker = Broker(records)
-    found = look_up(list(records), instants, broker.ask, width)
+    with (
+        mock.patch.object(lookups, "QUESTIONS_PER_CONSUMER", per_consumer),
+        mock.patch.object(lookups, "RECORDS_PER_QUESTION", per_question),
+    ):
+        found = look_up(broker.ends(), instants, broker.ask, broker.read, width)
     for partition in records:
         answers = list(zip(found[partition].offsets, found[partition].timestamps, strict=True))
         assert answers == [broker.first(partition, instant) for instant in instants]
@@ -39,11 +58,20 @@ def test_every_answer_is_the_brokers_own(records, instants, width):
 
 def test_what_is_already_known_is_not_asked():
     sparse = Broker({0: [10, 900]})
-    look_up([0], list(range(1000)), sparse.ask, width=1)
-    assert sparse.asked == 3
+    look_up(sparse.ends(), list(range(400)), sparse.ask, sparse.read, width=1)
+    assert (sparse.asked, sparse.spans) == (2, {})
+
+
+def test_sparse_partitions_are_read():
+    """Two questions for each, then partition 0's thousand records between the two answers; partition 1 has
+    too many, and is asked."""
+    broker = Broker({0: list(range(0, 2000, 2)), 1: [at // 40 for at in range(40_000)]})
+    look_up(broker.ends(), list(range(1, 999, 2)), broker.ask, broker.read, width=1)
+    assert broker.spans == {0: (1, 499)}
+    assert broker.asked == 2 + 2 + 498
 
 
 def test_nothing_is_asked_about_no_instants():
     broker = Broker({0: [10]})
-    assert len(look_up([0], [], broker.ask, width=4)[0].offsets) == 0
+    assert len(look_up({0: 1}, [], broker.ask, broker.read, width=4)[0].offsets) == 0
     assert broker.asked == 0

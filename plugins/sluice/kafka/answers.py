@@ -29,7 +29,7 @@ class Reader(Protocol):
     def describe(self, topic: str) -> TopicState: ...
 
     def look_up(
-        self, topic: str, partitions: Sequence[int], instants: Sequence[int]
+        self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
     ) -> Mapping[int, PartitionLookUp]: ...
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
@@ -66,7 +66,7 @@ def ask(
     """
     before = reader.describe(topic)
     stamps = [instant * 1000 for instant in instants]
-    found = reader.look_up(topic, list(before.log_starts), stamps)
+    found = reader.look_up(topic, before.ends, stamps)
     limit = to_ms(now) + FUTURE_MS
     placed: dict[int, tuple[list[int], list[Found]]] = {}
     future: list[FutureStamped] = []
