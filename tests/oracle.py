@@ -78,6 +78,8 @@ def floating(bits: int, value: Any) -> Verdict:
     """The nearest: of the text itself, or of the nearest double of it."""
     if _number(value) is None or not math.isfinite(float(value)):
         return REJECTED
+    if isinstance(value, Number) and value == "-0":
+        return Expected(Zero())
     found = float(value)
     if bits == 32:
         found = _single(found)
@@ -110,32 +112,34 @@ def boolean(value: Any) -> Verdict:
 
 def text(value: Any) -> Verdict:
     """A string as it is; anything else as JSON that says the same."""
-    if isinstance(value, Number):
-        return Expected(SameJson(value))
-    return Expected(value) if isinstance(value, str) else Expected(SameJson(value))
+    if isinstance(value, Number) or not isinstance(value, str):
+        return Expected(SameJson(value), certain=not unreadable(value))
+    return Expected(value)
 
 
 @dataclass(frozen=True)
 class SameJson:
-    """Equals every JSON text of the value; numbers that are no integers are doubles."""
+    """Equals every JSON text of the value; numbers that are no integers are doubles, which may be written
+    as integers."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and _as_doubles(loads(other)) == _as_doubles(self.value)
+        return isinstance(other, str) and _says(loads(other), self.value)
 
     __hash__ = None
 
 
-def _as_doubles(value: Any) -> Any:
-    if isinstance(value, Number):
+def _says(found: Any, value: Any) -> bool:
+    if isinstance(value, Number) and isinstance(found, Number):
         whole = re.fullmatch(r"-?\d+", value) and -(1 << 63) <= int(value) < 1 << 64
-        return int(value) if whole else float(value)
-    if isinstance(value, list):
-        return [_as_doubles(item) for item in value]
-    if isinstance(value, dict):
-        return [(key, _as_doubles(item)) for key, item in value.items()]
-    return (value,) if isinstance(value, bool) else value
+        exact = whole and re.fullmatch(r"-?\d+", found)
+        return int(value) == int(found) if exact else float(value) == float(found)
+    if isinstance(value, list) and isinstance(found, list):
+        return len(value) == len(found) and all(map(_says, found, value))
+    if isinstance(value, dict) and isinstance(found, dict):
+        return list(value) == list(found) and all(_says(found[key], value[key]) for key in value)
+    return type(found) is type(value) and found == value
 
 
 def fixed(size: int, value: Any) -> Verdict:
@@ -184,7 +188,29 @@ def array(element: Callable[[Any], Verdict], nullable: bool, value: Any) -> Verd
     found = [(Expected(None) if nullable else REJECTED) if v is None else element(v) for v in value]
     if any(verdict is None for verdict in found):
         return REJECTED
-    return Expected([v.value for v in found if v], all(v.certain for v in found if v))
+    certain = all(v.certain for v in found if v) and not unreadable(value, 1 << 63)
+    return Expected([Zero() if v.value == {0.0} else v.value for v in found if v], certain)
+
+
+class Zero:
+    """Equals both: -0 is an integer to ClickHouse, which has one zero. So is -0.0 in a container, whose text
+    is read a second time."""
+
+    def __eq__(self, other: object) -> bool:
+        return other == 0.0
+
+    __hash__ = None
+
+
+def unreadable(value: Any, limit: float = math.inf) -> bool:
+    """Whether it holds a number that ClickHouse's JSON parser refuses, with all that is around: one beyond a
+    double's range, or a whole one beyond 64 bits. In a container, which is read a second time, a double from
+    `limit` on is a whole one."""
+    if isinstance(value, Number):
+        whole = value.lstrip("-").isdigit()
+        return abs(float(value)) >= limit or (whole and not -(1 << 63) <= int(value) < 1 << 64)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(unreadable(part, limit) for part in parts)
 
 
 def mapping(element: Callable[[Any], Verdict], value: Any) -> Verdict:
@@ -193,7 +219,8 @@ def mapping(element: Callable[[Any], Verdict], value: Any) -> Verdict:
     found = {key: REJECTED if item is None else element(item) for key, item in value.items()}
     if any(verdict is None for verdict in found.values()):
         return REJECTED
-    return Expected({k: v.value for k, v in found.items() if v}, all(v.certain for v in found.values() if v))
+    certain = all(v.certain for v in found.values() if v) and not unreadable(value, 1 << 63)
+    return Expected({k: v.value for k, v in found.items() if v}, certain)
 
 
 def time(name: str, digits: int, value: Any) -> Verdict:

@@ -156,7 +156,9 @@ _times = st.one_of(_quoted(_moments), _epochs, _quoted(_epochs))
 
 
 def _time(name: str, digits: int = 0, type_: str = "") -> Kind:
-    blank = "1970-01-01" + ("" if name.startswith("Date3") or name == "Date" else " 00:00:00")
+    # The server's own default, SELECT defaultValueOfTypeName('Date32').
+    day = "1900-01-01" if name == "Date32" else "1970-01-01"
+    blank = day + ("" if name.startswith("Date3") or name == "Date" else " 00:00:00")
     fraction = "." + "0" * digits if digits else ""
     read = "toString({})" if name in ("Date", "Date32") else "toString({}, 'UTC')"
     return Kind(type_ or name, partial(oracle.time, name, digits), _times, blank + fraction, read)

@@ -20,7 +20,7 @@ _WIDE_INTEGERS = re.compile(r"U?Int(128|256)")
 _DECIMALS = {"Decimal32": 9, "Decimal64": 18, "Decimal128": 38, "Decimal256": 76}
 _PASSED_THROUGH = ("UUID", "IPv4", "IPv6", "FixedString", "JSON")
 _DAY = r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-_CLOCK = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"
+_CLOCK = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)?"
 # A day, ISO 8601 with or without a zone, ten digits of seconds since the epoch or thirteen of milliseconds.
 _TIME = Sql(literal(rf"^({_DAY}({_CLOCK})?|\d{{10}}(\.\d+)?|\d{{13}})$"))
 # [first, end) of what each type holds: https://clickhouse.com/docs/sql-reference/data-types
@@ -67,9 +67,9 @@ def misfit_of(x: str, value: str) -> str:
 def _scalar(kind: Type, x: str, key: str) -> str:
     if kind.name == "String":
         return x
-    if kind.name in ("Int64", "UInt64"):
+    if _INTEGERS.fullmatch(kind.name):
         return f"if({exact(x, key)}, accurateCastOrNull({x}, '{kind.name}'), NULL)"
-    if _INTEGERS.fullmatch(kind.name) or kind.name in _PASSED_THROUGH:
+    if kind.name in _PASSED_THROUGH:
         return f"accurateCastOrNull({x}, {literal(kind.text)})"
     if _WIDE_INTEGERS.fullmatch(kind.name):
         # These wrap around without a word: the value has to read as it was written.
@@ -83,7 +83,8 @@ def _scalar(kind: Type, x: str, key: str) -> str:
     if kind.name in _RANGES:
         return _time(kind, x, key)
     if kind.name == "Bool":
-        return f"multiIf({x} IN ('true', '1'), true, {x} IN ('false', '0'), false, NULL)"
+        value = f"multiIf({x} IN ('true', '1'), true, {x} IN ('false', '0'), false, NULL)"
+        return f"if({exact(x, key)}, {value}, NULL)"
     if kind.name in ("Enum8", "Enum16"):
         names = ", ".join(part.rpartition("=")[0].strip() for part in kind.arguments)
         known = f"transform({x}, [{names}], [{names}], NULL)"
@@ -93,30 +94,45 @@ def _scalar(kind: Type, x: str, key: str) -> str:
 
 def _decimal(kind: Type, x: str, key: str) -> str:
     """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
-    precision = _DECIMALS.get(kind.name) or int(kind.arguments[0])
     scale = int(kind.arguments[-1]) if kind.name != "Decimal" or len(kind.arguments) == 2 else 0
-    wide = f"accurateCastOrNull({x}, 'Decimal(76, {min(scale + 20, 76 - precision + scale)})')"
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
     no_exponent = f"positionCaseInsensitive({x}, 'e') = 0"
-    short = f"position({x}, '.') = 0 OR length({x}) - position({x}, '.') <= {scale}"
     number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
-    fits = f"({no_exponent} AND ({short}) OR {value} = {wide}) AND {exact(x, key)}"
+    fits = f"{_digits_after_the_point(x)} <= {scale} AND {exact(x, key)}"
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
-    digits = f"(length({x}) - position({x}, '.') <= {scale}) * (length({x}) <= {SHORT})"
+    digits = f"(length({x}) - position({x}, '.') <= {scale}) * (length({x}) <= {SHORT}) * (long_numbers = 0)"
     cheap = f"{number} * ({no_exponent}) * (position({x}, '.') > 0) * {digits}"
     return f"if({cheap} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
+
+
+def _digits_after_the_point(x: str) -> str:
+    """How many a number's text needs: 1.50 needs one, 25e-3 three, 1200 none, 12e2 as many as -2; 0 none."""
+    mantissa = f"splitByChar('e', lower(assumeNotNull({x})))[1]"
+    exponent = f"toInt32OrZero(splitByChar('e', lower(assumeNotNull({x})))[2])"
+    digits = f"extractAllGroups({mantissa}, '^[+-]?([0-9]*)[.]?([0-9]*)$')[1]"
+    kept = f"replaceRegexpOne(concat({digits}[1], {digits}[2]), '0+$', '')"
+    needed = f"length({kept}) - length({digits}[1]) - {exponent}"
+    return f"if(empty({kept}), 0, {needed})"
 
 
 def _time(kind: Type, x: str, key: str) -> str:
     """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
     digits = max(3, int(kind.arguments[0])) if kind.name == "DateTime64" else 3
     parsed = f"parseDateTime64BestEffortOrNull({x}, {digits}, 'UTC')"
+    cut = _cut(kind, parsed)
     first, end = (int(edge.timestamp()) * 1000 for edge in _RANGES[kind.name])
     stamp = f"toUnixTimestamp64Milli({parsed})"
     fits = f"match({x}, {_TIME}) * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
     # Seconds with a fraction are a double; anything else of that length is text.
     sure = f"(substring({x}, 11, 1) != '.' OR {exact(x, key)})"
-    return f"CAST(if({fits} AND {sure}, {parsed}, NULL), {literal(f'Nullable({kind.text})')})"
+    return f"CAST(if({fits} AND {sure}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
+
+
+def _cut(kind: Type, parsed: str) -> str:
+    """A cast to fewer than milliseconds cuts towards 1970, which is up before it."""
+    digits = int(kind.arguments[0]) if kind.name == "DateTime64" else 3
+    unit = f"toIntervalMillisecond({10 ** (3 - digits)})" if digits < 3 else ""
+    return f"toStartOfInterval({parsed}, {unit})" if unit else parsed
 
 
 def _array(element: Type, x: str, depth: int) -> Cast:

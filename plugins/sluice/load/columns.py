@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.load.casts import UnsupportedType, cast, misfit_of
+from sluice.load.exact import LONG
 from sluice.load.sql import Sql, identifier, literal
 from sluice.load.types import parse
 
@@ -106,6 +107,8 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
         named += expressions
         values[column.name] = Sql(f"v{number}")
         checks += [check] if check.misfit != "0" else []
+    if any("long_numbers" in expression for expression in named):
+        named.insert(0, LONG)
     names = tuple(column.name for column in filled)
     return Filling(names, tuple(values[name] for name in names), tuple(named), tuple(checks))
 

@@ -9,22 +9,28 @@ from sluice.load.sql import Sql, literal
 
 SHORT = 15  # digits that a double always keeps (DBL_DIG of IEEE 754)
 _NUMBERS = Sql(literal(r"-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?"))
+_ZEROS = Sql(literal(r"^([^.eE]*(?:[.][0-9]*[1-9])?)[.]?0*$"))  # that say nothing: 1.50, 2.0
+# A number with a point or an exponent and more digits: its double's text may be short, 72 for 71.99….
+_PARTS = [rf"[0-9]{{{n}}}\.[0-9]{{{SHORT + 1 - n}}}" for n in range(1, SHORT + 1)]
+_LONG = "|".join([*_PARTS, rf"[0-9]{{{SHORT + 1}}}[.eE]"])
+LONG = Sql(f"match(_payload, {literal(_LONG)}) AS long_numbers")
+"""To be selected beside the fields: whether the event holds such a number at all. Few do."""
 
 
 def exact(x: str, key: str) -> str:
     """The condition on `x`, the text of the field `key` (empty: not known, an element of a container).
 
-    A long `x` that stands in the payload as the value of the only such key is exact: that is quickly seen.
-    Else no number in the payload may be the same double in another spelling with a point or an exponent.
+    A short `x` in an event without long numbers is exact. So is an `x` that stands in the payload as the
+    value of the only such key: that is quickly seen. Else no number in the payload may be the same double
+    in another spelling with a point or an exponent.
     """
     text = f"assumeNotNull({x})"
-    spelled = f"t != {text} AND match(t, '[.eE]') AND JSONExtractFloat(t) = JSONExtractFloat({text})"
-    slow = f"NOT arrayExists(t -> {spelled}, extractAll(_payload, {_NUMBERS}))"
-    return (
-        f"(length({x}) <= {SHORT} OR {_literally(text, key)} OR {slow})"
-        if key
-        else (f"(length({x}) <= {SHORT} OR {slow})")
-    )
+    same = f"ifNull(toFloat64OrNull(t) = toFloat64OrNull({text}), 0)"
+    plain = f"replaceRegexpOne(t, {_ZEROS}, {literal(chr(92) + '1')})"
+    other = f"{plain} != {text} AND match(t, '[.eE]') AND {same}"
+    slow = f"NOT arrayExists(t -> {other}, extractAll(_payload, {_NUMBERS}))"
+    quick = f"{_literally(text, key)} OR " if key else ""
+    return f"(length({x}) * (1 + {SHORT} * long_numbers) <= {SHORT} OR {quick}{slow})"
 
 
 def _literally(text: str, key: str) -> str:
