@@ -1,9 +1,13 @@
-# What can be asked for: setup, demo, test, faults, screenshots, up, down, status, bench, pins, clean. See README.md.
+# What can be asked for: setup, demo, demo-wide, test, faults, screenshots, up, down, status, bench, release, pins, clean; and
+# up-cluster, down-cluster, test-cluster (docs/CLUSTER.md). See README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
+# How many test processes, each with its own servers: the slow tests wait more than they compute.
+JOBS := 2
 
-.PHONY: setup up down status demo test tools screenshots lint faults bench pins clean
+.PHONY: setup up down status demo demo-wide test tools screenshots lint faults bench release pins clean
+.PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster
 
 setup:
 	@local/setup.sh
@@ -20,14 +24,34 @@ status:
 demo: up
 	@$(PYTHON) -m local.demo
 
+# Two Kafka clusters and two ClickHouse shards, and one cluster goes away; needs no `up`.
+demo-wide: setup
+	@$(PYTHON) -m local.demo --wide
+
 lint:
 	@$(PYTHON) -m ruff check .
+
+# The wide stack: Spark on a cluster, Airflow on PostgreSQL with Celery, the lake on S3.
+setup-cluster: setup
+	@local/cluster/setup.sh
+
+up-cluster: setup-cluster
+	@$(PYTHON) -m local.cluster up
+
+down-cluster:
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m local.cluster down; else echo "sluice: nothing runs"; fi
+
+status-cluster:
+	@$(PYTHON) -m local.cluster status
+
+test-cluster: setup-cluster
+	$(PYTEST) tests/cluster
 
 # Cheapest first: a mistake that a unit test finds must not wait for Spark.
 test: setup tools lint
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/dags
-	$(PYTEST) tests/integration tests/faults
+	$(PYTEST) tests/integration tests/faults -n $(JOBS) --dist loadfile
 	$(PYTEST) tests/browser
 
 tools:
@@ -39,16 +63,22 @@ screenshots: setup tools
 
 # The long form of tests/faults: hundreds of kills, races and faults, and a table of them at the end.
 faults: setup
-	$(PYTEST) tests/faults --long
+	$(PYTEST) tests/faults --long -n $(JOBS) --dist worksteal
 
 bench: setup
 	@$(PYTHON) -m benchmarks
+
+# Of a clean tree: checks, version, wheel and source archive in dist/, commit and tag. Pushes nothing.
+release:
+	@$(PYTHON) -m local.release "$(VERSION)"
 
 pins:
 	.venv/bin/uv pip compile requirements.in -o requirements.txt --python-version 3.11 --no-annotate \
 	  --custom-compile-command "make pins"
 	.venv/bin/uv pip compile requirements-dev.in -o requirements-dev.txt --python-version 3.11 --no-annotate \
 	  --custom-compile-command "make pins"
+	.venv/bin/uv pip compile requirements-cluster.in -o requirements-cluster.txt --python-version 3.11 \
+	  --no-annotate --custom-compile-command "make pins"
 
-clean: down
+clean: down down-cluster
 	rm -rf .venv .deps var .pytest_cache .ruff_cache

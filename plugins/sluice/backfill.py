@@ -16,7 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from sluice.errors import OutOfReach, WrongUse
-from sluice.pipeline_files import PROJECT
+from sluice.project import PROJECT
 from sluice.slices import utc
 
 ENDED = frozenset({"success", "failed"})

@@ -9,9 +9,9 @@ from pathlib import Path
 import yaml
 
 from sluice.metrics import COUNTERS, GAUGES, TIMERS, Metric
-from sluice.pipeline_files import PROJECT
+from sluice.project import SHIPPED
 
-ALERTS = PROJECT / "monitoring" / "alerts.yaml"
+ALERTS = SHIPPED / "monitoring" / "alerts.yaml"
 _SERIES = ("", "_bucket", "_sum", "_count")
 _NAME = re.compile(r"\bsluice_\w+")
 

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.pipeline import Pipeline
+from sluice.project import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / "include" / "pipelines"
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -58,7 +58,10 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
     if "name" in content:
         raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
     try:
-        return Pipeline.model_validate({"name": path.stem, **_expand(content, environment, path, "")})
+        return Pipeline.model_validate(
+            {"name": path.stem, **_expand(content, environment, path, "")},
+            context={"folder": path.resolve().parent},
+        )
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "(file)"
@@ -66,7 +69,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
 
 
 def _expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> Any:
-    """Replaces `${NAME}` and `${NAME:-default}` in every text."""
+    """Replaces `${NAME}` and `${NAME:-default}` in every text; a default may hold one again."""
     if isinstance(value, dict):
         return {k: _expand(v, environment, path, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
     if isinstance(value, list):
@@ -75,9 +78,10 @@ def _expand(value: Any, environment: Mapping[str, str], path: Path, key: str) ->
         return value
 
     def replace(found: re.Match[str]) -> str:
-        text = environment.get(found[1], found[2])
-        if text is None:
+        if found[1] in environment:
+            return environment[found[1]]
+        if found[2] is None:
             raise WrongPipeline(str(path), key, f"the environment has no {found[1]}")
-        return text
+        return _VARIABLE.sub(replace, found[2])
 
     return _VARIABLE.sub(replace, value)

@@ -77,6 +77,15 @@ def test_lines_errors_and_the_exit_code_are_passed_on(environment, tmp_path, mon
     assert capsys.readouterr().err == "error: no such hour\n"
 
 
+def test_a_machine_without_spark_is_told_so(environment, tmp_path, monkeypatch):
+    monkeypatch.setattr(submit.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "/anywhere")
+    spec = spark_submit_arguments(pipeline(), Path("x"), hours(1), "fill", "t", environment)
+    with pytest.raises(WrongUse, match=r"no spark-submit found.*sluice\[spark\]"):
+        run_locally(spec, lambda line: None)
+
+
 def test_an_interruption_stops_the_application_and_its_workers(environment, tmp_path, monkeypatch):
     script = tmp_path / "spark-submit"
     script.write_text(f"#!/bin/sh\necho $$\n{sys.executable} -c 'import time; time.sleep(600)' & wait\n")

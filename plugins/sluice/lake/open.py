@@ -9,7 +9,7 @@ from sluice.lake.base import Lake
 from sluice.lake.folder import FolderLake
 from sluice.lake.settings import S3Settings, settings_for
 from sluice.pipeline import Pipeline
-from sluice.pipeline_files import PROJECT
+from sluice.project import PROJECT
 
 
 def open_lake(pipeline: Pipeline) -> Lake:

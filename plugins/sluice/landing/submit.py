@@ -16,14 +16,17 @@ from pathlib import Path
 from sluice import connections
 from sluice.connections import Connection
 from sluice.errors import WrongUse
+from sluice.landing.library import archive_file
 from sluice.pipeline import Pipeline
-from sluice.pipeline_files import PROJECT
+from sluice.project import PACKAGE, PROJECT, SHIPPED
 from sluice.slices import SliceRange
 
-APPLICATION = PROJECT / "spark_jobs" / "land.py"
+APPLICATION = SHIPPED / "spark_jobs" / "land.py"
 _JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
 # What must not be seen in Spark's UI, its event log or a printed plan.
 _SECRET = "(?i)secret|password|token|access[.]?key|credential|jaas|ssl[.].*key|certificate"
+PACKAGES = "spark.jars.packages"  # in a pipeline file's `spark:`, Spark fetches the jars by itself
+_DEPLOY_MODE = "spark.submit.deployMode"
 ERROR = "error: "  # how the application's line on what went wrong begins
 
 # What the JVM and Spark's launcher say on every start.
@@ -41,10 +44,13 @@ class SubmitSpec:
     conf: Mapping[str, str]
     jars: tuple[str, ...]
     env_vars: Mapping[str, str]
+    py_files: tuple[str, ...] = ()
 
     def options(self) -> list[str]:
         conf = [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
-        return ["--master", self.master, "--jars", ",".join(self.jars), *conf]
+        jars = ("--jars", ",".join(self.jars)) if self.jars else ()
+        library = ("--py-files", ",".join(self.py_files)) if self.py_files else ()
+        return ["--master", self.master, *jars, *library, *conf]
 
     def command(self) -> list[str]:
         return [*self.options(), self.application, *self.application_args]
@@ -57,9 +63,14 @@ def spark_submit_arguments(
     mode: str,
     token: str,
     environment: Mapping[str, str] = os.environ,
+    cluster: str = "",
 ) -> SubmitSpec:
-    """What lands `slices`. Raises WrongUse when the jars or the Spark connection are missing."""
-    master = _master(connections.find(pipeline.spark_connection))
+    """What lands `slices`, of one `cluster` only where one is named. Raises WrongUse when the jars or the
+    Spark connection are missing, or the driver would run elsewhere."""
+    found = connections.find(pipeline.spark_connection)
+    refuse_cluster_mode(found.conn_id, found.extra.get("deploy-mode"), pipeline.spark)
+    master = _master(found)
+    local = master.startswith("local")
     return SubmitSpec(
         master=master,
         application=str(APPLICATION),
@@ -67,14 +78,31 @@ def spark_submit_arguments(
             *("--config", str(Path(config).resolve())),
             *("--from", slices.start.isoformat(), "--to", slices.end.isoformat()),
             *("--mode", mode, "--token", token),
+            *(("--cluster", cluster) if cluster else ()),
         ),
-        conf={**_conf(master), **pipeline.spark},
-        jars=_jars(environment),
-        env_vars=_environment(environment),
+        conf={**_conf(local), **pipeline.spark},
+        jars=() if PACKAGES in pipeline.spark else _jars(environment),
+        env_vars=_environment(environment, local),
+        # In this very process Spark finds the library as we did.
+        py_files=() if local else (str(archive_file()),),
     )
 
 
-def _conf(master: str) -> dict[str, str]:
+def refuse_cluster_mode(conn_id: str, deploy_mode: object, conf: Mapping[str, str]) -> None:
+    """Raises WrongUse for a driver that would run on the cluster: it would be sent its secrets in the
+    clear, and Spark standalone has no such mode for Python applications at all."""
+    for place, mode in (
+        (f"Spark connection {conn_id!r}", deploy_mode),
+        (f"spark: {_DEPLOY_MODE}", conf.get(_DEPLOY_MODE)),
+    ):
+        if mode == "cluster":
+            raise WrongUse(
+                f"{place} has deploy-mode cluster: landing needs `client`, its driver runs beside the "
+                "Airflow worker and takes secrets from its environment"
+            )
+
+
+def _conf(local: bool) -> dict[str, str]:
     logging = APPLICATION.with_name("log4j2.properties").as_uri()
     conf = {
         # Throughput counts, not pauses: G1, the default, takes a tenth of the processor more.
@@ -84,9 +112,12 @@ def _conf(master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
     }
-    if master.startswith("local"):
+    if local:
         conf |= {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1"}
         conf |= {"spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        # So that `spark.pyspark.python` names the workers' Python alone.
+        conf |= {"spark.pyspark.driver.python": sys.executable}
     return conf
 
 
@@ -110,16 +141,19 @@ def _jars(environment: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
     """The driver and, in local mode, the workers run this interpreter with this library."""
-    above = [str(PROJECT / "plugins"), environment.get("PYTHONPATH", "")]
+    above = [str(PACKAGE.parent), environment.get("PYTHONPATH", "")]
     python = environment.get("PYSPARK_PYTHON") or sys.executable
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, above)),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
-        "SPARK_LOCAL_HOSTNAME": "localhost",
+        # The driver too takes the library from the archive, which lies in another folder.
+        "SLUICE_PROJECT": str(PROJECT),
+        # Executors elsewhere have to find the driver under its real name.
+        **({"SPARK_LOCAL_HOSTNAME": "localhost"} if local else {}),
     }
 
 
@@ -155,8 +189,12 @@ def run_locally(spec: SubmitSpec, on_line: Callable[[str], None]) -> int:
 
 
 def _binary() -> str:
+    """Spark's own program. Raises WrongUse where there is none."""
     beside = Path(sys.executable).with_name("spark-submit")
-    return str(beside) if beside.exists() else "spark-submit"
+    found = str(beside) if beside.exists() else shutil.which("spark-submit")
+    if found is None:
+        raise WrongUse("no spark-submit found: `pip install 'sluice[spark]'`, or put Spark's bin on the PATH")
+    return found
 
 
 def _pass_on(lines: Iterable[str]) -> None:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from sluice.pipeline_files import PROJECT
+from sluice.project import SHIPPED
 
-_FOLDER = PROJECT / "include" / "sql"
+_FOLDER = SHIPPED / "include" / "sql"
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 

@@ -1,0 +1,57 @@
+"""What the wheel declares: every import of the library, at versions that the pins satisfy; one version."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.unit.test_imports import imported
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DECLARED = [Requirement(text) for text in PROJECT["dependencies"]]
+OPTIONAL = [Requirement(text) for texts in PROJECT["optional-dependencies"].values() for text in texts]
+# Where a module and its package have different names.
+PACKAGES = {
+    "google": "protobuf",
+    "grpc_tools": "grpcio-tools",
+    "kafka": "kafka-python",
+    "yaml": "pyyaml",
+}
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    found = (line.split(";")[0].strip().partition("==") for line in lines if "==" in line)
+    return {canonicalize_name(name.split("[")[0]): version for name, _, version in found}
+
+
+def library() -> list[Path]:
+    """Airflow's room runs only where Airflow is, which brings what that room imports."""
+    return [path for path in (ROOT / "plugins/sluice").rglob("*.py") if "sluice/airflow/" not in str(path)]
+
+
+def test_every_import_of_the_library_is_declared():
+    modules = set.union(*map(imported, library())) - set(sys.stdlib_module_names) - {"sluice"}
+    needed = {canonicalize_name(PACKAGES.get(module, module)).replace("_", "-") for module in modules}
+    assert needed == {canonicalize_name(one.name) for one in DECLARED}
+
+
+@pytest.mark.parametrize("one", [*DECLARED, *OPTIONAL], ids=lambda one: one.name)
+def test_the_pins_satisfy_what_is_declared(one: Requirement):
+    assert one.specifier.contains(pins()[canonicalize_name(one.name)])
+
+
+def test_the_version_is_the_same_wherever_it_has_to_stand():
+    stated = re.search(r'^__version__ = "(.+)"$', (ROOT / "plugins/sluice/__init__.py").read_text(), re.M)[1]
+    assert PROJECT["dynamic"] == ["version"] and "version" not in PROJECT
+    compose = (ROOT / "docker-compose.yaml").read_text()
+    assert re.findall(r"image: sluice:(\S+)", compose) == [stated]
+    newest = re.search(r"^## \[(\d\S*)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is None or newest[1] == stated
