@@ -56,7 +56,7 @@ def keys(lake: Lake, prefix: str = "") -> list[str]:
 
 
 class LakeContract:
-    races = True
+    no_races = ""  # why racing processes would prove nothing
 
     @pytest.fixture
     def lake(self) -> Iterator[Lake]:
@@ -64,8 +64,8 @@ class LakeContract:
 
     @pytest.fixture
     def race(self, lake: Lake) -> Iterator[Callable]:
-        if not self.races:
-            pytest.skip("the server checks and writes without a lock: its races prove nothing")
+        if self.no_races:
+            pytest.skip(self.no_races)
         with ProcessPoolExecutor(RACERS, multiprocessing.get_context("fork")) as pool:
             yield lambda work, *arguments: list(pool.map(work, ((pickle.dumps(lake), *a) for a in arguments)))
 

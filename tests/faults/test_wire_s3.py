@@ -12,7 +12,7 @@ import pytest
 
 from sluice.boundaries.log import BoundaryLog
 from sluice.errors import LakeOutOfReach, SluiceError
-from sluice.lake import layout
+from sluice.lake import layout, s3_client
 from sluice.lake.settings import S3Settings
 from sluice.lease import Lease
 from tests.faults.fault_log import FaultLog
@@ -151,6 +151,54 @@ def expect(made: Scene, place: str) -> None:
         return
     made.expect_landed(generation=2 if "reland" in place else 1)
     assert BoundaryLog(made.direct).read().entries == 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """boto3 waits half a second for an answer; clients that were made before wait longer."""
+    monkeypatch.setattr(s3_client, "READ_SECONDS", 0.5)
+    s3_client._client.cache_clear()
+    yield
+    s3_client._client.cache_clear()
+
+
+LATE_SECONDS = 1.5
+LATE_READS = (r"GET \S*manifest\.json", r"GET \S*_boundaries/", r"GET \S*list-type")
+
+
+@pytest.mark.parametrize("place", CONDITIONAL)
+def test_a_conditional_write_whose_answer_comes_after_the_time_out(
+    server: S3Settings, wire: Wire, impatient: None, place: str, fault_log: FaultLog
+) -> None:
+    """The server does it, slowly; the client hangs up, asks again, is refused, and sees that it has won."""
+    key, before, act = CONDITIONAL[place]
+    made = scene(server, wire.port)
+    before(made)
+    with fault_log.trial("fault", f"{place}: answer after the time-out", victim=VICTIM):
+        wire.strike(rb"PUT \S*" + key.encode(), Fault.DELAY, seconds=LATE_SECONDS)
+        act(made)
+        assert wire.struck == 1
+        expect(made, place)
+        if place == "lease":  # it did not take itself for another
+            assert b'"generation":1' in made.direct.read(layout.lease(TABLE)).data
+
+
+def test_reads_whose_answers_come_after_the_time_out(
+    server: S3Settings, wire: Wire, impatient: None, fault_log: FaultLog, long_form: bool
+) -> None:
+    """Once: asked again. Every time: out of reach after all attempts, and one retry cures it."""
+    for place in LATE_READS if long_form else LATE_READS[:1]:
+        made, struck = scene(server, wire.port), wire.struck
+        with fault_log.trial("fault", f"{place}: answer after the time-out", victim=VICTIM):
+            wire.strike(place.encode(), Fault.DELAY, seconds=LATE_SECONDS)
+            landed(made)
+            assert wire.struck == struck + 1
+            wire.strike(place.encode(), Fault.DELAY, FOREVER, seconds=LATE_SECONDS)
+            with pytest.raises(LakeOutOfReach, match="timed out|timeout"):
+                reland(made)
+            wire.heal()
+            reland(made)
+            made.expect_landed(generation=2)
 
 
 # Every kind of request that a landing sends.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,25 +12,29 @@ from pathlib import Path
 import boto3
 import pytest
 
+from local.cluster import s3_server
 from local.environment import HOST
-from local.fetch import cache_folder
 from local.readiness import free_port, listens, wait_until
 from local.services import die_with_parent
 from sluice.lake.settings import S3Settings
 
-VERSITYGW = "v1.8.0"
+VERSITYGW = s3_server.VERSION
 START_SECONDS = 60
 KEY, SECRET = "tester", "not-a-secret"
+DOMAIN = "s3.test"
 
 
 @contextmanager
-def running(command: Sequence[str], port: int, log: Path) -> Iterator[S3Settings]:
+def running(command: Sequence[str], port: int, log: Path, secret: str = SECRET) -> Iterator[S3Settings]:
     """The settings that reach the server `command`, which listens on `port`."""
+    known = {**os.environ, "ROOT_ACCESS_KEY_ID": KEY, "ROOT_SECRET_ACCESS_KEY": secret}
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, preexec_fn=die_with_parent)
+        process = subprocess.Popen(
+            command, env=known, stdout=output, stderr=output, preexec_fn=die_with_parent
+        )
     try:
         wait_until(lambda: listens(port), f"{command[0]} (see {log})", START_SECONDS)
-        yield S3Settings(f"http://{HOST}:{port}", "us-east-1", KEY, SECRET)
+        yield S3Settings(f"http://{HOST}:{port}", "us-east-1", KEY, secret)
     finally:
         process.kill()
         process.wait()
@@ -47,30 +50,23 @@ def moto(folder: Path) -> Iterator[S3Settings]:
 
 
 @contextmanager
-def versitygw(folder: Path) -> Iterator[S3Settings]:
-    port, data = free_port(), folder / "objects"
-    data.mkdir()
-    command = [versitygw_program(), "--access", KEY, "--secret", SECRET, "--port", f"{HOST}:{port}"]
-    with running([*command, "--quiet", "posix", str(data)], port, folder / "versitygw.log") as settings:
+def versitygw(folder: Path, secret: str = SECRET) -> Iterator[S3Settings]:
+    """Its objects are files below `folder`/objects; a bucket may be asked for as a host below DOMAIN, too."""
+    port, data, versions = free_port(), folder / "objects", folder / "versions"
+    for made in (data, versions):
+        made.mkdir()
+    command = [versitygw_program(), "--port", f"{HOST}:{port}"]
+    command += ["--virtual-domain", DOMAIN, "--quiet", "posix", "--versioning-dir", str(versions), str(data)]
+    with running(command, port, folder / "versitygw.log", secret) as settings:
         yield settings
 
 
 def versitygw_program() -> str:
     """Built once with Go, and kept in the cache. Skips the test when there is no Go to build it with."""
-    program = cache_folder() / f"versitygw-{VERSITYGW}" / "versitygw"
-    if program.exists():
-        return str(program)
-    if shutil.which("go") is None:
-        pytest.skip("versitygw is built with Go, and there is none: install Go 1.24 or newer")
-    built = subprocess.run(
-        ["go", "install", f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"],
-        env={**os.environ, "GOBIN": str(program.parent)},
-        capture_output=True,
-        text=True,
-    )
-    if built.returncode:
-        pytest.skip(f"versitygw could not be built: {built.stderr.strip().splitlines()[-1]}")
-    return str(program)
+    try:
+        return s3_server.program()
+    except s3_server.CannotBuild as error:
+        pytest.skip(str(error))
 
 
 def make_bucket(settings: S3Settings, bucket: str) -> None:

@@ -46,7 +46,7 @@ def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings]:
 
 
 class TestMoto(LakeContract):
-    races = False
+    no_races = "moto checks and writes without a lock"
 
     @pytest.fixture
     def lake(self, moto: S3Settings) -> S3Lake:

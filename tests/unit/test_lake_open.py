@@ -103,3 +103,38 @@ def test_a_role_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", "aws://?region_name=eu-west-1")
     found = settings_for(pipeline("s3://b", lake_connection="aws_default"))
     assert found == S3Settings(region="eu-west-1")
+
+
+def test_keys_come_before_a_profile() -> None:
+    profile = {"AWS_PROFILE": "lake", "AWS_REGION": "eu-west-1"}
+    assert S3Settings.from_environment(profile) == S3Settings(region="eu-west-1", profile="lake")
+    keys = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+    assert S3Settings.from_environment(profile | keys).profile is None
+
+
+@pytest.mark.parametrize(
+    ("extra", "profile", "addressing"),
+    [
+        ({}, None, None),
+        ({"profile_name": "lake"}, "lake", None),
+        ({"session_kwargs": {"profile_name": "lake"}}, "lake", None),
+        ({"config_kwargs": {"s3": {"addressing_style": "virtual"}}}, None, "virtual"),
+        ({"config_kwargs": '{"s3": {"addressing_style": "path"}}'}, None, "path"),
+    ],
+)
+def test_what_a_connection_says_beside_keys(extra: dict, profile: str | None, addressing: str | None) -> None:
+    found = S3Settings.from_connection(None, None, extra)
+    assert (found.profile, found.addressing) == (profile, addressing)
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ({"config_kwargs": {"s3": {"addressing_style": "host"}}}, "expected path, virtual or auto, not host"),
+        ({"config_kwargs": "{"}, "config_kwargs: expected a JSON object"),
+        ({"config_kwargs": {"s3": []}, "session_kwargs": [1]}, "session_kwargs: expected a JSON object"),
+    ],
+)
+def test_mistakes_in_a_connection_are_told(extra: dict, told: str) -> None:
+    with pytest.raises(WrongUse, match=told):
+        S3Settings.from_connection("k", "s", extra)

@@ -66,7 +66,10 @@ class Lake(Protocol):
         """A local path to write the future object's bytes to; `finish` makes it the object."""
 
     def finish(self, key: str, path: Path) -> None:
-        """Hands the file that `begin` named over to the lake, durably; `path` is used up."""
+        """Hands the file that `begin` named over to the lake, durably; `path` is used up.
+
+        The key is this writer's own: nobody else writes to it.
+        """
 
     def move(self, source: str, destination: str) -> None:
         """Repeatable: with the source gone and the destination there, it is done.

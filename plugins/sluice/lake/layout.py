@@ -11,6 +11,8 @@ BOUNDARIES = "_boundaries/"
 ATTEMPTS = "_attempts/"
 SLICES = "_slices/"
 REJECTED = "_rejected"
+SHARDS = "_shards.json"
+COUNTS = "_counts/"
 
 
 def hive_escape(value: str) -> str:
@@ -54,6 +56,14 @@ def data_file(folder: str, slice_id: str, cluster: str, generation: int, number:
 
 def rejected_file(slice_id: str, cluster: str, generation: int, number: int) -> str:
     return f"{REJECTED}/{slice_id}-{cluster}-{generation}-{number}.parquet"
+
+
+def counts_folder(table: str) -> str:
+    return f"{COUNTS}{hive_escape(table)}/"
+
+
+def counts_file(table: str, slice_id: str, cluster: str, generation: int) -> str:
+    return f"{counts_folder(table)}{slice_id}-{cluster}-{generation}-0.parquet"
 
 
 def hour_success(type_name: str, hour: str) -> str:

@@ -14,10 +14,11 @@ from typing import Any
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from sluice.errors import LakeOutOfReach
+from sluice.errors import LakeOutOfReach, LakeRefused
 from sluice.lake import durable
 from sluice.lake.base import Item, Stored
 from sluice.lake.s3_client import client, code, explained, refusal, status
+from sluice.lake.s3_upload import Upload
 from sluice.lake.settings import S3Settings
 from sluice.slices import utc
 
@@ -99,8 +100,10 @@ class S3Lake:
             return Path(name)
 
     def finish(self, key: str, path: Path) -> None:
-        with explained(self.url), path.open("rb") as file:
-            self._client.upload_fileobj(file, self.bucket, self.prefix + key, Config=_TRANSFER)
+        with explained(self.url), durable.explained(f"file://{path}"):
+            if not Upload(self._client, self.bucket, self.prefix + key, path).run():
+                place, remedy = f"{self.url}/{key}", "nothing else may write below this prefix: find who does"
+                raise LakeRefused(place, "somebody else's object is there", remedy)
         path.unlink()
 
     def move(self, source: str, destination: str) -> None:

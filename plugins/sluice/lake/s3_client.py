@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 from botocore import exceptions as boto
 from botocore.config import Config
+from botocore.session import get_session
 from s3transfer.exceptions import RetriesExceededError
 
 from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError, WrongUse
@@ -29,11 +30,16 @@ _OUT_OF_REACH = (
 )
 # https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html; all others below 500 are final.
 _RETRYABLE = {"SlowDown", "RequestTimeout", "OperationAborted", "ConditionalRequestConflict", "429"}
+# A copy in parts whose last answer was lost is asked for again, and is over by then.
+_RETRYABLE |= {"NoSuchUpload"}
 _CREDENTIALS = (
-    "give its credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or an Airflow connection that "
-    "`lake_connection` in the pipeline file names"
+    "give its credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or an Airflow "
+    "connection that `lake_connection` in the pipeline file names"
 )
 _RIGHTS = "allow s3:GetObject, PutObject, DeleteObject and ListBucket below it to these credentials"
+# Without a byte of an answer; then the request is repeated, and what it had done is found.
+READ_SECONDS = 30
+_ANY_REGION = "us-east-1"  # a store with an address of its own has none, but a signature needs one
 _REGION = "set the bucket's region (AWS_REGION, or region_name in the connection)"
 _REMEDIES = {
     "NoSuchBucket": "make the bucket, or correct `lake` in the pipeline file",
@@ -77,20 +83,35 @@ def client(settings: S3Settings) -> Any:
 
 @lru_cache(maxsize=8)
 def _client(settings: S3Settings, _process: int) -> Any:
-    return boto3.session.Session().client(
+    session = boto3.session.Session(profile_name=settings.profile)
+    return session.client(
         "s3",
         endpoint_url=settings.endpoint_url,
-        region_name=settings.region or ("us-east-1" if settings.endpoint_url else None),
+        region_name=settings.region
+        or (_ANY_REGION if settings.endpoint_url and not settings.profile else None),
         aws_access_key_id=settings.key,
         aws_secret_access_key=settings.secret,
         aws_session_token=settings.token,
         config=Config(
             connect_timeout=3,
-            read_timeout=30,
+            read_timeout=READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": 4},
-            s3={"addressing_style": "path" if settings.endpoint_url else "auto"},
+            s3=_addressing(settings),
         ),
     )
+
+
+def _addressing(settings: S3Settings) -> dict[str, str] | None:
+    """None leaves it to the profile's own `s3 = addressing_style = …`, and to boto3's choice.
+
+    A store with an address of its own seldom has a name for each bucket.
+    """
+    if settings.addressing:
+        return {"addressing_style": settings.addressing}
+    profiles = get_session()
+    profiles.set_config_variable("profile", settings.profile)
+    known = profiles.get_scoped_config().get("s3", {})
+    return {"addressing_style": "path"} if settings.endpoint_url and "addressing_style" not in known else None
 
 
 def code(error: boto.ClientError) -> str:
