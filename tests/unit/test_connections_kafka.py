@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import certifi
 import pytest
+from confluent_kafka import KafkaException, Producer
 
 from sluice.connections import Connection
 from sluice.errors import WrongUse
@@ -118,3 +120,31 @@ def test_a_certificate_that_is_not_there(tmp_path: Path):
     settings = kafka(bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "no"))
     with pytest.raises(WrongUse, match="no is not a readable PEM file"):
         settings.for_spark()
+
+
+def test_librdkafka_takes_what_it_is_told(tmp_path: Path):
+    """By its own names; a producer refuses a name or value that it does not know, and reads the files."""
+    ca = tmp_path / "ca.pem"
+    ca.write_text(Path(certifi.where()).read_text())
+    settings = kafka(
+        "me", "se cret", host="h", security_protocol="sasl_ssl", sasl_mechanism="SCRAM-SHA-256",
+        ssl_ca_location=str(ca), ssl_endpoint_identification_algorithm="none",
+    )  # fmt: skip
+    expected = {
+        "bootstrap.servers": "h:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "me",
+        "sasl.password": "se cret",
+        "ssl.ca.location": str(ca),
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    assert settings.for_librdkafka() == expected
+    assert len(Producer({**expected, "log_level": 0})) == 0
+    with pytest.raises(KafkaException):
+        Producer({**expected, "ssl.ca.location": str(tmp_path / "missing"), "log_level": 0})
+
+
+def test_librdkafka_without_security():
+    expected = {"bootstrap.servers": "h:9092", "security.protocol": "PLAINTEXT"}
+    assert kafka(host="h").for_librdkafka() == expected

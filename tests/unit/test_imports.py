@@ -10,6 +10,7 @@ ROOMS = {
     "airflow": ("dags/", "plugins/sluice/airflow/"),
     "pyspark": ("spark_jobs/", "benchmarks/"),
     "kafka": ("plugins/sluice/kafka/", "benchmarks/", "spark_jobs/"),
+    "confluent_kafka": ("plugins/sluice/kafka/", "benchmarks/"),
     "clickhouse_connect": ("plugins/sluice/clickhouse/", "benchmarks/"),
     "boto3": ("plugins/sluice/lake/", "benchmarks/"),
     "botocore": ("plugins/sluice/lake/", "benchmarks/"),

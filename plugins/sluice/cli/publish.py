@@ -2,43 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluice.cli.options import Config, Json, Name, load_pipeline
-from sluice.cli.output import print_facts, print_json, progress
+from sluice.cli.output import console, print_facts, print_json, progress, table_of
 from sluice.durations import parse_duration
 from sluice.errors import WrongUse
 
-Source = Annotated[str, typer.Argument(metavar="[FILE|-]", help="Plain, .gz or .zst; - is stdin.")]
+if TYPE_CHECKING:
+    from sluice.shipping.report import Report
+
+_TABLES = ("partitions", "batches")
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="[FILE|-|FOLDER|s3://…]", help="Plain, .gz or .zst files; - is stdin. Files are batches."
+    ),
+]
 Topic = Annotated[str | None, typer.Option("--topic", help="Needed when the pipeline has several.")]
 Lag = Annotated[str | None, typer.Option("--lag", help="Record time = event time + this, such as 5m.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with a file that grows, until Ctrl-C.")]
+State = Annotated[
+    Path | None, typer.Option("--state", help="Where --follow keeps its place; else beside it.")
+]
+Key = Annotated[str | None, typer.Option("--key", metavar="FIELD", help="The field that becomes the key.")]
+BatchId = Annotated[str | None, typer.Option("--batch", help="The batch's id; else a hash of the content.")]
+Again = Annotated[bool, typer.Option("--again", help="Ship what is known to be shipped, too.")]
 
 
 def publish(
     pipeline: Name,
     source: Source = "-",
     topic: Topic = None,
+    key: Key = None,
     lag: Lag = None,
+    follow: Follow = False,
+    state: State = None,
+    batch: BatchId = None,
+    again: Again = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Publishes newline-delimited events into the pipeline's topic; record time is the event's time.
 
-    Topics that do not exist are made, with unlimited retention. Example: sluice publish adx events.ndjson.gz
+    Topics that do not exist are made, with unlimited retention. A file whose content was shipped before is
+    not shipped twice; one that was cut short goes on. Example: sluice publish adx events.ndjson.gz
     """
-    from dataclasses import asdict
-
-    from sluice import publish as publishing
+    from sluice.publish import Order
+    from sluice.publish import publish as ship
+    from sluice.shipping.report import End
 
     spec = load_pipeline(pipeline, config)
     try:
-        delay = None if lag is None else parse_duration(lag)
+        delay = timedelta() if lag is None else parse_duration(lag)
     except ValueError as error:
         raise WrongUse(f"--lag: {error}") from error
-    result = publishing.publish(spec, source, topic=topic, lag=delay, on_progress=progress)
+    order = Order(source, topic, delay, key, batch, again, follow, state)
+    report = ship(spec, order, on_progress=progress, on_report=lambda found: _print(found, json))
+    if report.end is End.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def _print(report: Report, json: bool) -> None:
+    facts = asdict(report)
     if json:
-        print_json(asdict(result))
-    else:
-        print_facts(asdict(result))
+        print_json(facts)
+        return
+    print_facts({name: value for name, value in facts.items() if name not in _TABLES})
+    columns = ("partition", "records", "first offset", "last offset")
+    rows = [(number, found.records, found.first, found.last) for number, found in report.partitions.items()]
+    console().print(table_of("acknowledged", columns, rows))
+    if report.batches:
+        rows = [(b.source, b.batch or "-", str(b.state), b.line, b.resumed_after) for b in report.batches]
+        names = ("source", "batch", "state", "lines", "shipped before")
+        console().print(table_of("batches", names, rows))

@@ -1,121 +1,159 @@
-"""Puts events into a topic: large compressed batches, acknowledged by all replicas, in bounded memory."""
+"""Puts events into a topic by librdkafka: idempotent, acknowledged by all replicas, in bounded memory.
+
+What its settings mean: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import BrokerResponseError, RetriableError, TopicAlreadyExistsError
-from kafka.producer.future import FutureRecordMetadata
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from sluice.errors import EventsRefused
-from sluice.kafka.client import BOOTSTRAP_MS, REQUEST_MS, admin, reached
+from sluice.errors import KafkaOutOfReach
+from sluice.kafka.making import FRAMING, MAX_EVENT_BYTES, TopicFacts, ensure_topic
 from sluice.kafka.settings import KafkaSettings
 
-MAX_EVENT_BYTES = 20 << 20
-_FRAMING = 1 << 16  # what a record's and its batch's headers may add
-_NEW_TOPIC = {
-    "retention.ms": "-1",  # retention goes by record time: last year's events would be gone at once
-    "message.timestamp.type": "CreateTime",
-    "max.message.bytes": str(MAX_EVENT_BYTES + _FRAMING),
-}
+__all__ = ["MAX_EVENT_BYTES", "DeliveryError", "Message", "NotTaken", "Publisher", "open_publisher"]
+
+DeliveryError = KafkaError
+Delivered = Callable[[DeliveryError | None, Message], None]
+Headers = list[tuple[str, bytes]]
+
 _BATCH_BYTES = 900_000  # below the default max.message.bytes of a topic that was there before
-_UNACKNOWLEDGED_BYTES = 8 << 20
-_SAME_PARTITION = 1000  # events in a row, so that batches fill
+_BATCH_FRAMING = 1024
+_QUEUE_KIB = 32 << 10
+_QUEUE_EVENTS = 100_000
+_DELIVERY_MS = 60_000
+_FULL_SECONDS = 0.1
+_PURGE_SECONDS = 5.0
+# What a broker that comes back cures; librdkafka has tried again until its time was over.
+_OUT_OF_REACH = {
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._AUTHENTICATION,
+    KafkaError._PURGE_QUEUE,
+    KafkaError._PURGE_INFLIGHT,
+    KafkaError._FATAL,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.REQUEST_TIMED_OUT,
+}
 
 
-@dataclass(frozen=True)
-class TopicFacts:
-    """A record may be stamped at most `before_ms` before the broker's clock and `after_ms` after it."""
+class NotTaken(Exception):
+    """librdkafka itself refuses an event; `error` says why."""
 
-    partitions: int
-    before_ms: int
-    after_ms: int
+    def __init__(self, error: DeliveryError) -> None:
+        super().__init__(error.str())
+        self.error = error
 
 
 class Publisher:
-    """Sends events to one topic. Methods raise KafkaOutOfReach and EventsRefused."""
+    """Sends events to one topic. Methods raise KafkaOutOfReach."""
 
-    def __init__(self, settings: KafkaSettings, topic: str, facts: TopicFacts, client: KafkaProducer) -> None:
+    def __init__(self, settings: KafkaSettings, topic: str, facts: TopicFacts, patient: bool) -> None:
         self.facts = facts
-        self._settings = settings
-        self._topic = topic
-        self._client = client
-        self._sent = 0
-        self._new: list[FutureRecordMetadata] = []
-        self._older: list[FutureRecordMetadata] = []
-        self._bytes = 0
+        self.settings = settings
+        self.topic = topic
+        self._trouble = ""
+        self._client = Producer(_configuration(settings, facts, patient) | {"error_cb": self._on_error})
 
-    def send(self, events: Sequence[bytes], times: Sequence[int]) -> None:
-        """Sends each event with its record time (milliseconds), once enough earlier ones are acknowledged."""
-        with reached(self._settings):
-            for event, at in zip(events, times, strict=True):
-                partition = self._sent // _SAME_PARTITION % self.facts.partitions
-                self._new.append(self._client.send(self._topic, event, partition=partition, timestamp_ms=at))
-                self._sent += 1
-                self._bytes += len(event)
-                if self._bytes > _UNACKNOWLEDGED_BYTES:
-                    self._settle()
+    def send(
+        self,
+        event: bytes,
+        key: bytes | None,
+        partition: int,
+        at: int,
+        headers: Headers | None,
+        delivered: Delivered,
+    ) -> None:
+        """Hands one event over; waits while too much is unacknowledged. `at` is in milliseconds.
 
-    def finish(self) -> None:
-        """Waits until every event is acknowledged."""
-        with reached(self._settings):
-            self._client.flush()
-            self._settle()
-            self._settle()
-
-    def _settle(self) -> None:
-        """Waits for the older half of what is on its way."""
-        for future in self._older:
+        With a key the partition follows from it, as from Java's clients. Raises NotTaken.
+        """
+        while True:
             try:
-                future.get()
-            except BrokerResponseError as error:
-                if isinstance(error, RetriableError):
-                    raise
-                raise EventsRefused(self._settings.cluster, self._topic, type(error).__name__) from error
-        self._older, self._new, self._bytes = self._new, [], 0
+                self._client.produce(
+                    self.topic,
+                    event,
+                    key,
+                    partition=partition,
+                    on_delivery=delivered,
+                    timestamp=at,
+                    headers=headers,
+                )
+                return
+            except BufferError:
+                self.serve(_FULL_SECONDS)
+            except KafkaException as error:
+                raise NotTaken(error.args[0]) from error
+
+    def serve(self, seconds: float = 0) -> None:
+        """Calls back for what has been acknowledged, waiting at most that long for the first."""
+        self._client.poll(seconds)
+
+    def flush(self, seconds: float) -> int:
+        """Waits until all is acknowledged or the time is over; how many events are not."""
+        return self._client.flush(seconds)
+
+    @property
+    def unacknowledged(self) -> int:
+        return len(self._client)
+
+    def gone(self, reason: str) -> KafkaOutOfReach:
+        told = f"{reason}; {self._trouble}" if self._trouble else reason
+        return KafkaOutOfReach(self.settings.cluster, self.settings.bootstrap, " ".join(told.split()))
+
+    def abandon(self) -> None:
+        """Gives up what is not acknowledged; each event's callback is told so."""
+        with suppress(KafkaException):
+            self._client.purge()
+        self._client.flush(_PURGE_SECONDS)
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._trouble = error.str()
+
+
+def out_of_reach(error: KafkaError) -> bool:
+    """Whether doing it again later can cure it; all other errors are about the event or the topic."""
+    return error.fatal() or error.retriable() or error.code() in _OUT_OF_REACH
 
 
 @contextmanager
-def open_publisher(settings: KafkaSettings, topic: str, partitions: int) -> Iterator[Publisher]:
-    """A publisher to the topic, which is made with that many partitions if it is not there."""
-    with reached(settings), admin(settings, _Admin) as client:
-        facts = client.ensure(topic, partitions)
-    with reached(settings):
-        producer = KafkaProducer(
-            acks="all",
-            compression_type="zstd",
-            batch_size=_BATCH_BYTES,
-            linger_ms=100,
-            max_request_size=MAX_EVENT_BYTES + _FRAMING,
-            max_block_ms=REQUEST_MS,
-            request_timeout_ms=REQUEST_MS,
-            delivery_timeout_ms=4 * REQUEST_MS,
-            bootstrap_timeout_ms=BOOTSTRAP_MS,
-            allow_auto_create_topics=False,
-            **settings.for_client(),
-        )
+def open_publisher(
+    settings: KafkaSettings, topic: str, partitions: int, patient: bool = False
+) -> Iterator[Publisher]:
+    """A publisher to the topic, which is made with that many partitions if it is not there.
+
+    A `patient` one waits for a cluster that is away for as long as it takes; else a minute.
+    """
+    facts = ensure_topic(settings, topic, partitions)
+    publisher = Publisher(settings, topic, facts, patient)
     try:
-        yield Publisher(settings, topic, facts, producer)
+        yield publisher
     finally:
-        producer.close(timeout=REQUEST_MS / 1000)
+        if publisher.unacknowledged:
+            publisher.abandon()
 
 
-class _Admin(KafkaAdminClient):
-    def ensure(self, topic: str, partitions: int) -> TopicFacts:
-        if topic not in self.list_topics():
-            wanted = {topic: {"num_partitions": partitions, "configs": _NEW_TOPIC}}
-            try:
-                self.create_topics(wanted, wait_for_metadata=True)
-            except TopicAlreadyExistsError:
-                self.wait_for_topics([topic])
-        (found,) = self.describe_topics([topic])
-        names = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
-        settings = self.describe_configs([resource], config_filter="all")["topic"][topic]
-        # Brokers before 3.6 have neither setting: they take any time.
-        before, after = (int(settings[name]["value"]) if name in settings else 2**62 for name in names)
-        return TopicFacts(len(found["partitions"]), before, after)
+def _configuration(settings: KafkaSettings, facts: TopicFacts, patient: bool) -> dict[str, object]:
+    """Batches stay below what the topic takes: one that is refused takes all its events with it."""
+    return {
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": "lz4",
+        "linger.ms": 50,
+        "batch.size": max(min(_BATCH_BYTES, facts.max_bytes - _BATCH_FRAMING), 1),
+        "message.max.bytes": MAX_EVENT_BYTES + FRAMING,
+        "queue.buffering.max.kbytes": _QUEUE_KIB,
+        "queue.buffering.max.messages": _QUEUE_EVENTS,
+        "delivery.timeout.ms": 0 if patient else _DELIVERY_MS,
+        "partitioner": "murmur2_random",
+        "allow.auto.create.topics": False,
+        "log_level": 0,  # its errors come back with the events, and are said in one line
+        **settings.for_librdkafka(),
+    }

@@ -1,4 +1,4 @@
-"""How a Kafka cluster is reached, for kafka-python and for Spark's Java client, from one description.
+"""How a Kafka cluster is reached, for kafka-python, librdkafka and Spark's Java client, from one description.
 
 The description is an Airflow `kafka` connection: its `extra` in librdkafka's names, as the Airflow Kafka
 provider has them (https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md).
@@ -71,6 +71,24 @@ class KafkaSettings:
             arguments["ssl_keyfile"] = self.key_file
             arguments["ssl_password"] = self.key_password
         return arguments
+
+    def for_librdkafka(self) -> dict[str, str]:
+        """The same in librdkafka's names; its `ssl.ca.location` is the system's own without one."""
+        options = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
+        if self.protocol.startswith("SASL"):
+            named = (self.mechanism, self.username, self.password)
+            names = ("sasl.mechanisms", "sasl.username", "sasl.password")
+            options |= {name: value or "" for name, value in zip(names, named, strict=True)}
+        if self.protocol.endswith("SSL"):
+            options["ssl.endpoint.identification.algorithm"] = "https" if self.check_hostname else "none"
+            files = {
+                "ssl.ca.location": self.ca_file,
+                "ssl.certificate.location": self.certificate_file,
+                "ssl.key.location": self.key_file,
+                "ssl.key.password": self.key_password,
+            }
+            options |= {name: value for name, value in files.items() if value}
+        return options
 
     def for_spark(self) -> dict[str, str]:
         """Options of Spark's Kafka source: the address, the security and the isolation.

@@ -1,17 +1,17 @@
+"""Record times, keys and the topic of what is published."""
+
 from __future__ import annotations
 
-import gzip
-import io
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-import zstandard
 
-from sluice import publish
 from sluice.errors import WrongUse
-from sluice.kafka.producer import MAX_EVENT_BYTES, TopicFacts
+from sluice.kafka.making import TopicFacts
 from sluice.pipeline import Event, Pipeline
+from sluice.shipping.record_keys import RecordKeys
+from sluice.shipping.record_times import RecordTimes
+from sluice.shipping.topic import choose
 
 NOW = 1_795_000_000_000
 HOUR = 3_600_000
@@ -23,7 +23,7 @@ def event(**time) -> Event:
 
 
 def times(source: Event, events: list[bytes], lag: timedelta = timedelta(), facts: TopicFacts = FACTS):
-    clock = publish._RecordTimes(source, lag)
+    clock = RecordTimes(source, lag)
     return clock.of(events, NOW, facts), clock.no_time, clock.refused
 
 
@@ -93,7 +93,7 @@ def pipeline_of(**clusters: list[str]) -> Pipeline:
     ],
 )
 def test_the_topic_that_is_meant(clusters, topic, expected):
-    cluster, name = publish.choose(pipeline_of(**clusters), topic)
+    cluster, name = choose(pipeline_of(**clusters), topic)
     assert (cluster.cluster, name) == expected
 
 
@@ -107,65 +107,39 @@ def test_the_topic_that_is_meant(clusters, topic, expected):
 )
 def test_a_topic_that_is_not_clear(clusters, topic, message):
     with pytest.raises(WrongUse, match=message):
-        publish.choose(pipeline_of(**clusters), topic)
-
-
-CONTENT = b'{"a": 1}\n\n{"b": 2}\r\n \nlast'
-LINES = [b'{"a": 1}', b'{"b": 2}\r', b"last"]
+        choose(pipeline_of(**clusters), topic)
 
 
 @pytest.mark.parametrize(
-    ("name", "pack"),
+    ("field", "line", "expected"),
     [
-        ("events.ndjson", lambda content: content),
-        ("events.ndjson.gz", lambda content: gzip.compress(content[:9]) + gzip.compress(content[9:])),
-        (
-            "events.ndjson.zst",
-            lambda content: zstandard.compress(content[:9]) + zstandard.compress(content[9:]),
-        ),
+        ("user", b'{"user": "u1"}', b"u1"),
+        ("user", b'{"user": "\\u00e9\\"", "a": [1]}', 'é"'.encode()),
+        ("user.id", b'{"a": {}, "user": {"id": 17}}', b"17"),
+        ("user", b'{"user": 1.50}', b"1.50"),
+        ("user", b'{"user": true}', b"true"),
+        ("user", b'{"user": {"a": [1, 2]}}', b'{"a": [1, 2]}'),
+        ("user", b'{"user": ""}', b""),
+        ("user", b'{"user": null}', None),
+        ("user", b'{"other": 1}', None),
+        ("user.id", b'{"user": 5}', None),
+        ("user", b"[1]", None),
+        ("user", b"{", None),
+        ("user", b'{"user": "\xff"}', None),
     ],
 )
-def test_every_kind_of_file(tmp_path: Path, name: str, pack):
-    path = tmp_path / name
-    path.write_bytes(pack(CONTENT))
-    with publish.opened(str(path)) as stream:
-        assert [line for found in publish.lines(stream, name) for line in found] == LINES
+def test_the_key_is_the_field(field: str, line: bytes, expected: bytes | None):
+    keys = RecordKeys(field)
+    assert keys.of([line, b'{"user": {"id": "x"}}'])[0] == expected
+    assert keys.missing == (expected is None)
 
 
-@pytest.mark.parametrize("name", ["missing.ndjson", ".", "cut.gz", "cut.zst", "plain.gz"])
-def test_a_file_that_does_not_do(tmp_path: Path, name: str):
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(CONTENT)[:-9])
-    (tmp_path / "cut.zst").write_bytes(b"\x28\xb5\x2f\xfd" + b"\xff" * 20)
-    (tmp_path / "plain.gz").write_bytes(CONTENT)
-    path = str(tmp_path / name)
-    with pytest.raises(WrongUse, match=path), publish.opened(path) as stream:
-        list(publish.lines(stream, path))
+def test_without_a_field_there_are_no_keys():
+    keys = RecordKeys(None)
+    assert (keys.of([b"{}", b"1"]), keys.missing) == ([None, None], 0)
 
 
-class Trickle(io.RawIOBase):
-    """A pipe whose writer is slow: each read gives what was written at once."""
-
-    def __init__(self, *pieces: bytes) -> None:
-        self.pieces = list(pieces)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        piece = self.pieces.pop(0) if self.pieces else b""
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-
-def test_a_slow_source_is_not_waited_for():
-    source = Trickle(b"one\ntw", b"o\n", b"three\nfour\n")
-    found = publish.lines(io.BufferedReader(source), "-")
-    assert next(found) == [b"one"]
-    assert len(source.pieces) == 2
-    assert list(found) == [[b"two"], [b"three", b"four"]]
-
-
-def test_a_line_without_an_end_does_not_fill_the_memory():
-    endless = Trickle(*[b"x" * 8000] * (MAX_EVENT_BYTES // 8000 + 2))
-    with pytest.raises(WrongUse, match="line 1: an event may have at most 20 MiB"):
-        list(publish.lines(io.BufferedReader(endless), "-"))
+@pytest.mark.parametrize("field", ["a..b", ".", "a."])
+def test_a_key_that_is_no_field(field: str):
+    with pytest.raises(WrongUse, match="--key"):
+        RecordKeys(field)

@@ -1,0 +1,1 @@
+"""Log shipping: lines of files, folders, S3 objects and growing logs become records, and nothing is lost."""

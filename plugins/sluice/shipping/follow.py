@@ -1,0 +1,235 @@
+"""Follows a growing log as `tail -F` does, from the place that its state file holds."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sluice.shipping.bookmark import Bookmark
+from sluice.shipping.interruption import Interruption
+from sluice.shipping.log_file import LogFile
+from sluice.shipping.place import Piece, Place
+from sluice.shipping.report import BatchReport, BatchState
+from sluice.shipping.rotated import Moved, Rotated, find, fits, newer, recognised, rest_of, rotated
+from sluice.shipping.shipment import Sending, Shipment
+from sluice.shipping.state_file import StateFile
+from sluice.shipping.tail import Step, decide
+
+POLL_SECONDS = 0.25
+PATIENCE_SECONDS = 5.0
+STOP_SECONDS = 30.0
+
+
+@dataclass
+class Follower:
+    """`gaps` counts the times that what followed a saved place could not be found."""
+
+    path: Path
+    shipment: Shipment
+    state: StateFile
+    interruption: Interruption
+    say: Callable[[str], None]
+    patience: float = PATIENCE_SECONDS
+    gaps: int = 0
+    reports: list[BatchReport] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._bookmark = Bookmark(self.state)
+        self._sending: Sending | None = None
+        self._log: LogFile | None = None
+
+    def run(self) -> None:
+        """Ships until the interruption. Raises EventsRefused, KafkaOutOfReach, WrongUse, and Busy when
+        another publish follows the log."""
+        with self.state.held():
+            try:
+                self._begin(self.state.read())
+                while not self.interruption.asked:
+                    self._turn()
+            finally:
+                self._end()
+
+    def _begin(self, place: Place | None) -> None:
+        """Goes on at the saved place, wherever its file is now."""
+        if place is None:
+            return
+        if not place.known:
+            # It was empty when it was noted, and nothing of it was sent: all that was rotated since goes.
+            return self._go_on(replace(place, device=0, inode=0), self.state.changed_ns - 1)
+        log = self._open()
+        if log is not None:
+            here = replace(place, device=log.place.device, inode=log.place.inode)
+            moved = here != place and find(place, rotated(self.path)) is not None
+            if not moved and fits(here, self.path):
+                self._switch(here)
+                self._log = log.at(here)
+                return
+            log.close()
+        self._go_on(place, None)
+
+    def _turn(self) -> None:
+        """One look at the log, and what follows from it."""
+        if self._log is None:
+            self._take(self._open())
+            return
+        step = decide(self._log.look(), self._there(), self.patience)
+        if step is Step.LEAVE:
+            self._leave(self._log)
+        elif step is Step.BEGIN_AGAIN:
+            self._begin_again(self._log)
+        elif step is Step.WAIT or not self._read(self._log):
+            self._pause()
+
+    def _read(self, log: LogFile) -> bool:
+        """Whether there were whole lines."""
+        if not log.place.known:
+            self._bookmark.settle(log.recognise())
+            self._bookmark.save()
+        return self._ship(log.read())
+
+    def _leave(self, log: LogFile) -> None:
+        """The file was renamed, and has been still since."""
+        self._ship(log.rest())
+        place, changed_ns = log.place, log.changed_ns
+        self._log = None
+        log.close()
+        self._go_on(place, changed_ns)
+
+    def _begin_again(self, log: LogFile) -> None:
+        """The file was truncated. What was not shipped by then may be in a copy (`copytruncate`)."""
+        ours, place = log.look(), log.place
+        copy = find(place, rotated(self.path))
+        if copy is not None:
+            try:
+                self._rest(copy, place)
+            except Moved:
+                return  # it is looked for again
+        elif ours.seen > place.offset:
+            self._gap(place)
+        self.say(f"{self.path} was truncated at byte {place.offset:,}: it goes on from its start")
+        if not self.interruption.asked:
+            self._take(log.at(self._new(ours.file)))
+
+    def _go_on(self, place: Place, changed_ns: int | None) -> None:
+        """File after file, what was rotated after the place's own one; then the log itself.
+
+        `changed_ns` is when the place's file was changed last, where all of it is shipped; None: its rest is
+        not. The log is opened before each look around: a file that is rotated away meanwhile is not missed.
+        """
+        while not self.interruption.asked:
+            there, among = self._open(), rotated(self.path)
+            try:
+                if changed_ns is None:
+                    found = find(place, among)
+                    if found is None:
+                        self._gap(place)
+                        return self._take(there)
+                    changed_ns = self._finish(found, place)
+                    place = place if changed_ns is None else self._bookmark.place or place
+                else:
+                    after = newer(among, changed_ns, place)
+                    after = [one for one in after if there is None or one.file != there.file]
+                    if not after:
+                        return self._take(there)
+                    place, changed_ns = recognised(after[0], self._new(after[0].file)), None
+            except Moved:
+                pass  # the look around is old: the next one finds the file under its new name
+            if there is not None:
+                there.close()
+
+    def _finish(self, one: Rotated, place: Place) -> int | None:
+        """Ships the rest of a file, once nobody writes to it any more; when it was changed last."""
+        still = time.time() - one.changed_ns / 1e9
+        if 0 <= still < self.patience:
+            self._pause()
+            return None
+        self._rest(one, place)
+        return one.changed_ns
+
+    def _gap(self, place: Place) -> None:
+        self.gaps += 1
+        self.say(
+            f"{self.path}: what followed byte {place.offset:,} of the file that was followed (inode "
+            f"{place.inode}, batch {place.batch}) is not found: publish it as a file if you have it"
+        )
+
+    def _rest(self, one: Rotated, place: Place) -> None:
+        """Raises Moved."""
+        self._switch(place)
+        self.say(f"{one.path} from byte {place.offset:,} on")
+        for piece in self.interruption.until(rest_of(one, place)):
+            self._ship(piece)
+        self._drain()
+
+    def _open(self) -> LogFile | None:
+        """The file that has the name now, at its start, known by what it begins with."""
+        log = LogFile.open(self.path, self._new)
+        if log is not None:
+            log.recognise()
+        return log
+
+    def _new(self, file: tuple[int, int]) -> Place:
+        return Place(*file, batch=uuid.uuid4().hex)
+
+    def _take(self, log: LogFile | None) -> None:
+        if log is None:
+            self._pause()
+            return
+        self._switch(log.place)
+        self._log = log
+
+    def _switch(self, place: Place) -> None:
+        """What was sent before is acknowledged, and the new place is saved, before anything of it is sent:
+        an id is never forgotten after its first use."""
+        self._drain()
+        self._close()
+        self._bookmark.settle(place)
+        self._bookmark.save()
+        self._sending = self.shipment.of(str(self.path), place.batch, self._bookmark.settle)
+
+    def _ship(self, piece: Piece | None) -> bool:
+        if piece is not None and self._sending is not None:
+            self._sending.ship(piece.chunk, piece.place)
+        return piece is not None
+
+    def _pause(self) -> None:
+        self.interruption.pause(POLL_SECONDS)
+        self.shipment.publisher.serve()
+        if self._sending is not None:
+            self._sending.look()
+            self._sending.check()
+            self._bookmark.save()
+
+    def _there(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _drain(self) -> None:
+        if self._sending is not None:
+            self._sending.drain()
+            self._bookmark.save()
+
+    def _close(self) -> None:
+        """Notes what the batch that was followed until now has come to."""
+        place, sending = self._bookmark.place, self._sending
+        if sending is not None and place is not None:
+            state = BatchState.BEGUN
+            self.reports.append(BatchReport(sending.source, sending.batch, state, place.line))
+        self._sending = None
+
+    def _end(self) -> None:
+        try:
+            if self._sending is not None:
+                self._sending.wait(STOP_SECONDS)
+            self._bookmark.save()
+        finally:
+            self._close()
+            if self._log is not None:
+                self._log.close()

@@ -1,0 +1,42 @@
+"""The key of each record, out of a field of the event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sluice.errors import WrongUse
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXT = msgspec.json.Decoder(str)
+
+
+class RecordKeys:
+    """`field` is a dotted path; None gives no keys. `missing` counts the events without that field."""
+
+    def __init__(self, field: str | None) -> None:
+        self._path = tuple(field.split(".")) if field else ()
+        if not all(self._path):
+            raise WrongUse(f"--key: expected a field such as user or device.id, not {field!r}")
+        self.missing = 0
+
+    def of(self, events: Sequence[bytes]) -> list[bytes | None]:
+        """A text's UTF-8 bytes, and any other value as JSON writes it; None without the field, or null."""
+        if not self._path:
+            return [None] * len(events)
+        keys = [_key(event, self._path) for event in events]
+        self.missing += keys.count(None)
+        return keys
+
+
+def _key(event: bytes, path: Sequence[str]) -> bytes | None:
+    try:
+        for name in path:
+            event = _OBJECT.decode(event).get(name, b"null")
+        raw = bytes(event)
+        if raw.startswith(b'"'):
+            return _TEXT.decode(raw).encode("utf-8", "surrogatepass")
+        return None if raw == b"null" else raw
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

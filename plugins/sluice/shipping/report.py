@@ -1,0 +1,57 @@
+"""What a shipment has come to: exactly what Kafka has acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sluice.shipping.window import Acknowledged
+
+
+class End(StrEnum):
+    DONE = "done"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class BatchState(StrEnum):
+    SHIPPED = "shipped"
+    BEFORE = "shipped before"
+    BEGUN = "begun"  # the rest is still to be shipped
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """One source. Lines up to `line` are acknowledged, those up to `resumed_after` to an earlier publish."""
+
+    source: str
+    batch: str | None
+    state: BatchState
+    line: int
+    resumed_after: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """`no_time`: events whose time is missing or not understood; `time_refused`: those whose time the broker
+    would refuse (more than an hour ahead, by default). Both got the time of now. `no_key`: events without
+    the field that is the key. `gaps`: places where a log's rest could not be found.
+
+    `events` were handed over; of them `acknowledged` are in Kafka, and `partitions` says where.
+    """
+
+    cluster: str
+    topic: str
+    end: End
+    events: int
+    bytes: int
+    acknowledged: int
+    unacknowledged: int
+    no_time: int
+    time_refused: int
+    no_key: int
+    gaps: int
+    seconds: float
+    partitions: Mapping[int, Acknowledged] = field(default_factory=dict)
+    batches: Sequence[BatchReport] = ()

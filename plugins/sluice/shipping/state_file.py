@@ -1,0 +1,74 @@
+"""The position of a log that is followed, kept in a file of its own beside the log or elsewhere."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sluice.errors import Busy, WrongUse
+from sluice.lake.durable import sync, write_synced
+from sluice.shipping.place import Place
+
+_FORMAT = 1
+
+
+class StateFile:
+    """One log's position for one topic (`cluster/topic`). Writes are whole or not at all."""
+
+    def __init__(self, path: Path, topic: str) -> None:
+        self._path = path
+        self._topic = topic
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps others from shipping the same log. Raises Busy when one does, WrongUse when the file cannot
+        be written."""
+        try:
+            lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise WrongUse(f"{self._path}: {error.strerror}; --state FILE keeps it elsewhere") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError as error:
+            raise Busy(f"another publish follows this log already (it holds {self._path}.lock)") from error
+        finally:
+            os.close(lock)
+
+    def read(self) -> Place | None:
+        """None when nothing was shipped yet. Raises WrongUse for a file that is no state of this topic."""
+        try:
+            content = json.loads(self._path.read_bytes())
+            topic, place = content["topic"], Place.from_json(content["place"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise WrongUse(
+                f"{self._path} is not the position of a log ({type(error).__name__}): name another file with "
+                "--state, or remove it to ship the log from its start"
+            ) from error
+        if topic != self._topic:
+            raise WrongUse(
+                f"{self._path} is the place for topic {topic}, not {self._topic}: name another with --state"
+            )
+        return place
+
+    @property
+    def changed_ns(self) -> int:
+        """When it was written last, by the clock of its file system."""
+        return self._path.stat().st_mtime_ns
+
+    def write(self, place: Place) -> None:
+        """Raises WrongUse when it cannot be written."""
+        content = {"format": _FORMAT, "topic": self._topic, "place": place.to_json()}
+        partial = Path(f"{self._path}.partial")
+        try:
+            write_synced(partial, json.dumps(content, indent=1).encode())
+            os.replace(partial, self._path)
+            sync(self._path.parent)
+        except OSError as error:
+            raise WrongUse(f"{self._path}: {error.strerror}; --state FILE keeps it elsewhere") from error
