@@ -102,7 +102,7 @@ class Watch:
 def bare(engine: SparkEngine, pipeline: Pipeline, lake: Lake, slices: SliceRange) -> int:
     """Reads every value and adds up their lengths, with the landing's own reads and consumer settings."""
     units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
-    reads, _ = unit_reads(pipeline, BoundaryLog(lake).read(), units, {})
+    reads = unit_reads(pipeline, BoundaryLog(lake).read(), units, {}).all
     (run,) = runs(reads)
     options = read_options(pipeline, run) | {"includeHeaders": "false"}
     records = engine.session().read.format("kafka").options(**options).load()

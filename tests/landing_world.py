@@ -10,6 +10,7 @@ import pendulum
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sluice.errors import KafkaOutOfReach
 from sluice.lake.base import Lake
 from sluice.landing.land import Landing, land
 from sluice.landing.merge import Merge
@@ -65,6 +66,8 @@ class World:
 
     @contextmanager
     def topics_of(self, cluster: Cluster) -> Iterator[FakeReader]:
+        if cluster.cluster in self.kafka.silent:
+            raise KafkaOutOfReach(cluster.cluster, cluster.bootstrap or "", "it is silent")
         yield _Reader(self.kafka, cluster.cluster, self)
 
     def resolve(self, pipeline: Pipeline, lake: Lake, slices: SliceRange) -> None:

@@ -56,6 +56,36 @@ class KafkaOutOfReach(OutOfReach):
 
 
 @dataclass(eq=False)
+class ClusterWaits(OutOfReach):
+    """All else is done; `units` hours of one cluster are not, from `first` to `last` (slice ids).
+
+    `why` is what the cluster says now.
+    """
+
+    cluster: str
+    units: int
+    first: str
+    last: str
+    why: str
+    command: str
+
+    def __str__(self) -> str:
+        hours = f"hour {self.first} has" if self.units == 1 else f"{self.units} hours have"
+        span = "" if self.units == 1 else f" ({self.first} … {self.last})"
+        return (
+            f"{hours} not landed from Kafka cluster {self.cluster!r}{span}: {self.why}; what the other "
+            f"clusters have is done, and the next hourly run catches up, or `{self.command}`"
+        )
+
+
+@dataclass(eq=False)
+class ClusterRefused(ClusterWaits):
+    """As ClusterWaits, and only a person can change what the cluster says."""
+
+    retryable = False
+
+
+@dataclass(eq=False)
 class UnknownTopic(SluiceError):
     cluster: str
     topic: str
@@ -103,6 +133,109 @@ class ClickHouseOutOfReach(OutOfReach):
 
 
 @dataclass(eq=False)
+class ShardOutOfReach(OutOfReach):
+    shard: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"shard {self.shard}: {self.reason}"
+
+
+@dataclass(eq=False)
+class ReplicaActive(OutOfReach):
+    """A replica that does not answer here, and that Keeper shows active: it may still be writing."""
+
+    table: str
+    replicas: str
+
+    def __str__(self) -> str:
+        return (
+            f"table {self.table}: replica {self.replicas} does not answer, but Keeper shows it active, and "
+            "what runs on it could still commit: the load goes on when it is inactive, or answers"
+        )
+
+
+@dataclass(eq=False)
+class QuorumPending(OutOfReach):
+    """An insert of before is there, and has not reached its quorum: nobody knows yet whether it counts."""
+
+    table: str
+    paths: str
+
+    def __str__(self) -> str:
+        return (
+            f"table {self.table}: an earlier insert has not reached its quorum (Keeper has {self.paths}): "
+            "start the replicas that lack it"
+        )
+
+
+@dataclass(eq=False)
+class TooFewReplicas(OutOfReach):
+    table: str
+    live: int
+    needed: int
+
+    def __str__(self) -> str:
+        return (
+            f"table {self.table}: {self.live} replicas are active and writable, {self.needed} are needed: "
+            "start the others, or lower `quorum` in the pipeline file"
+        )
+
+
+@dataclass(eq=False)
+class ShardsWait(OutOfReach):
+    """Some shards could not be loaded now: `failures` says each with its error; `loaded` are the others."""
+
+    table: str
+    failures: str
+    loaded: str
+
+    def __str__(self) -> str:
+        others = f"loaded on {self.loaded}; " if self.loaded else ""
+        return f"table {self.table}: {self.failures}; {others}the next run catches up"
+
+
+@dataclass(eq=False)
+class RegistryOutOfReach(OutOfReach):
+    url: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"the schema registry {self.url} does not answer ({self.reason}): check that it runs and that "
+            "its connection is right"
+        )
+
+
+@dataclass(eq=False)
+class RegistryRefused(SluiceError):
+    """The schema registry is there, and refuses: a missing login, or an answer that is none."""
+
+    url: str
+    reason: str
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return (
+            f"the schema registry {self.url} refuses ({self.reason}): check the connection's login and its "
+            "address"
+        )
+
+
+@dataclass(eq=False)
+class SchemaRefused(WrongUse):
+    """A schema file that cannot be used."""
+
+    file: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"schema {self.file} ({self.reason}) cannot be used: correct it, or `format` in the pipeline file"
+        )
+
+
+@dataclass(eq=False)
 class SparkFailed(OutOfReach):
     """Spark stopped before the end; nothing of what it wrote counts."""
 
@@ -126,6 +259,19 @@ class TargetRefused(Refused):
 
     def __str__(self) -> str:
         return f"table {self.table}: {self.reason}; {self.remedy}"
+
+
+@dataclass(eq=False)
+class ShardsRefused(Refused):
+    """Some shards cannot be loaded before somebody acts; the fields are those of ShardsWait."""
+
+    table: str
+    failures: str
+    loaded: str
+
+    def __str__(self) -> str:
+        others = f"loaded on {self.loaded}; " if self.loaded else ""
+        return f"table {self.table}: {self.failures}; {others}then load again"
 
 
 @dataclass(eq=False)
@@ -230,11 +376,14 @@ class EventsRefused(Refused):
     cluster: str
     topic: str
     reason: str
+    source: str
+    line: int
 
     def __str__(self) -> str:
         return (
-            f"topic {self.cluster}/{self.topic} refuses the events ({self.reason}): compare its settings "
-            "(max.message.bytes, message.timestamp.*) and its permissions with the events"
+            f"{self.source}, line {self.line}: topic {self.cluster}/{self.topic} refuses the event "
+            f"({self.reason}): compare its settings (max.message.bytes, message.timestamp.*) and its "
+            "permissions with the event; what comes after that line counts as not published"
         )
 
 
@@ -294,6 +443,13 @@ class Busy(SluiceError):
 
 class NotSent(OutOfReach):
     """An alarm could not be delivered; the next watch tries it again."""
+
+
+class SourceChanged(SluiceError):
+    """A rollup's source was loaded again while the rollup read it: making it again takes the new rows."""
+
+    exit_code = 3
+    retryable = True
 
 
 class Relanded(SluiceError):

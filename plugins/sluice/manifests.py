@@ -8,7 +8,7 @@ from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.manifest import Manifest, decode
 from sluice.side_by_side import each
-from sluice.slices import Unit
+from sluice.slices import Slice, Unit
 
 
 def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
@@ -16,6 +16,15 @@ def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
     key = layout.manifest(unit.slice.id, unit.cluster)
     stored = lake.read(key)
     return None if stored is None else decode(stored.data, f"{lake.url}/{key}")
+
+
+def units_in(lake: Lake, pieces: Iterable[Slice]) -> list[Unit]:
+    """The units of the slices that the lake has anything of, whatever the pipeline file says now."""
+    found: dict[Unit, None] = {}
+    for piece in sorted(set(pieces)):
+        for item in lake.list(f"{layout.SLICES}{piece.id}/"):
+            found[Unit(piece, item.key.split("/")[2])] = None
+    return list(found)
 
 
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sluice.alarms.settings import Alarms
+from sluice.clickhouse.settings import ClickHouse
+from sluice.counts.spec import Counts
 from sluice.durations import Duration, OptionalDuration
+from sluice.message_format import JSON, MessageFormat, Registry
+from sluice.plain_name import PlainName
+from sluice.rollups.spec import Rollup
 from sluice.slices import HOUR, floor, utc
 
 CATCH_ALL = "*"
@@ -21,16 +26,6 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _plain_name(value: str) -> str:
-    """Names that become folders, file names and table names have to be plain."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]{0,62}", value):
-        raise ValueError("expected letters, digits, _ and . only, at most 63")
-    return value
-
-
-PlainName = Annotated[str, AfterValidator(_plain_name)]
-
-
 class Cluster(_Strict):
     """One independent Kafka cluster; its name is part of the identity of every record."""
 
@@ -39,6 +34,7 @@ class Cluster(_Strict):
     bootstrap: str | None = None
     connection: str | None = None
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    start: datetime | None = None  # its earliest slice ever; without one, where it was first asked for
 
     @model_validator(mode="after")
     def _one_address(self) -> Cluster:
@@ -47,6 +43,11 @@ class Cluster(_Strict):
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("a topic is listed twice")
         return self
+
+    @field_validator("start")
+    @classmethod
+    def _start_in_utc(cls, value: datetime | None) -> datetime | None:
+        return None if value is None else utc(value)
 
 
 class TypeSource(_Strict):
@@ -77,26 +78,58 @@ class TimeSource(_Strict):
         return self
 
 
+class BatchSource(_Strict):
+    """The header in which `sluice publish` names batch and line: of a line shipped twice, one lands."""
+
+    header: str
+
+
 class Event(_Strict):
+    """How a message becomes rows. `rows: array`: it is a JSON array, and each element is a row."""
+
     type: TypeSource
     time: TimeSource
+    rows: Literal["one", "array"] = "one"
+    format: MessageFormat = MessageFormat.model_validate(JSON)
+    registry: Registry | None = None
+    batch: BatchSource | None = None
+
+    @property
+    def arrays(self) -> bool:
+        return self.rows == "array"
+
+    @model_validator(mode="after")
+    def _readable(self) -> Event:
+        if self.format.decoded and self.arrays:
+            raise ValueError(f"`rows: array` is for messages in JSON, not in {self.format.kind}")
+        if self.format.decoded and self.registry is None and self.format.schema_file is None:
+            raise ValueError(f"`format: {self.format.kind}` needs a schema file or a `registry`")
+        if self.registry is not None and not self.format.decoded:
+            raise ValueError("`registry` is for `format: avro` and `format: protobuf`")
+        return self
 
 
-class ClickHouse(_Strict):
-    """How the tables are reached. `read`: the server pulls the lake's files, or they are pushed to it."""
+class Pools(_Strict):
+    """Airflow's pools that bound the landings and the loads of all pipelines together. A task that names
+    one that does not exist waits for ever: make it first (docs/CLUSTER.md)."""
 
-    connection: str = "clickhouse_default"
-    read: Literal["auto", "pull", "push"] = "auto"
-    lease: Duration = timedelta(seconds=30)
+    land: str = Field("default_pool", min_length=1)
+    load: str = Field("default_pool", min_length=1)
 
 
 class Target(_Strict):
-    """One target table: the types that it takes, and where a column is not named like its field."""
+    """One target table: the types that it takes, and where a column is not named like its field.
+
+    `counted`: it takes no events, but the traffic counts that the landing made for it; `rollup`: what its
+    SELECT gives of another target.
+    """
 
     table: str
     columns: Mapping[str, str] = Field(default_factory=dict)
     types: tuple[str, ...] = ()
     catch_all: bool = False
+    counted: bool = False
+    rollup: Rollup | None = None
 
     @field_validator("table")
     @classmethod
@@ -121,6 +154,8 @@ class Pipeline(_Strict):
     lake: str
     lake_connection: str | None = None
     tables: dict[str, Target] = Field(default_factory=dict)
+    counts: tuple[Counts, ...] = ()
+    rollups: dict[str, Rollup] = Field(default_factory=dict)
     clickhouse: ClickHouse = ClickHouse()
     rows_per_read: int = Field(500_000, ge=1)
     slice: Duration = HOUR
@@ -135,6 +170,7 @@ class Pipeline(_Strict):
     stalled_after: int = Field(24, ge=0)  # slices without a record; 0: never
     spark: dict[str, str] = Field(default_factory=dict)
     spark_connection: str = "spark_default"
+    pools: Pools = Pools()
     alarms: Alarms = Alarms()
 
     @field_validator("tables", mode="before")
@@ -175,10 +211,28 @@ class Pipeline(_Strict):
         names = [cluster.cluster for cluster in self.kafka]
         if len(set(names)) != len(names):
             raise ValueError("kafka: a cluster's name is used twice")
+        if self.clickhouse.named_collection and not self.lake.startswith("s3://"):
+            raise ValueError("clickhouse: `named_collection` is for a lake in S3")
+        for cluster in self.kafka:
+            if cluster.start is not None and floor(cluster.start, self.slice) != cluster.start:
+                raise ValueError(f"kafka: {cluster.cluster}: start: expected an instant on a slice's edge")
         mappings: dict[str, Mapping[str, str]] = {}
         for target in self.tables.values():
             if mappings.setdefault(target.table, target.columns) != target.columns:
                 raise ValueError(f"tables: {target.table} has two different `columns`")
+        counted = [one.table for one in self.counts]
+        if len(set(counted)) != len(counted) or set(counted) & set(mappings):
+            raise ValueError("counts: expected a table of its own for each, which takes no events")
+        known = {*mappings, *counted}
+        for table, rollup in self.rollups.items():
+            Target(table=table)
+            if table in known:
+                raise ValueError(f"rollups: {table} takes events, counts or another rollup already")
+            if rollup.source not in known:
+                raise ValueError(f"rollups: {table}: `from`: expected a table above it, not {rollup.source}")
+            if rollup.source in self.rollups and self.rollups[rollup.source].grain == "hour":
+                raise ValueError(f"rollups: {table}: `from`: the rows of {rollup.source} belong to no slice")
+            known.add(table)
         if self.start is not None and floor(self.start, self.slice) != self.start:
             raise ValueError("start: expected an instant on a slice's edge")
         return self
@@ -202,14 +256,17 @@ class Pipeline(_Strict):
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """Each target table once, with the types that are routed to it."""
+        """Each target table once, with the types that are routed to it; then those of traffic counts, then
+        rollups, each after what it is made from."""
         merged: dict[str, Target] = {}
         for name, target in self.tables.items():
             known = merged.get(target.table, target)
             types = known.types if name == CATCH_ALL else (*known.types, name)
             catch_all = known.catch_all or name == CATCH_ALL
             merged[target.table] = known.model_copy(update={"types": types, "catch_all": catch_all})
-        return tuple(merged.values())
+        counted = (Target(table=one.table, counted=True) for one in self.counts)
+        rollups = (Target(table=table, rollup=rollup) for table, rollup in self.rollups.items())
+        return (*merged.values(), *counted, *rollups)
 
     def routed(self, target: Target, types: object) -> tuple[str, ...]:
         """Those of `types` (names found in a slice) whose rows go to `target`, sorted."""

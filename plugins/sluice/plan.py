@@ -26,6 +26,10 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
     """What `mode` does to a unit in this state."""
     if status.state is State.NOT_OVER:
         return "wait"
+    if unresolved(status):
+        return "wait for the cluster"
+    if mode == "reland" and status.gone:
+        return _FILL[status.state]
     if mode == "reland" and status.manifest is not None:
         return "refuse: expired" if status.losses else "land and load again"
     if mode == "reload" and status.manifest is not None:
@@ -61,9 +65,17 @@ class Work:
         return sum(units for units, _ in self.load)
 
 
+def unresolved(status: UnitStatus) -> bool:
+    """Nobody knows its offsets yet: after resolving that means that its cluster did not answer."""
+    return status.ranges is None and status.manifest is None
+
+
 def has_work(status: UnitStatus, mode: str) -> bool:
-    if status.state is State.NOT_OVER:
+    """A cluster that was taken away is loaded from the lake, and read no more."""
+    if status.state is State.NOT_OVER or unresolved(status):
         return False
+    if status.gone and mode == "reland":
+        mode = "fill"
     return mode != "fill" or not status.state.done
 
 
@@ -76,7 +88,7 @@ def work_of(found: Sequence[UnitStatus], mode: str) -> Work:
     """Cuts what of `found` has work to do into batches by rows and by number of slices, and sums it up."""
     todo = [status for status in found if has_work(status, mode)]
     batches = cut([Weight(status.unit.slice, rows_of(status)) for status in todo])
-    landing = [status for status in todo if status.manifest is None or mode == "reland"]
+    landing = [s for s in todo if s.manifest is None or (mode == "reland" and not s.gone)]
     over = [status for status in found if status.state is not State.NOT_OVER]
     return Work(
         batches=tuple(batches),
@@ -105,8 +117,10 @@ def describe(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
         for loss in status.losses
     )
     lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
+    if status.uncounted:
+        lacking += f", not counted as the file says for {', '.join(status.uncounted)} (reland counts it)"
     return (
-        f"{status.unit}: {status.state} → {action(status, mode, on_expired)}; {status.offsets:,} offsets, "
+        f"{status.unit}: {status.seen} → {action(status, mode, on_expired)}; {status.offsets:,} offsets, "
         f"{status.reads} reads{lost}{lacking}"
     )
 
@@ -129,4 +143,5 @@ def as_json(status: UnitStatus, mode: str, on_expired: str = "fail") -> dict[str
             for x in status.losses
         ],
         "lacking_topics": list(status.lacking),
+        "uncounted": list(status.uncounted),
     }

@@ -76,12 +76,12 @@ def resolve(
         _refuse_other_length(pipeline, state)
         inquiry.ask(state)
         points.reached(Resolve.ASKED)
-        blocks = inquiry.settled(state)
-        if not blocks:
+        blocks, asked = inquiry.settled(state), inquiry.asked(state)
+        if not blocks and not asked:
             break
-        new = log.append(state, Entry(pipeline.slice, blocks), utc(now))
+        new = log.append(state, Entry(pipeline.slice, blocks, asked=asked), utc(now))
         if new is not None:
-            state, stored = new, max(len(block.instants) for block in blocks)
+            state, stored = new, max((len(block.instants) for block in blocks), default=0)
             break
         state = log.read(state)
     return Resolution(state, inquiry.failed, tuple(inquiry.future), stored)

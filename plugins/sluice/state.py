@@ -30,6 +30,7 @@ class Commit:
 
     manifest: str
     types: tuple[str, ...]
+    sharding: str = ""
 
 
 @dataclass(frozen=True)

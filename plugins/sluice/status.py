@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.boundaries.model import Boundaries
+from sluice.counts.traffic import uncounted
 from sluice.kafka.reads import read_count
 from sluice.load.ledger import LedgerRow
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.pipeline import Pipeline
-from sluice.slices import SliceRange, Unit
+from sluice.rollups.wanted import rollups_wanted
+from sluice.slices import Slice, Unit
 from sluice.state import Commit, Facts, State, state_of
 
 Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
@@ -23,6 +25,9 @@ class UnitStatus:
     """One unit: `ranges` is None when it is not resolved; `tables` holds the ledger's row by table.
 
     `lacking` are topics that the pipeline reads now and the manifest does not have: `reland` brings them.
+    `gone`: its cluster is no longer in the pipeline file; it is loaded from the lake, and never landed again.
+    `uncounted`: tables of traffic counts for which the slice was counted otherwise than the file says now.
+    `derived`: tables of counts and rollups, whose rows are no events.
     """
 
     unit: Unit
@@ -33,16 +38,31 @@ class UnitStatus:
     tables: Mapping[str, LedgerRow]
     lacking: tuple[str, ...]
     reads: int
+    gone: bool = False
+    uncounted: tuple[str, ...] = ()
+    derived: frozenset[str] = frozenset()
+
+    @property
+    def lacking_shards(self) -> tuple[str, ...]:
+        """Shards that hold no commit of it for some table, or did not answer."""
+        return tuple(dict.fromkeys(shard for row in self.tables.values() for shard in row.lacking))
+
+    @property
+    def seen(self) -> str:
+        """The state, and which shards it is for."""
+        shards = self.lacking_shards
+        return f"{self.state}, not on shard {', '.join(shards)}" if shards else str(self.state)
+
+    @property
+    def loaded(self) -> tuple[int, int]:
+        """Events in the tables, and misfits."""
+        rows = [row for table, row in self.tables.items() if table not in self.derived]
+        return sum(row.rows for row in rows), sum(row.misfits for row in rows)
 
     @property
     def offsets(self) -> int:
         """Offsets between the two boundaries; compacted or transactional topics have fewer records."""
         return sum(r.offsets for r in self.ranges or ())
-
-
-def units_of(pipeline: Pipeline, slices: SliceRange) -> list[Unit]:
-    """Every unit of the range, slice by slice."""
-    return [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
 
 
 def statuses(
@@ -54,17 +74,26 @@ def statuses(
     now: datetime,
     expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
 ) -> list[UnitStatus]:
-    """The status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries."""
+    """The status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries.
+
+    Of a cluster that was taken away only what has landed is a unit.
+    """
     return [
         _status(pipeline, unit, boundaries, manifests.get(unit), ledgers, now, (expired or {}).get(unit, ()))
         for unit in units
+        if unit.cluster in pipeline.clusters or unit in manifests
     ]
 
 
 def wanted(pipeline: Pipeline, manifest: Manifest) -> dict[str, Commit]:
     """What the ledger has to hold for a manifest, by table, with today's routing."""
     types = manifest.rows_by_type()
-    return {t.table: Commit(manifest.id, pipeline.routed(t, types)) for t in pipeline.targets}
+    place = pipeline.clickhouse.sharding
+    return {
+        t.table: Commit(manifest.id, pipeline.routed(t, types), place(t.table))
+        for t in pipeline.targets
+        if t.rollup is None
+    }
 
 
 def _status(
@@ -76,7 +105,8 @@ def _status(
     now: datetime,
     expired: tuple[Loss, ...],
 ) -> UnitStatus:
-    topics = pipeline.cluster(unit.cluster).topics
+    gone, landed = unit.cluster not in pipeline.clusters, sorted(manifest.topics) if manifest else []
+    topics = landed if gone else pipeline.cluster(unit.cluster).topics
     ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
     known = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in ledgers.items() if unit in ledger}
@@ -84,8 +114,12 @@ def _status(
         over=unit.slice.end <= now,
         losses=(*known, *expired),
         manifest=manifest,
-        committed={table: Commit(row.manifest, row.types) for table, row in rows.items()},
-        wanted=wanted(pipeline, manifest) if manifest else {},
+        committed={
+            table: Commit(row.manifest, row.types, row.sharding)
+            for table, row in rows.items()
+            if not row.lacking
+        },
+        wanted=wanted(pipeline, manifest) | rollups_wanted(pipeline, rows) if manifest else {},
     )
     return UnitStatus(
         unit=unit,
@@ -96,4 +130,15 @@ def _status(
         tables=rows,
         lacking=tuple(sorted(set(topics) - manifest.topics)) if manifest else (),
         reads=read_count(ranges or (), pipeline.rows_per_read),
+        gone=gone,
+        uncounted=uncounted(pipeline, manifest) if manifest and not gone else (),
+        derived=frozenset(t.table for t in pipeline.targets if t.counted or t.rollup is not None),
     )
+
+
+def complete_slices(found: Iterable[UnitStatus]) -> list[Slice]:
+    """The slices of which every unit is done: an hour is complete when all its clusters are."""
+    whole: dict[Slice, bool] = {}
+    for status in found:
+        whole[status.unit.slice] = whole.get(status.unit.slice, True) and status.state.done
+    return sorted(piece for piece, done in whole.items() if done)

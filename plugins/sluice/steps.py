@@ -12,16 +12,18 @@ from typing import Any
 import pendulum
 
 from sluice import metrics_of, metrics_sink, points
+from sluice.boundaries.log import BoundaryLog
 from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import connect
+from sluice.clickhouse.shards import connect_shards
+from sluice.clusters import units_of
 from sluice.errors import Conservation, EndInFuture, Refused
 from sluice.estimate import Expected, expected, rates
 from sluice.lake.open import open_lake
 from sluice.landing.event_hours import publish_event_hours
 from sluice.landing.mover import finish_moves
 from sluice.load.check import inspect_target
-from sluice.load.load import load
 from sluice.load.result import LoadResult
+from sluice.load.shards import load_shards
 from sluice.load.sql import render
 from sluice.load.system import check_owner, create_system_tables
 from sluice.pipeline import Pipeline
@@ -29,11 +31,13 @@ from sluice.plan import Work, describe, work_of
 from sluice.points import Publish
 from sluice.resolve import resolve
 from sluice.slices import Slice, SliceRange, floor
-from sluice.status import UnitStatus, units_of
+from sluice.status import UnitStatus
 from sluice.summary.store import note, note_verified
-from sluice.survey import preview, survey
+from sluice.survey import Preview, preview, raise_if_all, survey
 from sluice.timings import newest, timed
+from sluice.verification.anomaly import Kind
 from sluice.verification.audit import audit
+from sluice.waiting import waiting
 
 Say = Callable[[str], None]
 
@@ -47,10 +51,10 @@ def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
 
 
 def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
-    """Stores every boundary of the range that is missing.
+    """Stores every boundary of the range that is missing. `waiting` holds the error of each cluster that
+    could not be asked: the others' boundaries are stored, and the range goes on with them.
 
-    Raises EndInFuture when the range is not over, and KafkaOutOfReach for a cluster that did not answer,
-    after the others' boundaries were stored.
+    Raises EndInFuture when the range is not over, and what Kafka raises when no cluster could be asked.
     """
     now = pendulum.now("UTC")
     if slices.end > now:
@@ -58,24 +62,26 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     lake = open_lake(pipeline)
     with timed(lake, "resolve", slices) as count:
         resolution = resolve(pipeline, lake, list(slices), now)
-        for error in resolution.unreachable.values():
-            raise error
+        raise_if_all(pipeline, resolution.unreachable)
         count({"units": resolution.stored, "rows": 0})
     metrics_sink.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
     metrics_sink.count("future_records", len(resolution.future), pipeline=pipeline.name)
     ahead = [str(record) for record in resolution.future]
-    return {"slices": len(slices), "from": str(slices.start), "to": str(slices.end), "stamped_ahead": ahead}
+    edges = {"from": str(slices.start), "to": str(slices.end)}
+    return {"slices": len(slices), **edges, "stamped_ahead": ahead, "waiting": dict(resolution.unreachable)}
 
 
 def check_targets(pipeline: Pipeline) -> None:
     """Raises TargetRefused for the first target table that could not be loaded; writes nothing to any."""
     url = open_lake(pipeline).url
-    with connect(pipeline) as client:
-        for target in pipeline.targets:
-            inspect_target(client, pipeline, target)
-        create_system_tables(client)
-        for target in pipeline.targets:
-            check_owner(client, pipeline, url, target)
+    with connect_shards(pipeline) as servers:
+        for server in [server for server in servers if server.client]:
+            client = server.reached
+            for target in pipeline.targets:
+                inspect_target(client, pipeline, target)
+            create_system_tables(client, replicated=bool(server.shard.replicas))
+            for target in pipeline.targets:
+                check_owner(client, pipeline, url, target)
 
 
 def batches(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[SliceRange]:
@@ -103,11 +109,16 @@ def load_table(
     """
     target = next(t for t in pipeline.targets if t.table == table)
     lake = open_lake(pipeline)
+    rejected: list[tuple[str, int]] = []
+
+    def look(client: Client, result: LoadResult) -> None:
+        rejected.extend(_rejected(client, result))
+
     with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
-        units = list(finish_moves(lake, units_of(pipeline, slices)))
-        with connect(pipeline) as client:
-            result = load(pipeline, target, units, lake, client, mode=mode, token=token, on_progress=say)
-            rejected = _rejected(client, pipeline, result)
+        units = list(finish_moves(lake, units_of(pipeline, slices, BoundaryLog(lake).read())))
+        result = load_shards(
+            pipeline, target, units, lake, mode=mode, token=token, on_progress=say, then=look
+        )
         found = result.summary()
         count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
     metrics_sink.emit(metrics_of.loaded(pipeline.name, table, found))
@@ -115,7 +126,7 @@ def load_table(
     return {"table": table, **found}
 
 
-def _rejected(client: Client, pipeline: Pipeline, result: LoadResult) -> list[tuple[str, int]]:
+def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
     """Misfits that were loaded now, by column."""
     slices = {int(unit.unit.slice.start.timestamp()) for unit in result.loaded if unit.misfits}
     known = {"target": result.table, "slices": sorted(slices)}
@@ -123,13 +134,18 @@ def _rejected(client: Client, pipeline: Pipeline, result: LoadResult) -> list[tu
 
 
 def verify_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
-    """Raises Conservation, naming every place, when an equation of the range does not hold."""
+    """Raises Conservation, naming every place, when an equation of the range does not hold.
+
+    That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
+    """
     with timed(open_lake(pipeline), "verify", slices) as count:
         found, findings = audit(pipeline, slices)
         count({"units": len(found), "rows": sum(s.manifest.read for s in found if s.manifest)})
     records = sum(s.manifest.read for s in found if s.manifest)
     metrics_sink.emit(metrics_of.verified(pipeline.name, len(found), records, findings))
     note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"))
+    apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
+    findings = [f for f in findings if f.kind is not Kind.INCOMPLETE or (f.slice, f.cluster) not in apart]
     if findings:
         more = f" (and {len(findings) - 5} more: `sluice verify`)" if len(findings) > 5 else ""
         raise Conservation("; ".join(str(finding) for finding in findings[:5]) + more)
@@ -137,7 +153,11 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
 
 
 def publish_range(pipeline: Pipeline, slices: SliceRange) -> list[dict[str, Any]]:
-    """Marks complete event hours, and returns for each table and slice what became available."""
+    """Marks complete event hours, and returns for each table and complete slice what became available.
+
+    A slice that waits for one of several clusters is left out: it is published when that has landed. Raises
+    Refused for one that is not complete for another reason.
+    """
     lake = open_lake(pipeline)
     with timed(lake, "publish", slices) as count:
         found = survey(pipeline, slices)
@@ -149,7 +169,8 @@ def publish_range(pipeline: Pipeline, slices: SliceRange) -> list[dict[str, Any]
     by_slice: dict[Slice, list[UnitStatus]] = {}
     for status in found:
         by_slice.setdefault(status.unit.slice, []).append(status)
-    for piece, units in by_slice.items():
+    apart = {unit.slice for part in waiting(pipeline, found) for unit in part.units}
+    for piece, units in ((piece, units) for piece, units in by_slice.items() if piece not in apart):
         if not all(s.state.done for s in units):
             raise Refused(f"slice {piece.id} is not complete: `sluice status` shows what is missing")
         manifests = {s.unit.cluster: s.manifest.id for s in units if s.manifest}
@@ -162,10 +183,11 @@ def publish_range(pipeline: Pipeline, slices: SliceRange) -> list[dict[str, Any]
 
 def plan_lines(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[str]:
     """What a run over the range would do, a line per unit, and how long it would take; changes nothing."""
-    found = preview(pipeline, slices)
-    work = work_of(found, mode)
+    seen: Preview = preview(pipeline, slices)
+    work = work_of(seen.found, mode)
     took = expected_time(pipeline, work)
     return [
-        *(describe(status, mode, pipeline.on_expired) for status in found),
+        *(describe(status, mode, pipeline.on_expired) for status in seen.found),
+        *(f"cluster {cluster} waits: {error}" for cluster, error in seen.unreachable.items()),
         f"{work.units:,} units and {work.rows:,} rows in {len(work.batches)} batches; time: {took}",
     ]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import pendulum
 
 from sluice.boundaries.log import BoundaryLog
 from sluice.boundaries.model import Boundaries
-from sluice.clickhouse.connect import connect
+from sluice.clickhouse.shards import connect_shards
+from sluice.clusters import units_of
+from sluice.errors import SluiceError
 from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
 from sluice.lake.overlay import Overlay
-from sluice.load.ledger import committed
+from sluice.load.shares import ledgers_of
+from sluice.manifest import Loss
 from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline
 from sluice.resolve import resolve, retained_losses
 from sluice.slices import SliceRange, Unit
-from sluice.status import UnitStatus, statuses, units_of
+from sluice.status import UnitStatus, statuses
 
 
 def survey(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
@@ -24,15 +30,39 @@ def survey(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     return _survey(pipeline, slices, lake, BoundaryLog(lake).read())
 
 
-def preview(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
-    """As `survey`, with what resolving now would find and what Kafka no longer has; changes nothing."""
+@dataclass(frozen=True)
+class Preview:
+    """`unreachable` says of each cluster of which nothing could be asked now why."""
+
+    found: list[UnitStatus]
+    unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
+
+
+def preview(pipeline: Pipeline, slices: SliceRange) -> Preview:
+    """As `survey`, with what resolving now would find and what Kafka no longer has; changes nothing.
+
+    Raises what Kafka raises when no cluster answers.
+    """
     lake = open_lake(pipeline)
     over = [piece for piece in slices if piece.end <= pendulum.now("UTC")]
     resolution = resolve(pipeline, Overlay(lake), over, pendulum.now("UTC"))
-    for error in resolution.unreachable.values():
-        raise error
-    expired = retained_losses(pipeline, resolution.boundaries, units_of(pipeline, slices))
-    return _survey(pipeline, slices, lake, resolution.boundaries, expired)
+    unreachable = dict(resolution.unreachable)
+    units = units_of(pipeline, slices, resolution.boundaries)
+    expired: dict[Unit, tuple[Loss, ...]] = {}
+    for cluster in (name for name in pipeline.clusters if name not in unreachable):
+        own = [unit for unit in units if unit.cluster == cluster]
+        try:
+            expired |= retained_losses(pipeline, resolution.boundaries, own)
+        except SluiceError as error:
+            unreachable[cluster] = error
+    raise_if_all(pipeline, unreachable)
+    return Preview(_survey(pipeline, slices, lake, resolution.boundaries, expired), unreachable)
+
+
+def raise_if_all(pipeline: Pipeline, unreachable: Mapping[str, SluiceError]) -> None:
+    """What the first cluster says, when none of them can be asked."""
+    if unreachable.keys() == set(pipeline.clusters):
+        raise next(iter(unreachable.values()))
 
 
 def _survey(
@@ -40,10 +70,10 @@ def _survey(
     slices: SliceRange,
     lake: Lake,
     boundaries: Boundaries,
-    expired: dict[Unit, tuple] | None = None,
+    expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
 ) -> list[UnitStatus]:
-    units = units_of(pipeline, slices)
-    with connect(pipeline) as client:
-        ledgers = {t.table: committed(client, pipeline, lake.url, t) for t in pipeline.targets}
+    units = units_of(pipeline, slices, boundaries)
+    with connect_shards(pipeline) as servers:
+        ledgers = ledgers_of(servers, pipeline, lake.url)
     manifests = read_manifests(lake, units)
     return statuses(pipeline, units, boundaries, manifests, ledgers, pendulum.now("UTC"), expired)

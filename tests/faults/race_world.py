@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from sluice.clickhouse.client import Client
+from sluice.clusters import units_of
 from sluice.lake.base import Lake
 from sluice.lake.layout import ATTEMPTS
 from sluice.lake.open import open_lake
@@ -16,7 +17,6 @@ from sluice.load.ledger import committed
 from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange
-from sluice.status import units_of
 from tests.faults.published import CLICKS, MISFIT, OTHER, Published, publish
 from tests.faults.racers import Job
 from tests.landing_world import START, hours, rows_in

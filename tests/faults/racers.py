@@ -18,13 +18,13 @@ from typing import Any
 
 from sluice import points, steps
 from sluice.clickhouse.connect import connect
+from sluice.clusters import units_of
 from sluice.errors import SluiceError
 from sluice.lake.open import open_lake
 from sluice.landing.mover import finish_moves
 from sluice.load.load import load
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange
-from sluice.status import units_of
 from tests.faults.published import publish
 from tests.faults.traps import Armed, Trap, TrappedClient, TrappedLake
 

@@ -14,11 +14,11 @@ import pytest
 
 from local.readiness import wait_until
 from sluice.clickhouse.connect import connect
+from sluice.clusters import units_of
 from sluice.errors import ClickHouseOutOfReach, Fenced
 from sluice.load.load import load
 from sluice.load.names import fences, stagings
 from sluice.load.steps import Step
-from sluice.status import units_of
 from tests.faults.published import CLICKS
 from tests.faults.race_world import Scene
 from tests.faults.racers import DEADLINE_SECONDS, Outcome, Racer

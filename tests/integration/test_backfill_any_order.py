@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from sluice.clusters import units_of
 from sluice.lake.folder import FolderLake
 from sluice.load.load import load
 from sluice.manifests import read_manifests
 from sluice.slices import SliceRange
-from sluice.status import units_of
 from tests.integration.landed import client_of
 from tests.landing_world import World, event, hours, pipeline, rows_in
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
 
@@ -66,27 +66,35 @@ class _Document(msgspec.Struct):
     topics: list[_Topic]
     accepted: list[_Accepted] = []
     entries: int = 0
+    asked: dict[str, str] = {}
+
+
+class _Format(msgspec.Struct):
+    version: int
 
 
 _DECODER = msgspec.json.Decoder(_Document)
+_FORMAT = msgspec.json.Decoder(_Format)
 
 
 def encode_entry(entry: Entry, writer: str, now: pendulum.DateTime) -> bytes:
-    return _encode(entry.length, writer, now, entry.blocks, _list(entry.accepted.items()), 0)
+    accepted = _list(entry.accepted.items())
+    return _encode(entry.length, writer, now, entry.blocks, accepted, 0, entry.asked)
 
 
 def encode_checkpoint(
     boundaries: Boundaries, length: timedelta, writer: str, now: pendulum.DateTime
 ) -> bytes:
     eras = ((name, era) for name, eras in boundaries.eras.items() for era in eras)
-    return _encode(length, writer, now, boundaries.blocks.values(), _list(eras), boundaries.entries)
+    blocks = boundaries.blocks.values()
+    return _encode(length, writer, now, blocks, _list(eras), boundaries.entries, boundaries.asked)
 
 
 def decode_entry(data: bytes, place: str) -> Entry:
     """Raises SluiceError naming `place` for what is no entry, or a newer Sluice's."""
     document, decoded = _decode(data, place)
     accepted = {(a.cluster, a.topic): _era(a) for a in document.accepted}
-    return Entry(timedelta(seconds=document.length), decoded, accepted)
+    return Entry(timedelta(seconds=document.length), decoded, accepted, _asked(document))
 
 
 def decode_checkpoint(data: bytes, place: str) -> Boundaries:
@@ -96,7 +104,8 @@ def decode_checkpoint(data: bytes, place: str) -> Boundaries:
         name = (item.cluster, item.topic)
         eras[name] = (*eras.get(name, ()), _era(item))
     blocks = {block.key: block for block in decoded}
-    return Boundaries(document.entries, timedelta(seconds=document.length), blocks, eras)
+    length = timedelta(seconds=document.length)
+    return Boundaries(document.entries, length, blocks, eras, _asked(document))
 
 
 def _encode(
@@ -106,27 +115,31 @@ def _encode(
     blocks: Iterable[TopicBoundaries],
     accepted: list[_Accepted],
     entries: int,
+    asked: Mapping[str, int],
 ) -> bytes:
     seconds = int(length.total_seconds())
     topics = [_topic(block, seconds) for block in blocks]
-    return msgspec.json.encode(
-        _Document(VERSION, seconds, writer, now.to_iso8601_string(), topics, accepted, entries)
-    )
+    since = {cluster: pendulum.from_timestamp(at).to_iso8601_string() for cluster, at in asked.items()}
+    written = now.to_iso8601_string()
+    return msgspec.json.encode(_Document(VERSION, seconds, writer, written, topics, accepted, entries, since))
+
+
+def _asked(document: _Document) -> dict[str, int]:
+    return {cluster: int(pendulum.parse(at).timestamp()) for cluster, at in document.asked.items()}
 
 
 def _decode(data: bytes, place: str) -> tuple[_Document, tuple[TopicBoundaries, ...]]:
     try:
+        # First: a newer format may be of another shape, and is nothing to be restored.
+        version = _FORMAT.decode(data).version
+        if version > VERSION:
+            raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
         document = _DECODER.decode(data)
-        blocks = _blocks(document) if document.version <= VERSION else ()
+        return document, _blocks(document)
     except msgspec.DecodeError as error:
         raise SluiceError(
             f"{place} is not an entry of the boundary log ({error}): restore it from a copy"
         ) from error
-    if document.version > VERSION:
-        raise SluiceError(
-            f"{place} has format {document.version}, newer than this Sluice's {VERSION}: upgrade"
-        )
-    return document, blocks
 
 
 def _blocks(document: _Document) -> tuple[TopicBoundaries, ...]:

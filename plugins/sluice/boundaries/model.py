@@ -25,11 +25,13 @@ class Era:
 
 @dataclass(frozen=True)
 class Entry:
-    """What one writer adds to the log at once: boundaries by topic, and newly accepted topic ids."""
+    """What one writer adds to the log at once: boundaries by topic, newly accepted topic ids, and of
+    clusters that did not answer the first instant (seconds since the epoch) at which they were asked for."""
 
     length: timedelta
     blocks: tuple[TopicBoundaries, ...]
     accepted: Mapping[tuple[str, str], Era] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Boundaries:
     length: timedelta | None = None
     blocks: Mapping[tuple[str, str, str], TopicBoundaries] = field(default_factory=dict)
     eras: Mapping[tuple[str, str], tuple[Era, ...]] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
 
     def with_entry(self, entry: Entry) -> Boundaries:
         """The state with one more entry. SluiceError when it speaks of a topic id that nobody accepted."""
@@ -56,7 +59,9 @@ class Boundaries:
                 )
             known = blocks.get(block.key)
             blocks[block.key] = block if known is None else known.merged(block)
-        return Boundaries(self.entries + 1, self.length or entry.length, blocks, eras)
+        asked = {c: min(at, self.asked.get(c, at)) for c, at in entry.asked.items()}
+        length = self.length or entry.length
+        return Boundaries(self.entries + 1, length, blocks, eras, {**self.asked, **asked})
 
     def uuid(self, cluster: str, topic: str) -> str | None:
         """The topic id that stands now, or None when no boundary of the topic is stored."""
@@ -121,6 +126,22 @@ class Boundaries:
             return None
         first, last = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
         return pendulum.from_timestamp(first), pendulum.from_timestamp(last)
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """Every cluster that the log knows, also those that the pipeline no longer has."""
+        return frozenset({block.cluster for block in self.blocks.values()} | self.asked.keys())
+
+    def begin(self, cluster: str) -> pendulum.DateTime | None:
+        """The first instant at which the cluster was asked for, whether it answered or not; None: never."""
+        found = [b.instants[0] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
+        found += [self.asked[cluster]] if cluster in self.asked else []
+        return pendulum.from_timestamp(min(found)) if found else None
+
+    def end(self, cluster: str) -> pendulum.DateTime | None:
+        """The last instant with a stored boundary of the cluster; None without any."""
+        found = [b.instants[-1] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
+        return pendulum.from_timestamp(max(found)) if found else None
 
     def _uncertain(self, piece: Slice, cluster: str, topic: str) -> Iterator[Loss]:
         pair = self._pair(piece, cluster, topic)

@@ -10,6 +10,7 @@ from datetime import datetime
 from sluice.boundaries.clamp import Answers, settle
 from sluice.boundaries.columns import TopicBoundaries
 from sluice.boundaries.model import Boundaries
+from sluice.clusters import begun
 from sluice.errors import KafkaOutOfReach, PartitionMissing, SluiceError, TopicRecreated
 from sluice.kafka.answers import FutureStamped, Reader, ask
 from sluice.pipeline import Cluster, Pipeline
@@ -51,11 +52,25 @@ class Inquiry:
         blocks = (settle(state.stored(*name), answers) for name, answers in self._said.items())
         return tuple(block for block in blocks if len(block.instants))
 
+    def asked(self, state: Boundaries) -> dict[str, int]:
+        """Of each cluster that failed, while others answer, the first instant at which it was asked for
+        (seconds since the epoch), where `state` does not know it yet: from there on hours wait for it."""
+        if self.failed.keys() == set(self._pipeline.clusters):
+            return {}
+        found = {}
+        for name in self.failed:
+            first = min(piece.start for piece in begun(self._pipeline.cluster(name), self._slices))
+            known = state.begin(name)
+            if known is None or first < known:
+                found[name] = int(first.timestamp())
+        return found
+
     def _missing(self, state: Boundaries, cluster: Cluster) -> dict[str, list[int]]:
         if cluster.cluster in self.failed:
             return {}
         topics = [topic for topic in cluster.topics if (cluster.cluster, topic) not in self._said]
-        missing = {topic: state.missing(self._slices, cluster.cluster, topic) for topic in topics}
+        slices = begun(cluster, self._slices)
+        missing = {topic: state.missing(slices, cluster.cluster, topic) for topic in topics}
         return {topic: instants for topic, instants in missing.items() if instants}
 
     def _ask_cluster(self, cluster: Cluster, missing: Mapping[str, list[int]], state: Boundaries) -> None:

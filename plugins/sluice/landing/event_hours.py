@@ -11,13 +11,15 @@ import pendulum
 
 from sluice import points
 from sluice.boundaries.log import BoundaryLog
+from sluice.boundaries.model import Boundaries
+from sluice.clusters import spans
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.landing.mover import finish_moves
 from sluice.pipeline import Pipeline
 from sluice.points import Publish
 from sluice.side_by_side import each
-from sluice.slices import HOUR, Slice, SliceRange, Unit, ceil, floor
+from sluice.slices import HOUR, Slice, SliceRange, ceil, floor
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,11 @@ def complete(
 def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[str]:
     """Marks, for each configured type, the event hours that `slices` completed; returns them.
 
-    An hour is complete when every slice that it waits for has landed from every cluster, its files are
-    in place, and nothing of it was lost. Repeatable.
+    An hour is complete when every slice that it waits for has landed from every cluster that had begun by
+    then, its files are in place, and nothing of it was lost. Repeatable.
     """
-    span = BoundaryLog(lake).read().span()
+    boundaries = BoundaryLog(lake).read()
+    span = boundaries.span()
     if span is None:
         return []
     first = floor(span[0] if pipeline.start is None else pipeline.start, pipeline.slice)
@@ -85,7 +88,7 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     if not hours:
         return []
     needed = SliceRange(window.of(hours[0]).start, window.of(hours[-1]).end, pipeline.slice)
-    found = complete(hours, window, _incomplete(pipeline, lake, needed))
+    found = complete(hours, window, _incomplete(pipeline, lake, boundaries, needed))
     names = [hour.strftime("%Y-%m-%dT%H") for hour in found]
     keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
     each(lambda key: _mark(lake, key), keys)
@@ -97,8 +100,11 @@ def _mark(lake: Lake, key: str) -> None:
     points.reached(Publish.HOUR_MARKED)
 
 
-def _incomplete(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[pendulum.DateTime]:
-    units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
+def _incomplete(
+    pipeline: Pipeline, lake: Lake, boundaries: Boundaries, slices: SliceRange
+) -> list[pendulum.DateTime]:
+    known = spans(pipeline, boundaries)
+    units = [unit for piece in slices for unit in known.awaited(piece)]
     manifests = finish_moves(lake, units)
     whole = {unit for unit, manifest in manifests.items() if not manifest.lost}
     return sorted({unit.slice.start for unit in units if unit not in whole})

@@ -1,10 +1,14 @@
-"""The land step: reads what is missing of a range from Kafka, and commits it to the lake unit by unit."""
+"""The land step: reads what is missing of a range from Kafka, and commits it to the lake unit by unit.
+
+Clusters are read one after another, each in jobs of its own: what one of them cannot bring is no reason to
+throw away, or not to commit, what another has brought.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +16,8 @@ import pendulum
 
 from sluice import points
 from sluice.boundaries.log import BoundaryLog
-from sluice.errors import SluiceError
+from sluice.clusters import units_of
+from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError
 from sluice.kafka.inquiry import TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.lake.base import Lake
@@ -20,7 +25,7 @@ from sluice.landing.commit import commit, commit_again
 from sluice.landing.engine import Engine
 from sluice.landing.mover import finish_moves, move
 from sluice.landing.reading import Attempt
-from sluice.landing.reads import described, needs_landing
+from sluice.landing.reads import UnitRead, described, needs_landing
 from sluice.landing.retention import refuse_compacted, unit_reads
 from sluice.landing.sweep import discard, sweep
 from sluice.landing.unit_manifest import Landed, draft
@@ -35,10 +40,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Landing:
-    """Of `units` in the range, `landed` were landed now; the counts are theirs."""
+    """Of `units` in the range, `landed` were landed now; the counts are theirs. `failed` says of clusters
+    whose units are not, while those of others are, why."""
 
     units: int
     landed: tuple[Manifest, ...]
+    failed: Mapping[str, SluiceError] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -66,37 +73,72 @@ def land(
     """Lands what `mode` asks for; repeatable at any time, and beside others who land the same.
 
     Raises NotResolved, RecordsExpired, ExpiredMeanwhile, CompactedAway, Conservation, SparkFailed, and what
-    Kafka and the lake raise. A unit that has expired does not hold up the others, it is raised at the end;
-    only `reland`, which would replace what is there, then does nothing at all.
-    Before the first manifest a failure leaves nothing behind; after it the next call goes on.
+    Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
+    A unit that has expired does not hold up the others, it is raised at the end; only `reland`, which would
+    replace what is there, then does nothing at all. Before a cluster's first manifest a failure leaves
+    nothing of it behind; after it the next call goes on.
     """
-    units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
+    boundaries = BoundaryLog(lake).read()
+    units = units_of(pipeline, slices, boundaries)
     old = finish_moves(lake, units)
     points.reached(Land.CAUGHT_UP)
-    todo = [unit for unit in units if needs_landing(old.get(unit), mode, token)]
-    reads, expired = unit_reads(pipeline, BoundaryLog(lake).read(), todo, old, topics_of)
-    if expired and mode == "reland":
-        raise expired[0]
+    own = [unit for unit in units if unit.cluster in pipeline.clusters]
+    todo = [unit for unit in own if needs_landing(old.get(unit), mode, token)]
+    reads = unit_reads(pipeline, boundaries, todo, old, topics_of)
+    if reads.failed and len(pipeline.clusters) == 1:
+        raise next(iter(reads.failed.values()))
+    if reads.expired and mode == "reland":
+        raise reads.expired[0]
     points.reached(Land.PLANNED)
     ids = {cluster: uuid.uuid4().hex[:16] for cluster in pipeline.clusters}
-    say(f"{len(units)} units, {len(todo)} to land, {sum(read.offsets for read in reads):,} offsets to read")
-    for line in described(reads):
+    offsets = sum(read.offsets for read in reads.all)
+    say(f"{len(own)} units, {len(todo)} to land, {offsets:,} offsets to read")
+    for line in described(reads.all):
         say(line)
-    try:
-        landed = Attempt(pipeline, lake, ids, engine, say, topics_of).read(reads)
-        refuse_compacted(pipeline, landed, old, topics_of)
-    except SluiceError:
-        discard(lake, ids.values())
-        raise
-    manifests = _commit(pipeline, lake, landed, mode, token)
-    move(lake, manifests)
+    attempt = Attempt(pipeline, lake, ids, engine, say, topics_of)
+    manifests, failed = _clusters(attempt, reads.by_cluster, old, mode, token)
     sweep(pipeline, lake, ids.values(), pendulum.now("UTC"))
     points.reached(Land.SWEPT)
-    for error in expired[1:]:
+    failed = {**reads.failed, **failed}
+    for cluster, error in failed.items():
+        say(f"cluster {cluster} waits: {error}")
+    for error in reads.expired[1:]:
         say(str(error))
-    if expired:
-        raise expired[0]
-    return Landing(len(units), tuple(m for m in manifests if m.attempt == ids[m.cluster]))
+    if reads.expired:
+        raise reads.expired[0]
+    if failed.keys() == set(pipeline.clusters):
+        raise next(iter(failed.values()))
+    return Landing(len(own), tuple(m for m in manifests if m.attempt == ids[m.cluster]), failed)
+
+
+def _clusters(
+    attempt: Attempt,
+    by_cluster: Mapping[str, Sequence[UnitRead]],
+    old: Mapping[Unit, Manifest],
+    mode: str,
+    token: str,
+) -> tuple[list[Manifest], dict[str, SluiceError]]:
+    """Lands cluster after cluster: the manifests that stand afterwards, and why others brought nothing.
+
+    What the lake raises is raised: it is the same for all of them.
+    """
+    manifests: list[Manifest] = []
+    failed: dict[str, SluiceError] = {}
+    for cluster, reads in by_cluster.items():
+        mine = replace(attempt, ids={cluster: attempt.ids[cluster]})
+        try:
+            landed = mine.read(reads)
+            refuse_compacted(attempt.pipeline, landed, old, attempt.topics_of)
+        except SluiceError as error:
+            discard(attempt.lake, mine.ids.values())
+            if isinstance(error, (LakeOutOfReach, LakeRefused)) or len(attempt.ids) == 1:
+                raise
+            failed[cluster] = error
+            continue
+        committed = _commit(attempt.pipeline, attempt.lake, landed, mode, token)
+        move(attempt.lake, committed)
+        manifests += committed
+    return manifests, failed
 
 
 def _commit(

@@ -9,10 +9,13 @@ from itertools import chain
 from typing import TypeVar
 
 from sluice import points
+from sluice.counts.conservation import counted
+from sluice.counts.total import Total
 from sluice.kafka.inquiry import TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.lake.base import Lake
-from sluice.landing.conservation import gaps_of
+from sluice.landing.conservation import check_rows, gaps_of
+from sluice.landing.decoding import decoding_of
 from sluice.landing.engine import Engine
 from sluice.landing.holes import Holes, explain
 from sluice.landing.merge import Merge, merges
@@ -25,7 +28,7 @@ from sluice.landing.together import together
 from sluice.landing.unit_manifest import Landed
 from sluice.pipeline import Pipeline
 from sluice.points import Land
-from sluice.slices import Unit
+from sluice.slices import Slice, Unit, to_ms
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
@@ -55,7 +58,10 @@ class Attempt:
         self._explain(reads, gaps)
         points.reached(Land.EXPLAINED)
         tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
+        traffic = _by_unit(self._totals(report.traffic))
         points.reached(Land.MERGED)
+        for r in reads:
+            check_rows(r.unit, seen.get(_name(r.unit), ()), tidy.get(_name(r.unit), ()))
         return [
             Landed(
                 read=r,
@@ -63,6 +69,9 @@ class Attempt:
                 files=tuple(tidy.get(_name(r.unit), ())),
                 seen=tuple(seen.get(_name(r.unit), ())),
                 holes=sum(gap.missing for found in gaps[r.unit].values() for gap in found),
+                counted=counted(
+                    r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
+                ),
             )
             for r in reads
         ]
@@ -77,16 +86,16 @@ class Attempt:
         return Report.of([replace(report, cut=frozenset()), again])
 
     def _through_engine(self, reads: Sequence[UnitRead], whole: bool) -> Report:
-        work = []
+        work, decoding = [], decoding_of(self.pipeline.event)
         for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
-            task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), whole)
+            task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), whole, decoding)
             work.append((run, task))
         return self.engine.land(work) if work else Report()
 
     def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:
-        for cluster in self.pipeline.clusters:
+        for cluster in self.ids:
             ranges = {r for read in reads if read.unit.cluster == cluster for r in read.left if r.offsets}
             # Asked also without holes: a topic that was made again meanwhile has another id, and is refused.
             starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
@@ -114,6 +123,22 @@ class Attempt:
             return kept + self.engine.merge(work)
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
             return kept + list(pool.map(lambda m: m[1].run(f"merged-{m[0]}"), enumerate(work)))
+
+    def _totals(self, partial: Sequence[WrittenFile]) -> list[WrittenFile]:
+        """The counts of each unit and table, out of the tasks' partial sums."""
+        groups: dict[tuple[str, str, str | None], list[WrittenFile]] = {}
+        for file in partial:
+            groups.setdefault((file.slice_id, file.cluster, file.type), []).append(file)
+        work = [
+            Total(
+                self.lake,
+                self.ids[cluster],
+                tuple(files),
+                to_ms(Slice.from_id(slice_id, self.pipeline.slice).start),
+            )
+            for (slice_id, cluster, _), files in groups.items()
+        ]
+        return self.engine.merge(work) if work else []
 
 
 def _name(unit: Unit) -> tuple[str, str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from sluice.boundaries.model import Boundaries
-from sluice.errors import CompactedAway, NotResolved, RecordsExpired
+from sluice.errors import CompactedAway, NotResolved, RecordsExpired, SluiceError
 from sluice.kafka.inquiry import TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.landing.reads import UnitRead, unit_read
@@ -17,35 +17,72 @@ from sluice.resolve import log_starts
 from sluice.slices import Unit
 
 
+@dataclass(frozen=True)
+class Reads:
+    """What of each unit is read, by cluster; which units cannot be because Kafka no longer has all of them;
+    and why clusters cannot be read, or not all of their units."""
+
+    by_cluster: Mapping[str, list[UnitRead]]
+    expired: tuple[RecordsExpired, ...] = ()
+    failed: Mapping[str, SluiceError] = field(default_factory=dict)
+
+    @property
+    def all(self) -> list[UnitRead]:
+        return [read for reads in self.by_cluster.values() for read in reads]
+
+
 def unit_reads(
     pipeline: Pipeline,
     boundaries: Boundaries,
     units: Sequence[Unit],
     old: Mapping[Unit, Manifest],
     topics_of: TopicsOf = open_topics,
-) -> tuple[list[UnitRead], list[RecordsExpired]]:
-    """What of each unit is read, and which units cannot be because Kafka no longer has all of them.
+) -> Reads:
+    """Kafka is asked only where there are offsets between the boundaries.
 
-    Kafka is asked only where there are offsets between the boundaries. Raises NotResolved, TopicRecreated,
-    UnknownTopic, KafkaOutOfReach.
+    `failed` holds NotResolved, TopicRecreated, UnknownTopic, PartitionMissing, KafkaOutOfReach.
     """
-    found: list[UnitRead] = []
-    refused: list[RecordsExpired] = []
+    by_cluster: dict[str, list[UnitRead]] = {}
+    expired: list[RecordsExpired] = []
+    failed: dict[str, SluiceError] = {}
     for cluster in pipeline.clusters:
         topics = pipeline.cluster(cluster).topics
-        ranges = {unit: _ranges(boundaries, unit, topics) for unit in units if unit.cluster == cluster}
-        alive = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
-        starts = starts_now(pipeline, cluster, alive, topics_of)
-        for unit, rs in ranges.items():
-            expired = boundaries.expired(unit.slice, cluster, topics)
-            # Of a topic that was made again nothing is left; a range without offsets has none to lose.
-            left = {
-                (r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs
-            }
-            try:
-                found.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))
-            except RecordsExpired as error:
-                refused.append(error)
+        ranges = {u: boundaries.ranges(u.slice, cluster, topics) for u in units if u.cluster == cluster}
+        for unit in (unit for unit, known in ranges.items() if known is None):
+            failed.setdefault(cluster, NotResolved(unit.slice.id, cluster))
+        resolved = {unit: known for unit, known in ranges.items() if known is not None}
+        try:
+            by_cluster[cluster], refused = _cluster_reads(
+                pipeline, boundaries, cluster, resolved, old, topics_of
+            )
+            expired += refused
+        except SluiceError as error:
+            failed[cluster] = error
+    return Reads(by_cluster, tuple(expired), failed)
+
+
+def _cluster_reads(
+    pipeline: Pipeline,
+    boundaries: Boundaries,
+    cluster: str,
+    ranges: Mapping[Unit, tuple[OffsetRange, ...]],
+    old: Mapping[Unit, Manifest],
+    topics_of: TopicsOf,
+) -> tuple[list[UnitRead], list[RecordsExpired]]:
+    """Of the resolved units of one cluster."""
+    found: list[UnitRead] = []
+    refused: list[RecordsExpired] = []
+    topics = pipeline.cluster(cluster).topics
+    alive = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
+    starts = starts_now(pipeline, cluster, alive, topics_of)
+    for unit, rs in ranges.items():
+        expired = boundaries.expired(unit.slice, cluster, topics)
+        # Of a topic that was made again nothing is left; a range without offsets has none to lose.
+        left = {(r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs}
+        try:
+            found.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))
+        except RecordsExpired as error:
+            refused.append(error)
     return found, refused
 
 
@@ -79,13 +116,6 @@ def refuse_compacted(
         if compacted:
             slice_id = unit.read.unit.slice.id
             raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, manifest.read, found)
-
-
-def _ranges(boundaries: Boundaries, unit: Unit, topics: Sequence[str]) -> tuple[OffsetRange, ...]:
-    found = boundaries.ranges(unit.slice, unit.cluster, topics)
-    if found is None:
-        raise NotResolved(unit.slice.id, unit.cluster)
-    return found
 
 
 def _stands(boundaries: Boundaries, cluster: str, r: OffsetRange) -> bool:

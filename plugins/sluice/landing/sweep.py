@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from sluice.lake import layout
 from sluice.lake.base import Item, Lake
-from sluice.manifests import read_manifests
+from sluice.manifests import read_manifests, units_in
 from sluice.pipeline import Pipeline
-from sluice.slices import Slice, Unit
+from sluice.slices import Slice
 
 OLD = timedelta(days=7)
 
@@ -46,8 +46,8 @@ def attempts_of(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
 
 def _named(pipeline: Pipeline, lake: Lake, slice_ids: Collection[str]) -> set[tuple[str, str]]:
     slices = [Slice.from_id(slice_id, pipeline.slice) for slice_id in slice_ids]
-    units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]
-    return {(unit.slice.id, manifest.attempt) for unit, manifest in read_manifests(lake, units).items()}
+    manifests = read_manifests(lake, units_in(lake, slices))
+    return {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
 
 
 def _keys(items: Iterable[Item]) -> list[str]:
