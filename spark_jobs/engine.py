@@ -17,9 +17,9 @@ from py4j.protocol import Py4JError
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from shipping import ship
 
 from sluice import errors
+from sluice.counts.total import Total
 from sluice.errors import SluiceError, SparkFailed
 from sluice.landing.merge import Merge
 from sluice.landing.reads import Run
@@ -72,7 +72,7 @@ class SparkEngine:
                     reports += (decode(bytes(row.report)) for row in frame.collect())
         return Report.of(reports)
 
-    def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
+    def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
         context = self.session().sparkContext
         work = context.parallelize(merges, min(len(merges), 4 * context.defaultParallelism))
         with _explained(), Progress(context, "merge", self._say):
@@ -95,7 +95,6 @@ class SparkEngine:
             self._spark = SparkSession.builder.appName(self._name).getOrCreate()
             # Else Spark runs all frames of one partition each, one after another, in one task.
             self._spark.conf.set("spark.sql.unionOutputPartitioning", "false")
-            ship(self._spark.sparkContext)
         return self._spark
 
 
@@ -108,7 +107,7 @@ def _landing(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
     return land
 
 
-def _merged(merges: Iterator[Merge]) -> Iterator[WrittenFile]:
+def _merged(merges: Iterator[Merge | Total]) -> Iterator[WrittenFile]:
     for number, merge in enumerate(merges):
         yield merge.run(f"merged-{_task_name()}-{number}")
 

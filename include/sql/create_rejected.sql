@@ -12,7 +12,8 @@ CREATE TABLE IF NOT EXISTS sluice.rejected
     column LowCardinality(String),
     reason String,
     value String,
-    payload String
+    payload String,
+    row Int32
 )
 ENGINE = MergeTree
 ORDER BY (target, slice, cluster)

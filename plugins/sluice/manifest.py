@@ -62,17 +62,35 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class PartitionCount:
-    """Of one partition's records in the slice: how many were read, and how many of them not parsed."""
+    """Of one partition's records in the slice: how many were read, and how many of them not parsed. `rows`
+    and `rows_unparsed` as in the manifest."""
 
     topic: str
     partition: int
     read: int
     unparsed: int
+    rows: int | None = None
+    rows_unparsed: int = 0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The traffic counts for `table`: `by` and `types` as the pipeline file had them when the slice landed,
+    `sums` of the counts by event type, and the file of them, where there is any count."""
+
+    table: str
+    by: Mapping[str, str]
+    types: tuple[str, ...]
+    sums: Mapping[str, int]
+    files: tuple[LandedFile, ...]
 
 
 @dataclass(frozen=True)
 class Manifest:
     """Counts: `read` = parsed records + the sum of `unparsed`; `holes` are the explained missing offsets.
+
+    Where messages are arrays, `rows` is how many rows the parsed records held = those in `files` + the sum of
+    `rows_unparsed`, and `empty` how many records held none; None: a record is a row.
 
     `token` names the `reland` that wrote it, so that a repeated step does not land a slice again.
     `counts` has the partitions that brought records.
@@ -95,6 +113,10 @@ class Manifest:
     token: str = ""
     landed_at: str = ""
     counts: tuple[PartitionCount, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
+    rows: int | None = None
+    rows_unparsed: Mapping[str, int] = field(default_factory=dict)
+    empty: int = 0
     version: int = VERSION
 
     @property
@@ -107,8 +129,30 @@ class Manifest:
         return self.read - sum(self.unparsed.values())
 
     @property
+    def landed(self) -> int:
+        """The rows that its files have to hold."""
+        return (self.parsed if self.rows is None else self.rows) - sum(self.rows_unparsed.values())
+
+    @property
+    def kept(self) -> int:
+        """The rows that `_rejected/` has to hold: records, and rows of records, that are unparsed."""
+        return sum(self.kept_by_reason().values())
+
+    def kept_by_reason(self) -> dict[str, int]:
+        return dict(sorted((Counter(self.unparsed) + Counter(self.rows_unparsed)).items()))
+
+    @property
     def topics(self) -> frozenset[str]:
         return frozenset(r.topic for r in self.ranges)
+
+    @property
+    def all_files(self) -> tuple[LandedFile, ...]:
+        """Of events, of rejected records, and of traffic counts."""
+        return (*self.files, *self.rejected, *(file for one in self.traffic for file in one.files))
+
+    def traffic_for(self, table: str) -> Traffic | None:
+        """None: when the slice landed, nothing was counted for the table."""
+        return next((one for one in self.traffic if one.table == table), None)
 
     def rows_by_type(self) -> dict[str, int]:
         rows: Counter[str] = Counter()

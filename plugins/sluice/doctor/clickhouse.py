@@ -23,7 +23,7 @@ _SYSTEM_RIGHTS = ("CREATE TABLE", "CREATE VIEW", "DROP TABLE", "SELECT", "INSERT
 
 @dataclass(frozen=True)
 class Replica:
-    """A row of system.replicas; `quorum` is the setting insert_quorum as text."""
+    """A row of system.replicas; `quorum` is the pipeline file's as text."""
 
     readonly: bool
     active: int
@@ -85,7 +85,7 @@ def _target(client: Client, pipeline: Pipeline, lake_url: str, target: Target, u
     yield from _slice_is_found_quickly(client, found, target)
     yield from _expiring(found)
     if found.engine.startswith("Replicated"):
-        yield from replica_checks(found.table, _replica(client, target))
+        yield from replica_checks(found.table, _replica(client, pipeline, target))
 
 
 def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) -> Check:
@@ -113,10 +113,11 @@ def _expiring(found: TargetTable) -> Iterator[Check]:
         yield warn(Area.CLICKHOUSE, found.table, "has a TTL: old rows vanish by themselves", remedy)
 
 
-def _replica(client: Client, target: Target) -> Replica | None:
+def _replica(client: Client, pipeline: Pipeline, target: Target) -> Replica | None:
     place = {"database": target.database, "name": target.name}
     rows = client.rows(render("doctor_replica"), place)
-    return Replica(bool(rows[0][0]), *rows[0][1:]) if rows else None
+    quorum = str(pipeline.clickhouse.quorum)
+    return Replica(bool(rows[0][0]), *rows[0][1:], quorum) if rows else None
 
 
 def replica_checks(name: str, replica: Replica | None) -> Iterator[Check]:
@@ -134,8 +135,8 @@ def replica_checks(name: str, replica: Replica | None) -> Iterator[Check]:
     quorum = replica.quorum
     needed = replica.total // 2 + 1 if quorum == "auto" else int(quorum or 0)
     if needed > replica.active:
-        remedy = "start replicas, or lower insert_quorum in the user's profile"
-        yield fail(Area.CLICKHOUSE, name, f"insert_quorum {quorum} needs {needed} active replicas", remedy)
+        remedy = "start replicas, or lower `quorum` in the pipeline file"
+        yield fail(Area.CLICKHOUSE, name, f"quorum {quorum} needs {needed} active replicas", remedy)
     elif replica.total > 1 and needed < 2:
-        remedy = "set insert_quorum = 'auto' in the user's profile: a replica that dies may take rows with it"
+        remedy = "set `quorum: auto` in the pipeline file: a replica that dies may take rows with it"
         yield warn(Area.CLICKHOUSE, name, "inserts wait for no other replica", remedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from sluice.kafka.samples import Record
 from sluice.landing.columns import HEADERS
+from sluice.landing.decoding import Decoding, opener
+from sluice.landing.opening import Opened
 from sluice.landing.parse import Parser, Records
 from sluice.landing.times import FIRST_MS, LAST_MS
 from sluice.pipeline import Event
@@ -23,7 +25,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Sampled:
-    """A record that has a type, and its payload's text."""
+    """An event that has a type, the record that it came in, and its payload's text."""
 
     type: str
     record: Record
@@ -36,7 +38,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Sample:
-    """`refused` counts the records that could not be landed as rows, by reason."""
+    """`refused` counts the records, and rows of records, that could not be landed as rows, by reason."""
 
     events: tuple[Sampled, ...]
     refused: Mapping[str, int]
@@ -48,29 +50,35 @@ class Sample:
         return dict(sorted(found.items()))
 
 
-def parse(event: Event, records: Sequence[Record]) -> Sample:
-    """The records of one topic through the landing's own parser, without limits on the event time."""
+def parse(event: Event, records: Sequence[Record], decoding: Decoding | None = None) -> Sample:
+    """The records of one topic through the landing's own parser, without limits on the event time.
+
+    Raises what a schema registry raises.
+    """
     if not records:
         return Sample((), {})
-    parser = Parser(event)
     count = len(records)
-    parsed = parser.parse(
-        Records(
-            values=pa.array([record.value for record in records], pa.binary()),
-            topic=records[0].topic,
-            headers=pa.array([list(record.headers) for record in records], HEADERS),
-            timestamps=np.array([record.timestamp for record in records], np.int64),
-            earliest=np.full(count, FIRST_MS, np.int64),
-            latest=np.full(count, LAST_MS, np.int64),
-        )
+    found = Records(
+        values=pa.array([record.value for record in records], pa.binary()),
+        topic=records[0].topic,
+        headers=pa.array([list(record.headers) for record in records], HEADERS),
+        timestamps=np.array([record.timestamp for record in records], np.int64),
+        earliest=np.full(count, FIRST_MS, np.int64),
+        latest=np.full(count, LAST_MS, np.int64),
     )
-    refused: dict[str, int] = defaultdict(int)
-    for reason in parsed.refused.values():
-        refused[reason] += 1
-    names = [parser.types.names[code] for code in parsed.types]
+    parser = Parser(event)
+    pieces = opener(event, decoding).open(found, np.zeros(count, np.int64))
+    return joined(_sample(parser, piece, records) for piece in pieces)
+
+
+def _sample(parser: Parser, piece: Opened, records: Sequence[Record]) -> Sample:
+    parsed = parser.parse(piece.events)
+    refused = Counter([*parsed.refused.values(), *piece.refused.values()])
+    places = range(len(records)) if piece.places is None else piece.places
+    payloads = piece.events.values.take(pa.array(parsed.rows)).to_pylist()
     events = (
-        Sampled(name, records[row], (records[row].value or b"").decode())
-        for name, row in zip(names, parsed.rows, strict=True)
+        Sampled(parser.types.names[code], records[places[row]], payload.decode())
+        for code, row, payload in zip(parsed.types, parsed.rows, payloads, strict=True)
     )
     return Sample(tuple(events), dict(refused))
 

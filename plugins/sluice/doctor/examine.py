@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,13 @@ import pendulum
 from sluice import connections
 from sluice.alarms.settings import Channel
 from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import connect
+from sluice.clickhouse.connect import open_client
+from sluice.clickhouse.settings import Shard
+from sluice.clickhouse.shards import connect_shards
 from sluice.doctor.check import Area, Check, guarded, ok
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.doctor.events import Sample, joined, parse
+from sluice.doctor.formats import format_checks
 from sluice.doctor.kafka import topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
@@ -25,7 +29,9 @@ from sluice.errors import SluiceError
 from sluice.kafka.facts import TopicInquiry, open_inquiry
 from sluice.kafka.samples import newest
 from sluice.lake.open import open_lake
+from sluice.landing.decoding import decoding_of
 from sluice.load.check import inspect_target
+from sluice.load.shares import check_different
 from sluice.pipeline import Cluster, Pipeline, Target
 from sluice.slices import SliceRange
 
@@ -47,10 +53,21 @@ class Examination:
         yield from guarded(Area.LAKE, self.pipeline.lake, self._lake)
         spark = partial(spark_checks, self.pipeline, self.config, self.slices)
         yield from guarded(Area.SPARK, self.pipeline.spark_connection, spark)
-        yield from guarded(Area.CLICKHOUSE, self.pipeline.clickhouse.connection, self._clickhouse)
+        yield from self.servers()
+        if self.pipeline.event.format.decoded:
+            yield from guarded(Area.SCHEMA, "format", partial(format_checks, self.pipeline.event))
         yield from guarded(Area.SCHEMA, "sample", self._schema)
         for channel in self.pipeline.alarms.notify:
             yield from guarded(Area.ALARMS, channel.name, partial(_channel, channel))
+
+    def servers(self) -> Iterator[Check]:
+        """Those of ClickHouse: every shard and replica by itself, then the shards together."""
+        for shard in self.pipeline.clickhouse.parts:
+            for conn_id in shard.connections:
+                place = f"shard {shard.name}, {conn_id}" if shard.name else conn_id
+                yield from guarded(Area.CLICKHOUSE, place, partial(self._clickhouse, shard, conn_id))
+        if self.pipeline.clickhouse.shards:
+            yield from guarded(Area.CLICKHOUSE, "shards", self._shards)
 
     def _lake(self) -> Iterator[Check]:
         return lake_checks(open_lake(self.pipeline))
@@ -65,14 +82,25 @@ class Examination:
     def _topic(self, inquiry: TopicInquiry, topic: str) -> Iterator[Check]:
         return topic_checks(self.pipeline, inquiry.facts(topic), self.slices.start, pendulum.now("UTC"))
 
-    def _clickhouse(self) -> Iterator[Check]:
-        with connect(self.pipeline) as client:
+    def _clickhouse(self, shard: Shard, conn_id: str) -> Iterator[Check]:
+        with closing(open_client(connections.find(conn_id))) as client:
+            if shard.name:
+                yield ok(Area.CLICKHOUSE, client.address, f"shard {shard.name}, connection {conn_id}")
             yield from clickhouse_checks(client, self.pipeline, open_lake(self.pipeline).url)
+
+    def _shards(self) -> Iterator[Check]:
+        with connect_shards(self.pipeline) as servers:
+            for target in self.pipeline.targets:
+                check_different(servers, target)
+        places = {t.table: self.pipeline.clickhouse.placed_by(t.table) for t in self.pipeline.targets}
+        found = "; ".join(f"{name} by {by}" for name, by in places.items())
+        yield ok(Area.CLICKHOUSE, "shards", f"{len(servers)} different servers; {found}")
 
     def _schema(self) -> Iterator[Check]:
         sample = sampled(self.pipeline, self.sample)
         yield from sample_checks(self.pipeline, sample)
-        with connect(self.pipeline) as client:
+        with connect_shards(self.pipeline) as servers:
+            client = next(server.client for server in servers if server.client)
             for target in self.pipeline.targets:
                 place = f"table {target.table}"
                 yield from guarded(Area.SCHEMA, place, partial(self._table, client, target, sample))
@@ -100,10 +128,11 @@ def sampled(pipeline: Pipeline, count: int) -> Sample:
     """The newest events of every topic that answers. Raises KafkaOutOfReach when none does."""
     samples: list[Sample] = []
     silent: list[SluiceError] = []
+    decoding = decoding_of(pipeline.event)
     for cluster in pipeline.kafka:
         for topic in cluster.topics:
             try:
-                samples.append(parse(pipeline.event, newest(cluster, topic, count)))
+                samples.append(parse(pipeline.event, newest(cluster, topic, count), decoding))
             except SluiceError as error:  # its own check has said so
                 silent.append(error)
     if silent and not samples:

@@ -1,10 +1,15 @@
-"""The lake's columns: the event as it came, and where in Kafka it was."""
+"""The lake's columns: the event as it came, and where in Kafka it was.
+
+Where messages are arrays, `_row` numbers the rows of each (null for a message that could not be opened).
+Where they are decoded, `_payload` is the event as JSON, and `_raw` keeps the message's own bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,8 +28,15 @@ _POSITION = [
 ROWS = pa.schema([pa.field("_payload", pa.string()), pa.field("_type", _NAME), *_POSITION])
 REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION])
 
+_MORE = {"_row": pa.int32(), "_raw": pa.binary()}
+
 # The rest differs from row to row: a dictionary of it would be built only to be thrown away.
 _DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition"]
+
+
+def like(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """`schema` with those of the further columns that `names` has."""
+    return pa.schema([*schema, *(pa.field(name, kind) for name, kind in _MORE.items() if name in names)])
 
 
 def writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
@@ -70,3 +82,25 @@ def rows(kept: pa.Table, types: pa.DictionaryArray) -> pa.Table:
     payload = pa.chunked_array([chunk.view(pa.string()) for chunk in kept["_payload"].chunks])
     found = kept.set_column(0, "_payload", payload)
     return found.set_column(1, "_type", types)
+
+
+def opened(
+    taken: pa.Table, places: np.ndarray, payloads: pa.BinaryArray, numbers: np.ndarray | None
+) -> pa.Table:
+    """`taken` records as the rows that came out of them: the record of each row, its payload and, of a
+    message that was an array, its number."""
+    rows = taken.take(pa.array(places))
+    more = ("_raw", rows["_payload"]) if numbers is None else ("_row", pa.array(numbers))
+    return rows.append_column(*more).set_column(0, "_payload", payloads)
+
+
+def rejected(rows: pa.Table, refused: Mapping[int, str], arrays: bool) -> pa.Table:
+    """Those of `rows` that are refused, in their order. What had to be decoded is kept as it came."""
+    positions = sorted(refused)
+    found = rows.take(pa.array(positions, pa.int64()))
+    if "_raw" in found.column_names:
+        found = found.set_column(0, "_payload", found["_raw"]).drop_columns("_raw")
+    if arrays and "_row" not in found.column_names:
+        found = found.append_column("_row", pa.nulls(len(positions), _MORE["_row"]))
+    verdicts = pa.array([refused[position] for position in positions], pa.string())
+    return found.add_column(1, "_reason", verdicts)

@@ -53,5 +53,5 @@ def commit_again(lake: Lake, draft: Draft) -> Manifest:
 
 def _won_before(lake: Lake, draft: Manifest) -> bool:
     """Whether the draft was the slice's manifest: only then does anybody move files out of its attempt."""
-    files = (*draft.files, *draft.rejected)
+    files = draft.all_files
     return bool(files) and lake.size(files[0].attempt_key) is None

@@ -1,11 +1,12 @@
-"""records read = offsets in range − explained holes: for every partition of a unit. Pure."""
+"""records read = offsets in range − explained holes, for every partition of a unit; and its files hold what
+was parsed and what was refused. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from sluice.errors import Conservation
-from sluice.landing.reports import Gap, Seen
+from sluice.landing.reports import Gap, Seen, WrittenFile
 from sluice.manifest import OffsetRange
 from sluice.slices import Unit
 
@@ -31,6 +32,24 @@ def gaps_of(unit: Unit, left: Iterable[OffsetRange], seen: Iterable[Seen]) -> di
             _message(unit, parts[0].topic, parts[0].partition, parts[0].first, "not asked for")
         )
     return found
+
+
+def check_rows(unit: Unit, seen: Sequence[Seen], files: Iterable[WrittenFile]) -> None:
+    """Rows of the parsed records = rows in the unit's files + rows that did not land, which are rejected like
+    the records that could not be parsed. Raises Conservation."""
+    unparsed = sum(sum(part.unparsed.values()) for part in seen)
+    lost = sum(sum(part.rows_unparsed.values()) for part in seen)
+    held = sum(part.records if part.rows is None else part.rows for part in seen)
+    parsed = held - lost - (unparsed if all(part.rows is None for part in seen) else 0)
+    rows, rejected = 0, 0
+    for file in files:
+        rows, rejected = (rows + file.rows, rejected) if file.hour else (rows, rejected + file.rows)
+    for what, expected, found in (("parsed", parsed, rows), ("refused", unparsed + lost, rejected)):
+        if expected != found:
+            raise Conservation(
+                f"slice {unit}: {expected:,} rows were {what}, and the files hold {found:,} of them: nothing "
+                "was committed; land the slice again and report it if it happens twice"
+            )
 
 
 def unexplained(gap: Gap, visible: int) -> bool:

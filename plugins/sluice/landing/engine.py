@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from sluice.counts.total import Total
 from sluice.landing.merge import Merge
 from sluice.landing.reads import Run
 from sluice.landing.reports import Report, WrittenFile
@@ -17,5 +18,5 @@ class Engine(Protocol):
     def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
         """Reads exactly the offsets of each run and lands them; the reports of the tasks that succeeded."""
 
-    def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
+    def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
         """The merged files, in the order of `merges`."""

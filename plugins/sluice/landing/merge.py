@@ -34,7 +34,7 @@ class Merge:
         schema = columns.ROWS if first.hour else columns.REJECTED
         with AttemptFiles(self.lake, first.cluster, self.attempt, name) as merged:
             for rows in _gathered(self._row_groups()):
-                merged.write(place, rows.cast(schema), {})
+                merged.write(place, rows.cast(columns.like(schema, rows.column_names)), {})
             (written,) = merged.finish()
         counts: Counter[str] = Counter()
         for file in self.files:

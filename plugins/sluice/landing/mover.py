@@ -32,7 +32,7 @@ def move(lake: Lake, manifests: Sequence[Manifest]) -> None:
     """
     done = each(lambda manifest: _moved(lake, manifest), manifests)
     todo = [manifest for manifest, moved in zip(manifests, done, strict=True) if not moved]
-    files = [(manifest, file) for manifest in todo for file in (*manifest.files, *manifest.rejected)]
+    files = [(manifest, file) for manifest in todo for file in manifest.all_files]
     each(lambda pair: _move(lake, *pair), files)
     points.reached(Land.MOVED)
     each(lambda manifest: _remove_superseded(lake, manifest), [m for m in todo if m.generation > 1])
@@ -80,5 +80,5 @@ def _remove_superseded(lake: Lake, manifest: Manifest) -> None:
     stored = lake.read(key)
     if stored is not None:
         old = decode(stored.data, f"{lake.url}/{key}")
-        lake.delete(file.key for file in (*old.files, *old.rejected))
+        lake.delete(file.key for file in old.all_files)
         points.reached(Land.OLD_REMOVED)

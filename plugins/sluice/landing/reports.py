@@ -13,7 +13,8 @@ class WrittenFile:
     """A finished Parquet file in the attempt at slice `slice_id` of `cluster`.
 
     `type` is None for the overflow, and for rejected records, whose `hour` is empty too.
-    `rows_by_type` counts an overflow file's rows.
+    `rows_by_type` counts an overflow file's rows. A file of traffic counts has its table for a type, and the
+    rows that it counts in `rows_by_type`.
     """
 
     cluster: str
@@ -44,7 +45,8 @@ class Gap:
 class Seen:
     """The records of one partition that fell into one slice, in one task: offsets `[first, last]`.
 
-    `gaps` lie between two of them, in order.
+    `gaps` lie between two of them, in order. `rows`: how many rows the parsed records held, of which
+    `rows_unparsed` did not land, and how many records were `empty` arrays; None where a record is a row.
     """
 
     cluster: str
@@ -56,15 +58,22 @@ class Seen:
     records: int
     gaps: tuple[Gap, ...] = ()
     unparsed: Mapping[str, int] = field(default_factory=dict)
+    rows: int | None = None
+    rows_unparsed: Mapping[str, int] = field(default_factory=dict)
+    empty: int = 0
 
 
 @dataclass(frozen=True)
 class Report:
-    """`cut`: (slice id, cluster) of those that were not landed, because a record of theirs was cut."""
+    """`cut`: (slice id, cluster) of those that were not landed, because a record of theirs was cut.
+
+    `traffic`: files of partial sums of traffic counts (plugins/sluice/counts).
+    """
 
     files: tuple[WrittenFile, ...] = ()
     seen: tuple[Seen, ...] = ()
     cut: frozenset[tuple[str, str]] = frozenset()
+    traffic: tuple[WrittenFile, ...] = ()
 
     @classmethod
     def of(cls, reports: Iterable[Report]) -> Report:
@@ -72,12 +81,15 @@ class Report:
         found = list(reports)
         files = tuple(file for report in found for file in report.files)
         seen = tuple(part for report in found for part in report.seen)
-        return cls(files, seen).without(frozenset().union(*(report.cut for report in found)))
+        traffic = tuple(file for report in found for file in report.traffic)
+        cut = frozenset().union(*(report.cut for report in found))
+        return cls(files, seen, traffic=traffic).without(cut)
 
     def without(self, cut: frozenset[tuple[str, str]]) -> Report:
         files = tuple(file for file in self.files if (file.slice_id, file.cluster) not in cut)
         seen = tuple(part for part in self.seen if (part.slice_id, part.cluster) not in cut)
-        return Report(files, seen, cut)
+        traffic = tuple(file for file in self.traffic if (file.slice_id, file.cluster) not in cut)
+        return Report(files, seen, cut, traffic)
 
 
 _DECODER = msgspec.json.Decoder(Report)

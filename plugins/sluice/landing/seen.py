@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -22,6 +22,9 @@ class _Count:
     records: int = 0
     gaps: list[Gap] = field(default_factory=list)
     unparsed: Counter[str] = field(default_factory=Counter)
+    rows: int | None = None
+    rows_unparsed: Counter[str] = field(default_factory=Counter)
+    empty: int = 0
 
     def add(self, offsets: np.ndarray) -> None:
         """Ascending offsets, all above those before."""
@@ -35,20 +38,43 @@ class _Count:
 
 
 class SeenRecords:
-    def __init__(self) -> None:
-        self._counts: dict[tuple[int, str, int], _Count] = {}
+    """`arrays`: a record may hold any number of rows, so that these are counted beside it."""
 
-    def add(
-        self, topic: str, partition: int, slices: np.ndarray, offsets: np.ndarray, refused: Mapping[int, str]
-    ) -> None:
-        """Records in the order of their offsets: the slice's number of each, and the reasons by position."""
+    def __init__(self, arrays: bool = False) -> None:
+        self._counts: dict[tuple[int, str, int], _Count] = {}
+        self._rows = 0 if arrays else None
+
+    def add(self, topic: str, partition: int, slices: np.ndarray, offsets: np.ndarray) -> None:
+        """Records in the order of their offsets, and the slice's number of each."""
         edges = [0, *(np.flatnonzero(np.diff(slices)) + 1).tolist(), len(slices)]
         for start, until in pairwise(edges):
             first = int(offsets[start])
             key = (int(slices[start]), topic, partition)
-            self._counts.setdefault(key, _Count(first, first - 1)).add(offsets[start:until])
+            count = self._counts.setdefault(key, _Count(first, first - 1, rows=self._rows))
+            count.add(offsets[start:until])
+
+    def refuse(self, topic: str, partition: int, slices: np.ndarray, refused: Mapping[int, str]) -> None:
+        """Records that gave no row: the reason by position, and the slices of the records there."""
         for position, reason in refused.items():
             self._counts[int(slices[position]), topic, partition].unparsed[reason] += 1
+
+    def rows(
+        self,
+        topic: str,
+        partition: int,
+        slices: np.ndarray,
+        refused: Mapping[int, str],
+        empty: Iterable[int],
+    ) -> None:
+        """Rows out of records that were arrays: the slice of each, the reasons of those that do not land by
+        position, and the slices of records without a row."""
+        numbers, counts = np.unique(slices, return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self._counts[number, topic, partition].rows += count
+        for position, reason in refused.items():
+            self._counts[int(slices[position]), topic, partition].rows_unparsed[reason] += 1
+        for number in empty:
+            self._counts[int(number), topic, partition].empty += 1
 
     def report(self, cluster: str, slices: Sequence[Slice]) -> tuple[Seen, ...]:
         return tuple(
@@ -62,6 +88,9 @@ class SeenRecords:
                 c.records,
                 tuple(c.gaps),
                 dict(c.unparsed),
+                c.rows,
+                dict(c.rows_unparsed),
+                c.empty,
             )
             for (number, topic, partition), c in self._counts.items()
         )

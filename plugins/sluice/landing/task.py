@@ -12,9 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice import points
+from sluice.counts.tally import Tally
 from sluice.lake.base import Lake
 from sluice.landing import columns, headers
+from sluice.landing.decoding import Decoding, opener
 from sluice.landing.gathering import Codes, Gathering
+from sluice.landing.once import Once
+from sluice.landing.opening import Opened
 from sluice.landing.overflow import Admission
 from sluice.landing.parse import Parsed, Parser, Records
 from sluice.landing.reports import Report, WrittenFile
@@ -36,7 +40,7 @@ class Task:
 
     `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end.
     `whole`: records come as they are; otherwise cut, and a slice with a record that was is not landed but
-    reported, to be read once more.
+    reported, to be read once more. `decoding`: how messages are decoded that are not JSON.
     """
 
     pipeline: Pipeline
@@ -46,6 +50,7 @@ class Task:
     slices: tuple[Slice, ...]
     edges: Mapping[tuple[str, int], np.ndarray]
     whole: bool = False
+    decoding: Decoding | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -68,7 +73,7 @@ class Task:
     def land(self, batches: Iterable[pa.RecordBatch], name: str) -> Report:
         """Writes the records of `batches`, which have `columns()`; `name` is unique in the attempt."""
         with AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
-            landing = _Landing(self, files)
+            landing = _Landing(self, files, name)
             for batch in batches:
                 for part in _by_place(batch):
                     landing.add(part)
@@ -79,16 +84,23 @@ class Task:
 
 
 class _Landing:
-    def __init__(self, task: Task, files: AttemptFiles) -> None:
+    def __init__(self, task: Task, files: AttemptFiles, name: str) -> None:
         pipeline = task.pipeline
-        self.seen = SeenRecords()
+        self._name = name
+        self._arrays = pipeline.event.arrays
+        self.seen = SeenRecords(self._arrays)
+        self._opener = opener(pipeline.event, task.decoding)
         self._task = task
         self._places = {task.place(*place): place for place in task.edges}
         self._files = files
         self._parser = Parser(pipeline.event)
+        self._shipped = Once(pipeline.event)
         self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
         self._admission = Admission(pipeline.types, pipeline.max_types)
         self._rows, self._rejected = Gathering(), Gathering()
+        slice_ids = [piece.id for piece in task.slices]
+        self._tally = Tally(pipeline.counts, self._parser.types.names, slice_ids)
+        self._traffic: list[WrittenFile] = []
         self._cut: set[int] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -100,28 +112,60 @@ class _Landing:
             left = ~np.isin(slices, list(self._cut))
             batch, slices = batch.filter(pa.array(left)), slices[left]
         if batch.num_rows:
-            self._add(topic, partition, batch, slices)
+            self._once(topic, partition, batch, slices)
 
     def report(self, files: tuple[WrittenFile, ...]) -> Report:
         """Files of slices with a cut record are left out: they stay behind in the attempt."""
-        found = Report(files, self.seen.report(self._task.cluster, self._task.slices))
+        self._write_counts()
+        seen = self.seen.report(self._task.cluster, self._task.slices)
+        found = Report(files, seen, traffic=tuple(self._traffic))
         return found.without(frozenset((self._task.slices[n].id, self._task.cluster) for n in self._cut))
 
     def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
         offsets = batch["offset"].to_numpy()
         return np.searchsorted(self._task.edges[topic, partition], offsets, "right") - 1
 
+    def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
+        """The records, without those that were shipped twice: these are rejected."""
+        self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
+        twice = self._shipped.refused(batch["headers"], slices)
+        if twice:
+            self.seen.refuse(topic, partition, slices, twice)
+            found = headers.from_json(batch["headers"])
+            taken = columns.taken(batch, self._task.cluster, topic, partition, found)
+            self._reject(taken, slices, twice)
+            left = np.setdiff1d(np.arange(batch.num_rows), list(twice))
+            batch, slices = batch.take(pa.array(left)), slices[left]
+        if batch.num_rows:
+            self._add(topic, partition, batch, slices)
+
     def _add(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
-        offsets = batch["offset"].to_numpy()
         times = batch["timestamp"].view(pa.int64()).to_numpy() // 1000
         earliest, latest = self._earliest[slices], self._latest[slices]
         found = headers.from_json(batch["headers"])
-        parsed = self._parser.parse(Records(batch["value"], topic, found, times, earliest, latest))
-        self.seen.add(topic, partition, slices, offsets, parsed.refused)
+        records = Records(batch["value"], topic, found, times, earliest, latest)
         taken = columns.taken(batch, self._task.cluster, topic, partition, found)
-        self._gather(taken, slices, parsed)
-        if self._rows.full or self._rejected.full:
-            self.write()
+        for opened in self._opener.open(records, _carried(batch)):
+            self._take(topic, partition, taken, slices, opened)
+            if self._rows.full or self._rejected.full:
+                self.write()
+
+    def _take(self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: Opened) -> None:
+        """Events out of the `taken` records, whose `slices` are given."""
+        parsed, rows, own = self._parser.parse(opened.events), taken, slices
+        if opened.places is not None:
+            rows = columns.opened(taken, opened.places, opened.events.values, opened.numbers)
+            own = slices[opened.places]
+        if opened.numbers is None:
+            self.seen.refuse(topic, partition, own, parsed.refused)
+        else:
+            self.seen.rows(topic, partition, own, parsed.refused, slices[list(opened.empty)])
+        self.seen.refuse(topic, partition, slices, opened.refused)
+        self._reject(rows, own, parsed.refused)
+        self._reject(taken, slices, opened.refused)
+        if parsed.refused:
+            rows, own = rows.take(pa.array(parsed.rows)), own[parsed.rows]
+        self._keep(rows, own, parsed)
 
     def write(self) -> None:
         """Everything gathered, as one row group in each file that it belongs to."""
@@ -135,29 +179,39 @@ class _Landing:
             self._files.write(place, columns.rows(run.rows, found), counts)
         for run in self._rejected.drain():
             place = Place(self._task.slices[run.slice].id, None, "")
-            self._files.write(place, run.rows.cast(columns.REJECTED), {})
+            schema = columns.like(columns.REJECTED, run.rows.column_names)
+            self._files.write(place, run.rows.cast(schema), {})
 
-    def _gather(self, taken: pa.Table, slices: np.ndarray, parsed: Parsed) -> None:
-        if not parsed.refused:
-            self._keep(taken, slices, parsed)
-            return
-        self._keep(taken.take(pa.array(parsed.rows)), slices[parsed.rows], parsed)
-        positions = np.array(sorted(parsed.refused), np.int64)
-        reasons = pa.array([parsed.refused[position] for position in positions.tolist()], pa.string())
-        rejected = taken.take(pa.array(positions)).add_column(1, "_reason", reasons)
-        nothing = np.zeros(len(positions), np.int32)
-        self._rejected.add(rejected, Codes(slices[positions], nothing, nothing))
+    def _write_counts(self) -> None:
+        name = f"{self._name}-counts{len(self._traffic)}"
+        self._traffic += self._tally.write(self._task.lake, self._task.cluster, self._task.attempt, name)
+
+    def _reject(self, rows: pa.Table, slices: np.ndarray, refused: Mapping[int, str]) -> None:
+        if refused:
+            nothing = np.zeros(len(refused), np.int32)
+            codes = Codes(slices[sorted(refused)], nothing, nothing)
+            self._rejected.add(columns.rejected(rows, refused, self._arrays), codes)
 
     def _keep(self, rows: pa.Table, slices: np.ndarray, parsed: Parsed) -> None:
+        hours = parsed.times // HOUR_MS
+        self._tally.add(rows["_payload"], slices, parsed.types, hours)
+        if self._tally.full:
+            self._write_counts()
         types = self._admission.codes(slices, parsed.types, self._parser.types.names)
         rows = rows.add_column(1, "_type", pa.array(parsed.types))
-        self._rows.add(rows, Codes(slices, types, parsed.times // HOUR_MS))
+        self._rows.add(rows, Codes(slices, types, hours))
 
 
 def _cut(batch: pa.RecordBatch) -> np.ndarray:
     """Which records are longer than CUT_BYTES in what was handed over of them."""
     lengths = (pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("value", "key", "headers"))
     return np.flatnonzero(np.maximum.reduce([length.to_numpy() for length in lengths]) > CUT_BYTES)
+
+
+def _carried(batch: pa.RecordBatch) -> np.ndarray:
+    """How many bytes of each record's are repeated in each row of it."""
+    lengths = (pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("key", "headers"))
+    return np.add.reduce([length.to_numpy() for length in lengths])
 
 
 def _by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sluice.counts.conservation import Counted
+from sluice.counts.spec import COUNTS
 from sluice.lake import layout
 from sluice.landing.event_hours import is_late
 from sluice.landing.reads import UnitRead
 from sluice.landing.reports import Seen, WrittenFile
-from sluice.manifest import LandedFile, Manifest, PartitionCount
+from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Landed:
     files: tuple[WrittenFile, ...]
     seen: tuple[Seen, ...]
     holes: int
+    counted: tuple[Counted, ...] = ()
 
 
 def draft(
@@ -35,8 +38,10 @@ def draft(
     )
     rejected = sorted((f for f in landed.files if not f.hour), key=lambda f: f.key)
     unparsed: Counter[str] = Counter()
+    rows_unparsed: Counter[str] = Counter()
     for part in landed.seen:
         unparsed.update(part.unparsed)
+        rows_unparsed.update(part.rows_unparsed)
     return Manifest(
         pipeline=pipeline,
         slice=unit.slice.id,
@@ -54,17 +59,42 @@ def draft(
         token=token,
         landed_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         counts=_counts(landed.seen),
+        rows=_held(landed.seen),
+        rows_unparsed=dict(sorted(rows_unparsed.items())),
+        empty=sum(part.empty for part in landed.seen),
+        traffic=tuple(_traffic(one, generation) for one in landed.counted),
     )
 
 
 def _counts(seen: Sequence[Seen]) -> tuple[PartitionCount, ...]:
     """By topic and partition, over the tasks that shared one."""
-    read: Counter[tuple[str, int]] = Counter()
-    unparsed: Counter[tuple[str, int]] = Counter()
+    places: dict[tuple[str, int], list[Seen]] = {}
     for part in seen:
-        read[part.topic, part.partition] += part.records
-        unparsed[part.topic, part.partition] += sum(part.unparsed.values())
-    return tuple(PartitionCount(*place, read[place], unparsed[place]) for place in sorted(read))
+        places.setdefault((part.topic, part.partition), []).append(part)
+    return tuple(
+        PartitionCount(
+            *place,
+            read=sum(part.records for part in parts),
+            unparsed=sum(sum(part.unparsed.values()) for part in parts),
+            rows=_held(parts),
+            rows_unparsed=sum(sum(part.rows_unparsed.values()) for part in parts),
+        )
+        for place, parts in sorted(places.items())
+    )
+
+
+def _held(seen: Sequence[Seen]) -> int | None:
+    """None where a record is a row."""
+    rows = [part.rows for part in seen if part.rows is not None]
+    return sum(rows) if rows else None
+
+
+def _traffic(counted: Counted, generation: int) -> Traffic:
+    spec, file = counted.spec, counted.file
+    sums = dict(sorted(file.rows_by_type.items())) if file else {}
+    key = layout.counts_file(spec.table, file.slice_id, file.cluster, generation) if file else ""
+    found = (LandedFile(key, file.key, COUNTS, "", file.rows, file.bytes, file.sha256),) if file else ()
+    return Traffic(spec.table, dict(spec.by), tuple(spec.types), sums, found)
 
 
 def _named(files: Sequence[WrittenFile], generation: int) -> tuple[LandedFile, ...]:

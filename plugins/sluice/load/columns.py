@@ -11,12 +11,14 @@ from sluice.load.sql import Sql, identifier, literal
 from sluice.load.types import parse
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
+# Files have `_row` only where messages are arrays: elsewhere it is 0.
 LAKE = {
     "_type": "LowCardinality(String)",
     "_cluster": "LowCardinality(String)",
     "_topic": "LowCardinality(String)",
     "_partition": "Int32",
     "_offset": "Int64",
+    "_row": "Int32",
     "_timestamp": "DateTime64(3, 'UTC')",
     "_key": "Nullable(String)",
     "_payload": "String",
@@ -29,6 +31,7 @@ HOLDERS = {
     "_topic": _TEXT,
     "_partition": {"Int32", "Int64", "UInt32", "UInt64"},
     "_offset": {"Int64", "UInt64"},
+    "_row": {"Int32", "Int64", "UInt32", "UInt64"},
     "_timestamp": {"DateTime", "DateTime64"},
     "_key": _TEXT,
     "_payload": _TEXT,

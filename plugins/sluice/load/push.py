@@ -20,6 +20,7 @@ _ARROW = {
     "_topic": pa.string(),
     "_partition": pa.int32(),
     "_offset": pa.int64(),
+    "_row": pa.int32(),
     "_timestamp": pa.timestamp("ms", "UTC"),
     "_key": pa.binary(),
     "_payload": pa.binary(),
@@ -54,10 +55,18 @@ def _batches(lake: Lake, unit: Unit, key: str, schema: pa.Schema) -> Iterator[pa
                 "writes it again"
             ) from error
         file = stack.enter_context(pq.ParquetFile(path))
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+        there = [name for name in columns if name in file.schema_arrow.names]
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
             start = pa.scalar(int(unit.slice.start.timestamp()), pa.int64()).cast(_ARROW["_slice"])
-            arrays = [batch.column(name).cast(schema.field(name).type) for name in columns]
+            arrays = [_column(batch, name).cast(schema.field(name).type) for name in columns]
             yield pa.record_batch([*arrays, pa.repeat(start, batch.num_rows)], schema=schema)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """Files of messages that were no arrays have no `_row`, which is 0."""
+    if name == "_row" and name not in batch.schema.names:
+        return pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
+    return batch.column(name)
 
 
 def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:

@@ -1,0 +1,63 @@
+"""Rows of messages that were arrays: their numbers in targets and sluice.rejected, beside files without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sluice.manifest import Manifest
+from tests.integration.landed import World, client_of, event, land, unit
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def world(name, tmp_path, clickhouse_server) -> Iterator[World]:
+    client = client_of(clickhouse_server)
+    client.run(f"CREATE DATABASE {name}")
+    yield World(tmp_path, client, name)
+    client.run(f"DROP DATABASE {name} SYNC")
+
+
+def number(world: World, manifest: Manifest) -> None:
+    """Gives every row of the unit's files the number 7 + its place."""
+    for file in manifest.files:
+        with world.lake.local(file.key) as path:
+            table = pq.read_table(path)
+        path = world.lake.begin(file.key)
+        numbers = pa.array(range(7, 7 + table.num_rows), pa.int32())
+        pq.write_table(table.append_column("_row", numbers), path)
+        world.lake.finish(file.key, path)
+
+
+def make(world: World) -> None:
+    world.sql(
+        "CREATE TABLE {db}.clicks (n UInt8, _row UInt32, _offset UInt64, _slice DateTime('UTC'), "
+        "_cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice"
+    )
+
+
+@pytest.mark.parametrize("read", ["pull", "push"])
+def test_files_without_numbers_count_as_row_0(world: World, read: str):
+    make(world)
+    land(world.lake, unit(0), [event(n=1), event(n=300)])
+    number(world, land(world.lake, unit(1), [event(n=2), event(n=400), event(n=3)]))
+    world.load(world.pipeline({"click": "clicks"}, clickhouse={"read": read}), unit(0), unit(1))
+    assert world.sql("SELECT n, _row FROM {db}.clicks ORDER BY n") == [(1, 0), (2, 7), (3, 9)]
+    misfits = "SELECT offset, row FROM sluice.rejected WHERE target = '{db}.clicks' ORDER BY slice"
+    assert world.sql(misfits) == [(1, 0), (1, 8)]
+
+
+def test_a_server_of_the_version_before_gets_the_column(world: World):
+    make(world)
+    pipeline = world.pipeline({"click": "clicks"})
+    land(world.lake, unit(0), [event(n=300)])
+    world.load(pipeline, unit(0))
+    world.sql("ALTER TABLE sluice.rejected DROP COLUMN row")
+    number(world, land(world.lake, unit(1), [event(n=300)]))
+    world.load(pipeline, unit(1))
+    misfits = "SELECT row FROM sluice.rejected WHERE target = '{db}.clicks' ORDER BY slice"
+    assert world.sql(misfits) == [(0,), (7,)]

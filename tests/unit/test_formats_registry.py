@@ -1,0 +1,226 @@
+"""Confluent's wire format, and the schemas that messages name, from a registry over HTTP."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import fastavro
+import pytest
+
+from sluice.connections import Connection
+from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused, WrongUse
+from sluice.formats.registry import address_of
+from sluice.formats.wire import framed, indexed
+from sluice.landing.decoding import Decoding, _decode, decoding_of
+from sluice.landing.reasons import Unparsed
+from sluice.pipeline import Event
+from tests.registry_server import RegistryServer, serve
+
+FIRST = {"type": "record", "name": "Click", "fields": [{"name": "url", "type": "string"}]}
+SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "ms", "type": "long"}]}
+READER = {**FIRST, "fields": [*FIRST["fields"], {"name": "ms", "type": "long", "default": -1}]}
+OUTER = {"type": "record", "name": "Out", "fields": [{"name": "click", "type": "Click"}]}
+PROTO = """syntax = "proto3"; package adx; import "kinds.proto"; import "google/protobuf/timestamp.proto";
+message First { int32 a = 1; google.protobuf.Timestamp at = 2; message Inner { int32 b = 1; } }
+message Second { Kind kind = 1; }"""
+KINDS = 'syntax = "proto3"; package adx; enum Kind { NONE = 0; CLICK = 1; }'
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture
+def decoder(registry, monkeypatch) -> Callable[..., Callable[[bytes], bytes]]:
+    """The decoder of a pipeline's `event`, as a worker gets it."""
+
+    def make(form: object, login: str = "") -> Callable[[bytes], bytes]:
+        host, _, port = registry.url.rpartition(":")
+        name, _, password = login.partition(":")
+        conn = {"conn_type": "http", "host": host, "port": int(port), "login": name, "password": password}
+        monkeypatch.setenv("AIRFLOW_CONN_SCHEMAS", json.dumps(conn))
+        event = {"type": {"topic": True}, "time": {"record": True}, "format": form}
+        found = decoding_of(Event.model_validate({**event, "registry": {"connection": "schemas"}}))
+        assert found is not None and (not password or password not in repr(found))
+        return _decode(pickle.loads(pickle.dumps(found)))
+
+    return make
+
+
+def message(number: int, content: bytes) -> bytes:
+    return b"\0" + struct.pack(">I", number) + content
+
+
+def avro(number: int, schema: dict, event: dict) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), event)
+    return message(number, out.getvalue())
+
+
+def reason(decode: Callable[[bytes], bytes], content: bytes) -> str:
+    with pytest.raises(Unparsed) as caught:
+        decode(content)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "rest"),
+    [
+        (b"\x00abc", (0,), b"abc"),
+        (b"\x02\x02abc", (1,), b"abc"),
+        (b"\x04\x00\x02x", (0, 1), b"x"),
+        (b"\x02\x90\x03", (200,), b""),
+    ],
+)
+def test_a_protobuf_message_names_its_type_by_a_path(content, path, rest):
+    assert indexed(content) == (path, rest)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80", b"\x04\x00", b"\x01", b"\xff" * 11, b"\xfe\xff\xff\xff\x0f\x00"]
+)
+def test_a_path_that_is_none_is_unparsed(content):
+    assert reason(indexed, content) == "no schema id in front"
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b'{"a":1}', b"\x01\0\0\0\x05x"])
+def test_a_message_without_an_id_is_unparsed(content):
+    assert reason(framed, content) == "no schema id in front"
+    assert framed(b"\0\0\x01\0\x02x") == (65538, b"x")
+
+
+def test_each_message_is_read_by_the_schema_that_it_names(registry, decoder):
+    registry.avro(1, FIRST)
+    registry.avro(70_000, SECOND)
+    decode = decoder("avro")
+    assert decode(avro(1, FIRST, {"url": "/a"})) == b'{"url":"/a"}'
+    assert decode(avro(70_000, SECOND, {"url": "/b", "ms": 7})) == b'{"url":"/b","ms":7}'
+    assert decode(avro(1, FIRST, {"url": "/c"})) == b'{"url":"/c"}'
+    assert registry.asked == ["/schemas/ids/1", "/schemas/ids/70000"]
+    assert reason(decode, message(1, b"\xff")) == "not Avro of its schema"
+
+
+def test_the_readers_schema_is_the_file_and_the_writers_the_registrys(registry, decoder, tmp_path):
+    (tmp_path / "click.avsc").write_text(json.dumps(READER))
+    registry.avro(1, FIRST)
+    registry.avro(2, SECOND)
+    registry.avro(3, {"type": "record", "name": "Other", "fields": []})
+    decode = decoder({"avro": str(tmp_path / "click.avsc")})
+    assert decode(avro(1, FIRST, {"url": "/a"})) == b'{"url":"/a","ms":-1}'
+    assert decode(avro(2, SECOND, {"url": "/b", "ms": 7})) == b'{"url":"/b","ms":7}'
+    assert reason(decode, message(3, b"")) == "does not fit the reader's schema"
+
+
+def test_schemas_may_refer_to_others(registry, decoder):
+    registry.avro(1, FIRST)
+    registry.avro(2, OUTER, [{"name": "Click", "subject": "s/1", "version": 1}])
+    decode = decoder("avro")
+    assert decode(
+        avro(2, {**OUTER, "fields": [{"name": "click", "type": FIRST}]}, {"click": {"url": "/"}})
+    ) == (b'{"click":{"url":"/"}}')
+    assert registry.asked == ["/schemas/ids/2", "/subjects/s%2F1/versions/1"]
+
+
+def test_an_id_that_nobody_knows_is_unparsed_and_asked_for_once(registry, decoder):
+    registry.add(5, {"schemaType": "JSON", "schema": "{}"})
+    registry.add(6, {"schema": "nonsense"})
+    decode = decoder("avro")
+    for _ in range(3):
+        assert reason(decode, message(4, b"x")) == "unknown schema id"
+    assert reason(decode, message(5, b"x")) == "schema of another kind or message"
+    assert reason(decode, message(6, b"x")) == "schema that cannot be used"
+    assert len(registry.asked) == 3
+
+
+def test_a_protobuf_message_is_found_by_id_and_path(registry, decoder):
+    registry.protobuf(1, {"kinds.proto": KINDS})
+    references = [{"name": "kinds.proto", "subject": "s/1", "version": 1}]
+    registry.protobuf(2, {"adx.proto": PROTO, "kinds.proto": KINDS}, references)
+    decode = decoder("protobuf")
+    assert decode(message(2, b"\x00\x08\x05")) == b'{"a":5}'
+    assert decode(message(2, b"\x02\x02\x08\x01")) == b'{"kind":"CLICK"}'
+    assert decode(message(2, b"\x04\x00\x00\x08\x09")) == b'{"b":9}'
+    assert decode(message(2, b"\x00\x12\x02\x08\x01")) == b'{"a":0,"at":"1970-01-01T00:00:01Z"}'
+    assert reason(decode, message(2, b"\x02\x08\x08\x01")) == "schema of another kind or message"
+    assert registry.asked[0] == "/schemas/ids/2?format=serialized"
+
+
+def test_with_a_proto_file_only_its_message_is_taken(registry, decoder, tmp_path):
+    (tmp_path / "kinds.proto").write_text(KINDS)
+    own = PROTO.replace("Kind kind = 1;", "Kind kind = 1; int32 later = 2;")
+    (tmp_path / "adx.proto").write_text(own)
+    registry.protobuf(1, {"kinds.proto": KINDS})
+    references = [{"name": "kinds.proto", "subject": "s/1", "version": 1}]
+    registry.protobuf(2, {"adx.proto": PROTO, "kinds.proto": KINDS}, references)
+    decode = decoder({"protobuf": {"file": str(tmp_path / "adx.proto"), "message": "adx.Second"}})
+    assert decode(message(2, b"\x02\x02\x08\x01")) == b'{"kind":"CLICK","later":0}'
+    assert reason(decode, message(2, b"\x00\x08\x05")) == "schema of another kind or message"
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_registry_that_does_not_answer_is_out_of_reach(registry, decoder, status):
+    decode = decoder("avro")
+    registry.status = status
+    with pytest.raises(RegistryOutOfReach, match=f"status {status}") as caught:
+        decode(message(1, b"x"))
+    assert (caught.value.retryable, caught.value.exit_code) == (True, 3)
+    registry.status = None
+    registry.avro(1, FIRST)
+    assert decode(avro(1, FIRST, {"url": "/a"})) == b'{"url":"/a"}'
+
+
+def test_a_closed_port_is_out_of_reach_too(decoder):
+    with serve() as gone:
+        pass
+    decode = _decode(Decoding("avro", registry=address_of(Connection("x", host=gone.url))))
+    with pytest.raises(RegistryOutOfReach):
+        decode(message(1, b"x"))
+
+
+def test_a_login_is_sent_and_a_wrong_one_refused(registry, decoder):
+    registry.login = "me:secret"
+    registry.avro(1, FIRST)
+    assert decoder("avro", "me:secret")(avro(1, FIRST, {"url": "/a"})) == b'{"url":"/a"}'
+    with pytest.raises(RegistryRefused, match="status 401") as caught:
+        decoder("avro", "me:wrong")(avro(1, FIRST, {"url": "/a"}))
+    assert (caught.value.retryable, caught.value.exit_code) == (False, 3)
+    assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("conn", "url"),
+    [
+        (Connection("c", host="http://r", port=8081), "http://r:8081"),
+        (Connection("c", host="r", port=8081), "http://r:8081"),
+        (Connection("c", host="r", schema="https"), "https://r"),
+        (Connection("c", host="https://r/api"), "https://r/api"),
+    ],
+)
+def test_the_address_is_an_airflow_connection(conn, url):
+    assert address_of(conn).url == url
+
+
+def test_a_connection_without_a_host_or_with_lost_files_is_wrong():
+    with pytest.raises(WrongUse, match="host is missing"):
+        address_of(Connection("c"))
+    lost = address_of(Connection("c", host="https://r", extra={"ca": "/nowhere/ca.pem"}))
+    with pytest.raises(WrongUse, match="certificate files"):
+        _decode(Decoding("avro", registry=lost))
+
+
+def test_a_schema_file_that_cannot_be_used_is_told_before_anything_is_read(tmp_path: Path):
+    (tmp_path / "bad.avsc").write_text("{}")
+    (tmp_path / "bad.proto").write_text("nonsense")
+    base = {"type": {"topic": True}, "time": {"record": True}}
+    forms = [{"avro": "bad.avsc"}, {"protobuf": {"file": "bad.proto", "message": "X"}}]
+    for form in forms:
+        event = Event.model_validate({**base, "format": form}, context={"folder": tmp_path})
+        with pytest.raises(SchemaRefused, match=r"schema .*bad\.\w+ \(.*cannot be used"):
+            decoding_of(event)
