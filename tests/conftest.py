@@ -2,6 +2,7 @@
 
 kafka_broker             session   "127.0.0.1:PORT", one real broker; make your own topics
 clickhouse_server        session   .url .host .port (user default, no password); make your own database
+clickhouse_servers       session   two of them, with TCP ports: the shards of tests/shards_world.py
 start_kafka_broker       function  factory: () -> KafkaBroker .bootstrap .port .kill() .stop() .start()
 start_clickhouse_server  function  factory: (tcp=False, users=None, config=None) -> ClickHouseServer
 stack_env                session   environment of a subprocess that points at the two session servers
@@ -24,7 +25,8 @@ from local.environment import Settings, environment
 
 def pytest_configure(config: pytest.Config) -> None:
     # Airflow makes its home when it is imported: keep the developer's own out of it.
-    os.environ.setdefault("AIRFLOW_HOME", str(Path(config.rootpath, ".pytest_cache", "airflow")))
+    home = f"airflow-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    os.environ.setdefault("AIRFLOW_HOME", str(Path(config.rootpath, ".pytest_cache", home)))
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +46,15 @@ def clickhouse_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[serv
     server = services.clickhouse_server(tmp_path_factory.mktemp("clickhouse"))
     yield server
     server.kill()
+
+
+@pytest.fixture(scope="session")
+def clickhouse_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[services.ClickHouseServer]]:
+    folder = tmp_path_factory.mktemp("shards")
+    servers = [services.clickhouse_server(folder / f"s{number}", tcp=True) for number in (1, 2)]
+    yield servers
+    for server in servers:
+        server.kill()
 
 
 @pytest.fixture

@@ -1,2 +1,2 @@
-INSERT INTO sluice.targets (target, pipeline, lake)
-SELECT {target:String}, {pipeline:String}, {lake:String}
+INSERT INTO sluice.targets (target, pipeline, lake, lease)
+SELECT {target:String}, {pipeline:String}, {lake:String}, {lease:String}

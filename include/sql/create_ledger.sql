@@ -1,5 +1,6 @@
 -- What is committed, and what was and is revoked. Rows are only ever added; of one (target, table, slice,
 -- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
+-- `sharding`: which of which shards, placed by what, this one was; rows and misfits are its share of landed.
 CREATE TABLE IF NOT EXISTS sluice.ledger
 (
     pipeline LowCardinality(String),
@@ -17,7 +18,9 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     rows UInt64,
     misfits UInt64,
     token String,
+    sharding String,
     at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = MergeTree
 ORDER BY (target, table_uuid, slice, cluster, generation, attempt, state)
+COMMENT 'Sluice: what is committed, format 1'

@@ -1,6 +1,7 @@
--- What is committed for a table in a range of slices: of each unit the newest row, where that is not a
+-- What is committed for some tables in a range of slices: of each unit the newest row, where that is not a
 -- revocation. A table made again under the same name has another UUID, and starts with nothing.
 SELECT
+    target,
     toUnixTimestamp(slice),
     cluster,
     newest.2 AS manifest,
@@ -9,24 +10,27 @@ SELECT
     newest.5 AS rows,
     newest.6 AS misfits,
     newest.7 AS token,
-    newest.8 AS generation
+    newest.8 AS generation,
+    newest.9 AS sharding
 FROM
 (
     SELECT
+        target,
         slice,
         cluster,
         argMax(
-            (state, manifest, types, landed, rows, misfits, token, generation),
+            (state, manifest, types, landed, rows, misfits, token, generation, {sharding}),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger
-    WHERE target = {target:String} AND pipeline = {pipeline:String} AND lake = {lake:String}
-        AND table_uuid IN (
-            SELECT uuid
+    WHERE target IN {targets:Array(String)} AND pipeline = {pipeline:String} AND lake = {lake:String}
+        AND (target, table_uuid) IN (
+            SELECT concat(database, '.', name), uuid
             FROM system.tables
-            WHERE database = {database:String} AND name = {name:String}
+            WHERE database IN {databases:Array(String)}
+                AND concat(database, '.', name) IN {targets:Array(String)}
         )
         AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
-    GROUP BY slice, cluster
+    GROUP BY target, slice, cluster
 )
 WHERE newest.1 = 'committed'

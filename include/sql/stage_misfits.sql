@@ -1,12 +1,13 @@
 -- The second pass, only when rows are missing: those with a value that does not fit, and which column it is.
 INSERT INTO {misfits}
-    (target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload)
+    (target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload, row)
 SELECT
     {target:String}, _slice, _cluster, _topic, _partition, _offset, _timestamp, _type,
     {column} AS column,
     concat('does not fit ', {type}) AS reason,
     ifNull({value}, '') AS value,
-    _payload
+    _payload,
+    _row
 FROM
 (
     SELECT {named}

@@ -75,8 +75,22 @@ class Lease:
             sleep(min(claim.term_seconds / 10, max(deadline - clock(), 0.0)))
 
     @property
+    def name(self) -> str:
+        return self._table
+
+    @property
     def generation(self) -> int:
         return self._confirmed.generation
+
+    @property
+    def replica(self) -> str:
+        return self._confirmed.replica
+
+    def settle(self, replica: str) -> None:
+        """Notes the replica that this attempt writes through. Raises Fenced, OutOfReach."""
+        with self._lock:
+            self.check()
+            self._advance(lambda state: state.settled(replica))
 
     def renew(self) -> None:
         """Proves that the lease is still this attempt's. Raises Fenced when it is not.

@@ -15,7 +15,8 @@ class LeaseState:
     """One table's lease as it is in the lake.
 
     `holder` is the attempt; `generation` grows with every holder; `serial` with every write of one holder,
-    so that each renewal changes the bytes. `pid` and `host` are for people.
+    so that each renewal changes the bytes. `pid` and `host` are for people. `replica`: the one through which
+    the newest settled attempt wrote (empty without replicas).
     """
 
     holder: str
@@ -25,6 +26,7 @@ class LeaseState:
     pid: int
     host: str
     released: bool = False
+    replica: str = ""
 
     def renewed(self) -> LeaseState:
         return replace(self, serial=self.serial + 1)
@@ -32,10 +34,15 @@ class LeaseState:
     def given_back(self) -> LeaseState:
         return replace(self, serial=self.serial + 1, released=True)
 
+    def settled(self, replica: str) -> LeaseState:
+        """Nothing of earlier attempts can write any more, and this one writes through `replica`."""
+        return replace(self, serial=self.serial + 1, replica=replica)
+
     def after(self, earlier: LeaseState | None, above: int = 0) -> LeaseState:
         """This state as the successor of `earlier`; its generation is also higher than `above`."""
         newest = max(above, earlier.generation if earlier else 0)
-        return replace(self, generation=newest + 1, serial=0, released=False)
+        replica = earlier.replica if earlier else ""
+        return replace(self, generation=newest + 1, serial=0, released=False, replica=replica)
 
     def __str__(self) -> str:
         return f"{self.holder} (process {self.pid} on {self.host})"
@@ -70,7 +77,8 @@ _DECODER = msgspec.json.Decoder(LeaseState)
 
 
 def encode(state: LeaseState) -> bytes:
-    return msgspec.json.encode(state)
+    fields = {name: value for name, value in vars(state).items() if name != "replica" or value}
+    return msgspec.json.encode(fields)
 
 
 def decode(data: bytes, place: str) -> LeaseState:

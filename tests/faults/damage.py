@@ -40,6 +40,11 @@ _VIEWS = (
     FROM {db}.clicks GROUP BY _slice, _cluster, _partition""",
     """CREATE MATERIALIZED VIEW {db}.large ENGINE = MergeTree ORDER BY (_slice, n)
     AS SELECT n, _slice, _cluster FROM {db}.clicks WHERE n >= 10""",
+    """CREATE MATERIALIZED VIEW {db}.thirds ENGINE = MergeTree ORDER BY (_slice, n)
+    AS SELECT n, n / 3 AS third, _slice, _cluster FROM {db}.clicks""",
+    """CREATE MATERIALIZED VIEW {db}.means ENGINE = AggregatingMergeTree ORDER BY (_slice, _cluster)
+    AS SELECT _slice, _cluster, sumState(n / 3) AS third, sumSimpleState(n / 7) AS seventh
+    FROM {db}.clicks GROUP BY _slice, _cluster""",
 )
 _OTHER = """CREATE TABLE {db}.other (_type LowCardinality(String), _payload String, _slice DateTime('UTC'),
 _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice"""
@@ -98,14 +103,17 @@ class Damaged:
 
     def make_landed(self, count: int = HOURS) -> int:
         """The same, whatever `sluice run` finds: its exit code."""
-        self.sql("CREATE DATABASE {db}")
-        for statement in (_CLICKS, *_VIEWS, _OTHER):
-            self.sql(statement)
+        self.make_tables()
         self.configure()
         self.world.resolve(self.pipeline, self.lake, hours(count))
         end = hours(count).end
         words = f"--from {START:%Y-%m-%dT%H:%MZ} --to {end:%Y-%m-%dT%H:%MZ}"
         return self.command(f"sluice run ads --config {self.config} {words}")[0]
+
+    def make_tables(self) -> None:
+        self.sql("CREATE DATABASE {db}")
+        for statement in (_CLICKS, *_VIEWS, _OTHER):
+            self.sql(statement)
 
     def configure(self, **changes: Any) -> None:
         spec = {

@@ -207,6 +207,19 @@ def test_misfits_that_no_ledger_row_covers(damaged: Damaged):
         (f"INSERT INTO {{db}}.`{{inner}}` SELECT * FROM {{db}}.`{{inner}}` WHERE {at(2)}", "sums", 2),
         (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(3)} AND n = 21", "large", 3),
         (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(0)}", "large", 0),
+        # The last bit of one floating point number; then a number on top of a sum of them.
+        (
+            "ALTER TABLE {db}.`{inner}` UPDATE third = reinterpretAsFloat64(reinterpretAsUInt64(third) + 1) "
+            f"WHERE {at(1)} AND n = 20 SETTINGS mutations_sync = 2",
+            "thirds",
+            1,
+        ),
+        (
+            "INSERT INTO {db}.`{inner}` SELECT _slice, _cluster, sumState(toFloat64(0.001)), 0 FROM "
+            f"{{db}}.clicks WHERE {at(2)} GROUP BY _slice, _cluster",
+            "means",
+            2,
+        ),
     ],
 )
 def test_the_table_of_a_view(damaged: Damaged, damage: str, table: str, hour: int):

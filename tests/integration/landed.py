@@ -50,13 +50,16 @@ def event(kind: str = "click", /, **fields: Any) -> Event:
     return Event(kind, json.dumps({"type": kind, **fields}))
 
 
-def land(lake: FolderLake, place: Unit, events: list[Event], generation: int = 1) -> Manifest:
-    """Writes one unit's files and its manifest over any older one. The offsets are the events' places."""
+def land(
+    lake: FolderLake, place: Unit, events: list[Event], generation: int = 1, partitions: int = 1
+) -> Manifest:
+    """Writes one unit's files and its manifest over any older one. The events go to the partitions in turn,
+    and their offsets are their places there."""
     folders: dict[tuple[str | None, str], list[int]] = defaultdict(list)
     for offset, item in enumerate(events):
         folders[(None if item.overflow else item.type, item.hour)].append(offset)
     files = tuple(
-        _write(lake, place, generation, number, kind, hour, [(o, events[o]) for o in offsets])
+        _write(lake, place, generation, number, kind, hour, [(o, events[o]) for o in offsets], partitions)
         for number, ((kind, hour), offsets) in enumerate(folders.items())
     )
     manifest = Manifest(
@@ -65,7 +68,10 @@ def land(lake: FolderLake, place: Unit, events: list[Event], generation: int = 1
         cluster=place.cluster,
         generation=generation,
         attempt=uuid.uuid4().hex,
-        ranges=(OffsetRange("events", "u", 0, 0, len(events)),),
+        ranges=tuple(
+            OffsetRange("events", "u", p, 0, len(range(p, len(events), partitions)))
+            for p in range(partitions)
+        ),
         files=files,
         rejected=(),
         read=len(events),
@@ -76,7 +82,7 @@ def land(lake: FolderLake, place: Unit, events: list[Event], generation: int = 1
     return manifest
 
 
-def _write(lake, place, generation, number, kind, hour, rows) -> LandedFile:
+def _write(lake, place, generation, number, kind, hour, rows, partitions) -> LandedFile:
     folder = layout.event_folder(kind, hour)
     key = layout.data_file(folder, place.slice.id, place.cluster, generation, number)
     types = [item.type for _, item in rows]
@@ -86,8 +92,8 @@ def _write(lake, place, generation, number, kind, hour, rows) -> LandedFile:
             "_type": pa.array(types).dictionary_encode(),
             "_cluster": pa.array([place.cluster] * len(rows)).dictionary_encode(),
             "_topic": pa.array(["events"] * len(rows)).dictionary_encode(),
-            "_partition": pa.array([0] * len(rows), pa.int32()),
-            "_offset": pa.array([offset for offset, _ in rows], pa.int64()),
+            "_partition": pa.array([o % partitions for o, _ in rows], pa.int32()),
+            "_offset": pa.array([o // partitions for o, _ in rows], pa.int64()),
             "_timestamp": pa.array([place.slice.start] * len(rows), pa.timestamp("ms", "UTC")),
             "_key": pa.array([None if o % 2 else b"k%d" % o for o, _ in rows], pa.binary()),
         }

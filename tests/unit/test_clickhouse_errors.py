@@ -12,8 +12,8 @@ from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import RULES, Outcome, ServerError
 from sluice.errors import ClickHouseOutOfReach, SluiceError
 
-RETRY = (173, 201, 202, 225, 241, 242, 243, 252, 285, 439, 473, 517, 692, 745)
-UNKNOWN = (95, 96, 159, 209, 210, 216, 236, 286, 319, 341, 394, 735, 999)
+RETRY = (173, 201, 202, 225, 241, 242, 243, 252, 285, 289, 439, 473, 517, 692, 745)
+UNKNOWN = (95, 96, 159, 209, 210, 216, 236, 286, 319, 341, 394, 499, 735, 999)
 FINAL = (47, 60, 62, 81, 164, 192, 193, 232, 469, 497, 516)
 EXPECTED = {
     **dict.fromkeys(RETRY, Outcome.RETRY),
@@ -59,6 +59,19 @@ def test_every_code(code: int, outcome: Outcome) -> None:
     assert str(error).startswith("ClickHouse ch:8123, INSERT INTO t SELECT 1: NAME: why")
     assert "\n" not in str(error)
     assert pickle.loads(pickle.dumps(error)).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("HTTP response code: 404: while reading 'a.parquet'", "sluice verify"),
+        ("Access Denied, HTTP response code: 403", "named collection"),
+    ],
+)
+def test_what_a_lake_in_s3_refuses_is_final(said: str, remedy: str) -> None:
+    error = raised_by(answer(499, f"Failed to get object info. {said}"))
+    assert not error.retryable
+    assert remedy in str(error).rpartition(";")[2]
 
 
 def test_every_row_of_the_table_is_expected_here() -> None:

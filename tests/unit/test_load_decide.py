@@ -12,7 +12,8 @@ from sluice.load.decide import Work, choose, cut, differences, grouped
 from sluice.load.inspect import view_target
 from sluice.load.ledger import LedgerRow
 from sluice.load.names import Attempt, fences, stagings, statements
-from sluice.load.source import overflowing, pullable, pulls, routed
+from sluice.load.place import Folder
+from sluice.load.source import overflowing, pulls, routed
 from sluice.manifest import LandedFile, Manifest
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit
@@ -140,15 +141,15 @@ def test_an_attempts_names_share_the_targets_prefixes():
     ],
 )
 def test_what_file_reads_as_a_pattern_is_pushed(root: str, key: str, fits: bool):
-    assert pullable(root, key) is fits
+    assert Folder(root).reads(key) is fits
 
 
 def test_many_files_are_many_statements():
     keys = [(unit(n // 5), f"k{n}") for n in range(4500)]
-    selects = [source.select for source in pulls("/lake", keys, ["_payload"])]
+    selects = [source.select for source in pulls(Folder("/lake"), keys, ["_payload"])]
     assert [select.count("k") > 0 for select in selects] == [True] * 3
     assert "parseDateTime" in selects[0]
-    [single] = pulls("/lake", keys[:2], ["_payload"])
+    [single] = pulls(Folder("/lake"), keys[:2], ["_payload"])
     assert "toDateTime(1795132800, 'UTC')" in single.select  # 2026-11-20T00:00Z
     assert "'/lake/{k0,k1}'" in single.select
 

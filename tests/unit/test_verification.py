@@ -14,6 +14,7 @@ from sluice.verification.anomaly import Anomaly, Kind, from_dict
 from sluice.verification.facts import Fed, Identities
 from sluice.verification.files import dead, parse_name
 from sluice.verification.repairs import Repairs, commands
+from sluice.verification.sums import Sums
 from tests.unit.verified import (
     CLICKS,
     ELEVEN,
@@ -89,7 +90,7 @@ def test_rows_that_no_ledger_row_covers(unit: Unit, repairable: bool):
 
 
 def test_a_view_is_not_blamed_for_its_source():
-    fed = Fed("e.sums", "e.view", {TEN: "(4)"}, {TEN: "(5)"}, frozenset({TEN}))
+    fed = Fed("e.sums", "e.view", {TEN: Sums("(4)")}, {TEN: Sums("(5)")}, frozenset({TEN}))
     assert [(a.kind, a.table) for a in found(with_clicks(fed=(fed,)))] == [(Kind.VIEW, "e.sums")]
     broken = with_clicks(fed=(fed,), rows={TEN: {"": 4}, ELEVEN: {"": 5}})
     assert [a.kind for a in found(broken)] == [Kind.ROWS_MISSING]

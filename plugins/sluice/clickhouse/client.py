@@ -24,16 +24,22 @@ class Client:
     answer; after that, a statement that writes may still take effect.
     """
 
-    def __init__(self, driver: Driver, address: str) -> None:
+    def __init__(self, driver: Driver, address: str, reading: Settings | None = None) -> None:
         self._driver = driver
+        self._reading = dict(reading or {})
         self.address = address
+
+    def reading(self, settings: Settings) -> Client:
+        """The same server; statements that only read carry the settings."""
+        return Client(self._driver, self.address, settings)
 
     def rows(
         self, sql: str, parameters: Parameters | None = None, settings: Settings | None = None
     ) -> list[Sequence[Any]]:
         """The rows of a statement that only reads; a lost connection is asked again."""
         with self._explained(sql):
-            result = self._driver.query(sql, parameters=parameters or None, settings=dict(settings or {}))
+            carried = {**self._reading, **(settings or {})}
+            result = self._driver.query(sql, parameters=parameters or None, settings=carried)
             return list(result.result_rows)
 
     def run(

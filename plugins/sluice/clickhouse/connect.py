@@ -22,6 +22,7 @@ _CONNECT_SECONDS = 4
 _ANSWER_SECONDS = 3600
 _HTTP_PORT = 8123
 _HTTPS_PORT = 8443
+_TLS = ("ca_cert", "client_cert", "client_cert_key", "server_host_name", "tls_mode")
 
 # It warns of what it then raises, and Sluice says it in its own line.
 logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
@@ -29,7 +30,7 @@ logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
 
 @contextmanager
 def connect(pipeline: Pipeline) -> Iterator[Client]:
-    """A client of the pipeline's ClickHouse, closed at the end.
+    """A client of the ClickHouse of a pipeline with one `connection`, closed at the end.
 
     Raises ClickHouseOutOfReach, and ServerError when the server refuses the user.
     """
@@ -41,7 +42,12 @@ def connect(pipeline: Pipeline) -> Iterator[Client]:
 
 
 def open_client(connection: Connection) -> Client:
-    """A client of `connection`; `secure` (and `verify`) in its extra make it HTTPS."""
+    """A client of `connection`; `secure` in its extra makes it HTTPS.
+
+    Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
+    `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
+    the client's certificate is not its login).
+    """
     extra = connection.extra
     secure = str(extra.get("secure", "")).lower() in ("1", "true", "yes")
     port = connection.port or (_HTTPS_PORT if secure else _HTTP_PORT)
@@ -54,6 +60,7 @@ def open_client(connection: Connection) -> Client:
             username=connection.login or "default",
             password=connection.password or "",
             verify=str(extra.get("verify", "true")).lower() not in ("0", "false", "no"),
+            **{name: extra[name] for name in _TLS if extra.get(name)},
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=_ANSWER_SECONDS,
             autogenerate_session_id=False,

@@ -31,6 +31,7 @@ class Rule:
     says: str = ""
 
 
+UNKNOWN_IDENTIFIER = 47
 UNKNOWN_TABLE = 60
 UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
@@ -65,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     Rule(242, "TABLE_IS_READ_ONLY", Outcome.RETRY, "the replica has lost Keeper: try again later"),
     Rule(285, "TOO_FEW_LIVE_REPLICAS", Outcome.RETRY),
     Rule(286, "UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE", Outcome.UNKNOWN),
+    Rule(289, "REPLICA_IS_NOT_IN_QUORUM", Outcome.RETRY, "the replica is behind the others: try again later"),
     Rule(319, "UNKNOWN_STATUS_OF_INSERT", Outcome.UNKNOWN),
     Rule(999, "KEEPER_EXCEPTION", Outcome.UNKNOWN),
     # it was stopped somewhere in its middle
@@ -78,6 +80,12 @@ RULES: tuple[Rule, ...] = (
     Rule(341, "UNFINISHED", Outcome.UNKNOWN),
     Rule(394, "QUERY_WAS_CANCELLED", Outcome.UNKNOWN),
     Rule(735, "QUERY_WAS_CANCELLED_BY_CLIENT", Outcome.UNKNOWN),
+    # it reads the lake itself
+    Rule(499, "S3_ERROR", Outcome.FINAL, "allow the named collection's key to read the lake",
+         says="response code: 403"),
+    Rule(499, "S3_ERROR", Outcome.FINAL, "`sluice verify` says which file is missing",
+         says="response code: 404"),
+    Rule(499, "S3_ERROR", Outcome.UNKNOWN),
     # a person has to act
     Rule(UNKNOWN_TABLE, "UNKNOWN_TABLE", Outcome.FINAL, "make it again, then load its slices"),
     Rule(164, "READONLY", Outcome.FINAL, "the user of the connection may only read: give it another profile"),

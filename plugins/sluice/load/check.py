@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import ServerError
+from sluice.clickhouse.settings import BY_PARTITION
+from sluice.counts.target import check_counts, creation_of
 from sluice.errors import TargetRefused
 from sluice.load.casts import UnsupportedType
 from sluice.load.columns import ALWAYS, HOLDERS, Column, Filling, fill
@@ -11,8 +15,9 @@ from sluice.load.inspect import FedTable, TargetTable, read_table
 from sluice.load.sql import Sql, identifier, render, table
 from sluice.load.types import parse
 from sluice.pipeline import Pipeline, Target
+from sluice.rollups import target as rollups
 
-ENGINES = ("MergeTree",)
+ENGINES = ("MergeTree", "ReplicatedMergeTree")
 _NEEDED = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
 
 
@@ -27,15 +32,25 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
         raise TargetRefused(target.table, "there is no such table", creation(pipeline, target))
     _check_engine(found)
     _check_needed(found.table, found.columns)
+    if target.counted:
+        check_counts(found.table, found.columns)
     _check_lake_columns(found)
     for fed in found.fed:
         _check_fed(fed)
+    if target.rollup is not None:
+        rollups.check_rollup(client, found, target, target.rollup)
+        return found, Filling((), (), (), ())
     _check_paths(found, target)
+    _check_place(client, pipeline, found)
     return found, _filling(client, found, target)
 
 
 def creation(pipeline: Pipeline, target: Target) -> str:
     """A CREATE TABLE to begin with: the columns that the pipeline file names, and the lake's."""
+    if target.counted:
+        return creation_of(pipeline, target.table)
+    if target.rollup is not None:
+        return rollups.creation_of(target, target.rollup)
     time = pipeline.event.time.field
     own = {} if target.catch_all or time is None or "." in time else {time: "DateTime64(3, 'UTC')"}
     own |= dict.fromkeys(target.columns, "String")
@@ -105,6 +120,23 @@ def _check_paths(found: TargetTable, target: Target) -> None:
         if name not in known:
             remedy = f"ALTER TABLE {table(found.table)} ADD COLUMN {identifier(name)} String"
             raise TargetRefused(found.table, f"`columns` fills {name}, and the table cannot take it", remedy)
+
+
+def _check_place(client: Client, pipeline: Pipeline, found: TargetTable) -> None:
+    """A row's shard is found by a whole number, of its columns alone."""
+    by = pipeline.clickhouse.placed_by(found.table)
+    if by == BY_PARTITION:
+        return
+    remedy = "correct `shard_by`, for instance: cityHash64(user_id)"
+    try:
+        described = client.rows(render("describe_place", place=Sql(f"({by})"), table=table(found.table)))
+    except ServerError as error:
+        if error.retryable:
+            raise
+        raise TargetRefused(found.table, f"`shard_by: {by}`: {error.reason}", remedy) from error
+    kind = described[0][1]
+    if not re.fullmatch(r"U?Int\d+", parse(kind).plain.name):
+        raise TargetRefused(found.table, f"`shard_by: {by}` gives {kind}, not a whole number", remedy)
 
 
 def _filling(client: Client, found: TargetTable, target: Target) -> Filling:

@@ -21,7 +21,8 @@ MAX_UNITS = 10_000
 class Work:
     """One unit to load: its manifest's files with rows for the target, and the rows in them that are.
 
-    `replaces`: the ledger holds an older commit of the unit, which has to be revoked first.
+    `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
+    stamp of load/placement.py.
     """
 
     unit: Unit
@@ -30,14 +31,21 @@ class Work:
     files: tuple[LandedFile, ...]
     landed: int
     replaces: bool
+    sharding: str = ""
 
 
-def work_for(pipeline: Pipeline, target: Target, unit: Unit, manifest: Manifest, replaces: bool) -> Work:
+def work_for(
+    pipeline: Pipeline, target: Target, unit: Unit, manifest: Manifest, replaces: bool, sharding: str = ""
+) -> Work:
+    if target.counted:
+        traffic = manifest.traffic_for(target.table)
+        counts = traffic.files if traffic else ()
+        return Work(unit, manifest.id, (), counts, sum(f.rows for f in counts), replaces, sharding)
     rows = manifest.rows_by_type()
     types = pipeline.routed(target, rows)
     routed = set(types)
     files = tuple(file for file in manifest.files if routed & set(file.types()))
-    return Work(unit, manifest.id, types, files, sum(rows[name] for name in types), replaces)
+    return Work(unit, manifest.id, types, files, sum(rows[name] for name in types), replaces, sharding)
 
 
 def done(work: Work, row: LedgerRow | None, mode: Mode, token: str) -> bool:
@@ -46,7 +54,7 @@ def done(work: Work, row: LedgerRow | None, mode: Mode, token: str) -> bool:
     `reload` loads again what is committed, except what this very run (`token`) has loaded before. `reland`
     made a new manifest, which no row holds yet.
     """
-    if row is None or (row.manifest, row.types) != (work.manifest, work.types):
+    if row is None or (row.manifest, row.types, row.sharding) != (work.manifest, work.types, work.sharding):
         return False
     return mode != "reload" or (token != "" and row.token == token)
 
@@ -58,12 +66,13 @@ def choose(
     ledger: Mapping[Unit, LedgerRow],
     mode: Mode,
     token: str,
+    sharding: str = "",
 ) -> tuple[list[Work], list[LedgerRow]]:
     """What is to be loaded, and the ledger's rows of what is skipped; both in the units' order."""
     todo, skipped = [], []
     for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
         row = ledger.get(unit)
-        work = work_for(pipeline, target, unit, manifest, replaces=row is not None)
+        work = work_for(pipeline, target, unit, manifest, row is not None, sharding)
         if row is not None and done(work, row, mode, token):
             skipped.append(row)
         else:

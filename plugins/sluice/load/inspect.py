@@ -29,6 +29,10 @@ class FedTable:
     view_columns: frozenset[str]
     projections: bool
 
+    @property
+    def replicated(self) -> bool:
+        return self.engine.startswith("Replicated")
+
 
 @dataclass(frozen=True)
 class TargetTable:
@@ -49,9 +53,14 @@ class TargetTable:
         return " TTL " in self.engine_full
 
     @property
+    def replicated(self) -> bool:
+        return self.engine.startswith("Replicated")
+
+    @property
     def attachable(self) -> bool:
-        """Whether parts may be handed over whole: no view has to see the rows, no TTL to be reckoned."""
-        return not self.fed and not self.ttl
+        """Whether parts may be handed over whole: no view has to see the rows, no TTL to be reckoned, and no
+        replica to have them before the statement ends (a quorum is for INSERT only)."""
+        return not (self.fed or self.ttl or self.replicated)
 
     @property
     def filled(self) -> tuple[str, ...]:

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
 from sluice import metrics_sink, points
 from sluice.clickhouse.client import Client
-from sluice.errors import Relanded, SluiceError
+from sluice.counts.view import create_expected
+from sluice.errors import Busy, Relanded, SluiceError, TargetRefused
 from sluice.lake.base import Lake
 from sluice.lease import Lease
 from sluice.load.check import inspect_target
+from sluice.load.columns import Filling
 from sluice.load.decide import Mode, Work, choose, cut
 from sluice.load.fencing import fence_off
+from sluice.load.inspect import TargetTable
 from sluice.load.ledger import LedgerRow, committed, unit_of
 from sluice.load.names import Attempt
+from sluice.load.placement import ALONE, Placement
 from sluice.load.protocol import Run
-from sluice.load.reading import choose_reading
+from sluice.load.quorum import READ, write_settings
+from sluice.load.reading import Reading, choose_reading
+from sluice.load.replicas import Replicas
 from sluice.load.result import LoadResult, UnitLoad
+from sluice.load.sieve import Sieve
 from sluice.load.sql import render
 from sluice.load.staging import Staging
 from sluice.load.steps import Step
-from sluice.load.system import check_owner, claim, create_system_tables, create_view
+from sluice.load.system import check_owner, claim, create_system_tables, create_view, lease_of
 from sluice.load.writer import Writer
 from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline, Target
 from sluice.points import Load
+from sluice.rollups.choice import choose as choose_rollup
+from sluice.rollups.decide import Choice, Made
+from sluice.rollups.staging import RollupStaging
 from sluice.slices import Unit
 
 Say = Callable[[str], None]
@@ -47,16 +57,20 @@ def load(
     token: str = "",
     on_progress: Say = lambda _: None,
     patience: timedelta | None = None,
+    placement: Placement = ALONE,
+    others: Sequence[Client] | None = None,
 ) -> LoadResult:
     """Brings those of `units` that have landed into the target, each exactly once, and says what it did.
 
     `fill` and `reland` load what the ledger does not hold with this manifest and these types; `reload`
-    everything, except what a run of the same `token` has loaded before. Raises TargetRefused before
+    everything, except what a run of the same `token` has loaded before. `client` is of the shard that
+    `placement` says; load/shards.py loads all of them. `others`: the shard lists replicas, and these answer
+    beside `client`. Raises TargetRefused before
     anything is written, Busy when another attempt does not finish within `patience`, Fenced when one has
     taken over, Relanded when the slice was landed again meanwhile, Conservation when a count does not hold,
     ServerError and ClickHouseOutOfReach.
     """
-    loading = _Loading(pipeline, target, lake, client, mode, token, on_progress)
+    loading = _Loading(pipeline, target, lake, client, mode, token, on_progress, placement, others)
     return loading.load(list(units), patience or _PATIENCE_TERMS * pipeline.clickhouse.lease)
 
 
@@ -72,64 +86,126 @@ class _Loading:
         mode: Mode,
         token: str,
         say: Say,
+        placement: Placement,
+        others: Sequence[Client] | None,
     ) -> None:
         self.pipeline, self.target, self.lake, self.client = pipeline, target, lake, client
-        self.mode, self.token, self.say = mode, token, say
+        self.mode, self.token, self.say, self.placement, self.others = mode, token, say, placement, others
+        self.statements = self.blocks = 0
 
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
-        inspect_target(self.client, self.pipeline, self.target)
-        create_system_tables(self.client)
+        found, _ = inspect_target(self.client, self.pipeline, self.target)
+        self._check_replicas(found)
+        for client in (self.client, *(self.others or ())):
+            create_system_tables(client, replicated=self.others is not None)
         points.reached(Load.PREPARED)
         check_owner(self.client, self.pipeline, self.lake.url, self.target)
         with self._lease(patience) as lease:
             with lease.keep():
                 points.reached(Step.LEASED)
-                result = self._under(lease, units)
+                result = self._under(lease, units, found)
         points.reached(Step.RELEASED)
         return result
 
     def _lease(self, patience: timedelta) -> Lease:
         """Above every generation that the ledger knows, so that a lake made anew does not lose to the old."""
+        name = lease_of(self.client, self.target, self.placement.shard)
         [(newest,)] = self.client.rows(render("newest_generation"), {"target": self.target.table})
         term = self.pipeline.clickhouse.lease
         with metrics_sink.timed("lease_wait", pipeline=self.pipeline.name, table=self.target.table):
-            return Lease.acquire(self.lake, self.target.table, uuid.uuid4().hex, term, patience, above=newest)
+            return Lease.acquire(self.lake, name, uuid.uuid4().hex, term, patience, above=newest)
 
-    def _under(self, lease: Lease, units: list[Unit]) -> LoadResult:
-        claim(self.client, self.pipeline, self.lake.url, self.target)
+    def _under(self, lease: Lease, units: list[Unit], found: TargetTable) -> LoadResult:
+        claim(self.client, self.pipeline, self.lake.url, self.target, self.placement.shard)
+        if lease_of(self.client, self.target, self.placement.shard) != lease.name:
+            raise Busy(
+                f"table {self.target.table} was claimed under another shard's name just now: try again"
+            )
         points.reached(Step.CLAIMED)
-        fence_off(self.client, self.target.table, lease.renew)
+        if self.others is None:
+            fence_off(self.client, self.target.table, lease.renew)
+        else:
+            self._replicas(lease).take_over()
+        if found.replicated:
+            self._replicas(lease).await_settled(_own_tables(found), self.pipeline.clickhouse.lease)
         points.reached(Step.FENCED_OFF)
         ledger = committed(self.client, self.pipeline, self.lake.url, self.target)
-        manifests = read_manifests(self.lake, units)
-        todo, skipped = choose(self.pipeline, self.target, manifests, ledger, self.mode, self.token)
+        todo, skipped = self._choose(units, ledger)
         points.reached(Step.CHECKED)
         loaded = self._runs(lease, todo) if todo else []
-        return LoadResult(self.target.table, (*loaded, *map(_skipped, skipped)))
+        known = (*loaded, *map(_skipped, skipped))
+        return LoadResult(self.target.table, known, self.statements, self.blocks)
+
+    def _check_replicas(self, found: TargetTable) -> None:
+        """Counts of a replicated table see all that a quorum of its replicas has."""
+        if found.replicated:
+            self.client = self.client.reading(READ)
+        elif self.others is not None:
+            raise TargetRefused(
+                found.table,
+                f"its engine is {found.engine}, and shard {self.placement.shard} lists replicas",
+                "make it a ReplicatedMergeTree on each of them, or list one server as its `connection`",
+            )
+
+    def _replicas(self, lease: Lease) -> Replicas:
+        return Replicas(self.client, self.others or (), self.target, self.pipeline.clickhouse, lease)
+
+    def _write_settings(self, found: TargetTable) -> dict[str, object]:
+        clickhouse = self.pipeline.clickhouse
+        limit = None if self.others is None else clickhouse.takeover
+        return write_settings(clickhouse, limit) if found.replicated else {}
+
+    def _choose(self, units: list[Unit], ledger: Mapping[Unit, LedgerRow]) -> Choice:
+        how = (ledger, self.mode, self.token, self.placement.stamp)
+        if self.target.rollup is not None:
+            made = Made(self.target.rollup, self._source(), *how)
+            return choose_rollup(self.client, self.pipeline, made, units)
+        return choose(self.pipeline, self.target, read_manifests(self.lake, units), *how)
+
+    def _source(self) -> Mapping[Unit, LedgerRow]:
+        """What the ledger holds of the table that a rollup is made from."""
+        source = next(t for t in self.pipeline.targets if t.table == self.target.rollup.source)
+        return committed(self.client, self.pipeline, self.lake.url, source)
+
+    def _staging(self, found: TargetTable, filling: Filling, works: list[Work], writer: Writer) -> Staging:
+        known = (self.pipeline, self.target, found, filling, works)
+        tools = (writer, Sieve(self.placement, found, writer))
+        if self.target.rollup is not None:
+            return RollupStaging(*known, Reading(self.lake, None), *tools, self.target.rollup, self._source)
+        reading = choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
+        return Staging(*known, reading, *tools)
 
     def _runs(self, lease: Lease, todo: list[Work]) -> list[UnitLoad]:
         found, filling = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, found)
+        if self.target.counted:
+            create_expected(self.client, self.pipeline, found)
         points.reached(Load.VIEWED)
+        if found.replicated:
+            self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         limit = self._partition_limit()
-        reading = choose_reading(self.client, self.pipeline, self.lake, todo[0].unit)
         loaded: list[UnitLoad] = []
         for number, works in enumerate(cut(todo), start=1):
             attempt = Attempt(self.target.table, lease.generation, number)
-            writer = Writer(self.client, attempt, lease.renew, partial(unit_of, self.pipeline))
+            unit = partial(unit_of, self.pipeline)
+            writer = Writer(self.client, attempt, lease.renew, unit, self._write_settings(found))
             run = Run(
                 pipeline=self.pipeline,
                 target=self.target,
                 found=found,
                 works=works,
-                staging=Staging(self.pipeline, self.target, found, filling, works, reading, writer),
+                staging=self._staging(found, filling, works, writer),
                 writer=writer,
                 lake_root=self.lake.url,
                 token=self.token,
                 partition_limit=limit,
+                replicated=self.others is not None,
             )
             loaded += self._execute(run)
-            self.say(f"{self.target.table}: {len(loaded)} of {len(todo)} slices loaded")
+            self.statements += writer.statements
+            self.blocks += writer.blocks
+            place = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
+            self.say(f"{place}: {len(loaded)} of {len(todo)} slices loaded")
         return loaded
 
     def _execute(self, run: Run) -> list[UnitLoad]:
@@ -137,7 +213,7 @@ class _Loading:
         try:
             return run.execute()
         except SluiceError as error:
-            if error.retryable:
+            if error.retryable or self.target.rollup is not None:
                 raise
             now = read_manifests(self.lake, [work.unit for work in run.works])
             for work in run.works:
@@ -151,6 +227,10 @@ class _Loading:
     def _partition_limit(self) -> int:
         found = self.client.rows(render("server_setting"), {"name": "max_partitions_per_insert_block"})
         return int(found[0][0]) if found else 0
+
+
+def _own_tables(found: TargetTable) -> list[str]:
+    return [found.table, *(fed.table for fed in found.fed), "sluice.ledger", "sluice.rejected"]
 
 
 def _skipped(row: LedgerRow) -> UnitLoad:

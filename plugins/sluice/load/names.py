@@ -60,7 +60,11 @@ class Attempt:
 
     @property
     def misfits(self) -> Sql:
-        return identifier(SYSTEM, self.staging_name + "_misfits")
+        return self.temporary("misfits")
+
+    def temporary(self, what: str) -> Sql:
+        """Another temporary table of the attempt."""
+        return identifier(SYSTEM, f"{self.staging_name}_{what}")
 
     def query_id(self, step: str, serial: int) -> str:
         return f"{statements(self.target)}{self.generation}-{self.number}-{step}-{serial}"

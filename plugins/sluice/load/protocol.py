@@ -31,6 +31,7 @@ class Run:
     lake_root: str
     token: str
     partition_limit: int
+    replicated: bool = False  # Sluice's own tables are
 
     def execute(self) -> list[UnitLoad]:
         """Raises Fenced, Conservation (a count that must hold does not), and what the client raises."""
@@ -83,19 +84,38 @@ class Run:
 
     def _delete(self) -> None:
         """Empties target, views' tables and sluice.rejected of the units, and sees that they are empty."""
-        stored = [(f.table, f.projections) for f in self.found.fed if f.engine != "Null"]
-        for name, projections in [(self.found.table, self.found.projections), *stored]:
+        stored = [(f.table, f.projections, f.replicated) for f in self.found.fed if f.engine != "Null"]
+        own = (self.found.table, self.found.projections, self.found.replicated)
+        for name, projections, replicated in [own, *stored]:
             count = render("count_rows", table=table(name), fence=self._fence)
             if self.writer.counts(count):
-                statement = "delete_rows_rewriting" if projections else "delete_rows"
-                self.writer.run("delete", render(statement, table=table(name), fence=self._fence))
+                self.writer.run("delete", self._deletion(name, projections, replicated))
                 self._expect_nothing(name, self.writer.counts(count))
         if self.staging.count_misfits(identifier("sluice", "rejected")):
             sql = render("delete_misfits", fence=self._fence)
+            if self.replicated:
+                parts = {**self._marked, "target_name": literal(self.target.table)}
+                sql = render("delete_misfits_replicated", fence=self._fence, **parts)
             self.writer.run("delete", sql, {"target": self.target.table})
             self._expect_nothing(
                 "sluice.rejected", self.staging.count_misfits(identifier("sluice", "rejected"))
             )
+
+    def _deletion(self, name: str, projections: bool, replicated: bool) -> Sql:
+        if replicated:
+            statement = "delete_rows_rewriting_replicated" if projections else "delete_rows_replicated"
+            return render(statement, table=table(name), fence=self._fence, **self._marked)
+        statement = "delete_rows_rewriting" if projections else "delete_rows"
+        return render(statement, table=table(name), fence=self._fence)
+
+    @property
+    def _marked(self) -> dict[str, Sql]:
+        """The units as values, and what tells the mutation from others: the fence's name."""
+        units = (
+            f"(toDateTime({int(w.unit.slice.start.timestamp())}, 'UTC'), {literal(w.unit.cluster)})"
+            for w in self.works
+        )
+        return {"units": listed(units), "marker": literal(self.writer.attempt.fence_name)}
 
     def _expect_nothing(self, name: str, left: UnitCounts) -> None:
         for unit, rows in left.items():
@@ -107,7 +127,7 @@ class Run:
     def _reject(self, misfits: UnitCounts) -> None:
         if misfits:
             sql = render("insert_misfits", misfits=self._misfits, fence=self._fence)
-            self.writer.run("reject", sql)
+            self.writer.run("reject", sql, blocks=1)
 
     def _attach(self) -> None:
         found = self.writer.client.rows(
@@ -116,13 +136,14 @@ class Run:
         if found:
             commands = [f"ATTACH PARTITION ID {literal(key)} FROM {self._staging}" for (key,) in found]
             sql = render("attach_partitions", target=table(self.found.table), partitions=listed(commands))
-            self.writer.run("move", sql)
+            self.writer.run("move", sql, blocks=len(found))
 
     def _move(self) -> None:
         """One INSERT for each range of partitions, so that none touches more than the server allows."""
         key = Sql(self.found.partition_key or "1")
         found = self.writer.client.rows(render("staged_keys", partition_key=key, staging=self._staging))
-        for first, last in grouped([row[0] for row in found], self.partition_limit):
+        keys = [row[0] for row in found]
+        for first, last in grouped(keys, self.partition_limit):
             text = f"toString(tuple({key}))"
             inside = f"{text} >= {literal(first)} AND {text} <= {literal(last)}"
             sql = render(
@@ -133,7 +154,8 @@ class Run:
                 range=Sql(inside if len(found) > self.partition_limit > 0 else "1"),
                 fence=self._fence,
             )
-            self.writer.run("move", sql)
+            touched = sum(1 for name in keys if first <= name <= last)
+            self.writer.run("move", sql, blocks=touched)
 
     def _compare(self, rows: UnitCounts, misfits: UnitCounts) -> None:
         sql = render("count_rows", table=table(self.found.table), fence=self._fence)
@@ -152,10 +174,10 @@ class Run:
 
     def _commit(self) -> None:
         sql = render("commit", fence=self._fence, staging=self._staging, misfits=self._misfits)
-        self.writer.run("commit", sql, self._ledger_values())
+        self.writer.run("commit", sql, self._ledger_values(), blocks=1)
 
     def _drop(self) -> None:
-        for name in (self._fence, self._staging, self._misfits):
+        for name in (self._fence, *self.staging.tables):
             self.writer.run("drop", render("drop_table", table=name))
 
     def _ledger_values(self) -> dict[str, object]:
@@ -167,6 +189,7 @@ class Run:
             "generation": self.writer.attempt.generation,
             "attempt": self.writer.attempt.number,
             "token": self.token,
+            "sharding": self.staging.sieve.placement.stamp,
         }
 
 

@@ -10,27 +10,25 @@ from sluice.clickhouse.errors import ServerError
 from sluice.errors import Refused
 from sluice.lake import layout
 from sluice.lake.base import Lake
+from sluice.load.place import Place, place_of
 from sluice.load.push import bodies
-from sluice.load.source import Source, pullable, pulls, pushed
-from sluice.load.sql import literal, render
+from sluice.load.source import Source, pulls, pushed
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
-
-_FOLDER = "file://"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """`root` is the folder that the server sees too, or None when everything is pushed."""
+    """`place` is where the server finds the lake, or None when everything is pushed."""
 
     lake: Lake
-    root: str | None
+    place: Place | None
 
     def sources(self, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[Source]:
         """The rows of the files, one INSERT's worth after another."""
-        pulled = [pair for pair in keys if self.root is not None and pullable(self.root, pair[1])]
-        if self.root is not None:
-            yield from pulls(self.root, pulled, columns)
+        pulled = [pair for pair in keys if self.place is not None and self.place.reads(pair[1])]
+        if self.place is not None:
+            yield from pulls(self.place, pulled, columns)
         known = set(pulled)
         rest = [pair for pair in keys if pair not in known]
         for body in bodies(self.lake, rest, columns):
@@ -45,24 +43,25 @@ def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -
     wish = pipeline.clickhouse.read
     if wish == "push":
         return Reading(lake, None)
-    root = lake.url.removeprefix(_FOLDER) if lake.url.startswith(_FOLDER) else None
-    if root is not None and _sees(client, lake, root, unit):
-        return Reading(lake, root)
+    place = place_of(pipeline, lake.url)
+    if place is not None and _sees(client, lake, place, unit):
+        return Reading(lake, place)
     if wish == "pull":
+        remedy = "name its named collection in `named_collection`" if place is None else place.remedy
         raise Refused(
-            f"`read: pull`: ClickHouse {client.address} cannot read the lake {lake.url}: give it the folder "
-            "at the same path (below its user_files_path), or set `read: push`"
+            f"`read: pull`: ClickHouse {client.address} cannot read the lake {lake.url}: {remedy}, or set "
+            "`read: push`"
         )
     return Reading(lake, None)
 
 
-def _sees(client: Client, lake: Lake, root: str, unit: Unit) -> bool:
+def _sees(client: Client, lake: Lake, place: Place, unit: Unit) -> bool:
     key = layout.manifest(unit.slice.id, unit.cluster)
     stored = lake.read(key)
-    if stored is None or not pullable(root, key):
+    if stored is None or not place.reads(key):
         return False
     try:
-        found = client.rows(render("read_file", file=literal(f"{root}/{key}")))
+        found = client.rows(place.content(key))
     except ServerError:
         # Whatever keeps the server from the file, pushing needs nothing of it.
         return False

@@ -21,8 +21,13 @@ class UnitLoad:
 
 @dataclass(frozen=True)
 class LoadResult:
+    """`statements` that wrote, and `blocks` that they put into the target, sluice.rejected and the ledger (at
+    least one for each partition of an INSERT): replicated, each block costs Keeper round trips."""
+
     table: str
     units: tuple[UnitLoad, ...]
+    statements: int = 0
+    blocks: int = 0
 
     @property
     def loaded(self) -> tuple[UnitLoad, ...]:
@@ -39,4 +44,5 @@ class LoadResult:
 
     def as_dict(self) -> dict[str, Any]:
         units = [{**asdict(unit), "unit": str(unit.unit)} for unit in self.units]
-        return {"table": self.table, "units": units}
+        counts = {"statements": self.statements, "blocks": self.blocks}
+        return {"table": self.table, "units": units, **counts}

@@ -22,6 +22,7 @@ WRITE: dict[str, object] = {
     "optimize_move_to_prewhere": 0,
     "mutations_sync": 2,
     "lightweight_deletes_sync": 2,
+    "alter_sync": 2,
     # A mutation has to read the fence when it runs, not when it is accepted.
     "mutations_execute_subqueries_on_initiator": 0,
     "max_execution_time": 0,

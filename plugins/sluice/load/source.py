@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from sluice.load.columns import LAKE, Filling
 from sluice.load.decide import Work
+from sluice.load.place import Place
 from sluice.load.sql import Sql, identifier, listed, literal, render
 from sluice.pipeline import Pipeline, Target
 from sluice.slices import HOUR, Slice, Unit
 
 FILES_PER_STATEMENT = 2000
-_GLOB = frozenset("{}*?,")
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,10 @@ def keys_of(works: Iterable[Work]) -> list[tuple[Unit, str]]:
     return [(work.unit, file.key) for work in works for file in work.files]
 
 
-def needed(filling: Filling, filtered: bool) -> tuple[str, ...]:
-    """The lake's columns that the target's rows are made of."""
+def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str, ...]:
+    """The lake's columns that the target's rows are made of; `placed`: their partition decides the shard."""
     wanted = {"_cluster", *filling.columns} | ({"_payload"} if filling.named else set())
+    wanted |= {"_partition"} if placed else set()
     return tuple(name for name in LAKE if name in wanted or (filtered and name == "_type"))
 
 
@@ -44,6 +45,8 @@ def overflowing(works: Iterable[Work]) -> bool:
 
 def routed(pipeline: Pipeline, target: Target) -> Sql:
     """The condition on `_type` that says what `Pipeline.routed` says."""
+    if target.counted:
+        return Sql("1")
     if not target.catch_all:
         return Sql(f"_type IN ({listed(map(literal, target.types))})")
     others = sorted(set(pipeline.types) - set(target.types))
@@ -59,28 +62,18 @@ def structure(columns: Sequence[str], with_slice: bool) -> Sql:
     return literal(", ".join([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])]))
 
 
-def pullable(root: str, key: str) -> bool:
-    """Whether file() can be told the file's name: it reads these characters as a pattern."""
-    return not _GLOB & set(root + key)
-
-
-def pull(root: str, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Source:
-    """The files below the folder `root`, read by the server. A missing one is skipped without a word."""
-    names = ",".join(key for _, key in keys)
+def pull(place: Place, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Source:
+    """The files, read by the server where it finds them."""
     one_slice = {unit.slice for unit, _ in keys}
-    select = render(
-        "source_pull",
-        columns=listed(map(identifier, columns)),
-        slice=_slice_of(next(iter(one_slice))) if len(one_slice) == 1 else _slice_in_name(keys[0][0].slice),
-        files=literal(f"{root}/{{{names}}}" if len(keys) > 1 else f"{root}/{names}"),
-        structure=structure(columns, with_slice=False),
-    )
-    return Source(select)
+    slice_ = _slice_of(next(iter(one_slice))) if len(one_slice) == 1 else _slice_in_name(keys[0][0].slice)
+    names = [key for _, key in keys]
+    asked = listed(map(identifier, columns))
+    return Source(place.rows(names, asked, slice_, structure(columns, with_slice=False)))
 
 
-def pulls(root: str, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Iterable[Source]:
+def pulls(place: Place, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Iterable[Source]:
     for start in range(0, len(keys), FILES_PER_STATEMENT):
-        yield pull(root, keys[start : start + FILES_PER_STATEMENT], columns)
+        yield pull(place, keys[start : start + FILES_PER_STATEMENT], columns)
 
 
 def pushed(columns: Sequence[str], body: bytes) -> Source:

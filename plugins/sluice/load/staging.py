@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluice.clickhouse.errors import TOO_MANY_PARTS, ServerError
 from sluice.errors import Conservation
@@ -11,10 +11,12 @@ from sluice.load.columns import Filling
 from sluice.load.decide import Work, differences
 from sluice.load.inspect import TargetTable
 from sluice.load.reading import Reading
+from sluice.load.sieve import Sieve
 from sluice.load.source import keys_of, needed, overflowing, routed, selected
 from sluice.load.sql import Sql, identifier, listed, literal, render, table
 from sluice.load.writer import UnitCounts, Writer
 from sluice.pipeline import Pipeline, Target
+from sluice.slices import Unit
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,12 @@ class Staging:
     works: Sequence[Work]
     reading: Reading
     writer: Writer
+    sieve: Sieve
+
+    @property
+    def tables(self) -> tuple[Sql, ...]:
+        """Everything that staging makes, in the order in which it is dropped."""
+        return (*self.sieve.tables, self._staging, self._misfits)
 
     @property
     def _fence(self) -> Sql:
@@ -50,13 +58,14 @@ class Staging:
                 if error.code != TOO_MANY_PARTS:
                     raise
                 # More partitions than one INSERT may touch: they are moved in ranges instead.
-                self.writer.run("stage", render("drop_table", table=self._staging))
+                for made in (*self.sieve.tables, self._staging):
+                    self.writer.run("stage", render("drop_table", table=made))
             else:
                 return True
         definitions = listed(column.definition for column in self.found.columns)
         sql = render("create_staging_plain", staging=self._staging, definitions=definitions)
         self.writer.run("stage", sql)
-        self._insert_rows()
+        self._insert_own()
         return False
 
     def _stage_like_target(self) -> None:
@@ -67,40 +76,91 @@ class Staging:
             engine=Sql(self.found.engine_full),
         )
         self.writer.run("stage", sql)
+        self._insert_own()
+
+    def _insert_own(self) -> None:
+        self.sieve.create()
+        if self.sieve.by_record:
+            self._count_records()
         self._insert_rows()
+
+    def _count_records(self) -> None:
+        """All of the target's rows in the lake's files, without their payloads."""
+        filtered = overflowing(self.works)
+        columns = ("_cluster", "_partition", *(("_type",) if filtered else ()))
+        for source in self.reading.sources(keys_of(self.works), columns):
+            sql = render(
+                "count_records",
+                counted=self.sieve.counts,
+                own=self.sieve.placement.own_record,
+                source=source.select,
+                routed=routed(self.pipeline, self.target) if filtered else Sql("1"),
+                format=source.format,
+            )
+            self.writer.run("stage", sql, body=source.body)
 
     def _insert_rows(self) -> None:
         filtered = overflowing(self.works)
-        columns = needed(self.filling, filtered)
+        columns = needed(self.filling, filtered, self.sieve.by_record)
         for source in self.reading.sources(keys_of(self.works), columns):
             sql = render(
                 "stage_rows",
-                staging=self._staging,
+                staging=self.sieve.entry,
                 columns=listed(map(identifier, self.filling.columns)),
                 values=listed(self.filling.values),
                 named=selected(columns, self.filling.named),
                 source=source.select,
-                routed=routed(self.pipeline, self.target) if filtered else Sql("1"),
+                routed=self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1")),
                 misfit=self.filling.misfit,
                 format=source.format,
             )
             self.writer.run("stage", sql, body=source.body)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """Rows and misfits by unit, after the second look at units that lack rows."""
+        """This shard's rows and misfits by unit, after the second look at units that lack rows.
+
+        Raises Conservation when the lake's files do not hold what landed, on this shard and all others.
+        """
         staged = self.writer.counts(render("count_rows", table=self._staging, fence=self._fence))
-        lacking = differences(self.works, staged)
-        if not lacking:
-            return staged, {}
-        self._insert_misfits([work for work in self.works if work.unit in lacking])
-        misfits = self.count_misfits(self._misfits)
-        for unit, (landed, counted) in differences(self.works, staged, misfits).items():
+        if self.sieve.by_record:
+            return staged, self._rest(self._own_works(), staged)
+        if not self.sieve.by_value:
+            return staged, self._rest(self.works, staged)
+        fitting, own = self.sieve.counted()
+        for unit, (expected, counted) in differences(_sharing(self.works, own), staged).items():
             raise Conservation(
-                f"table {self.found.table}, slice {unit}: its manifest says {landed:,} rows landed, the "
-                f"lake's files gave {counted:,} (misfits included): `sluice verify` says which file changed; "
-                "`--mode reland` over the slice writes them again"
+                f"table {self.found.table}, slice {unit}: {expected:,} rows belong on this shard, and "
+                f"{counted:,} were staged: does somebody else write to Sluice's own tables? Load it again"
             )
-        return staged, misfits
+        if self._rest(self.works, fitting):
+            sql = render("drop_foreign_misfits", misfits=self._misfits, own=self.sieve.placement.own_misfit)
+            self.writer.run("misfits", sql)
+        return staged, self.count_misfits(self._misfits)
+
+    def _own_works(self) -> list[Work]:
+        """The works with this shard's rows as what landed."""
+        found, own = self.sieve.counted()
+        for unit, (landed, counted) in differences(self.works, found).items():
+            raise self._uneven(unit, landed, counted)
+        return _sharing(self.works, own)
+
+    def _rest(self, works: Sequence[Work], staged: UnitCounts) -> UnitCounts:
+        """The misfits of units that lack rows. Raises Conservation when some lack more than those."""
+        lacking = differences(works, staged)
+        if not lacking:
+            return {}
+        self._insert_misfits([work for work in works if work.unit in lacking])
+        misfits = self.count_misfits(self._misfits)
+        for unit, (landed, counted) in differences(works, staged, misfits).items():
+            raise self._uneven(unit, landed, counted)
+        return misfits
+
+    def _uneven(self, unit: Unit, landed: int, counted: int) -> Conservation:
+        return Conservation(
+            f"table {self.found.table}, slice {unit}: its manifest says {landed:,} rows landed, the "
+            f"lake's files gave {counted:,} (misfits included): `sluice verify` says which file changed; "
+            "`--mode reland` over the slice writes them again"
+        )
 
     def _insert_misfits(self, works: Sequence[Work]) -> None:
         columns = self.filling.lake_columns
@@ -113,7 +173,7 @@ class Staging:
                 value=_first_misfit(self.filling, "text"),
                 named=selected(columns, self.filling.named),
                 source=source.select,
-                routed=routed(self.pipeline, self.target),
+                routed=self.sieve.wanted(routed(self.pipeline, self.target)),
                 misfit=self.filling.misfit,
                 format=source.format,
             )
@@ -122,6 +182,10 @@ class Staging:
     def count_misfits(self, place: Sql) -> UnitCounts:
         sql = render("count_misfits", table=place, fence=self._fence)
         return self.writer.counts(sql, {"target": self.target.table})
+
+
+def _sharing(works: Sequence[Work], own: UnitCounts) -> list[Work]:
+    return [replace(work, landed=own.get(work.unit, 0)) for work in works]
 
 
 def _first_misfit(filling: Filling, attribute: str) -> Sql:

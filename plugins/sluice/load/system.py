@@ -3,19 +3,63 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 from sluice.clickhouse.client import Client
-from sluice.errors import TargetRefused
+from sluice.errors import SluiceError, TargetRefused
 from sluice.load.inspect import TargetTable
 from sluice.load.names import SYSTEM
 from sluice.load.sql import identifier, literal, render, table
 from sluice.pipeline import Pipeline, Target
 
+# create_ledger.sql writes it into the table's comment. A table without one is of format 1.
+LEDGER_FORMAT = 1
+_FORMAT = re.compile(r"format (\d+)")
+_TABLES = {"ledger": "create_ledger", "rejected": "create_rejected", "targets": "create_targets"}
+# The server's own macros {shard} and {replica}, as in ClickHouse's documentation of ReplicatedMergeTree.
+_REPLICATED = "ReplicatedMergeTree('/clickhouse/tables/{{shard}}/sluice/{name}', '{{replica}}')"
+_UPGRADES = {"ledger": "upgrade_ledger", "targets": "upgrade_targets", "rejected": "upgrade_rejected"}
 
-def create_system_tables(client: Client) -> None:
-    """Makes what is missing; repeatable."""
-    for name in ("create_database", "create_ledger", "create_rejected", "create_targets"):
-        client.run(render(name))
+
+def create_system_tables(client: Client, replicated: bool = False) -> None:
+    """Makes what is missing; repeatable. `replicated`: the next replica has to find the same ledger there.
+
+    Raises SluiceError for a newer Sluice's ledger, and TargetRefused for one that is not replicated.
+    """
+    check_format(client)
+    client.run(render("create_database"))
+    for name, create in _TABLES.items():
+        engine = _REPLICATED.format(name=name) if replicated else "MergeTree"
+        client.run(render(create).replace("ENGINE = MergeTree", f"ENGINE = {engine}"))
+    if replicated:
+        _check_replicated(client)
+    known = {name for (name,) in client.rows(render("system_columns"))}
+    for name, upgrade in _UPGRADES.items():
+        if name not in known:
+            client.run(render(upgrade))
+
+
+def _check_replicated(client: Client) -> None:
+    for name, engine in client.rows(render("system_engines")):
+        if not engine.startswith("Replicated"):
+            raise TargetRefused(
+                f"{SYSTEM}.{name}",
+                f"its engine is {engine} on {client.address}, and the shard has replicas: the next one would "
+                "not know what is committed",
+                f"RENAME TABLE {SYSTEM}.{name} TO {SYSTEM}.{name}_old on each replica; it is made anew, and "
+                "`--mode reload` over all hours fills it",
+            )
+
+
+def check_format(client: Client) -> None:
+    """Raises SluiceError when a newer Sluice has changed what the ledger's rows mean; its comment says so."""
+    for (comment,) in client.rows(render("table_comment"), {"database": SYSTEM, "name": "ledger"}):
+        stated = _FORMAT.search(comment)
+        if stated and int(stated[1]) > LEDGER_FORMAT:
+            raise SluiceError(
+                f"sluice.ledger in ClickHouse {client.address} has format {stated[1]}, newer than this "
+                f"Sluice's {LEDGER_FORMAT}: upgrade"
+            )
 
 
 def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Target) -> bool:
@@ -32,11 +76,25 @@ def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Targ
     return bool(claims)
 
 
-def claim(client: Client, pipeline: Pipeline, lake_root: str, target: Target) -> None:
+def lease_of(client: Client, target: Target, shard: str) -> str:
+    """What the lease of the target on this server is named after: the table, and on a shard its name.
+
+    It stays what the first load made it, so that a shard of another name, or none, waits for its predecessor.
+    """
+    found = client.rows(render("read_lease"), {"target": target.table})
+    name = found[0][0] if found else _new_lease(target, shard)
+    return name or target.table
+
+
+def _new_lease(target: Target, shard: str) -> str:
+    return f"{target.table}@{shard}" if shard else ""
+
+
+def claim(client: Client, pipeline: Pipeline, lake_root: str, target: Target, shard: str = "") -> None:
     """Makes the target this pipeline's. Raises TargetRefused when another claim came first."""
     if not check_owner(client, pipeline, lake_root, target):
         parameters = {"target": target.table, "pipeline": pipeline.name, "lake": lake_root}
-        client.run(render("claim_target"), parameters)
+        client.run(render("claim_target"), {**parameters, "lease": _new_lease(target, shard)})
         check_owner(client, pipeline, lake_root, target)
 
 

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from sluice import points
@@ -30,7 +29,9 @@ class Writer:
     attempt: Attempt
     renew: Callable[[], None]
     unit_of: Callable[[int, str], Unit]
-    _serial: count = field(default_factory=count)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    statements: int = 0
+    blocks: int = 0
 
     def run(
         self,
@@ -38,14 +39,19 @@ class Writer:
         sql: Sql,
         parameters: Mapping[str, Any] | None = None,
         body: bytes | None = None,
-        **settings: object,
+        blocks: int = 0,
     ) -> None:
-        """Raises Fenced when the lease, or a table of this attempt, is gone."""
+        """`blocks` are those that it puts into tables that stay.
+
+        Raises Fenced when the lease, or a table of this attempt, is gone.
+        """
         self.renew()
-        query_id = self.attempt.query_id(step, next(self._serial))
+        query_id = self.attempt.query_id(step, self.statements)
+        self.statements += 1
+        self.blocks += blocks
         started = time.monotonic()
         try:
-            self.client.run(sql, parameters, {**WRITE, **settings, "query_id": query_id}, body)
+            self.client.run(sql, parameters, {**WRITE, **self.settings, "query_id": query_id}, body)
         except ServerError as error:
             raise self._fenced(error) from error
         points.reached(Load.STATEMENT)

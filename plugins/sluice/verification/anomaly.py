@@ -40,7 +40,10 @@ class Kind(StrEnum):
     ROWS_FOREIGN = "foreign rows"  # offsets that the unit did not read
     ROWS_UNCOVERED = "uncovered rows"  # no ledger row covers them
     MISFITS = "misfits"
+    COUNTS = "traffic counts"  # they do not sum up to the rows that landed
     VIEW = "view"  # a table fed by a materialized view
+    MISPLACED = "misplaced rows"  # they belong on another shard
+    LEFT = "left shard"  # one that is not in the pipeline file any more, and still holds rows
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,13 @@ class Anomaly:
     type: str = ""
     table: str = ""
     file: str = ""
+    shard: str = ""
 
     @property
     def place(self) -> str:
         """`table e.clicks, slice 2026-11-20T10Z/dc1, type click`: all place fields that apply."""
         parts = [f"table {self.table}"] if self.table else []
+        parts += [f"shard {self.shard}"] if self.shard else []
         parts += [f"file {self.file}"] if self.file else []
         unit = "/".join(filter(None, (self.slice, self.cluster)))
         parts += [f"slice {unit}" if self.slice else f"cluster {unit}"] if unit else []
@@ -88,7 +93,8 @@ class Anomaly:
     def key(self) -> str:
         """The same for the same problem in every look at it, however its counts change."""
         unit = "/".join((self.slice, self.cluster, self.topic, str(self.partition)))
-        return "|".join((self.kind, unit, self.type, self.table, self.file))
+        shard = (self.shard,) if self.shard else ()
+        return "|".join((self.kind, unit, self.type, self.table, self.file, *shard))
 
     def __str__(self) -> str:
         repair = "; ".join(filter(None, (self.command and f"repair: {self.command}", self.advice)))

@@ -9,22 +9,25 @@ from pathlib import Path
 import pendulum
 
 from sluice.boundaries.log import BoundaryLog
-from sluice.clickhouse.connect import connect
+from sluice.clickhouse.shards import connect_shards
+from sluice.clusters import units_of
 from sluice.errors import Busy
 from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
-from sluice.load.ledger import committed
+from sluice.load.shares import ledgers_by_shard, merge
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange
-from sluice.status import UnitStatus, statuses, units_of
+from sluice.status import UnitStatus, statuses
 from sluice.verification.anomaly import Anomaly, Kind
 from sluice.verification.check import check
 from sluice.verification.facts import Facts
 from sluice.verification.files import dead
-from sluice.verification.held import Span, look_at_table
+from sluice.verification.held import Span
 from sluice.verification.lake import list_files, look_at_lake, own, read_all
+from sluice.verification.left_shards import look_at_left
 from sluice.verification.locate import locate
 from sluice.verification.repairs import Repairs
+from sluice.verification.shard_tables import look_at_shards
 
 Say = Callable[[str], None]
 _LOOKS = 5
@@ -67,8 +70,9 @@ def audit(
     else:
         raise Busy(f"{pipeline.name} {slices} is being landed or loaded: verify it when that is done")
     remove(lake, dead(facts), say)
-    with connect(pipeline) as client:
-        return list(facts.found), locate(facts, client, lake, anomalies, say)
+    with connect_shards(pipeline) as servers:
+        clients = [server.reached for server in servers]
+        return list(facts.found), locate(facts, clients, lake, anomalies, say)
 
 
 def _sure(before: Sequence[Anomaly], after: Sequence[Anomaly]) -> list[Anomaly]:
@@ -95,24 +99,41 @@ def remove(lake: Lake, keys: Sequence[str], say: Say) -> None:
 
 def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say: Say) -> Facts:
     """Everything that verify judges by. Raises what the lake and ClickHouse raise."""
-    units = units_of(pipeline, slices)
     boundaries = BoundaryLog(lake).read()
+    units = units_of(pipeline, slices, boundaries)
     listing = None
     if look.whole or look.everywhere:
         say("listing the lake")
         listing = list_files(lake) if look.whole else own(list_files(lake), slices)
     say(f"reading {len(units):,} manifests")
     manifests, unreadable = read_all(lake, units)
-    with connect(pipeline) as client:
-        ledgers = {t.table: committed(client, pipeline, lake.url, t) for t in pipeline.targets}
+    with connect_shards(pipeline) as servers:
+        for server in servers:
+            _ = server.reached
+        held = ledgers_by_shard(servers, pipeline, lake.url)
+        ledgers = {table: merge(pipeline.clickhouse, table, parts) for table, parts in held.items()}
         now = pendulum.now("UTC")
         found = statuses(pipeline, units, boundaries, manifests, ledgers, now)
         files = sum(len(m.files) + len(m.rejected) for m in manifests.values())
         say(f"comparing {files:,} files with the lake" + (", byte by byte" if look.checksums else ""))
         seen = look_at_lake(pipeline, lake, slices, manifests, listing, look.whole, look.checksums)
         span = Span() if look.whole else Span.of(slices)
-        tables = []
+        tables, shards = [], []
         for target in pipeline.targets:
             say(f"counting {target.table}")
-            tables.append(look_at_table(client, pipeline, target, ledgers[target.table], span))
-    return Facts(pipeline, slices, now, boundaries, tuple(found), unreadable, look.whole, seen, tuple(tables))
+            table, parts = look_at_shards(servers, pipeline, target, held[target.table], span)
+            tables.append(table)
+            shards += parts
+    return Facts(
+        pipeline,
+        slices,
+        now,
+        boundaries,
+        tuple(found),
+        unreadable,
+        look.whole,
+        seen,
+        tuple(tables),
+        tuple(shards),
+        tuple(look_at_left(pipeline, lake, say)),
+    )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from sluice.counts.check import check_counts
 from sluice.verification.anomaly import Anomaly
 from sluice.verification.conservation import check_conservation
 from sluice.verification.facts import Facts
@@ -9,13 +12,26 @@ from sluice.verification.fed import check_views
 from sluice.verification.files import check_files
 from sluice.verification.neighbours import check_boundaries, check_neighbours
 from sluice.verification.repairs import Repairs
+from sluice.verification.shards import check_shards
 from sluice.verification.stalled import check_stalled
 from sluice.verification.states import check_states
 from sluice.verification.tables import check_tables
 
+_GONE = "its cluster is not in the pipeline file: put it back there, and run `sluice verify` again"
+
 
 def check(facts: Facts, repairs: Repairs) -> list[Anomaly]:
     """Every anomaly, those of slices first; none when all holds."""
+    return [_repairable(facts, anomaly) for anomaly in _anomalies(facts, repairs)]
+
+
+def _repairable(facts: Facts, anomaly: Anomaly) -> Anomaly:
+    """Kafka is not asked about a cluster that was taken out of the pipeline file."""
+    gone = anomaly.cluster and anomaly.cluster not in facts.pipeline.clusters
+    return replace(anomaly, command="", advice=_GONE) if gone and "reland" in anomaly.command else anomaly
+
+
+def _anomalies(facts: Facts, repairs: Repairs) -> list[Anomaly]:
     tables = list(check_tables(facts, repairs))
     broken = {(anomaly.slice, anomaly.cluster, anomaly.table) for anomaly in tables}
     return [
@@ -24,7 +40,9 @@ def check(facts: Facts, repairs: Repairs) -> list[Anomaly]:
         *check_boundaries(facts, repairs),
         *check_neighbours(facts, repairs),
         *check_conservation(facts, repairs),
+        *check_counts(facts, repairs),
         *check_files(facts, repairs),
         *tables,
+        *check_shards(facts, repairs),
         *check_views(facts, repairs, broken),
     ]

@@ -1,4 +1,5 @@
-"""records read = parsed + unparsed = offsets − holes − lost, in one manifest. Pure."""
+"""In one manifest: records read = parsed + unparsed = offsets − holes − lost; where a record may
+hold several rows: rows of the parsed records = rows landed + rows unparsed. Pure."""
 
 from __future__ import annotations
 
@@ -42,12 +43,29 @@ def _sums(manifest: Manifest) -> Iterator[tuple[Kind, str, str]]:
         if by_partition != manifest.read:
             yield Kind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"
     rows = sum(manifest.rows_by_type().values())
-    if rows != manifest.parsed:
-        yield Kind.LANDED, f"{manifest.parsed:,} rows of as many records parsed", f"{rows:,} in its files"
-    unparsed = sum(manifest.unparsed.values())
+    if rows != manifest.landed:
+        yield Kind.LANDED, _landed(manifest), f"{rows:,} in its files"
     kept = sum(file.rows for file in manifest.rejected)
-    if kept != unparsed:
-        yield Kind.UNPARSED, f"{unparsed:,} in _rejected/", f"{kept:,}"
+    if kept != manifest.kept:
+        yield Kind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{kept:,}"
+    if manifest.rows is not None:
+        yield from _rows(manifest)
+
+
+def _landed(manifest: Manifest) -> str:
+    if manifest.rows is None:
+        return f"{manifest.parsed:,} rows of as many records parsed"
+    return f"{manifest.landed:,} rows of the {manifest.rows:,} in {manifest.parsed:,} records parsed"
+
+
+def _rows(manifest: Manifest) -> Iterator[tuple[Kind, str, str]]:
+    """A record that is parsed and not empty holds a row at least."""
+    by_partition = sum(count.rows or 0 for count in manifest.counts)
+    if by_partition != manifest.rows:
+        yield Kind.LANDED, f"{by_partition:,} rows, by partition", f"{manifest.rows:,}"
+    if manifest.rows < manifest.parsed - manifest.empty:
+        expected = f"at least {manifest.parsed - manifest.empty:,} rows of as many records that are not empty"
+        yield Kind.LANDED, expected, f"{manifest.rows:,}"
 
 
 def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:

@@ -12,13 +12,15 @@ from sluice.manifest import Manifest
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange, Unit
 from sluice.status import UnitStatus
+from sluice.verification.sums import Sums
 
 ByType = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Identities:
-    """Rows of one unit and partition in a table, the different offsets among them, and `[first, last]`."""
+    """Rows of one unit and partition in a table, the different records among them, and the offsets `[first,
+    last]`. `by_row`: the table has `_row`, and different rows of a record count as different."""
 
     unit: Unit
     topic: str
@@ -27,19 +29,20 @@ class Identities:
     different: int
     first: int
     last: int
+    by_row: bool = False
 
 
 @dataclass(frozen=True)
 class Fed:
     """A table that materialized views fill, against what their SELECTs give of the source now, by unit.
 
-    Both hold a text that says counts and sums. `covered` units were committed when the view stood as it does.
+    Both hold counts and sums. `covered` units were committed when the view stood as it does.
     """
 
     table: str
     view: str
-    there: Mapping[Unit, str]
-    given: Mapping[Unit, str]
+    there: Mapping[Unit, Sums]
+    given: Mapping[Unit, Sums]
     covered: frozenset[Unit]
 
 
@@ -47,7 +50,9 @@ class Fed:
 class TableFacts:
     """A target: what it and sluice.rejected hold of each unit, by type (`""`: the table has no `_type`).
 
-    `expiring`: a TTL takes rows away. `ledger` holds what is committed, also outside the range.
+    `expiring`: a TTL takes rows away. `ledger` holds what is committed, also outside the range. `counted`:
+    the sum of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of
+    it is its own part, and `misplaced` are rows that belong on another.
     """
 
     table: str
@@ -57,6 +62,19 @@ class TableFacts:
     identities: tuple[Identities, ...] = ()
     fed: tuple[Fed, ...] = ()
     ledger: Mapping[Unit, LedgerRow] = field(default_factory=dict)
+    counted: Mapping[Unit, ByType] = field(default_factory=dict)
+    shard: str = ""
+    misplaced: Mapping[Unit, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Left:
+    """Rows that a shard still holds of a table, although it has left the pipeline file's list."""
+
+    shard: str
+    connection: str
+    table: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -75,7 +93,7 @@ class LakeFacts:
 @dataclass(frozen=True)
 class Facts:
     """`unreadable`: what is wrong with the manifests that cannot be read. `whole`: not only the range, but
-    all that the lake and the tables hold."""
+    all that the lake and the tables hold. `tables` are each target as a whole, `shards` its parts."""
 
     pipeline: Pipeline
     slices: SliceRange
@@ -86,6 +104,8 @@ class Facts:
     whole: bool = False
     lake: LakeFacts = LakeFacts()
     tables: tuple[TableFacts, ...] = ()
+    shards: tuple[TableFacts, ...] = ()
+    left: tuple[Left, ...] = ()
 
     @property
     def landed(self) -> list[tuple[UnitStatus, Manifest]]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from sluice.verification.anomaly import Anomaly, Kind
 from sluice.verification.facts import Facts
 from sluice.verification.repairs import Repairs
+from sluice.verification.sums import Sums
 
 _NOTHING = "no rows"
 
@@ -20,12 +21,13 @@ def check_views(
         for fed in table.fed:
             units = {*fed.there, *fed.given}
             for unit in sorted(units & done & fed.covered):
-                expected, seen = fed.given.get(unit, _NOTHING), fed.there.get(unit, _NOTHING)
-                if expected != seen and (unit.slice.id, unit.cluster, table.table) not in broken:
+                expected, seen = fed.given.get(unit), fed.there.get(unit)
+                if not _same(expected, seen) and (unit.slice.id, unit.cluster, table.table) not in broken:
+                    given = f"counts and sums {expected or _NOTHING}"
                     yield Anomaly(
                         Kind.VIEW,
-                        expected=f"counts and sums {expected}, as {fed.view} gives of {table.table}",
-                        seen=seen,
+                        expected=f"{given}, as {fed.view} gives of {table.table}",
+                        seen=str(seen or _NOTHING),
                         command=repairs.reload(unit.slice),
                         slice=unit.slice.id,
                         cluster=unit.cluster,
@@ -43,3 +45,7 @@ def check_views(
                     cluster=unit.cluster,
                     table=fed.table,
                 )
+
+
+def _same(expected: Sums | None, seen: Sums | None) -> bool:
+    return expected is seen is None or (expected is not None and seen is not None and expected.agrees(seen))

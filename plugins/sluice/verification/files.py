@@ -37,7 +37,7 @@ def parse_name(key: str) -> FileName | None:
 
 def check_files(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
-        for file in (*manifest.files, *manifest.rejected):
+        for file in manifest.all_files:
             yield from _listed(facts, repairs, status, file)
     dead_ones = set(dead(facts))
     for key in sorted(set(facts.lake.sizes) - _named(facts) - dead_ones):
@@ -60,7 +60,7 @@ def dead(facts: Facts) -> list[str]:
 
 def _named(facts: Facts) -> set[str]:
     manifests = [*facts.lake.named.values(), *(manifest for _, manifest in facts.landed)]
-    return {f.key for m in manifests if m is not None for f in (*m.files, *m.rejected)}
+    return {f.key for m in manifests if m is not None for f in m.all_files}
 
 
 def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile) -> Iterator[Anomaly]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.counts.held import look_at_counts
 from sluice.load.inspect import TargetTable, read_table
 from sluice.load.ledger import LedgerRow, unit_of
 from sluice.load.sql import Sql, render, table
@@ -19,6 +20,9 @@ from sluice.verification.views import look_at_views
 
 _IDENTITY = frozenset({"_topic", "_partition", "_offset"})
 _LAST = (1 << 32) - 1  # of a DateTime, in seconds
+# A unit's offsets in a partition lie within 2^36 of each other, a message's rows below 2^28.
+_BY_ROW = Sql("bitShiftLeft(toUInt64(_offset), 28) + toUInt64(_row)")
+_BY_RECORD = Sql("toUInt64(_offset)")
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ def look_at_table(
         identities=_identities(client, pipeline, target, found, span),
         fed=look_at_views(client, pipeline, found, span.parameters),
         ledger=ledger,
+        counted=look_at_counts(client, pipeline, target, found, span.parameters),
     )
 
 
@@ -73,10 +78,13 @@ def _rows(
 def _identities(
     client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Span
 ) -> tuple[Identities, ...]:
-    if not _names(found) >= _IDENTITY:
+    if target.counted or target.rollup is not None or not _names(found) >= _IDENTITY:
         return ()
-    rows = _ask(client, render("verify_identities", table=table(target.table)), span.parameters)
-    return tuple(Identities(unit_of(pipeline, start, cluster), *rest) for start, cluster, *rest in rows)
+    by_row = "_row" in _names(found)
+    identity = _BY_ROW if by_row else _BY_RECORD
+    sql = render("verify_identities", table=table(target.table), identity=identity)
+    rows = _ask(client, sql, span.parameters)
+    return tuple(Identities(unit_of(pipeline, at, cluster), *rest, by_row) for at, cluster, *rest in rows)
 
 
 def _by_type(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, ByType]:
@@ -96,20 +104,24 @@ def _ask(client: Client, sql: Sql, parameters: Mapping[str, Any]) -> list[Sequen
         raise
 
 
-Offsets = dict[tuple[str, int], dict[int, int]]
+Offsets = dict[tuple[str, int], dict[tuple[int, int], int]]
+"""By (topic, partition) how often each (offset, row) is there."""
 
 
-def offsets_of(client: Client, target: str, unit: Unit) -> tuple[Offsets, Offsets]:
-    """How often each record of the unit is in the target, and in sluice.rejected: by partition and offset."""
+def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[Offsets, Offsets]:
+    """How often each record of the unit is in the target, and in sluice.rejected. Without `by_row` all rows
+    are 0."""
     where = {"slice": int(unit.slice.start.timestamp()), "cluster": unit.cluster}
-    rows = _ask(client, render("verify_offsets", table=table(target)), where)
-    rejected = _ask(client, render("verify_rejected_offsets"), {"target": target, **where})
+    row, misfit = (Sql("toInt32(_row)"), Sql("row")) if by_row else (Sql("0"), Sql("0"))
+    rows = _ask(client, render("verify_offsets", table=table(target), row=row), where)
+    sql = render("verify_rejected_offsets", row=misfit)
+    rejected = _ask(client, sql, {"target": target, **where})
     return _counted(rows), _counted([(*row, 1) for row in rejected])
 
 
 def _counted(rows: Sequence[Sequence[Any]]) -> Offsets:
     found: Offsets = {}
-    for topic, partition, offset, count in rows:
+    for topic, partition, offset, row, count in rows:
         counts = found.setdefault((topic, partition), {})
-        counts[offset] = counts.get(offset, 0) + count
+        counts[offset, row] = counts.get((offset, row), 0) + count
     return found

@@ -14,7 +14,7 @@ from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.landing.sweep import attempts_of, is_old
 from sluice.manifest import LandedFile, Manifest
-from sluice.manifests import read_manifest
+from sluice.manifests import read_manifest, units_in
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.verification.facts import LakeFacts
@@ -23,7 +23,7 @@ from sluice.verification.files import parse_name
 _SIDE_BY_SIDE = 16
 _PREFIXES = 400  # more of them take longer than listing everything
 _CHUNK = 1 << 20
-EVERYWHERE = ("type=", f"{layout.REJECTED}/")
+EVERYWHERE = ("type=", f"{layout.REJECTED}/", layout.COUNTS)
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
@@ -71,7 +71,7 @@ def look_at_lake(
     else:
         known = manifests
     sizes = dict(listing)
-    listed = [f for m in manifests.values() for f in (*m.files, *m.rejected)]
+    listed = [f for m in manifests.values() for f in m.all_files]
     sizes |= _looked_up(lake, [f.key for f in listed if f.key not in sizes])
     missing = [f for f in listed if f.key not in sizes]
     return LakeFacts(
@@ -89,7 +89,8 @@ def folders(pipeline: Pipeline, slices: SliceRange, manifests: Iterable[Manifest
     found = {layout.event_folder(name, day + "T00") for name in (*pipeline.types, None) for day in days}
     found |= {file.key.rpartition("/")[0] + "/" for m in manifests for file in m.files}
     dates = {prefix[: prefix.rindex("hour=")] for prefix in found}
-    rejected = [f"{layout.REJECTED}/{day}" for day in sorted(days)]
+    flat = [f"{layout.REJECTED}/", *(layout.counts_folder(one.table) for one in pipeline.counts)]
+    rejected = [folder + day for folder in flat for day in sorted(days)]
     return [*(sorted(dates) if len(dates) <= _PREFIXES else ["type="]), *rejected]
 
 
@@ -125,7 +126,8 @@ def _old_attempts(pipeline: Pipeline, lake: Lake) -> tuple[str, ...]:
     old = {
         name: items for name, items in attempts_of(lake.list(layout.ATTEMPTS)).items() if is_old(items, now)
     }
-    units = [u for slice_id, _ in old for c in pipeline.clusters if (u := _unit(pipeline, slice_id, c))]
+    pieces = [unit.slice for slice_id, _ in old if (unit := _unit(pipeline, slice_id, ""))]
+    units = units_in(lake, pieces)
     manifests, unreadable = read_all(lake, units)
     doubtful = {unit.slice.id for unit in unreadable}
     named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}

@@ -15,20 +15,22 @@ from sluice.pipeline import Target
 from sluice.slices import Unit
 from sluice.verification.anomaly import Anomaly, Kind
 from sluice.verification.facts import Facts
-from sluice.verification.held import offsets_of
+from sluice.verification.held import Offsets, offsets_of
 
 MOST_UNITS = 20
 MOST_ROWS = 2_000_000
 _SOUGHT = (Kind.ROWS_MISSING, Kind.ROWS_DUPLICATE)
-_COLUMNS = ["_type", "_topic", "_partition", "_offset"]
+_COLUMNS = ["_type", "_topic", "_partition", "_offset", "_row"]
 Say = Callable[[str], None]
 Places = dict[tuple[str, int], list[int]]
 """Offsets by (topic, partition)."""
 
 
-def locate(facts: Facts, client: Client, lake: Lake, anomalies: Sequence[Anomaly], say: Say) -> list[Anomaly]:
-    """The anomalies, with partition and offsets where those can be found out."""
-    known = {table.table for table in facts.tables if table.identities}
+def locate(
+    facts: Facts, clients: Sequence[Client], lake: Lake, anomalies: Sequence[Anomaly], say: Say
+) -> list[Anomaly]:
+    """The anomalies, with partition and offsets where those can be found out. `clients`: of all shards."""
+    known = {table.table: table.identities[0].by_row for table in facts.tables if table.identities}
     units = {(s.unit.slice.id, s.unit.cluster): (s.unit, m) for s, m in facts.landed}
     found: list[Anomaly] = []
     looked: dict[tuple[str, str, str], tuple[Places, Places]] = {}
@@ -38,39 +40,65 @@ def locate(facts: Facts, client: Client, lake: Lake, anomalies: Sequence[Anomaly
             found.append(anomaly)
             continue
         unit, manifest = units[place[:2]]
-        if place not in looked and (len(looked) >= MOST_UNITS or manifest.parsed > MOST_ROWS):
+        if place not in looked and (len(looked) >= MOST_UNITS or manifest.landed > MOST_ROWS):
             found.append(anomaly)
             continue
         if place not in looked:
             say(f"looking for the records of {anomaly.place}")
             target = next(t for t in facts.pipeline.targets if t.table == anomaly.table)
-            looked[place] = _look(facts, client, lake, target, unit, manifest)
+            by_row = known[target.table]
+            looked[place] = _look(facts, clients, lake, target, unit, manifest, by_row)
         found += _placed(anomaly, looked[place][anomaly.kind is Kind.ROWS_DUPLICATE])
     return found
 
 
 def _look(
-    facts: Facts, client: Client, lake: Lake, target: Target, unit: Unit, manifest: Manifest
+    facts: Facts,
+    clients: Sequence[Client],
+    lake: Lake,
+    target: Target,
+    unit: Unit,
+    manifest: Manifest,
+    by_row: bool,
 ) -> tuple[Places, Places]:
-    """(records that are missing, records that are there more than once)."""
-    there, rejected = offsets_of(client, target.table, unit)
-    again = {place: sorted(o for o, n in counts.items() if n > 1) for place, counts in there.items()}
+    """(records of which a row is missing, records of which one is there more than once)."""
+    there, rejected = _there(clients, target.table, unit, by_row)
+    again = {place: sorted({o for (o, _), n in c.items() if n > 1}) for place, c in there.items()}
+    if manifest.rows is not None and not by_row:
+        again = {}  # nothing tells one row of a record from another
     types = set(facts.pipeline.routed(target, manifest.rows_by_type()))
     missing: Places = {}
     for file in manifest.files:
         if types & set(file.types()) and facts.lake.sizes.get(file.key) == file.bytes:
-            for place, offset in _records(lake, file, types):
-                if offset not in there.get(place, {}) and offset not in rejected.get(place, {}):
+            for place, offset, number in _records(lake, file, types):
+                key = (offset, number if by_row else 0)
+                if key not in there.get(place, {}) and key not in rejected.get(place, {}):
                     missing.setdefault(place, []).append(offset)
     return missing, {place: offsets for place, offsets in again.items() if offsets}
 
 
-def _records(lake: Lake, file: LandedFile, types: Collection[str]) -> Iterator[tuple[tuple[str, int], int]]:
+def _there(clients: Sequence[Client], target: str, unit: Unit, by_row: bool) -> tuple[Offsets, Offsets]:
+    """`offsets_of` of all shards together."""
+    held: tuple[Offsets, Offsets] = ({}, {})
+    for client in clients:
+        for whole, part in zip(held, offsets_of(client, target, unit, by_row), strict=True):
+            for place, counts in part.items():
+                known = whole.setdefault(place, {})
+                for key, count in counts.items():
+                    known[key] = known.get(key, 0) + count
+    return held
+
+
+def _records(
+    lake: Lake, file: LandedFile, types: Collection[str]
+) -> Iterator[tuple[tuple[str, int], int, int]]:
+    """((topic, partition), offset, row)."""
     try:
         with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-            for row in parquet.read(columns=_COLUMNS).to_pylist():
+            there = [name for name in _COLUMNS if name in parquet.schema_arrow.names]
+            for row in parquet.read(columns=there).to_pylist():
                 if row["_type"] in types:
-                    yield (row["_topic"], row["_partition"]), row["_offset"]
+                    yield (row["_topic"], row["_partition"]), row["_offset"], row.get("_row", 0)
     except (OSError, pa.ArrowException):
         return  # missing or damaged: the file is an anomaly of its own, and the rows' counts stand
 

@@ -22,7 +22,7 @@ Partition = tuple[str, str, int]
 
 
 def check_neighbours(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
-    for cluster in facts.pipeline.clusters:
+    for cluster in sorted({status.unit.cluster for status, _ in facts.landed}):
         last: dict[Partition, tuple[Slice, OffsetRange]] = {}
         own = [(s, m) for s, m in facts.landed if s.unit.cluster == cluster]
         for status, manifest in sorted(own, key=lambda pair: pair[0].unit):

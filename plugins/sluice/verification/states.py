@@ -33,7 +33,7 @@ def check_states(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             yield from _losses(status, status.manifest.lost if status.manifest else ())
         elif not status.state.done and status.state is not State.NOT_OVER:
             command = repairs.fill(status.unit.slice)
-            yield Anomaly(Kind.INCOMPLETE, "complete", str(status.state), command, **place)
+            yield Anomaly(Kind.INCOMPLETE, "complete", status.seen, command, **place)
 
 
 def _losses(status: UnitStatus, losses: tuple[Loss, ...]) -> Iterator[Anomaly]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from sluice.counts.spec import COUNTS
 from sluice.load.sql import literal
 from sluice.load.sql import table as sql_table
 from sluice.manifest import Manifest
-from sluice.pipeline import Target
+from sluice.pipeline import Pipeline, Target
+from sluice.rollups.check import check_rollup
 from sluice.slices import Slice, Unit, floor
 from sluice.status import UnitStatus
 from sluice.verification.anomaly import Anomaly, Kind
@@ -29,11 +31,16 @@ def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
         identities: dict[Unit, list[Identities]] = {}
         for found in table.identities:
             identities.setdefault(found.unit, []).append(found)
-        for status, manifest in done:
+        rollup = targets[table.table].rollup is not None
+        if rollup:
+            yield from check_rollup(facts, table, repairs)
+        for status, manifest in () if rollup else done:
             command = repairs.reload(status.unit.slice)
             for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
                 yield replace(anomaly, command=command)
-        yield from _uncovered(facts, table, repairs)
+        for part in [part for part in facts.shards if part.table == table.table] or [table]:
+            for anomaly in _uncovered(facts, part, repairs):
+                yield replace(anomaly, shard=part.shard)
 
 
 def _unit(
@@ -44,8 +51,7 @@ def _unit(
     manifest: Manifest,
     identities: Mapping[Unit, list[Identities]],
 ) -> Iterator[Anomaly]:
-    landed = manifest.rows_by_type()
-    wanted = {name: landed[name] for name in facts.pipeline.routed(target, landed)}
+    wanted = _wanted(facts.pipeline, target, manifest)
     row, unit = status.tables[target.table], status.unit
     total, misfits = sum(wanted.values()), table.misfits.get(unit, {})
     place = {"slice": unit.slice.id, "cluster": unit.cluster, "table": table.table}
@@ -67,6 +73,15 @@ def _unit(
             yield Anomaly(Kind.ROWS_MISSING, f"{expected:,} rows", f"{seen:,}", type=name, **place)
 
 
+def _wanted(pipeline: Pipeline, target: Target, manifest: Manifest) -> dict[str, int]:
+    """Rows that landed for the target, by what `_type` says of them."""
+    if target.counted:
+        traffic = manifest.traffic_for(target.table)
+        return {COUNTS: sum(file.rows for file in traffic.files)} if traffic and traffic.files else {}
+    landed = manifest.rows_by_type()
+    return {name: landed[name] for name in pipeline.routed(target, landed)}
+
+
 def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iterator[tuple[str, int, int]]:
     """(type, expected, seen) of what differs: by type where the table has it and the misfits are known."""
     known = committed + sum(misfits.values()) == sum(landed.values())
@@ -86,10 +101,13 @@ def _records(manifest: Manifest, found: list[Identities]) -> Iterator[tuple[Anom
     for one in found:
         start, until = ranges.get((one.topic, one.partition), (0, 0))
         place = {"topic": one.topic, "partition": one.partition}
-        if one.rows > one.different:
-            seen = f"{one.rows:,} rows of {one.different:,} records"
+        if one.rows > one.different and (one.by_row or manifest.rows is None):
+            what, expected = "records", "a row for each record"
+            if manifest.rows is not None:
+                what, expected = "different ones", "each row of a record once"
+            seen = f"{one.rows:,} rows of {one.different:,} {what}"
             again = one.rows - one.different
-            yield Anomaly(Kind.ROWS_DUPLICATE, "a row for each record", seen, **place), again
+            yield Anomaly(Kind.ROWS_DUPLICATE, expected, seen, **place), again
         if one.first < start or one.last >= until:
             expected = f"offsets in [{start}, {until})"
             seen = f"offsets from {one.first} to {one.last}"
@@ -119,7 +137,9 @@ def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[An
 def _cover(facts: Facts, unit: Unit, table: str, repairs: Repairs) -> tuple[str, str]:
     """A unit that can be landed is loaded over them; of others only a person knows where they come from."""
     begun = facts.pipeline.start is None or facts.pipeline.start <= unit.slice.start
-    own = unit.cluster in facts.pipeline.clusters and _aligned(unit.slice) and begun
+    landed = {status.unit for status, _ in facts.landed}
+    known = unit.cluster in facts.pipeline.clusters or unit in landed
+    own = known and _aligned(unit.slice) and begun
     if own and unit.slice.end <= facts.now:
         return repairs.fill(unit.slice), ""
     column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")

@@ -12,24 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluice.clickhouse.client import Client
-from sluice.load.columns import Column
 from sluice.load.inspect import FedTable, TargetTable, read_table
 from sluice.load.ledger import unit_of
-from sluice.load.sql import Sql, identifier, literal, render, table
-from sluice.load.types import parse
+from sluice.load.sql import Sql, literal, render, table
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
 from sluice.verification.facts import Fed
-
-# Of other tables, dictionaries, the clock and chance nobody knows what they said when the rows came.
-_UNSURE = re.compile(
-    r"\b(JOIN|IN\s*\(\s*SELECT|dict\w+\(|joinGet\w*\(|now\w*\(|today\(|yesterday\(|rand\w*\(|generate\w+\(|"
-    r"currentUser\(|hostName\(|rowNumber\w+\(|LIMIT|file\(|url\(|s3\()",
-    re.IGNORECASE,
-)
-_GROUPED = re.compile(r"\b(GROUP BY|DISTINCT)\b", re.IGNORECASE)
-_SUMMED = re.compile(r"(U?Int\d+|Decimal\w*)")
-_MERGED = ("count", "sum", "min", "max", "uniqExact")
+from sluice.verification.summing import Summing, summing
+from sluice.verification.sums import Sums
 
 Parameters = Mapping[str, int]
 
@@ -61,31 +51,6 @@ def look_at_views(
     return tuple(feds)
 
 
-def summing(fed: FedTable, select: str) -> Sql | None:
-    """What is counted and summed of a unit's rows; None where the comparison would prove nothing."""
-    if _UNSURE.search(select) or "_slice" not in fed.view_columns:
-        return None
-    keys = {part.strip(" `") for part in fed.sorting_key.split(",")}
-    parts = []
-    if fed.engine == "MergeTree" and not _GROUPED.search(select):
-        parts.append("count()")
-    if fed.engine in ("MergeTree", "SummingMergeTree", "AggregatingMergeTree"):
-        own = [c for c in fed.columns if c.filled and c.name not in keys and c.name in fed.view_columns]
-        parts += [part for part in map(_sum, own) if part]
-    return Sql(f"toString(tuple({', '.join(parts)}))") if parts else None
-
-
-def _sum(column: Column) -> str:
-    kind, name = parse(column.type), identifier(column.name)
-    if _SUMMED.fullmatch(kind.plain.name):
-        return f"sum({name})"
-    if kind.name == "AggregateFunction" and kind.arguments[0] in _MERGED:
-        return f"{kind.arguments[0]}Merge({name})"
-    if kind.name == "SimpleAggregateFunction" and kind.arguments[0] in ("sum", "min", "max"):
-        return f"{kind.arguments[0]}({name})"
-    return ""
-
-
 def _source(found: TargetTable, fed: FedTable, select: str) -> str | None:
     """The one table that the view reads, as the server writes its name."""
     tables = [found.table, *(other.table for other in found.fed if other.table != fed.table)]
@@ -101,15 +66,15 @@ def _expiring(client: Client, name: str) -> bool:
 
 
 def _sums(
-    client: Client, pipeline: Pipeline, sums: Sql, rows: Sql, span: Parameters, source: str | None
-) -> dict[Unit, str]:
+    client: Client, pipeline: Pipeline, sums: Summing, rows: Sql, span: Parameters, source: str | None
+) -> dict[Unit, Sums]:
     """`source`: only its rows of the span are read, whatever the view's SELECT does with them."""
     settings: dict[str, Any] = {}
     if source is not None:
         inside = f"_slice >= toDateTime({span['start']}, 'UTC') AND _slice < toDateTime({span['end']}, 'UTC')"
         settings = {"additional_table_filters": f"{{{literal(source)}: {literal(inside)}}}"}
-    found = client.rows(render("verify_view", sums=sums, rows=rows), span, settings)
-    return {unit_of(pipeline, start, cluster): text for start, cluster, text in found}
+    found = client.rows(render("verify_view", rows=rows, **sums.parts), span, settings)
+    return {unit_of(pipeline, start, cluster): sums.read(*held) for start, cluster, *held in found}
 
 
 def _committed_since(client: Client, pipeline: Pipeline, found: TargetTable, changed: int) -> frozenset[Unit]:

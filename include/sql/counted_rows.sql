@@ -1,0 +1,3 @@
+SELECT toUnixTimestamp(slice), cluster, sum({rows})
+FROM {counted}
+GROUP BY slice, cluster

@@ -1,0 +1,67 @@
+-- The traffic of the last 24 hours that are covered, and of the 24 after them: expected and seen.
+-- Expected is the mean of the same hour of day: of the same weekday in the last four weeks where at least three
+-- of those four hours are covered, else of the last seven days. A mean, because means of parts add up to that of
+-- their sum: summed up by country, the view still says what is expected of the country. A key that an hour does
+-- not have counts there as 0. An hour is covered when its slices are committed; late rows change it later.
+CREATE OR REPLACE VIEW {view} AS
+WITH
+    covered AS
+    (
+        SELECT toStartOfHour(slice) + toIntervalHour(arrayJoin(range({hours_of_slice}))) AS at
+        FROM
+        (
+            SELECT slice
+            FROM sluice.ledger
+            WHERE target = {target_name} AND table_uuid = {table_uuid}
+            GROUP BY slice, cluster
+            HAVING argMax(state, (generation, attempt, state)) = 'committed'
+        )
+        GROUP BY at
+        HAVING uniqExact(slice) >= {slices_of_hour}
+    ),
+    shown AS
+    (
+        SELECT latest + toIntervalHour(arrayJoin(range(48)) - 23) AS at, at <= latest AS over
+        FROM (SELECT max(at) AS latest FROM covered HAVING count() > 0)
+    ),
+    chosen AS
+    (
+        SELECT
+            at,
+            groupArrayIf(earlier, back % 7 = 0) AS weekly,
+            groupArrayIf(earlier, back <= 7) AS daily,
+            if(length(weekly) >= 3, weekly, daily) AS days
+        FROM
+        (
+            SELECT at, arrayJoin([1, 2, 3, 4, 5, 6, 7, 14, 21, 28]) AS back, at - toIntervalDay(back) AS earlier
+            FROM shown
+        )
+        WHERE earlier IN (SELECT at FROM covered)
+        GROUP BY at
+    ),
+    counted AS
+    (
+        SELECT toStartOfHour(toDateTime(hour, 'UTC')) AS at, {keys}, sum(count) AS rows
+        FROM {committed}
+        WHERE hour >= (SELECT min(at) - toIntervalDay(28) FROM shown)
+        GROUP BY at, {keys}
+    )
+SELECT
+    at AS hour,
+    {keys},
+    if(at IN (SELECT at FROM chosen WHERE notEmpty(days)), sum(awaited), NULL) AS expected,
+    if(at IN (SELECT at FROM shown WHERE over), sum(there), NULL) AS seen,
+    expected - seen AS difference
+FROM
+(
+    SELECT used.at AS at, {keys}, counted.rows / used.among AS awaited, 0 AS there
+    FROM counted
+    INNER JOIN (SELECT at, arrayJoin(days) AS day, length(days) AS among FROM chosen) AS used
+        ON counted.at = used.day
+    UNION ALL
+    SELECT at, {keys}, 0 AS awaited, rows AS there
+    FROM counted
+    WHERE at IN (SELECT at FROM shown WHERE over)
+)
+GROUP BY at, {keys}
+COMMENT {comment}

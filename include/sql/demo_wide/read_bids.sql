@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS adx.bids ENGINE = Distributed(wide, adx, bids)

@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS adx.clicks ENGINE = Distributed(wide, adx, clicks)

@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS adx.impressions ENGINE = Distributed(wide, adx, impressions)

@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS adx.other ENGINE = Distributed(wide, adx, other)

@@ -1,0 +1,1 @@
+DESCRIBE (SELECT {place} AS place FROM {table})

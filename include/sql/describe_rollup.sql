@@ -1,0 +1,4 @@
+-- The columns that a rollup's SELECT gives.
+DESCRIBE TABLE (
+{select}
+)

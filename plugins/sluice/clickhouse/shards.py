@@ -1,0 +1,84 @@
+"""The servers of a pipeline's shards, to read from: of replicas the first that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.connect import open_client
+from sluice.clickhouse.settings import Shard
+from sluice.connections import Connection, find
+from sluice.errors import OutOfReach, ShardOutOfReach
+from sluice.pipeline import Pipeline
+from sluice.side_by_side import each
+
+
+@dataclass(frozen=True)
+class Server:
+    """A shard's client, or why it does not answer."""
+
+    shard: Shard
+    client: Client | None = None
+    error: OutOfReach | None = None
+
+    @property
+    def reached(self) -> Client:
+        """Raises ShardOutOfReach; with one `connection` what the connection raised."""
+        if self.client is not None:
+            return self.client
+        assert self.error is not None
+        if not self.shard.name:
+            raise self.error
+        raise ShardOutOfReach(self.shard.name, str(self.error)) from self.error
+
+
+Servers = tuple[Server, ...]
+
+
+@contextmanager
+def connect_shards(pipeline: Pipeline) -> Iterator[Servers]:
+    """One for each shard, in the pipeline file's order; closed at the end.
+
+    Raises OutOfReach when none answers, and ServerError when one refuses the user.
+    """
+    # Airflow's own look-up is for the thread that its task runs in.
+    found = [(shard, tuple(map(find, shard.connections))) for shard in pipeline.clickhouse.parts]
+    servers = tuple(each(lambda place: _server(*place), found))
+    with ExitStack() as stack:
+        for server in servers:
+            if server.client is not None:
+                stack.callback(server.client.close)
+        if not any(server.client for server in servers):
+            _ = servers[0].reached
+        yield servers
+
+
+@contextmanager
+def connect_replicas(connections: Sequence[Connection]) -> Iterator[list[Client]]:
+    """Clients of one shard's replicas that answer, in their order; closed at the end.
+
+    Raises what the first of them raised when none answers, and ServerError when one refuses the user.
+    """
+    silent: list[OutOfReach] = []
+    with ExitStack() as stack:
+        clients = []
+        for connection in connections:
+            try:
+                clients.append(stack.enter_context(closing(open_client(connection))))
+            except OutOfReach as error:
+                silent.append(error)
+        if not clients:
+            raise silent[0]
+        yield clients
+
+
+def _server(shard: Shard, connections: Sequence[Connection]) -> Server:
+    error: OutOfReach | None = None
+    for connection in connections:
+        try:
+            return Server(shard, open_client(connection))
+        except OutOfReach as found:
+            error = error or found
+    return Server(shard, error=error)

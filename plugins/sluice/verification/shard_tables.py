@@ -1,0 +1,79 @@
+"""Looks at a table on every shard, and puts together what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.shards import Server, Servers
+from sluice.load.inspect import read_table
+from sluice.load.ledger import LedgerRow, unit_of
+from sluice.load.placement import placement_of
+from sluice.load.shares import merge
+from sluice.load.sql import render, table
+from sluice.pipeline import Pipeline, Target
+from sluice.side_by_side import each
+from sluice.slices import Unit
+from sluice.verification.facts import ByType, TableFacts
+from sluice.verification.held import Span, look_at_table
+
+Held = Mapping[Unit, LedgerRow]
+
+
+def look_at_shards(
+    servers: Servers, pipeline: Pipeline, target: Target, held: Mapping[str, Held], span: Span
+) -> tuple[TableFacts, tuple[TableFacts, ...]]:
+    """The table as a whole, and its part on each shard (none with one `connection`).
+
+    `held` is what is committed, by shard. Raises ShardOutOfReach, and what the clients raise.
+    """
+    if not pipeline.clickhouse.shards:
+        [ledger] = held.values()
+        return look_at_table(servers[0].reached, pipeline, target, ledger, span), ()
+
+    def part(server: Server) -> TableFacts:
+        client, shard = server.reached, server.shard
+        found = look_at_table(client, pipeline, target, held[shard.name], span)
+        away = _misplaced(client, pipeline, target, server, span)
+        return replace(found, shard=shard.name, misplaced=away)
+
+    parts = tuple(each(part, servers))
+    return whole(parts, merge(pipeline.clickhouse, target.table, held)), parts
+
+
+def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
+    """The parts of one table as if one server held them."""
+    return TableFacts(
+        table=parts[0].table,
+        expiring=any(part.expiring for part in parts),
+        rows=_summed(part.rows for part in parts),
+        misfits=_summed(part.misfits for part in parts),
+        identities=tuple(chain.from_iterable(part.identities for part in parts)),
+        fed=tuple(chain.from_iterable(part.fed for part in parts)),
+        ledger=ledger,
+        counted=_summed(part.counted for part in parts),
+    )
+
+
+def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> dict[Unit, ByType]:
+    units: dict[Unit, dict[str, int]] = {}
+    for unit, counts in chain.from_iterable(part.items() for part in parts):
+        known = units.setdefault(unit, {})
+        for kind, count in counts.items():
+            known[kind] = known.get(kind, 0) + count
+    return units
+
+
+def _misplaced(
+    client: Client, pipeline: Pipeline, target: Target, server: Server, span: Span
+) -> dict[Unit, int]:
+    """By partition only a table that has the column can tell."""
+    place = placement_of(pipeline.clickhouse, server.shard, target.table)
+    found = read_table(client, target.database, target.name)
+    if found is None or (place.by_partition and "_partition" not in {c.name for c in found.columns}):
+        return {}
+    own = place.own_record if place.by_partition else place.own_row
+    rows = client.rows(render("verify_misplaced", table=table(target.table), own=own), span.parameters)
+    return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}

@@ -1,0 +1,115 @@
+"""verify, status and doctor over shards: real rows that are missing, twice, or on the wrong shard."""
+
+from __future__ import annotations
+
+import pytest
+
+from local.readiness import free_port
+from sluice.cli.status import as_json
+from sluice.doctor.check import Area, Check, Level
+from sluice.doctor.examine import Examination
+from sluice.errors import ShardOutOfReach
+from sluice.pipeline import Pipeline
+from sluice.slices import SliceRange
+from sluice.state import State
+from sluice.survey import survey
+from sluice.verification.anomaly import Kind
+from sluice.verification.audit import audit
+from tests.integration.landed import START, event, land, unit
+from tests.shards_world import Shards, made, point_at, shards
+
+pytestmark = pytest.mark.integration
+
+COLUMNS = "n UInt16, _partition Int32, _offset Int64, _topic String, _slice DateTime('UTC'), _cluster String"
+HOUR = SliceRange(START, START.add(hours=1))
+KEY = f"toDateTime({int(START.timestamp())}, 'UTC'), 'dc1'"
+OF_TABLES = (
+    Kind.ROWS_MISSING,
+    Kind.ROWS_EXTRA,
+    Kind.ROWS_DUPLICATE,
+    Kind.ROWS_FOREIGN,
+    Kind.ROWS_UNCOVERED,
+    Kind.LEDGER,
+    Kind.MISFITS,
+    Kind.MISPLACED,
+    Kind.LEFT,
+)
+
+
+@pytest.fixture
+def two(clickhouse_servers, tmp_path, name, monkeypatch) -> Shards:
+    found = made(tmp_path, name, clickhouse_servers, monkeypatch)
+    found.everywhere(f"CREATE TABLE {{db}}.clicks ({COLUMNS}) ENGINE = MergeTree ORDER BY n")
+    land(found.world.lake, unit(), [event(n=n) for n in range(7)] + [event(n="x")], partitions=4)
+    return found
+
+
+def pipeline_of(two: Shards, *names: str, **more: object) -> Pipeline:
+    return two.world.pipeline({"click": "clicks"}, clickhouse=shards(*names, **more))
+
+
+def seen(pipeline: Pipeline) -> list[tuple[str, str, str]]:
+    """(kind, shard, seen) of what is wrong with the tables. The lake here has no boundaries."""
+    _, anomalies = audit(pipeline, HOUR)
+    return sorted((a.kind, a.shard, a.seen) for a in anomalies if a.kind in OF_TABLES)
+
+
+@pytest.mark.parametrize("by", ["partition", "intDiv(n, 4)"])
+def test_verify_finds_what_is_wrong_on_which_shard(two: Shards, by: str):
+    pipeline = pipeline_of(two, "s1", "s2", shard_by=by)
+    two.load(pipeline, unit())
+    assert seen(pipeline) == []
+    two.on(1, "DELETE FROM {db}.clicks WHERE n = 5 SETTINGS lightweight_deletes_sync = 2")
+    assert (Kind.ROWS_MISSING, "s2", "2") in seen(pipeline)
+    # The same row, on the other shard: the sum is right again.
+    two.on(0, f"INSERT INTO {{db}}.clicks SELECT 5, 1, 1, 'events', {KEY}")
+    found = seen(pipeline)
+    assert (Kind.MISPLACED, "s1", "1 rows of other shards") in found
+    assert {(kind, shard) for kind, shard, _ in found} == {
+        (Kind.MISPLACED, "s1"),
+        (Kind.ROWS_EXTRA, "s1"),
+        (Kind.ROWS_MISSING, "s2"),
+    }
+    two.load(pipeline, unit(), mode="reload")
+    assert seen(pipeline) == []
+
+
+def test_verify_names_a_shard_that_has_left(two: Shards):
+    two.load(pipeline_of(two, "s1", "s2"), unit())
+    last = pipeline_of(two, "s1")
+    two.load(last, unit())
+    assert seen(last) == [(Kind.LEFT, "s2", "3 rows")]
+    two.on(1, "DROP TABLE {db}.clicks SYNC")
+    assert seen(last) == []
+
+
+def test_status_says_which_shard_an_hour_is_not_on(two: Shards, monkeypatch):
+    pipeline = pipeline_of(two, "s1", "s2")
+    two.load(pipeline, unit())
+    [one] = survey(pipeline, HOUR)
+    assert (one.state, one.seen) == (State.COMPLETE, "complete")
+    table = f"{two.world.database}.clicks"
+    assert as_json(one)["tables"] == {table: {"rows": 7, "misfits": 1, "shards": {"s1": 4, "s2": 3}}}
+    point_at(monkeypatch, "s2", free_port())
+    [one] = survey(pipeline, HOUR)
+    assert (one.state, one.seen) == (State.LANDED, "landed, not on shard s2")
+    assert as_json(one)["tables"][table]["shards"] == {"s1": 4, "s2": None}
+    with pytest.raises(ShardOutOfReach, match="shard s2: ClickHouse does not answer"):
+        audit(pipeline, HOUR)
+
+
+def test_doctor_looks_at_every_shard(two: Shards, monkeypatch):
+    pipeline = pipeline_of(two, "s1", "s2")
+    two.on(1, "DROP TABLE {db}.clicks SYNC")
+    assert {check.place for check in of_clickhouse(two, pipeline) if check.level is Level.FAIL} == {
+        f"{two.world.database}.clicks"
+    }
+    point_at(monkeypatch, "s2", two.servers[0].port)
+    failed = [check for check in of_clickhouse(two, pipeline) if check.level is Level.FAIL]
+    assert [check.place for check in failed] == ["shards"]
+    assert "same server" in failed[0].found
+
+
+def of_clickhouse(two: Shards, pipeline: Pipeline) -> list[Check]:
+    examination = Examination(pipeline, two.world.root / "x.yaml", HOUR, 0)
+    return [check for check in examination.servers() if check.area is Area.CLICKHOUSE]
