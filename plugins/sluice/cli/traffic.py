@@ -1,0 +1,42 @@
+"""`sluice traffic`: how much came, how much was to be expected, and what is expected next."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.console import Group
+
+from sluice.cli.options import Config, Json, Name, load_pipeline
+from sluice.cli.output import console, print_json, table_of
+from sluice.counts.outlook import Traffic, by_value, hourly, plot
+from sluice.counts.spec import Counts
+from sluice.errors import WrongUse
+
+_HOURS = ("hour (UTC)", "expected", "seen", "difference", "█ seen  ░ expected")
+
+
+def traffic(pipeline: Name, config: Config = None, json: Json = False) -> None:
+    """The traffic of the last 24 hours against what the days before let one expect, and of the 24 to come.
+
+    Example: sluice traffic adx
+    """
+    from sluice.counts.look import traffic_of
+
+    spec = load_pipeline(pipeline, config)
+    if not spec.counts:
+        raise WrongUse(f"pipeline {spec.name} counts nothing: `counts:` in its file does")
+    found = {one.table: traffic_of(spec, one) for one in spec.counts}
+    if json:
+        print_json({table: [asdict(row) for row in rows] for table, rows in found.items()})
+    else:
+        for one in spec.counts:
+            console().print(_shown(one, found[one.table]))
+
+
+def _shown(spec: Counts, found: list[Traffic]) -> Group:
+    field = next(iter(spec.by), "")
+    columns = (field or "all", "expected", "seen", "difference", "expected next")
+    return Group(
+        table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found))),
+        table_of(f"{spec.table}: the last 24 hours, and the next 24", columns, by_value(found)),
+    )

@@ -1,0 +1,84 @@
+"""The traffic of the last hours and of the next ones, as a table and a plot for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+WIDTH = 40  # of the longest bar
+_SEEN, _AWAITED = "█", "░"
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Rows of one hour (seconds since the epoch) and one value of the first field (`""` without fields).
+
+    `expected` None: there is no earlier day to go by; `seen` None: the hour is still to come.
+    """
+
+    at: int
+    value: str
+    expected: float | None
+    seen: int | None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.expected is None or self.seen is None else self.expected - self.seen
+
+
+def added(parts: Iterable[Traffic]) -> list[Traffic]:
+    """One for each hour and value, in order: of several shards, or with one value of several fields."""
+    sums: dict[tuple[int, str], Traffic] = {}
+    for part in parts:
+        key = (part.at, part.value)
+        known = sums.get(key, Traffic(*key, None, None))
+        seen = _sum(known.seen, part.seen)
+        sums[key] = Traffic(*key, _sum(known.expected, part.expected), None if seen is None else int(seen))
+    return [sums[key] for key in sorted(sums)]
+
+
+def hourly(found: Iterable[Traffic]) -> list[Traffic]:
+    return added(Traffic(one.at, "", one.expected, one.seen) for one in found)
+
+
+def plot(hours: Sequence[Traffic]) -> list[tuple[object, ...]]:
+    """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected."""
+    most = max((max(one.expected or 0, one.seen or 0) for one in hours), default=0) or 1
+    return [
+        (_name(one.at), _shown(one.expected), _shown(one.seen), _shown(one.difference), _bar(one, most))
+        for one in hours
+    ]
+
+
+def by_value(found: Sequence[Traffic], most: int = 12) -> list[tuple[object, ...]]:
+    """(value, expected, seen, difference, expected next): over the hours that have both, then those to come;
+    the values with the most rows first."""
+    rows = []
+    for value in sorted({one.value for one in found}):
+        own = [one for one in found if one.value == value]
+        both = [one for one in own if one.difference is not None]
+        seen, expected = sum(one.seen or 0 for one in own), sum(one.expected or 0 for one in both)
+        ahead = sum(one.expected or 0 for one in own if one.seen is None)
+        difference = sum(one.difference or 0 for one in both) if both else None
+        rows.append((value, _shown(expected if both else None), seen, _shown(difference), round(ahead)))
+    return sorted(rows, key=lambda row: (-row[2], row[0]))[:most]
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _shown(number: float | None) -> object:
+    return "-" if number is None else round(number)
+
+
+def _name(at: int) -> str:
+    return pendulum.from_timestamp(at).strftime("%Y-%m-%d %H:00")
+
+
+def _bar(one: Traffic, most: float) -> str:
+    seen = round(WIDTH * (one.seen or 0) / most)
+    awaited = round(WIDTH * max(one.expected or 0, one.seen or 0) / most)
+    return _SEEN * seen + _AWAITED * (awaited - seen)

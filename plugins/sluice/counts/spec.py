@@ -1,0 +1,56 @@
+"""`counts:` in the pipeline file: what is counted of the rows that land, and for which table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import permutations
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+OWN = ("hour", "type", "count")  # the columns that every table of counts has
+COUNTS = "counts"  # what `_type` says in a row of counts; no event's row is ever beside it
+
+
+class Counts(BaseModel):
+    """One table of counts. `by`: the field's dotted path by column; a list of paths names the columns after
+    them, `device.os` as `device_os`. `types`: the event types that are counted; none means all."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    table: str
+    by: Mapping[str, str] = {}
+    types: tuple[str, ...] = ()
+
+    @field_validator("table")
+    @classmethod
+    def _qualified(cls, value: str) -> str:
+        if len(value.split(".")) != 2 or not all(value.split(".")):
+            raise ValueError(f"expected database.table, not {value!r}")
+        return value
+
+    @field_validator("by", mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            return value
+        named = {str(path).replace(".", "_"): path for path in value}
+        if len(named) != len(value):
+            raise ValueError("two fields give one column: write {column: field, …}")
+        return named
+
+    @field_validator("by")
+    @classmethod
+    def _columns(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for column, path in value.items():
+            if column in OWN or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", column):
+                raise ValueError(f"{column!r} cannot be a column of counts: write {{column: field, …}}")
+            if not all(path.split(".")):
+                raise ValueError(f"expected a field or a dotted path, not {path!r}")
+        for one, other in permutations(value.values(), 2):
+            if other.startswith(one + "."):
+                raise ValueError(f"no event has both {one} and {other}: the one runs through the other")
+        return value
+
+    def counts(self, kind: str) -> bool:
+        return not self.types or kind in self.types

@@ -1,0 +1,45 @@
+"""The SELECT of one unit, and what its commit is called. Pure.
+
+A unit's rows are derived from the source's rows of the unit and from nothing else of it, whatever else is in
+the batch: so they are the same however often and in whatever batches they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluice.load.ledger import LedgerRow
+from sluice.load.sql import Sql, identifier, listed, literal, table
+from sluice.rollups.spec import SOURCE, Rollup
+from sluice.slices import Unit
+
+
+def commit_of(rollup: Rollup, source: LedgerRow) -> str:
+    """Names the source's commit and the SELECT: what the ledger holds for a rollup in place of a manifest."""
+    return f"{source.manifest}@{source.generation}#{rollup.digest}"
+
+
+def everything(rollup: Rollup) -> Sql:
+    """The SELECT over the whole source: for its columns, not for its rows."""
+    return _over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)})"))
+
+
+def of_unit(rollup: Rollup, unit: Unit) -> Sql:
+    own = f"_slice = {instant(unit)} AND _cluster = {literal(unit.cluster)}"
+    return _over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)} WHERE {own})"))
+
+
+def of_hour(rollup: Rollup, hour: Unit, units: Iterable[Unit]) -> Sql:
+    """Of one event hour, out of these units of the source, all of which are committed."""
+    keys = [f"({instant(unit)}, {literal(unit.cluster)})" for unit in units]
+    own = f"(_slice, _cluster) IN ({listed(keys)})" if keys else "0"
+    inside = f"{own} AND toStartOfHour({identifier(rollup.time or '')}) = {instant(hour)}"
+    return _over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)} WHERE {inside})"))
+
+
+def instant(unit: Unit) -> Sql:
+    return Sql(f"toDateTime({int(unit.slice.start.timestamp())}, 'UTC')")
+
+
+def _over(rollup: Rollup, source: Sql) -> Sql:
+    return Sql(rollup.select.replace(SOURCE, source))

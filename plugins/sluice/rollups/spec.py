@@ -1,0 +1,52 @@
+"""`rollups:` in the pipeline file: tables that a SELECT derives from a target."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+
+SOURCE = "{source}"
+
+
+class Rollup(BaseModel):
+    """One rollup. `sql` is a file, its path counts from the pipeline file's folder; it holds one SELECT that
+    reads `{source}`: the rows that one unit has in the table `from`.
+
+    With `grain: hour` that is one event hour of all slices and clusters, by the source's column `time`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    source: str = Field(alias="from")
+    sql: str
+    grain: Literal["slice", "hour"] = "slice"
+    time: str | None = None
+    select: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("sql"), str) or "select" in value:
+            raise ValueError("expected {from: database.table, sql: FILE}")
+        file = Path((info.context or {}).get("folder", "."), value["sql"])
+        try:
+            text = file.read_text(encoding="utf-8").strip().removesuffix(";").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"the SELECT {file} cannot be read: {error}") from error
+        if SOURCE not in text:
+            raise ValueError(f"the SELECT in {file} does not read {SOURCE}")
+        return {**value, "select": text}
+
+    @model_validator(mode="after")
+    def _grained(self) -> Rollup:
+        if (self.grain == "hour") != (self.time is not None):
+            raise ValueError("`grain: hour` needs `time`, the source's column of the event's time")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Eight hexadecimal digits that stand for the SELECT: a changed one makes its commits stale."""
+        return hashlib.sha256(f"{self.grain} {self.time} {self.select}".encode()).hexdigest()[:8]

@@ -1,0 +1,158 @@
+"""Rollups on a real server: right after reruns, late events and relands, and never behind their source."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice import points
+from sluice.boundaries.model import Boundaries
+from sluice.errors import SourceChanged, TargetRefused
+from sluice.load.ledger import committed
+from sluice.load.steps import Step
+from sluice.rollups.check import check_rollup
+from sluice.slices import SliceRange
+from sluice.state import State
+from sluice.verification.facts import Facts, TableFacts
+from sluice.verification.held import Span, look_at_table
+from sluice.verification.repairs import Repairs
+from tests.integration.landed import START, World, client_of, unit
+from tests.integration.rolled import Rolled, clicks
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def rolled(clickhouse_server, tmp_path, name) -> Rolled:
+    made = Rolled(World(tmp_path, client_of(clickhouse_server), name))
+    made.create()
+    yield made
+    made.world.sql("DROP DATABASE {db} SYNC")
+
+
+def test_late_events_reruns_and_relands_leave_rollups_right(rolled: Rolled):
+    rolled.land(unit(0), clicks(90))
+    rolled.land(unit(1), clicks(40, 1, seed=2))
+    rolled.land(unit(0, "dc2"), clicks(30, seed=5))
+    first = (unit(0), unit(1), unit(0, "dc2"))
+    assert rolled.load_all(*first) == {"clicks": 3, "by_user": 3, "by_hour": 3 + 2}
+    assert rolled.seen() == rolled.expected()
+    assert rolled.load_all(*first) == {"clicks": 0, "by_user": 0, "by_hour": 0}
+    assert rolled.states(*first) == [State.COMPLETE] * 3
+
+    # Late: a later slice brings events of the first hour, and the median of that hour is another one.
+    late = [*clicks(25, 0, seed=4), *clicks(5, 5, seed=6)]
+    rolled.land(unit(2), [*clicks(50, 2, seed=3), *late])
+    before = rolled.seen()["by_hour"]
+    assert rolled.load(unit(2), table="clicks") == 1
+    assert rolled.states(unit(2)) == [State.LANDED]
+    assert rolled.load_all(unit(2)) == {"clicks": 0, "by_user": 1, "by_hour": 1 + 3}
+    assert rolled.seen() == rolled.expected()
+    assert rolled.seen()["by_hour"][0] != before[0]
+
+    # The source is loaded again: the same rows, another commit.
+    assert rolled.load(unit(0), table="clicks", mode="reload") == 1
+    assert rolled.states(unit(0), unit(1)) == [State.STALE, State.COMPLETE]
+    units = (*first, unit(2))
+    assert rolled.load_all(*units) == {"clicks": 0, "by_user": 1, "by_hour": 1 + 1}
+
+    # A reland of the late slice takes the late events away: one hour is made without them, one is gone.
+    rolled.land(unit(2), clicks(10, 2, seed=9), generation=2)
+    assert rolled.load_all(*units) == {"clicks": 1, "by_user": 1, "by_hour": 1 + 3}
+    assert rolled.seen() == rolled.expected()
+    assert rolled.load_all(*units, mode="reload", token="t")["by_user"] == 4
+    assert rolled.load_all(*units, mode="reload", token="t") == {"clicks": 0, "by_user": 0, "by_hour": 0}
+    assert rolled.seen() == rolled.expected()
+    assert rolled.states(*units) == [State.COMPLETE] * 4
+    assert anomalies(rolled) == []
+
+
+def anomalies(rolled: Rolled) -> list:
+    pipeline, world = rolled.pipeline(), rolled.world
+    slices = SliceRange(START, START.add(hours=4))
+    found = []
+    for target in (t for t in pipeline.targets if t.rollup):
+        ledger = committed(world.client, pipeline, world.lake.url, target)
+        held: TableFacts = look_at_table(world.client, pipeline, target, ledger, Span.of(slices))
+        facts = Facts(pipeline, slices, START, Boundaries(), (), whole=True)
+        found += check_rollup(facts, held, Repairs("p"))
+    return found
+
+
+def test_verify_counts_the_rows_of_rollups(rolled: Rolled):
+    rolled.land(unit(0), clicks(60))
+    rolled.load_all(unit(0))
+    assert anomalies(rolled) == []
+    rolled.world.sql("ALTER TABLE {db}.by_hour DELETE WHERE 1 SETTINGS mutations_sync = 2")
+    (anomaly,) = anomalies(rolled)
+    assert (anomaly.kind, anomaly.seen, anomaly.slice) == ("rows missing", "0", "2026-11-20T10Z")
+    rolled.load(unit(0), table="by_hour", mode="reload")
+    assert anomalies(rolled) == []
+
+
+def test_a_changed_select_makes_its_commits_stale(rolled: Rolled):
+    rolled.land(unit(0), clicks(60))
+    rolled.load_all(unit(0))
+    file = rolled.world.root / "by_user.sql"
+    file.write_text(file.read_text().replace("any(u.plan)", "upper(any(u.plan))"))
+    assert rolled.states(unit(0)) == [State.STALE]
+    assert rolled.load_all(unit(0)) == {"clicks": 0, "by_user": 1, "by_hour": 0}
+    assert {row[3] for row in rolled.seen()["by_user"]} == {"FREE", "PAID", ""}
+
+
+def test_a_source_that_changes_meanwhile_is_read_again(rolled: Rolled, monkeypatch):
+    """Somebody reloads the source while the rollup reads it: nothing of what was read is committed."""
+    rolled.land(unit(0), clicks(60))
+    rolled.load(unit(0), table="clicks")
+    pipeline = rolled.pipeline()
+
+    def reload(step: object) -> None:
+        if step is Step.STAGED:
+            monkeypatch.setattr(points, "reached", lambda step: None)
+            rolled.load(unit(0), table="clicks", mode="reload")
+
+    for table in ("by_user", "by_hour"):
+        monkeypatch.setattr(points, "reached", reload)
+        with pytest.raises(SourceChanged, match="make it again"):
+            rolled.load(unit(0), table=table)
+        target = next(t for t in pipeline.targets if t.name == table)
+        assert committed(rolled.world.client, pipeline, rolled.world.lake.url, target) == {}
+        rolled.load(unit(0), table=table)
+    assert rolled.seen()["by_user"] == rolled.expected()["by_user"]
+    assert rolled.states(unit(0)) == [State.STALE], "the second reload came after the first rollup"
+    rolled.load_all(unit(0))
+    assert rolled.seen() == rolled.expected()
+    assert rolled.states(unit(0)) == [State.COMPLETE]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("ALTER TABLE {db}.by_user DROP COLUMN plan", "ADD COLUMN `plan` String"),
+        ("DROP TABLE {db}.by_user SYNC", "CREATE TABLE .* EMPTY AS SELECT"),
+        ("DROP TABLE {db}.users SYNC", "its SELECT fails"),
+    ],
+)
+def test_a_rollup_that_cannot_be_made_is_refused(rolled: Rolled, change: str, says: str):
+    rolled.world.sql(change)
+    with pytest.raises(TargetRefused, match=says):
+        rolled.load(unit(0), table="by_user")
+
+
+def test_the_table_that_a_refusal_creates_takes_the_rollup(rolled: Rolled):
+    rolled.land(unit(0), clicks(60))
+    rolled.load(unit(0), table="clicks")
+    rolled.world.sql("DROP TABLE {db}.by_user SYNC")
+    with pytest.raises(TargetRefused) as refusal:
+        rolled.load(unit(0), table="by_user")
+    rolled.world.sql("CREATE TABLE" + str(refusal.value).split("CREATE TABLE")[1])
+    rolled.load(unit(0), table="by_user")
+    assert rolled.seen()["by_user"] == rolled.expected()["by_user"]
+
+
+def test_a_value_that_does_not_fit_stops_the_rollup(rolled: Rolled):
+    rolled.world.sql("ALTER TABLE {db}.by_user MODIFY COLUMN clicks UInt8")
+    rolled.land(unit(0), clicks(2000))
+    rolled.load(unit(0), table="clicks")
+    with pytest.raises(Exception, match="(?i)cannot be safely converted|out of range|overflow|too large"):
+        rolled.load(unit(0), table="by_user")
+    assert rolled.seen()["by_user"] == []

@@ -1,0 +1,52 @@
+"""What `sluice traffic` shows of the view's rows."""
+
+from __future__ import annotations
+
+from sluice.cli.output import console
+from sluice.cli.traffic import _shown
+from sluice.counts.outlook import Traffic, added, by_value, hourly, plot
+from sluice.counts.spec import Counts
+
+H = 1767225600  # 2026-01-01T00Z
+
+
+def test_hours_and_values_are_summed_and_what_is_unknown_stays_so():
+    found = [
+        Traffic(H, "DE", 10.5, 8),
+        Traffic(H, "US", 4.5, 6),
+        Traffic(H + 3600, "DE", 7.0, None),
+        Traffic(H - 3600, "DE", None, 3),
+    ]
+    assert hourly(found) == [
+        Traffic(H - 3600, "", None, 3),
+        Traffic(H, "", 15.0, 14),
+        Traffic(H + 3600, "", 7.0, None),
+    ]
+    assert added([found[0], Traffic(H, "DE", 1.5, 1)]) == [Traffic(H, "DE", 12.0, 9)]
+    assert by_value(found) == [("DE", 10, 11, 2, 7), ("US", 4, 6, -2, 0)]
+
+
+def test_the_plot_draws_what_was_seen_and_what_is_missing():
+    rows = plot([Traffic(H - 3600, "", None, 5), Traffic(H, "", 20.0, 10), Traffic(H + 3600, "", 10.0, None)])
+    assert rows == [
+        ("2025-12-31 23:00", "-", 5, "-", "█" * 10),
+        ("2026-01-01 00:00", 20, 10, 10, "█" * 20 + "░" * 20),
+        ("2026-01-01 01:00", 10, "-", "-", "░" * 20),
+    ]
+    assert plot([]) == []
+
+
+def test_what_people_see(capsys):
+    found = [Traffic(H, "DE", 10.0, 8), Traffic(H + 3600, "DE", 1234.0, None)]
+    console().print(_shown(Counts(table="db.traffic", by=["country"]), found))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("db.traffic: rows by hour")
+    (next_hour,) = [line for line in lines if "2026-01-01 01:00" in line]
+    assert [cell.strip() for cell in next_hour.split("│")[1:6]] == [
+        "2026-01-01 01:00",
+        "1,234",
+        "-",
+        "-",
+        "░" * 40,
+    ]
+    assert any(line.startswith("│ DE ") and "1,234" in line for line in lines)
