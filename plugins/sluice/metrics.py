@@ -61,11 +61,16 @@ COUNTERS = _metrics(
     ("units_relanded", "units", "Those of them that replaced an older generation", "pipeline cluster"),
     ("reads", "reads", "Spark input partitions that were planned for them", "pipeline cluster"),
     ("records_read", "records", "Records read from Kafka", "pipeline cluster"),
-    ("records_parsed", "records", "Records that became rows", "pipeline cluster"),
+    (
+        "records_parsed",
+        "records",
+        "Records that became rows: one each, or with `rows: array` any number",
+        "pipeline cluster",
+    ),
     (
         "records_unparsed",
         "records",
-        "Records that are in `_rejected/`, by their reason",
+        "Records, and rows of records, that are in `_rejected/`, by their reason",
         "pipeline cluster reason",
     ),
     (

@@ -25,7 +25,7 @@ def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Sample
         for name, value in _totals(pipeline, own).items():
             yield sample(name, value, **known)
         yield sample("types_landed", len({t for m in own for t in m.rows_by_type()}), **known)
-        for reason, count in _summed(m.unparsed for m in own).items():
+        for reason, count in _summed(m.kept_by_reason() for m in own).items():
             yield sample("records_unparsed", count, reason=reason, **known)
         for kind, count in _largest(_summed(m.rows_by_type() for m in own)).items():
             yield sample("rows_landed", count, type=kind, **known)

@@ -17,6 +17,7 @@ from sluice.alarms.server import WATCHED
 from sluice.alarms.watch import Watched
 from sluice.metrics_sink import Sample, sample
 from sluice.pipeline import Pipeline
+from sluice.rollups.wanted import is_behind
 from sluice.slices import utc
 from sluice.state import State
 from sluice.status import UnitStatus
@@ -70,11 +71,7 @@ def _complete(pipeline: Pipeline, found: Sequence[UnitStatus], now: datetime) ->
         yield sample("newest_complete_timestamp", max(done).timestamp(), pipeline=name)
         yield sample("lag_seconds", (now - max(done)).total_seconds(), pipeline=name)
     for target in pipeline.targets:
-        behind = sum(
-            (row := s.tables.get(target.table)) is None or row.manifest != s.manifest.id
-            for s in found
-            if s.manifest is not None
-        )
+        behind = sum(is_behind(target, s.tables, s.manifest) for s in found if s.manifest is not None)
         yield sample("table_units_behind", behind, pipeline=name, table=target.table)
 
 

@@ -21,6 +21,7 @@ STEPS = {
     "batch.verify": {"resolve", "batch.land", "batch.load.ads.clicks", "batch.load.ads.bids"},
     "batch.publish": {"resolve", "batch.verify"},
     "verify_all": {"plan", "batch.publish"},
+    "cluster": {"plan", "verify_all"},
 }
 HOURLY = {"plan": set(), "settle": {"plan"}, "resolve": {"plan", "settle"}, **STEPS}
 BACKFILL = {"plan": set(), "resolve": {"plan"}, **STEPS}
@@ -42,7 +43,17 @@ def test_tasks_and_what_they_wait_for(dags: dict[str, DAG], dag_id: str, expecte
 def test_a_pipeline_without_tables_is_landed_and_verified(dags: dict[str, DAG]):
     upstream = {task.task_id: task.upstream_task_ids for task in dags["plain"].tasks}
     assert upstream["batch.verify"] == {"resolve", "batch.land"}
-    assert set(upstream) == set(HOURLY) - {"batch.load.ads.clicks", "batch.load.ads.bids"}
+    assert set(upstream) == set(HOURLY) - {"batch.load.ads.clicks", "batch.load.ads.bids", "cluster"}
+
+
+def test_a_task_for_each_cluster_says_which_of_several_a_run_did_without(dags: dict[str, DAG]):
+    for dag_id in ("ads", "ads_backfill"):
+        task = dags[dag_id].get_task("cluster")
+        assert task.expand_input.value == {"cluster": ["dc1", "dc2"]}
+        assert task.map_index_template == "{{ task.cluster }}"
+        assert (task.trigger_rule, task.downstream_task_ids) == ("none_failed", set())
+        assert task.outlets == [AssetAlias("sluice://ads")]
+    assert "cluster" not in {task.task_id for task in dags["plain"].tasks}  # it has one
 
 
 @pytest.mark.parametrize(
@@ -92,7 +103,7 @@ def test_retries_back_off(dags: dict[str, DAG]):
 
 def test_one_landing_at_a_time_and_one_load_per_table(dags: dict[str, DAG]):
     one = {t.task_id for t in dags["ads"].tasks if t.max_active_tis_per_dag == 1}
-    assert one == {"batch.land", "batch.load.ads.clicks", "batch.load.ads.bids"}
+    assert one == {"batch.land", "batch.load.ads.clicks", "batch.load.ads.bids", "cluster"}
 
 
 def test_waiting_for_the_hour_to_settle_holds_no_worker(dags: dict[str, DAG]):
@@ -156,3 +167,16 @@ def test_from_is_required(dags: dict[str, DAG]):
 
 def test_the_folder_is_all_that_is_read(tmp_path: Path):
     assert pipeline_dags(tmp_path) == {}
+
+
+def test_counts_and_rollups_are_loads_and_a_rollup_waits_for_its_source(tmp_path: Path):
+    (tmp_path / "r.sql").write_text("SELECT count() AS n FROM {source}")
+    (tmp_path / "ads.yaml").write_text(
+        TWO_TABLES + "counts: [{table: ads.traffic, by: [country]}]\n"
+        "rollups:\n  ads.hours: {from: ads.clicks, sql: r.sql}\n  ads.days: {from: ads.hours, sql: r.sql}\n"
+    )
+    upstream = {task.task_id: task.upstream_task_ids for task in pipeline_dags(tmp_path)["ads"].tasks}
+    assert upstream["batch.load.ads.traffic"] == {"resolve", "batch.land"}
+    assert upstream["batch.load.ads.hours"] == {"resolve", "batch.land", "batch.load.ads.clicks"}
+    assert upstream["batch.load.ads.days"] == {"resolve", "batch.land", "batch.load.ads.hours"}
+    assert {"batch.load.ads.hours", "batch.load.ads.days"} <= upstream["batch.verify"]

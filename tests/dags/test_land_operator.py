@@ -58,6 +58,7 @@ def arguments(pipeline, config, slices, mode, token) -> SimpleNamespace:
         application_args=[pipeline.name, config.name, str(slices), mode, token],
         conf={"spark.executor.memory": "2g"},
         jars=["a.jar", "b.jar"],
+        py_files=["library.zip"],
         env_vars={"OWN": "yes"},
     )
 
@@ -86,6 +87,7 @@ def test_what_spark_submit_is_given(tmp_path: Path):
     ]
     assert given[given.index("--master") + 1] == "local[2]"
     assert given[given.index("--jars") + 1] == "a.jar,b.jar"
+    assert given[given.index("--py-files") + 1] == "library.zip"
     assert given[given.index("--conf") + 1] == "spark.executor.memory=2g"
     assert seen["environment"]["OWN"] == "yes"
 

@@ -11,7 +11,7 @@ from sluice.alarms import rules
 from sluice.alarms.look import watched_range
 from sluice.alarms.problem import Kind, LogStart
 from sluice.alarms.retention import log_starts, retention
-from sluice.alarms.server import Disk, ServerError, ServerFacts, server_problems
+from sluice.alarms.server import Disk, ServerError, ServerFacts, joined, server_problems
 from sluice.alarms.settings import Alarms, Channel
 from sluice.kafka.facts import PartitionFacts, TopicFacts
 from sluice.load.ledger import LedgerRow
@@ -231,3 +231,19 @@ def test_the_alarms_block():
     found = Alarms.model_validate({"every": "10m", "notify": [{"email": "smtp", "to": "a@example.com"}]})
     assert found.every == timedelta(minutes=10)
     assert found.notify == (Channel(email="smtp", to=("a@example.com",)),)
+
+
+def test_the_servers_of_all_shards_are_told_as_one():
+    def facts(address: str, errors: int, queue: int, parts: int) -> ServerFacts:
+        return ServerFacts(
+            address,
+            (ServerError(285, "TOO_FEW_LIVE_REPLICAS", errors, "x"),),
+            (("e.clicks", queue),),
+            (("e.clicks", parts),),
+            (Disk("default", 1, 2),),
+        )
+
+    one = joined([("s1", facts("a:1", 2, 3, 40)), ("s2", facts("b:1", 5, 7, 30))])
+    assert (one.address, one.errors[0].count) == ("a:1, b:1", 7)
+    assert (one.queues, one.parts) == ((("e.clicks", 10),), (("e.clicks", 40),))
+    assert [disk.name for disk in one.disks] == ["s1: default", "s2: default"]

@@ -9,6 +9,9 @@ from pathlib import Path
 import promql_parser
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from sluice import metrics_of, metrics_page
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
@@ -222,6 +225,32 @@ def test_the_dashboard_holds_together():
         for r in range(g["y"], g["y"] + g["h"])
     ]
     assert len(cells) == len(set(cells)), "panels overlap"
+
+
+def not_in(known: object, given: object, place: str = "") -> list[str]:
+    """The places in `given` that `known` lacks or holds otherwise."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        below = [not_in(known.get(key), value, f"{place}.{key}") for key, value in given.items()]
+        return [found for part in below for found in part]
+    if isinstance(given, list) and isinstance(known, list) and len(given) == len(known):
+        pairs = enumerate(zip(known, given, strict=True))
+        return [found for n, (mine, own) in pairs for found in not_in(mine, own, f"{place}[{n}]")]
+    return [] if known == given else [place]
+
+
+def as_grafana_has_it(dashboard: dict) -> dict:
+    """Read into Grafana's own types and written again: what they do not know is gone."""
+    register_default_plugins()
+    return json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
+
+
+def test_grafanas_own_types_hold_all_of_the_dashboard():
+    # Grafana writes a query variable's text a second time for its own list; its types leave that out.
+    copies = [f".templating.list[{n}].definition" for n in range(len(DASHBOARD["templating"]["list"]))]
+    assert set(not_in(as_grafana_has_it(DASHBOARD), DASHBOARD)) <= set(copies)
+    wrong = json.loads(json.dumps(DASHBOARD))
+    wrong["panels"][1]["fieldConfig"]["defaults"]["unitt"] = "s"
+    assert ".panels[1].fieldConfig.defaults.unitt" in not_in(as_grafana_has_it(wrong), wrong)
 
 
 def test_the_exporters_mapping_names_each_kind_as_the_alerts_do():

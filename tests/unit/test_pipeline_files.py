@@ -59,6 +59,19 @@ def test_read(folder: Path) -> None:
     assert found.targets[0].types == ("click",)
 
 
+@pytest.mark.parametrize(
+    ("environment", "lake"),
+    [
+        ({}, "file://var/lake"),
+        ({"HOME_": "/h"}, "file:///h/lake"),
+        ({"LAKE": "s3://b/p", "HOME_": "/h"}, "s3://b/p"),
+    ],
+)
+def test_a_default_may_hold_a_variable(folder: Path, environment: dict[str, str], lake: str) -> None:
+    text = TEXT.replace("file://${ROOT}/lake", '"${LAKE:-file://${HOME_:-var}/lake}"')
+    assert read(folder, text, **environment).lake == lake
+
+
 def test_variables(folder: Path) -> None:
     found = read(folder, TEXT + "rows_per_read: ${N}\n", KAFKA="b:1", N="7")
     assert found.kafka[0].bootstrap == "b:1"

@@ -10,7 +10,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import structlog
 from airflow.sdk import Asset, AssetAlias
+
+from sluice.metrics_sink import count
+
+log = structlog.get_logger(__name__)
 
 # Above this many slices in a batch a table gets one event for all of them: a year's backfill would
 # otherwise write 8,760 rows per table into Airflow's database in one request.
@@ -39,6 +44,16 @@ def table_events(
     for row in published:
         by_table[row["table"]].append({key: row[key] for key in ("slice", "rows", "manifests")})
     return [(table, extra) for table, rows in by_table.items() for extra in _extras(rows, limit)]
+
+
+def emit_events(pipeline: str, published: Sequence[dict[str, Any]], outlet_events: Any) -> None:
+    """`outlet_events` are those of the task's context; the pipeline's alias is its outlet."""
+    alias = outlet_events[pipeline_alias(pipeline)]
+    for table, extra in table_events(published):
+        alias.add(table_asset(pipeline, table), extra=extra)
+        count("asset_events", pipeline=pipeline, table=table)
+        hours = extra["slice"] if "slice" in extra else f"{len(extra['slices'])} slices"
+        log.info("asset event", table=table, slice=hours, rows=extra["rows"])
 
 
 def _extras(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:

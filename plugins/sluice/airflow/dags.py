@@ -11,6 +11,7 @@ from airflow.sdk import DAG, chain, task_group
 
 from sluice.airflow import texts
 from sluice.airflow.assets import pipeline_alias
+from sluice.airflow.catch_up import catch_up_of_each
 from sluice.airflow.land import Land
 from sluice.airflow.params import backfill_params
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
@@ -96,14 +97,27 @@ def _common(pipeline: Pipeline) -> dict[str, Any]:
 def _steps(pipeline: Pipeline, config: str, slices: Any, batches: Any) -> None:
     @task_group(group_id="batch", tooltip="One Spark application, then one load per table")
     def batch_steps(batch: dict[str, str]) -> None:
-        landed = Land(task_id="land", config=config, connection=pipeline.spark_connection, batch=batch)
-        loads = [
-            load.override(task_id=load_task_id(target.table))(config, target.table, batch=batch)
+        landed = Land(
+            task_id="land",
+            config=config,
+            connection=pipeline.spark_connection,
+            batch=batch,
+            pool=pipeline.pools.land,
+        )
+        loads = {
+            target.table: load.override(task_id=load_task_id(target.table), pool=pipeline.pools.load)(
+                config, target.table, batch=batch
+            )
             for target in pipeline.targets
-        ]
+        }
         verified = verify(config, batch=batch)
         outlet = publish.override(outlets=[pipeline_alias(pipeline.name)])(config, batch=batch)
-        landed >> [*loads, verified]
-        chain(loads, verified, outlet) if loads else chain(verified, outlet)
+        landed >> [*loads.values(), verified]
+        for table, rollup in pipeline.rollups.items():
+            loads[rollup.source] >> loads[table]
+        chain([*loads.values()], verified, outlet) if loads else chain(verified, outlet)
 
-    batch_steps.expand(batch=batches) >> verify_all(config, slices)
+    whole = verify_all(config, slices)
+    batch_steps.expand(batch=batches) >> whole
+    if len(pipeline.clusters) > 1:
+        whole >> catch_up_of_each(pipeline, config, slices)

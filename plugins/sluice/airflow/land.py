@@ -37,7 +37,7 @@ class Land(SparkSubmitOperator):
     template_fields = ("batch",)
 
     def __init__(self, *, config: str, connection: str, batch: Any, **kwargs: Any) -> None:
-        super().__init__(conn_id=connection, max_active_tis_per_dag=1, doc_md=DOC, **kwargs)
+        super().__init__(conn_id=connection, **{"max_active_tis_per_dag": 1, "doc_md": DOC, **kwargs})
         self.map_index_template = "{{ task.batch['from'] }} – {{ task.batch['to'] }}"
         self.config = config
         self.batch = batch
@@ -46,18 +46,18 @@ class Land(SparkSubmitOperator):
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException for what no retry cures, AirflowException for the rest."""
         with measuring(Path(self.config).stem, "land"):
-            self._land(context)
+            pipeline = read(Path(self.config))
+            self._land(pipeline, from_xcom(self.batch, pipeline.slice), context)
 
-    def _land(self, context: Any) -> None:
+    def _land(self, pipeline: Pipeline, slices: SliceRange, context: Any, **only: str) -> None:
+        """`only`: `cluster=…`, where it is not all of them."""
         from sluice.landing.submit import spark_submit_arguments
 
         self._check_connection()
-        config = Path(self.config)
-        pipeline = read(config)
-        slices = from_xcom(self.batch, pipeline.slice)
-        mode = mode_of(context["params"])
-        spec = spark_submit_arguments(pipeline, config, slices, mode, context["run_id"])
+        mode, config = mode_of(context["params"]), Path(self.config)
+        spec = spark_submit_arguments(pipeline, config, slices, mode, context["run_id"], **only)
         self.application, self.conf, self.jars = spec.application, dict(spec.conf), ",".join(spec.jars)
+        self.py_files = ",".join(spec.py_files)
         self.application_args, self.name = list(spec.application_args), f"sluice {pipeline.name} {slices}"
         self.log.info("landing %s, mode %s, through connection %s", slices, mode, self._conn_id)
         with counted(pipeline, slices):
@@ -96,10 +96,10 @@ class Land(SparkSubmitOperator):
 def counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
     """Measures what is landed inside: the manifests that were not there before, also when the rest failed."""
     from sluice import metrics_of
+    from sluice.clusters import units_of
     from sluice.lake.open import open_lake
     from sluice.manifests import read_manifests
     from sluice.metrics_sink import emit
-    from sluice.status import units_of
 
     lake, units = open_lake(pipeline), units_of(pipeline, slices)
     before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
@@ -112,7 +112,9 @@ def counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
 
 def process_environment(pipeline: Pipeline, own: Mapping[str, str]) -> dict[str, str]:
     """spark-submit's environment: the worker's, the application's, and the connections landing needs."""
+    registry = pipeline.event.registry
     ids = [cluster.connection for cluster in pipeline.kafka] + [pipeline.lake_connection]
+    ids += [registry.connection] if registry else []
     # PySpark's spark-submit is beside the interpreter, which need not be on a worker's PATH.
     path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
     return {**os.environ, "PATH": path, **own, **connections.as_environment(filter(None, ids))}

@@ -11,6 +11,8 @@ from sluice.pipeline_files import FOLDER, pipeline_names, read
 
 BACKFILL = "_backfill"
 WATCH = "_watch"
+# Mapped over the clusters of a pipeline that has several, and failed for one that something is missing of.
+CLUSTER_TASK = "cluster"
 
 
 @dataclass(frozen=True)

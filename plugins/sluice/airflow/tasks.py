@@ -13,7 +13,7 @@ import pendulum
 import structlog
 from airflow.sdk import get_current_context, task
 
-from sluice.airflow.assets import pipeline_alias, table_asset, table_events
+from sluice.airflow.assets import emit_events
 from sluice.airflow.intervals import (
     from_xcom,
     refuse_future,
@@ -96,7 +96,9 @@ def resolve(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
 
     pipeline = read(Path(config))
     asked = from_xcom(slices, pipeline.slice)
-    log.info("resolved", **steps.resolve_range(pipeline, asked))
+    resolved = steps.resolve_range(pipeline, asked)
+    waiting = {cluster: str(error) for cluster, error in resolved["waiting"].items()}
+    log.info("resolved", **{**resolved, "waiting": waiting})
     mode = mode_of(get_current_context()["params"])
     work = steps.work_in(pipeline, asked, mode)
     batches = work.batches
@@ -147,12 +149,7 @@ def publish(config: str, batch: dict[str, str]) -> None:
 
     pipeline = read(Path(config))
     published = steps.publish_range(pipeline, from_xcom(batch, pipeline.slice))
-    alias_events = get_current_context()["outlet_events"][pipeline_alias(pipeline.name)]
-    for table, extra in table_events(published):
-        alias_events.add(table_asset(pipeline.name, table), extra=extra)
-        count("asset_events", pipeline=pipeline.name, table=table)
-        hours = extra["slice"] if "slice" in extra else f"{len(extra['slices'])} slices"
-        log.info("asset event", table=table, slice=hours, rows=extra["rows"])
+    emit_events(pipeline.name, published, get_current_context()["outlet_events"])
 
 
 @task(trigger_rule="none_failed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pendulum
 
-from sluice.pipeline import CATCH_ALL, Pipeline
+from sluice.pipeline import CATCH_ALL, Pipeline, Target
 
 
 def hourly(pipeline: Pipeline) -> str:
@@ -16,7 +16,7 @@ Lands every hour of **{pipeline.name}** in the lake and loads it into ClickHouse
 
 A run takes its own hour and whatever is missing of the last {healed}, so after an outage nothing has
 to be done by hand. Clearing a task or a run is always safe. Past hours: `{pipeline.name}_backfill`.
-"""
+{_clusters(pipeline)}"""
 
 
 def backfill(pipeline: Pipeline) -> str:
@@ -61,10 +61,24 @@ Bounds and channels are the `alarms:` block of the pipeline file; what is open i
 """
 
 
+def _clusters(pipeline: Pipeline) -> str:
+    if len(pipeline.clusters) == 1:
+        return ""
+    return (
+        "\nA cluster that is out of reach holds up nobody: only its task `cluster[…]` fails, and the next "
+        "run brings its hours.\n"
+    )
+
+
 def _pipeline(pipeline: Pipeline) -> str:
     topics = "\n".join(f"| Kafka `{c.cluster}` | {', '.join(c.topics)} |" for c in pipeline.kafka)
-    tables = "\n".join(
-        f"| `{target.table}` | {', '.join([*target.types, *([CATCH_ALL] if target.catch_all else [])])} |"
-        for target in pipeline.targets
-    )
+    tables = "\n".join(f"| `{target.table}` | {_taken(target)} |" for target in pipeline.targets)
     return f"| from, to | |\n| --- | --- |\n{topics}\n| lake | `{pipeline.lake}` |\n{tables}"
+
+
+def _taken(target: Target) -> str:
+    if target.rollup is not None:
+        return f"a rollup of `{target.rollup.source}`"
+    if target.counted:
+        return "traffic counts"
+    return ", ".join([*target.types, *([CATCH_ALL] if target.catch_all else [])])

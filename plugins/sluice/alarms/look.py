@@ -9,15 +9,16 @@ from typing import TypeVar
 
 from sluice.alarms.problem import Kind, Problem, Source
 from sluice.alarms.retention import Topics
-from sluice.alarms.server import WATCHED, Disk, ServerError, ServerFacts
+from sluice.alarms.server import WATCHED, Disk, ServerError, ServerFacts, joined
 from sluice.boundaries.model import Boundaries
 from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import connect
+from sluice.clickhouse.shards import connect_shards
+from sluice.clusters import units_of
 from sluice.errors import KafkaOutOfReach, OutOfReach
 from sluice.kafka.facts import open_inquiry
 from sluice.lake.base import Lake
 from sluice.lake.overlay import Overlay
-from sluice.load.ledger import LedgerRow, committed
+from sluice.load.shares import ledgers_of
 from sluice.load.sql import render
 from sluice.manifests import read_manifests
 from sluice.page.lag import ask_topics, lag_of
@@ -25,7 +26,7 @@ from sluice.page.models import Lag
 from sluice.pipeline import Pipeline
 from sluice.resolve import resolve, retained_losses
 from sluice.slices import SliceRange, Unit, floor
-from sluice.status import Ledgers, UnitStatus, statuses, units_of
+from sluice.status import Ledgers, UnitStatus, statuses
 from sluice.summary.anomalies import Verdict
 from sluice.summary.store import read_verdict
 
@@ -70,8 +71,8 @@ def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
 def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
     """Changes nothing. Raises LakeOutOfReach: without the lake nothing is known at all."""
     slices, silent = watched_range(pipeline, now), {}
-    units = units_of(pipeline, slices)
-    boundaries, expired, mute = _kafka(pipeline, lake, slices, units, now, silent)
+    boundaries, expired, mute = _kafka(pipeline, lake, slices, now, silent)
+    units = units_of(pipeline, slices, boundaries)
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
     ledgers, server = _clickhouse(pipeline, lake, silent)
     manifests = read_manifests(lake, units)
@@ -98,7 +99,6 @@ def _kafka(
     pipeline: Pipeline,
     lake: Lake,
     slices: SliceRange,
-    units: Sequence[Unit],
     now: datetime,
     silent: dict[Source, str],
 ) -> tuple[Boundaries, dict[Unit, tuple], dict[str, str]]:
@@ -108,7 +108,8 @@ def _kafka(
     mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
     if mute:
         silent[Source.KAFKA] = "; ".join(mute.values())
-    asked = [unit for unit in units if unit.cluster not in mute]
+    own = set(pipeline.clusters) - mute.keys()
+    asked = [u for u in units_of(pipeline, slices, resolution.boundaries) if u.cluster in own]
     lost = _told(Source.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked))
     return resolution.boundaries, lost or {}, mute
 
@@ -117,11 +118,11 @@ def _clickhouse(
     pipeline: Pipeline, lake: Lake, silent: dict[Source, str]
 ) -> tuple[Ledgers | None, ServerFacts | None]:
     def ask() -> tuple[Ledgers, ServerFacts]:
-        with connect(pipeline) as client:
-            ledgers: dict[str, Mapping[Unit, LedgerRow]] = {
-                target.table: committed(client, pipeline, lake.url, target) for target in pipeline.targets
-            }
-            return ledgers, server_facts(client, [target.table for target in pipeline.targets])
+        with connect_shards(pipeline) as servers:
+            clients = [(server.shard.name, server.reached) for server in servers]
+            ledgers = ledgers_of(servers, pipeline, lake.url)
+            tables = [target.table for target in pipeline.targets]
+            return ledgers, joined([(name, server_facts(client, tables)) for name, client in clients])
 
     return _told(Source.CLICKHOUSE, silent, ask) or (None, None)
 

@@ -10,9 +10,10 @@ import pendulum
 from sluice.alarms.problem import Kind, Problem, Source
 from sluice.boundaries.model import Boundaries
 from sluice.pipeline import Pipeline
+from sluice.rollups.wanted import is_behind
 from sluice.slices import SliceRange
 from sluice.state import State
-from sluice.status import UnitStatus
+from sluice.status import UnitStatus, complete_slices
 from sluice.summary.anomalies import OpenAnomaly
 from sluice.verification.facts import Facts
 from sluice.verification.stalled import check_stalled
@@ -43,8 +44,7 @@ def not_committed(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime
     for status in _late(pipeline, found, now):
         if status.manifest is not None:
             for target in pipeline.targets:
-                row = status.tables.get(target.table)
-                if row is None or row.manifest != status.manifest.id:
+                if is_behind(target, status.tables, status.manifest):
                     lacking.setdefault(target.table, []).append(status)
     for table, late in lacking.items():
         first, last = late[0].unit, late[-1].unit
@@ -61,7 +61,7 @@ def behind(
 ) -> Iterator[Problem]:
     """Lag above its bounds. `records` are those in Kafka that are not landed, None when Kafka is silent."""
     bounds = pipeline.alarms
-    done = [s.unit.slice.end for s in found if s.state.done]
+    done = [piece.end for piece in complete_slices(found)]
     if bounds.lag is not None and found:
         last = max(done, default=found[0].unit.slice.start)
         if now - last > bounds.lag:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sluice.alarms.problem import Kind, Problem, Source
 from sluice.pipeline import Pipeline
@@ -52,6 +52,30 @@ class ServerFacts:
     queues: tuple[tuple[str, int], ...] = ()
     parts: tuple[tuple[str, int], ...] = ()
     disks: tuple[Disk, ...] = ()
+
+
+def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
+    """The servers of all shards (each with the shard's name) as one: counts added, the fullest partition."""
+    if len(facts) == 1:
+        return facts[0][1]
+    parts: dict[str, int] = {}
+    queues: dict[str, int] = {}
+    errors: dict[int, ServerError] = {}
+    for _, one in facts:
+        for table, entries in one.queues:
+            queues[table] = queues.get(table, 0) + entries
+        for table, most in one.parts:
+            parts[table] = max(parts.get(table, 0), most)
+        for error in one.errors:
+            before = errors[error.code].count if error.code in errors else 0
+            errors[error.code] = replace(error, count=before + error.count)
+    return ServerFacts(
+        address=", ".join(one.address for _, one in facts),
+        errors=tuple(errors.values()),
+        queues=tuple(queues.items()),
+        parts=tuple(parts.items()),
+        disks=tuple(replace(d, name=f"{shard}: {d.name}") for shard, one in facts for d in one.disks),
+    )
 
 
 def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]:

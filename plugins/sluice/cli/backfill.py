@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
+from sluice.cli.missing import refuse_missing
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_json, progress
 from sluice.errors import WrongUse
 
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for the run's end; exit code 1 if it fails.")]
+Wait = Annotated[
+    bool,
+    typer.Option("--wait", help="Wait for the run's end; exit code 1 if it fails, 3 if only a cluster did."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only log what the run would do.")]
 
 
@@ -30,6 +34,7 @@ def backfill(
     """
     from sluice import backfill as airflow
     from sluice.reach import Reach
+    from sluice.survey import survey
 
     if config is not None:
         raise WrongUse("a backfill through Airflow takes a pipeline of include/pipelines: use `sluice run`")
@@ -41,4 +46,5 @@ def backfill(
     if json:
         print_json({"run_id": run_id, "state": state, "from": slices.start, "to": slices.end})
     if state == "failed":
+        refuse_missing(spec, survey(spec, slices), mode, run_id)
         raise typer.Exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sluice.cli import accept, backfill, doctor, plan, publish, run, status, verify
+from sluice.cli import accept, backfill, doctor, plan, publish, run, status, traffic, verify
 
 commands = typer.Typer(
     help="Moves events from Kafka into a data lake and into ClickHouse, an hour at a time, exactly once.",
@@ -18,5 +18,6 @@ commands.command()(run.run)
 commands.command()(backfill.backfill)
 commands.command()(status.status)
 commands.command()(verify.verify)
+commands.command()(traffic.traffic)
 commands.command()(accept.accept)
 commands.command()(doctor.doctor)

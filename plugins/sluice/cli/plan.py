@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_facts, print_json, print_table
+from sluice.errors import SluiceError
 from sluice.plan import action, as_json, rows_of, work_of
 from sluice.state import State
+from sluice.waiting import missing_lines
 
 _COLUMNS = ("slice", "cluster", "state", "does", "offsets", "rows", "reads")
 _LOST = ("Kafka no longer has", "lacks topics")
@@ -24,10 +28,11 @@ def plan(
     check_mode(mode)
     spec = load_pipeline(pipeline, config)
     slices = slice_range(spec, start, to)
-    found = preview(spec, slices)
+    seen = preview(spec, slices)
+    found = seen.found
     if json:
         print_json([as_json(status, mode, spec.on_expired) for status in found])
-        return
+        return _raise_first(seen.unreachable)
     work = work_of(found, mode)
     rows = [
         (
@@ -39,7 +44,7 @@ def plan(
             rows_of(status),
             status.reads,
             "; ".join(f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in status.losses),
-            ", ".join(status.lacking),
+            ", ".join((*status.lacking, *(f"counts {table}" for table in status.uncounted))),
         )
         for status in found
     ]
@@ -55,3 +60,12 @@ def plan(
             "time": str(expected_time(spec, work)),
         }
     )
+    for line in missing_lines(spec, found):
+        print(line)
+    _raise_first(seen.unreachable)
+
+
+def _raise_first(unreachable: Mapping[str, SluiceError]) -> None:
+    """The plan of a cluster that does not answer is not known: the other clusters' is printed before."""
+    for error in unreachable.values():
+        raise error

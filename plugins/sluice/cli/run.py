@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
 
+from sluice.cli.missing import refuse_missing
 from sluice.cli.options import (
     Config,
     From,
@@ -21,7 +23,7 @@ from sluice.cli.options import (
 )
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show
-from sluice.errors import OutOfReach
+from sluice.errors import OutOfReach, ShardsWait, SluiceError
 from sluice.pace import Pace
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import find
@@ -38,12 +40,14 @@ def run(
     """Resolves, lands, loads and verifies [A, B) in this process; it starts Spark itself.
 
     Whatever is already done is skipped (mode fill); stopping it at any moment and starting it again
-    continues. Example: sluice run adx --from 2026-11-20T10:00Z --to 2026-11-20T14:00Z
+    continues. One of several clusters that does not answer does not hold up the others; the exit code is 3
+    then. Example: sluice run adx --from 2026-11-20T10:00Z --to 2026-11-20T14:00Z
     """
     spec = load_pipeline(pipeline, config)
     check_mode(mode)
     slices = slice_range(spec, start, to)
-    _steps(spec, find(pipeline, config), slices, mode)
+    token = uuid.uuid4().hex
+    silent = _steps(spec, find(pipeline, config), slices, mode, token)
     from sluice.survey import survey
 
     found = survey(spec, slices)
@@ -51,33 +55,45 @@ def run(
         print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
     else:
         show(spec, found, f"{spec.name} {slices}")
+    refuse_missing(spec, found, mode, token, silent)
 
 
-def _steps(spec: Pipeline, path: Path, slices: SliceRange, mode: str) -> None:
+def _steps(
+    spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str
+) -> Mapping[str, SluiceError]:
+    """The errors of clusters that did not answer, while others did."""
     from sluice import steps
 
-    token = uuid.uuid4().hex
     progress(f"resolve {slices}: {len(slices)} slices")
-    for record in steps.resolve_range(spec, slices)["stamped_ahead"]:
+    resolved = steps.resolve_range(spec, slices)
+    for record in resolved["stamped_ahead"]:
         progress(record)
+    for cluster, why in resolved["waiting"].items():
+        progress(f"cluster {cluster} waits: {why}")
     steps.check_targets(spec)
     work = steps.work_in(spec, slices, mode)
     if not work.batches:
-        progress("nothing to do: every slice is complete")
+        others = ", or waits for its cluster" if resolved["waiting"] else ""
+        progress(f"nothing to do: every slice is complete{others}")
     failed = _batches(spec, path, work, mode, token)
     if failed:
         raise typer.Exit(failed)
     progress(f"verify {slices}")
     steps.verify_range(spec, slices)
     steps.publish_range(spec, slices)
+    return resolved["waiting"]
 
 
 def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> int:
-    """Lands and loads batch after batch; the exit code of the landing that failed, or 0."""
+    """Lands and loads batch after batch; the exit code of the landing that failed, or 0.
+
+    Raises ShardsWait at the end, when one of the shards could not be loaded now.
+    """
     from sluice import steps
 
     pace = Pace(work, steps.expected_time(spec, work))
     started, failed = time.monotonic(), 0
+    waits: list[ShardsWait] = []
     for number, batch in enumerate(work.batches):
         name = f"batch {number + 1} of {len(work.batches)}"
         progress(f"{name}: land {batch}; {pace.line(number, number, time.monotonic() - started)}")
@@ -85,9 +101,16 @@ def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> i
         for target in spec.targets:
             line = pace.line(number + 1, number, time.monotonic() - started)
             progress(f"{name}: load {target.table}; {line}")
-            steps.load_table(spec, target.table, batch, mode, token, progress)
+            try:
+                steps.load_table(spec, target.table, batch, mode, token, progress)
+            except ShardsWait as error:
+                # Its other shards are loaded; the other tables' and batches' are, too, before it is raised.
+                progress(str(error))
+                waits.append(error)
         done = pace.line(number + 1, number + 1, time.monotonic() - started)
         progress(f"{name}: {'not all of it landed' if failed else 'done'}; {done}")
+    if waits:
+        raise waits[0]
     return failed
 
 

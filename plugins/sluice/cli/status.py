@@ -16,8 +16,12 @@ from rich.text import Text
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
 from sluice.cli.output import console, print_json, table_of
 from sluice.errors import WrongUse
+from sluice.load.ledger import LedgerRow
+from sluice.manifest import Manifest
 from sluice.pipeline import Pipeline
-from sluice.status import UnitStatus
+from sluice.status import UnitStatus, complete_slices
+from sluice.waiting import missing_lines
+from sluice.waiting import waiting as waiting_of
 
 if TYPE_CHECKING:
     from sluice.page.models import Lag, PartitionLag
@@ -105,6 +109,8 @@ def shown(
         held = [s.tables[target.table] for s in found if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
         yield Text(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
+    for line in missing_lines(spec, found):
+        yield Text(line)
     if waiting is not None:
         yield from _partitions(waiting)
     seconds = lag(found)
@@ -129,22 +135,33 @@ def _known(value: int | None) -> object:
 
 def _answer(spec: Pipeline, found: list[UnitStatus], waiting: Lag | None) -> dict[str, Any]:
     answer = {"pipeline": spec.name, "lag_seconds": lag(found), "units": [as_json(s) for s in found]}
+    if len(spec.clusters) > 1:
+        left = waiting_of(spec, found)
+        answer["missing"] = {part.cluster: [unit.slice.id for unit in part.units] for part in left}
     return answer if waiting is None else {**answer, "waiting": waiting.model_dump()}
 
 
 def lag(found: list[UnitStatus]) -> int | None:
     """Seconds since the end of the last complete slice, or None when none is complete."""
-    done = [s.unit.slice.end for s in found if s.state.done]
-    return int((pendulum.now("UTC") - max(done)).total_seconds()) if done else None
+    done = complete_slices(found)
+    return int((pendulum.now("UTC") - done[-1].end).total_seconds()) if done else None
 
 
 def _row(s: UnitStatus) -> tuple[object, ...]:
     counts: tuple[object, ...] = ("", "", "", "")
     if s.manifest is not None:
-        counts = (s.manifest.read, s.manifest.parsed, sum(s.manifest.unparsed.values()), s.manifest.late)
-    loaded = sum(r.rows for r in s.tables.values())
-    misfits = sum(r.misfits for r in s.tables.values())
-    return (s.unit.slice.id, s.unit.cluster, str(s.state), *counts, loaded, misfits)
+        counts = (s.manifest.read, s.manifest.parsed, _unparsed(s.manifest), s.manifest.late)
+    return (s.unit.slice.id, s.unit.cluster, s.seen, *counts, *s.loaded)
+
+
+def _unparsed(manifest: Manifest) -> object:
+    records, rows = sum(manifest.unparsed.values()), sum(manifest.rows_unparsed.values())
+    return f"{records} and {rows} rows" if rows else records
+
+
+def _arrays(manifest: Manifest) -> dict[str, Any]:
+    """Of records that are arrays: the rows they held, those that did not land, and records without any."""
+    return {"rows": manifest.rows, "rows_unparsed": dict(manifest.rows_unparsed), "empty": manifest.empty}
 
 
 def as_json(s: UnitStatus) -> dict[str, Any]:
@@ -155,13 +172,19 @@ def as_json(s: UnitStatus) -> dict[str, Any]:
         "records": s.manifest.read if s.manifest else None,
         "parsed": s.manifest.parsed if s.manifest else None,
         "unparsed": dict(s.manifest.unparsed) if s.manifest else {},
+        **(_arrays(s.manifest) if s.manifest and s.manifest.rows is not None else {}),
         "late": s.manifest.late if s.manifest else 0,
         "rows_by_type": s.manifest.rows_by_type() if s.manifest else {},
         "rows_by_hour_and_type": _by_hour(s),
-        "tables": {t: {"rows": r.rows, "misfits": r.misfits} for t, r in s.tables.items()},
+        "tables": {t: {"rows": r.rows, "misfits": r.misfits, **_shards(r)} for t, r in s.tables.items()},
         "manifest": s.manifest.id if s.manifest else None,
         "lost": [f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in s.losses],
     }
+
+
+def _shards(row: LedgerRow) -> dict[str, Any]:
+    """The rows that each shard has committed, None for one that lacks the unit; nothing without shards."""
+    return {"shards": {name: r and r.rows for name, r in row.shares}} if row.shares else {}
 
 
 def _by_hour(s: UnitStatus) -> dict[str, dict[str, int]]:

@@ -35,6 +35,7 @@ def verify(
     from sluice.summary.store import note_verified
     from sluice.verification import audit as verification
     from sluice.verification.repairs import commands
+    from sluice.waiting import missing_lines
 
     spec = load_pipeline(pipeline, config)
     slices = known_range(spec, start, to)
@@ -54,6 +55,8 @@ def verify(
         for anomaly in anomalies:
             print(anomaly)
         print_facts(facts)
+        for line in missing_lines(spec, found):
+            print(line)
         for command in commands(anomalies):
             print(f"repair: {command}")
     if anomalies:
