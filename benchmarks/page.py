@@ -1,11 +1,12 @@
 """How long the page's server takes for its first answer: 10 pipelines × 8,760 hours.
 
-    python -m benchmarks.page [--pipelines 10] [--hours 8760] [--tables 3] [--partitions 4]
+    python -m benchmarks.page [--pipelines 10] [--hours 8760] [--tables 3] [--partitions 4] [--no-browser]
 
 Starts a ClickHouse server of its own, and writes lake folders and a ledger as a year of hourly runs leaves
 them. Then asks for the overview as the endpoint does: with a memory that knows nothing yet (cold, as after a
 start of Airflow's web server), and once more (warm). Prints seconds, the process's own CPU seconds, the size
-of the answers, and the ratio to the bound of one second.
+of the answers. Then opens the same views in Chromium, from Airflow's own web server (page_paint.py): HTML,
+scripts, the first JSON and the painted cells. Ends with the ratio of the slowest to the bound of one second.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import sys
 import tempfile
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pendulum
 
+from benchmarks.page_paint import VISITS, paints, served, write_files
 from local import services
 from sluice.boundaries.boundary import CODE, Found
 from sluice.boundaries.columns import Column, TopicBoundaries
@@ -47,19 +50,29 @@ BOUND_SECONDS = 1.0
 VIEWS = (("48 hours", "48h"), ("8 days", "192h"), ("a year", "8760h"))
 
 
-def pipelines(count: int, tables: int, root: Path) -> list[Pipeline]:
-    spec = {
+def specs_of(count: int, tables: int, root: Path) -> dict[str, dict[str, Any]]:
+    """What the pipeline files say, by name."""
+    kinds = ("*", *TYPES)[:tables]
+    return {
+        name: {
+            **_spec(root),
+            "tables": {kind: f"bench.{'other' if kind == '*' else kind}_{name}" for kind in kinds},
+        }
+        for name in (f"p{number}" for number in range(count))
+    }
+
+
+def _spec(root: Path) -> dict[str, Any]:
+    return {
         "kafka": [{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["t"]}],
         "event": {"type": {"field": "type"}, "time": {"record": True}},
         "lake": f"file://{root}",
         "clickhouse": {"connection": "clickhouse_bench"},
-        "tables": {name: f"bench.{name}" for name in ("*", *TYPES)[:tables]},
     }
-    named = [{**t, "name": f"p{number}"} for number, t in enumerate([spec] * count)]
-    for one in named:
-        one["tables"] = {kind: f"{table}_{one['name']}" for kind, table in one["tables"].items()}
-        one["tables"] = {k: t.replace("bench.*", "bench.other") for k, t in one["tables"].items()}
-    return [Pipeline.model_validate(one) for one in named]
+
+
+def pipelines(specs: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
+    return [Pipeline.model_validate({**spec, "name": name}) for name, spec in specs.items()]
 
 
 def write_boundaries(pipeline: Pipeline, slices: SliceRange, partitions: int) -> None:
@@ -146,7 +159,7 @@ class Answer:
 def timed(work: Callable[[], list[OverviewRow]]) -> Answer:
     began, cpu = time.perf_counter(), time.process_time()
     rows = work()
-    size = sum(len(row.model_dump_json()) for row in rows)
+    size = sum(len(row.model_dump_json(exclude_defaults=True)) for row in rows)
     return Answer(rows, time.perf_counter() - began, time.process_time() - cpu, size)
 
 
@@ -160,8 +173,20 @@ def measure(some: list[Pipeline]) -> float:
         assert not wrong, wrong
         spent = "".join(f"{one.seconds:>7.2f} s{one.cpu:>7.2f} s" for one in (cold, warm))
         print(f"{name:<12}{spent}{cold.size / 1024:>8,.0f} KiB")
-        slowest = max(slowest, cold.seconds if since != "192h" else 0)
-    print(f"slowest first answer {slowest:.2f} s, {slowest / BOUND_SECONDS:.2f} of the bound of one second")
+        slowest = max(slowest, cold.seconds)
+    return slowest
+
+
+def measure_browser(specs: Mapping[str, Mapping[str, Any]], folder: Path) -> float:
+    """The slowest painting by a browser that is new."""
+    slowest = 0.0
+    write_files(specs, folder / "pipelines")
+    print(f"\n{'painted':<12}" + "".join(f"{visit:>13}" for visit in VISITS))
+    for number, (name, since) in enumerate(VIEWS):
+        with served(folder / "pipelines", folder / f"airflow{number}") as server:
+            found = paints(server, since)
+        print(f"{name:<12}" + "".join(f"{seconds:>11.2f} s" for seconds in found))
+        slowest = max(slowest, *found[:2])
     return slowest
 
 
@@ -175,6 +200,7 @@ def main() -> int:
     parser.add_argument("--hours", type=int, default=8760)
     parser.add_argument("--tables", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--no-browser", action="store_true", help="only the server's answers")
     given = parser.parse_args()
     end = floor(pendulum.now("UTC"), HOUR)
     slices = SliceRange(end - timedelta(hours=given.hours), end)
@@ -182,12 +208,17 @@ def main() -> int:
         root = Path(folder) / "lake"
         server = services.clickhouse_server(Path(folder) / "clickhouse")
         os.environ["AIRFLOW_CONN_CLICKHOUSE_BENCH"] = f"http://{server.host}:{server.port}"
-        some = pipelines(given.pipelines, given.tables, root)
+        specs = specs_of(given.pipelines, given.tables, root)
+        some = pipelines(specs)
         try:
             with connect(some[0]) as client:
                 prepare(some, slices, given.partitions, root, client)
             print(f"{given.pipelines} pipelines × {given.hours:,} hours, {given.tables} tables each")
-            return 0 if measure(some) < BOUND_SECONDS else 1
+            slowest = measure(some)
+            if not given.no_browser:
+                slowest = max(slowest, measure_browser(specs, Path(folder)))
+            print(f"slowest {slowest:.2f} s, {slowest / BOUND_SECONDS:.2f} of the bound of one second")
+            return 0 if slowest < BOUND_SECONDS else 1
         finally:
             server.kill()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,11 @@ from fastapi.testclient import TestClient
 
 from sluice.airflow.page import access, pipelines
 from sluice.airflow.page.app import create_app as create_page
+from sluice.airflow.page.app import version_of
 from sluice.airflow.pipelines import find_pipelines
+from sluice.alarms.problem import Alarm, Kind, Known, Problem
+from sluice.alarms.store import AlarmStore
+from sluice.lake.open import open_lake
 from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
@@ -27,6 +32,7 @@ READS = [
     "/sluice/",
     "/sluice/api/overview?from=48h",
     "/sluice/api/pipelines/ads/anomalies",
+    "/sluice/api/pipelines/ads/problems",
     "/sluice/api/pipelines/ads/late?from=2026-11-20",
     "/sluice/api/pipelines/ads/series?from=2026-11-20",
     "/sluice/api/pipelines/ads/lag",
@@ -91,6 +97,25 @@ def test_the_overview_by_role(airflow_app: TestClient, role: str):
     assert len(found["broken_files"]) == 1 and "wrong.yaml" in found["broken_files"][0]
 
 
+def test_the_problems_that_the_watch_sees(airflow_app: TestClient):
+    """Those that are open; and that nobody watches now: its DAG is paused, or not there."""
+    ((_, ads),) = pipelines.find_pipelines().sound
+    since, soon = "2026-11-20T12:00:00+00:00", "Kafka will delete hour 2026-11-20T10Z in 3 h 10 min"
+    expiring = Alarm(Problem(Kind.RETENTION, "slice 2026-11-20T10Z/dc1", soon), since)
+    over = Alarm(Problem(Kind.LAG, "ads", "9 hours behind"), since, told=("webhook hook_ops",), over=True)
+    known = Known({alarm.problem.key: alarm for alarm in (expiring, over)})
+    AlarmStore(open_lake(ads)).change(lambda _: known)
+    found = airflow_app.get("/sluice/api/pipelines/ads/problems", headers=login("viewer")).json()
+    assert found == {
+        "problems": [
+            {"kind": "retention", "place": "slice 2026-11-20T10Z/dc1", "message": soon, "since": since}
+        ],
+        "watched": "",
+        "paused": True,
+        "watch_dag": "ads_watch",
+    }
+
+
 def test_a_viewer_cannot_plan_nor_start(airflow_app: TestClient):
     viewer = login("viewer")
     assert airflow_app.post("/sluice/api/pipelines/ads/plan", json=PLAN, headers=viewer).status_code == 403
@@ -135,6 +160,23 @@ def test_errors_are_one_line(airflow_app: TestClient, path: str, status: int, sa
     answer = airflow_app.get(path, headers=login("viewer"))
     assert answer.status_code == status, answer.text
     assert said in answer.json()["detail"] and "\n" not in answer.json()["detail"]
+
+
+def test_a_browser_asks_for_each_file_once_until_it_changes(airflow_app: TestClient, tmp_path: Path):
+    """index.html names files below a version that changes with any of them; others are asked for again."""
+    html = airflow_app.get("/sluice/", headers=login("viewer")).text
+    names = set(re.findall(r'(?:src|href)="(static/[^"]+)"', html))
+    assert len({name.split("/")[1] for name in names}) == 1 and len(names) > 10
+    for name in names:
+        answer = airflow_app.get(f"/sluice/{name}")
+        assert (answer.status_code, "immutable" in answer.headers["cache-control"]) == (200, True), name
+    assert airflow_app.get("/sluice/static/page.css").headers["cache-control"] == "no-cache"
+
+    (tmp_path / "js").mkdir()
+    (tmp_path / "js" / "a.js").write_text("1")
+    before = version_of(tmp_path)
+    (tmp_path / "js" / "a.js").write_text("2")
+    assert version_of(tmp_path) != before
 
 
 @pytest.mark.parametrize("path", ["/sluice/", "/sluice/api/overview?from=48h", "/sluice/static/page.css"])

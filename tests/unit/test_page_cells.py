@@ -7,7 +7,7 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.page.cells import MEANINGS, SIGNS, Cell, Known, cell_of, is_overdue, worst
+from sluice.page.cells import MEANINGS, SIGNS, Cell, Known, cell_of, due_by, worst
 from sluice.page.work import Phase, Work
 from sluice.state import State
 
@@ -74,8 +74,8 @@ def test_every_cell_has_a_sign_of_its_own_and_a_meaning():
 def test_a_slice_is_overdue_when_the_next_one_is_due_too():
     end, settle = pendulum.datetime(2026, 11, 20, 10), timedelta(minutes=2)
     hour = timedelta(hours=1)
-    assert not is_overdue(end, settle, hour, end + timedelta(minutes=62))
-    assert is_overdue(end, settle, hour, end + timedelta(minutes=62, seconds=1))
+    assert not end < due_by(settle, hour, end + timedelta(minutes=62))
+    assert end < due_by(settle, hour, end + timedelta(minutes=62, seconds=1))
 
 
 def test_the_worst_of_some_cells():

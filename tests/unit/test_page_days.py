@@ -7,16 +7,20 @@ from datetime import timedelta
 import pendulum
 import pytest
 
+from sluice.boundaries.model import Boundaries
 from sluice.errors import WrongUse
 from sluice.manifest import Loss
 from sluice.page.days import days_of, ids_of
+from sluice.page.look import Sight
 from sluice.page.overview import Around, hours_of
 from sluice.page.rows import Asked
 from sluice.page.work import Phase, Work
 from sluice.slices import SliceRange
 from sluice.state import State
+from sluice.status import UnitStatus
 from sluice.summary import anomalies, store
 from sluice.summary.anomalies import Verdict
+from sluice.summary.months import summary_of
 from sluice.verification.anomaly import Anomaly, Kind
 from tests.fakes import MemoryLake
 from tests.page_world import START, complete, missing, pipeline, unit
@@ -55,9 +59,13 @@ def around(verdict: Verdict) -> Around:
     return Around(pipeline(settle="2m"), work, verdict, unit(0).slice.end, NOW)
 
 
+def sight(found: list[UnitStatus]) -> Sight:
+    return Sight(found, [summary_of(status) for status in found], Boundaries())
+
+
 def test_hours(lake):
     found = [missing(unit(0)), *FOUND[1:]]
-    hours = hours_of(found, store.read_months(lake, TEN), around(store.read_verdict(lake)))
+    hours = hours_of(sight(found), store.read_months(lake, TEN), around(store.read_verdict(lake)))
     assert [hour.cell for hour in hours] == EXPECTED
     assert [hour.slice.id for hour in hours] == list(ids_of(TEN))
     assert (hours[1].read, hours[1].rows, hours[1].rejected) == (52, 50, 2)

@@ -6,7 +6,7 @@ import pendulum
 import pytest
 
 from sluice.errors import SluiceError
-from sluice.slices import SliceRange
+from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.summary import anomalies, months, store
 from sluice.verification.anomaly import Anomaly, Kind
 from tests.fakes import MemoryLake
@@ -134,3 +134,23 @@ def test_a_damaged_object_is_named_with_its_remedy(key):
     lake.put(key, b"{")
     with pytest.raises(SluiceError, match=f"{key}.*delete it"):
         store.note_verified(lake, DAY, [complete(unit(0))], [], NOW)
+
+
+def test_a_month_is_decoded_again_when_it_has_changed(monkeypatch: pytest.MonkeyPatch):
+    lake, seen, decoded = MemoryLake(), {}, []
+    decode = months.decode
+    monkeypatch.setattr(months, "decode", lambda data, place: (decoded.append(place), decode(data, place))[1])
+    store.note(lake, [complete(unit(0))])
+    decoded.clear()
+    for _ in range(2):
+        assert list(*store.read_months(lake, DAY, seen)) == [unit(0).slice.id]
+    assert len(decoded) == 1
+    store.note(lake, [complete(unit(1))])
+    assert list(*store.read_months(lake, DAY, seen)) == [unit(0).slice.id, unit(1).slice.id]
+
+    year = SliceRange(DAY.start.subtract(years=1), DAY.end)
+    for number in range(8):
+        piece = Slice(START.subtract(months=number), HOUR)
+        store.note(lake, [complete(Unit(piece, "dc1"))])
+    assert sum(map(bool, store.read_months(lake, year, seen))) == 8
+    assert sorted(seen) == ["2026-09", "2026-10", "2026-11"]

@@ -110,9 +110,17 @@ def _unfinished(states: set[State], known: Known) -> Cell:
     return Cell.STALE if State.STALE in states else Cell.LANDED
 
 
-def is_overdue(end: datetime, settle: timedelta, length: timedelta, now: datetime) -> bool:
-    """A slice that ended more than its own length (and `settle`) ago: the next one is due already."""
-    return now > end + settle + length
+def missing_from(states: Iterable[tuple[str, State]]) -> tuple[str, ...]:
+    """Of the (cluster, state) of a slice's units the clusters that have not landed, where another has."""
+    found = list(states)
+    missing = tuple(cluster for cluster, state in found if state in (State.MISSING, State.EXPIRED))
+    return missing if len(missing) < len(found) else ()
+
+
+def due_by(settle: timedelta, length: timedelta, now: datetime) -> datetime:
+    """A slice that ended before this instant, more than its own length (and `settle`) ago, is overdue: the
+    next one is due already."""
+    return now - settle - length
 
 
 def worst(cells: Iterable[Cell]) -> Cell:

@@ -55,18 +55,20 @@ class _Sum:
 @dataclass(frozen=True)
 class _Edges:
     """Ids at which hours change: the last before the first that is expected, the last that is overdue, and
-    the last that is over."""
+    the last that is over. `begins`: of clusters that were added later the first that waits for them."""
 
     unexpected: str
     overdue: str
     over: str
+    begins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, around: Around) -> _Edges:
         length, now = around.pipeline.slice, around.now
         due = now - around.pipeline.settle - 2 * length - timedelta(seconds=1)
         unexpected = _NEVER if around.first is None else _id(around.first - length, length)
-        return cls(unexpected, _id(due, length), _id(now - length, length))
+        begins = {cluster: _id(begin, length) for cluster, begin in around.begins.items()}
+        return cls(unexpected, _id(due, length), _id(now - length, length), begins)
 
 
 def days_of(slices: SliceRange, months: Sequence[Month], around: Around) -> list[Day]:
@@ -110,11 +112,17 @@ def _look(name: str, units: Units, clusters: Sequence[str], edges: _Edges) -> _L
     if name > edges.over:
         return _OPEN
     overdue, expected = name <= edges.overdue, name > edges.unexpected
-    if len(units) < len(clusters):
-        states = tuple(units[c].state if c in units else State.MISSING for c in clusters)
-        return _Look(states, True, False, overdue, expected)
-    verified = all(unit.verified and unit.verified == unit.seal for unit in units.values())
-    return _Look(tuple(units[c].state for c in clusters), True, verified, overdue, expected)
+    if edges.begins:
+        clusters = [cluster for cluster in clusters if edges.begins.get(cluster, "") <= name]
+    # Of a cluster that was taken away counts what has landed.
+    gone = [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
+    own = [units[cluster] for cluster in clusters if cluster in units] + gone
+    if len(own) < len(clusters) + len(gone) or not own:
+        missing = [State.MISSING] * max(len(clusters) - len(own) + len(gone), 1)
+        states = (*(unit.state for unit in own), *missing)
+        return _Look(states, True, False, overdue, expected and bool(clusters))
+    verified = all(unit.verified and unit.verified == unit.seal for unit in own)
+    return _Look(tuple(unit.state for unit in own), True, verified, overdue, expected)
 
 
 def _cell(look: _Look, work: Work | None, anomalies: int) -> Cell:

@@ -1,16 +1,17 @@
 """Looks at a short range exactly, as `sluice.survey` does, and remembers what cannot have changed.
 
 Boundary entries are never changed, and a manifest that the lake lists with the same time and size is the
-same. So a look costs one listing per day, one look for a new boundary entry, and one query per table.
+same. So a look costs one listing per day, one look for a new boundary entry, and one query; a unit of which
+all three say what they said before has the status that it had.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import pendulum
 
@@ -18,18 +19,26 @@ from sluice.boundaries.log import BoundaryLog
 from sluice.boundaries.model import Boundaries
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.connect import open_client
+from sluice.clickhouse.settings import Shard
+from sluice.clickhouse.shards import Server, Servers
+from sluice.clusters import spans, units_of
 from sluice.connections import Connection, find
+from sluice.errors import OutOfReach
 from sluice.lake import layout
 from sluice.lake.base import Item, Lake
 from sluice.lake.open import open_lake
-from sluice.load.ledger import LedgerRow, committed
+from sluice.load.ledger import LedgerRow
+from sluice.load.shares import ledgers_of
 from sluice.manifest import Manifest
-from sluice.manifests import read_manifest
+from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline
+from sluice.side_by_side import each
 from sluice.slices import SliceRange, Unit
-from sluice.status import UnitStatus, statuses, units_of
+from sluice.state import State
+from sluice.status import UnitStatus, statuses
+from sluice.summary.months import UnitSummary, summary_of
+from sluice.summary.store import Seen
 
-_SIDE_BY_SIDE = 16
 # Manifests list their files: of a wide hour they are large, and a week of ten pipelines has 1,680.
 _REMEMBERED = 4000
 
@@ -38,10 +47,25 @@ Stamp = tuple[datetime, int]
 
 @dataclass(frozen=True)
 class Sight:
-    """What a look has found: `statuses` slice by slice, and the boundaries it went by."""
+    """What a look has found: `statuses` slice by slice, each one's summary, and the boundaries it went by."""
 
     statuses: list[UnitStatus]
+    summaries: list[UnitSummary]
     boundaries: Boundaries
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was said of a unit when the boundary log had so many entries."""
+
+    entries: int
+    status: UnitStatus
+    summary: UnitSummary
+
+    def holds(self, entries: int, manifest: Manifest | None, rows: Mapping[str, LedgerRow]) -> bool:
+        """Whether nothing has changed since. An hour that was not over then may be so now."""
+        same = self.status.manifest is manifest and self.status.tables == rows
+        return same and self.entries == entries and self.status.state is not State.NOT_OVER
 
 
 @dataclass
@@ -51,13 +75,46 @@ class Eyes:
     pipeline: Pipeline
     boundaries: Boundaries | None = None
     manifests: dict[Unit, tuple[Stamp, Manifest]] = field(default_factory=dict)
+    known: dict[Unit, Known] = field(default_factory=dict)
+    months: Seen = field(default_factory=dict)
 
-    def look(self, slices: SliceRange, client: Client, now: datetime) -> Sight:
-        lake, units = open_lake(self.pipeline), units_of(self.pipeline, slices)
+    def look(self, slices: SliceRange, servers: Servers, now: datetime) -> Sight:
+        lake = open_lake(self.pipeline)
         self.boundaries = boundaries = BoundaryLog(lake).read(self.boundaries)
+        units = units_of(self.pipeline, slices, boundaries)
         manifests = self._manifests(lake, slices, units)
-        ledgers = ledgers_of(self.pipeline, lake, client, slices)
-        return Sight(statuses(self.pipeline, units, boundaries, manifests, ledgers, now), boundaries)
+        ledgers = ledgers_of(servers, self.pipeline, lake.url, slices)
+        found = self._statuses(units, boundaries, manifests, ledgers, now)
+        return Sight([one.status for one in found], [one.summary for one in found], boundaries)
+
+    def begins(self, lake: Lake) -> dict[str, datetime]:
+        """Where the clusters that were added later begin; with one cluster nobody looks."""
+        if len(self.pipeline.clusters) == 1:
+            return {}
+        self.boundaries = BoundaryLog(lake).read(self.boundaries)
+        found = spans(self.pipeline, self.boundaries).begins
+        return {cluster: begin for cluster, begin in found.items() if begin is not None}
+
+    def _statuses(
+        self,
+        units: list[Unit],
+        boundaries: Boundaries,
+        manifests: Mapping[Unit, Manifest],
+        ledgers: Mapping[str, Mapping[Unit, LedgerRow]],
+        now: datetime,
+    ) -> list[Known]:
+        found: dict[Unit, Known] = {}
+        rows = _by_unit(ledgers)
+        for unit in units:
+            known = self.known.get(unit)
+            if known and known.holds(boundaries.entries, manifests.get(unit), rows.get(unit, {})):
+                found[unit] = known
+        fresh = [unit for unit in units if unit not in found]
+        for status in statuses(self.pipeline, fresh, boundaries, manifests, ledgers, now):
+            new = Known(boundaries.entries, status, summary_of(status))
+            found[status.unit] = self.known[status.unit] = new
+        _forget(self.known)
+        return [found[unit] for unit in units if unit in found]  # without those of no cluster of the file
 
     def _manifests(self, lake: Lake, slices: SliceRange, units: list[Unit]) -> dict[Unit, Manifest]:
         stamps = dict(_stamps(lake, slices))
@@ -65,30 +122,29 @@ class Eyes:
         there = {unit: stamps[key] for unit, key in keys.items() if key in stamps}
         known = {unit: self.manifests.get(unit) for unit in there}
         fresh = [unit for unit, stamp in there.items() if (known[unit] or (None,))[0] != stamp]
-        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-            for unit, manifest in zip(fresh, pool.map(lambda u: read_manifest(lake, u), fresh), strict=True):
-                if manifest is not None:
-                    known[unit] = self.manifests[unit] = (there[unit], manifest)
-        while len(self.manifests) > _REMEMBERED:
-            self.manifests.pop(next(iter(self.manifests)), None)
+        for unit, manifest in read_manifests(lake, fresh).items():
+            known[unit] = self.manifests[unit] = (there[unit], manifest)
+        _forget(self.manifests)
         return {unit: found[1] for unit, found in known.items() if found is not None}
 
 
-def ledgers_of(
-    pipeline: Pipeline, lake: Lake, client: Client, slices: SliceRange
-) -> dict[str, Mapping[Unit, LedgerRow]]:
-    """What is committed of the range, by table."""
-    return {
-        target.table: committed(client, pipeline, lake.url, target, slices) for target in pipeline.targets
-    }
+def _by_unit(ledgers: Mapping[str, Mapping[Unit, LedgerRow]]) -> dict[Unit, dict[str, LedgerRow]]:
+    rows: dict[Unit, dict[str, LedgerRow]] = {}
+    for table, ledger in ledgers.items():
+        for unit, row in ledger.items():
+            rows.setdefault(unit, {})[table] = row
+    return rows
+
+
+def _forget(oldest_first: dict[Unit, Any]) -> None:
+    while len(oldest_first) > _REMEMBERED:
+        oldest_first.pop(next(iter(oldest_first)), None)
 
 
 def _stamps(lake: Lake, slices: SliceRange) -> Iterator[tuple[str, Stamp]]:
     """(key, (modified, size)) of what lies in the range's `_slices/` folders, a listing per day."""
-    days = _days(slices)
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        for items in pool.map(lambda day: list(lake.list(f"{layout.SLICES}{day}T")), days):
-            yield from _manifest_stamps(items)
+    for items in each(lambda day: list(lake.list(f"{layout.SLICES}{day}T")), _days(slices)):
+        yield from _manifest_stamps(items)
 
 
 def _manifest_stamps(items: Iterable[Item]) -> Iterator[tuple[str, Stamp]]:
@@ -124,10 +180,24 @@ class Memory:
 
     def look(self, pipeline: Pipeline, slices: SliceRange) -> Sight:
         """As `sluice.survey.survey`. Raises what the lake and ClickHouse raise."""
-        return self.of(pipeline).look(slices, self._client(pipeline), pendulum.now("UTC"))
+        return self.of(pipeline).look(slices, self._servers(pipeline), pendulum.now("UTC"))
 
-    def _client(self, pipeline: Pipeline) -> Client:
-        name = pipeline.clickhouse.connection
+    def _servers(self, pipeline: Pipeline) -> Servers:
+        """Of replicas the first that answers. A shard that is out of reach has its hours waiting."""
+        return tuple(self._server(shard) for shard in pipeline.clickhouse.parts)
+
+    def _server(self, shard: Shard) -> Server:
+        silent: OutOfReach | None = None
+        for connection in shard.connections:
+            try:
+                return Server(shard, self._client(connection))
+            except OutOfReach as error:
+                if not shard.name:
+                    raise
+                silent = silent or error
+        return Server(shard, error=silent)
+
+    def _client(self, name: str) -> Client:
         connection = find(name)
         known = self._clients.get(name)
         if known is None or known[0] != connection:

@@ -18,7 +18,8 @@ class Legend(Model):
 class OverviewCell(Model):
     """A slice (`id` is its id) or a day (`id` is its date, `counts` its slices by state, the worst first).
 
-    `running` is Airflow's phase for a slice, or the number of slices that are being worked on."""
+    `running` is Airflow's phase for a slice, or the number of slices that are being worked on; `missing` the
+    clusters that a slice waits for, where others have landed."""
 
     id: str
     cell: str
@@ -29,6 +30,7 @@ class OverviewCell(Model):
     rows: int = 0
     rejected: int = 0
     late: int = 0
+    missing: list[str] = []
     counts: dict[str, int] = {}
 
 
@@ -129,6 +131,24 @@ class Anomalies(Model):
     looks: list[LookRow]
 
 
+class ProblemRow(Model):
+    """What the watch has seen and not yet seen to be over; `since` is when it saw it first."""
+
+    kind: str
+    place: str
+    message: str
+    since: str
+
+
+class Problems(Model):
+    """`watched` is when the watch DAG last began, empty when it never did; `paused`: it does not run."""
+
+    problems: list[ProblemRow]
+    watched: str
+    paused: bool
+    watch_dag: str
+
+
 class PlanAsked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -149,7 +169,10 @@ class PlanLine(Model):
 
 
 class PlanView(Model):
-    """`lines` are the first `len(lines)` of `units`; `start` and `end` are widened to whole slices."""
+    """`lines` are the first `len(lines)` of `units`; `start` and `end` are widened to whole slices.
+
+    `rows` and `batches` are of all units with work, `time` says how long they take, as a phrase; `waiting`
+    has a line for each cluster that could not be asked."""
 
     start: str
     end: str
@@ -159,8 +182,12 @@ class PlanView(Model):
     actions: dict[str, int]
     offsets: int
     reads: int
+    rows: int
+    batches: int
+    time: str
+    waiting: list[str]
     lines: list[PlanLine]
-    dag_id: str
+    dag_id: str = ""
 
 
 class Progress(Model):

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 
 from sluice.boundaries.model import Boundaries
-from sluice.page.cells import Cell, Known, cell_of, is_overdue
+from sluice.page.cells import Cell, Known, cell_of, due_by, missing_from
+from sluice.page.look import Sight
 from sluice.page.work import Work
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice
 from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary.anomalies import Verdict
-from sluice.summary.months import Month, UnitSummary, seal_of, summary_of
+from sluice.summary.months import Month, UnitSummary
 
 
 @dataclass(frozen=True)
 class Hour:
-    """One slice of the overview; counts are of all its clusters. `work` is what Airflow does to it."""
+    """One slice of the overview; counts are of all its clusters. `work` is what Airflow does to it, and
+    `missing` the clusters that have not landed, where others have."""
 
     slice: Slice
     cell: Cell
@@ -30,18 +33,21 @@ class Hour:
     rows: int
     rejected: int
     late: int
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Around:
     """What is known beside the units: the same for exact and for summarised hours. `first` is the first
-    instant at which the pipeline has hours, or None when it has none yet."""
+    instant at which the pipeline has hours, or None when it has none yet; `begins` that of clusters which
+    were added later."""
 
     pipeline: Pipeline
     work: Mapping[int, Work]
     verdict: Verdict
     first: datetime | None
     now: datetime
+    begins: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def first_instant(
@@ -61,33 +67,44 @@ def _resolved(units: Mapping[str, UnitSummary]) -> bool:
     return any(unit.seal or unit.offsets for unit in units.values())
 
 
-def hours_of(found: Iterable[UnitStatus], summaries: Sequence[Month], around: Around) -> list[Hour]:
-    """Exact hours; the summaries only say under which seal each unit was verified."""
-    sealed = {
-        (name, cluster): unit.verified
-        for month in summaries
-        for name, units in month.items()
-        for cluster, unit in units.items()
-    }
-    hours = []
-    for piece, group in groupby(found, key=lambda status: status.unit.slice):
+def hours_of(sight: Sight, months: Sequence[Month], around: Around) -> list[Hour]:
+    """Exact hours; the summaries of the `months` only say under which seal each unit was verified."""
+    noted = {name: units for month in months for name, units in month.items()}
+    broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
+    due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
+    pairs = zip(sight.statuses, sight.summaries, strict=True)
+    for piece, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
         own = list(group)
-        verified = all(s.state.done and sealed.get((piece.id, s.unit.cluster)) == seal_of(s) for s in own)
-        hours.append(_hour(piece, [s.state for s in own], verified, [summary_of(s) for s in own], around))
+        verified = all(_verified(status, unit, noted.get(piece.id, {})) for status, unit in own)
+        states, units = [status.state for status, _ in own], [unit for _, unit in own]
+        hour = _hour(piece, states, verified, units, broken[piece.id], piece.end < due, around)
+        missing = missing_from((status.unit.cluster, status.state) for status, _ in own)
+        hours.append(replace(hour, missing=missing) if missing else hour)
     return hours
 
 
+def _verified(status: UnitStatus, now: UnitSummary, noted: Mapping[str, UnitSummary]) -> bool:
+    """Whether verify has last seen it hold as it is now."""
+    then = noted.get(status.unit.cluster)
+    return status.state.done and then is not None and then.verified == now.seal
+
+
 def _hour(
-    piece: Slice, states: Sequence[State], verified: bool, units: Sequence[UnitSummary], around: Around
+    piece: Slice,
+    states: Sequence[State],
+    verified: bool,
+    units: Sequence[UnitSummary],
+    anomalies: int,
+    overdue: bool,
+    around: Around,
 ) -> Hour:
     work = around.work.get(int(piece.start.timestamp()))
-    anomalies = sum(one.breaks and piece.id in one.slices for one in around.verdict.anomalies)
     known = Known(
         states=tuple(states),
         verified=verified,
         anomalies=anomalies,
         work=work,
-        overdue=is_overdue(piece.end, around.pipeline.settle, piece.length, around.now),
+        overdue=overdue,
         expected=around.first is not None and piece.end > around.first,
     )
     return Hour(

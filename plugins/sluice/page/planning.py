@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sluice.errors import WrongUse
+from sluice.estimate import Expected
 from sluice.page.models import PlanAsked, PlanLine, PlanView
 from sluice.pipeline import Pipeline
-from sluice.plan import action
+from sluice.plan import Work, action
 from sluice.slices import SliceRange
 from sluice.status import UnitStatus
+from sluice.survey import Preview
 
 MODES = ("fill", "reload", "reland")
 MOST_LINES = 500
@@ -30,9 +32,11 @@ def check(asked: PlanAsked, slices: SliceRange) -> None:
 
 
 def plan_view(
-    pipeline: Pipeline, slices: SliceRange, mode: str, found: Sequence[UnitStatus], dag_id: str
+    pipeline: Pipeline, slices: SliceRange, mode: str, seen: Preview, work: Work, took: Expected
 ) -> PlanView:
-    """`actions` counts units by what would be done; offsets and reads are of those to be landed."""
+    """`actions` counts units by what would be done; offsets and reads are of those to be landed, rows and
+    batches of all `work`, and `took` is the time that it would take."""
+    found: Sequence[UnitStatus] = seen.found
     actions = [action(status, mode, pipeline.on_expired) for status in found]
     landing = [s for s, act in zip(found, actions, strict=True) if act.startswith("land")]
     return PlanView(
@@ -44,8 +48,11 @@ def plan_view(
         actions=dict(Counter(actions).most_common()),
         offsets=sum(status.offsets for status in landing),
         reads=sum(status.reads for status in landing),
+        rows=work.rows,
+        batches=len(work.batches),
+        time=str(took),
+        waiting=[f"cluster {cluster} waits: {error}" for cluster, error in seen.unreachable.items()],
         lines=[_line(s, act) for s, act in zip(found, actions, strict=True)][:MOST_LINES],
-        dag_id=dag_id,
     )
 
 

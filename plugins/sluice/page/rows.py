@@ -18,6 +18,7 @@ from sluice.page.overview import Around, Hour, first_instant, hours_of
 from sluice.page.work import Run, work_of
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange, ceil, parse_instant
+from sluice.status import complete_slices
 from sluice.summary.anomalies import within
 from sluice.summary.months import Month
 from sluice.summary.store import read_months, read_verdict
@@ -77,18 +78,19 @@ def _row(memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run]) 
     lake = open_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
     broken = sum(one.breaks for one in verdict.anomalies)
-    months = read_months(lake, slices)
+    months = read_months(lake, slices, memory.of(pipeline).months)
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
     if asked.zoom == "days":
-        around = Around(pipeline, work, verdict, first_instant(pipeline, None, months), asked.now)
+        begins = memory.of(pipeline).begins(lake)
+        around = Around(pipeline, work, verdict, first_instant(pipeline, None, months), asked.now, begins)
         cells = [_day_cell(day) for day in days_of(slices, months, around)]
         return _as_row(pipeline, cells, _behind(slices, months, asked), broken)
     sight = memory.look(pipeline, slices)
     around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now)
-    hours = hours_of(sight.statuses, months, around)
-    done = [s.unit.slice.end for s in sight.statuses if s.state.done]
-    behind = int((asked.now - max(done)).total_seconds()) if done else None
+    hours = hours_of(sight, months, around)
+    done = complete_slices(sight.statuses)
+    behind = int((asked.now - done[-1].end).total_seconds()) if done else None
     return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
 
 
@@ -131,6 +133,7 @@ def _hour_cell(hour: Hour) -> OverviewCell:
         rows=hour.rows,
         rejected=hour.rejected,
         late=hour.late,
+        missing=list(hour.missing),
     )
 
 

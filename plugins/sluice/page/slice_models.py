@@ -59,6 +59,7 @@ class UnitView(Model):
     late: int
     rows_by_type: dict[str, int]
     rejected_by_reason: dict[str, int]
+    rows_held: int | None  # by its records, where these are arrays
     losses: list[LossRow]
     lacking_topics: list[str]
     tables: list[TableRow]
@@ -99,6 +100,14 @@ class RunRow(Model):
     tasks: list[TaskRow]
 
 
+class EventHour(Model):
+    """An event hour that begins in the slice: for how many of the `types` the lake says it is complete."""
+
+    hour: str
+    complete: int
+    types: int
+
+
 class SliceView(Model):
     pipeline: str
     slice: str
@@ -109,6 +118,7 @@ class SliceView(Model):
     before: str
     after: str
     units: list[UnitView]
+    event_hours: list[EventHour]
     anomalies: list[AnomalyRow]
     timings: list[TimingRow]
     runs: list[RunRow]

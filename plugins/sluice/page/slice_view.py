@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from sluice.lake import layout
+from sluice.lake.base import Lake
 from sluice.load.ledger import LedgerRow
 from sluice.manifest import LandedFile, Manifest
 from sluice.page.models import AnomalyRow
-from sluice.page.slice_models import FileRow, LossRow, Offsets, TableRow, TimingRow, UnitView
+from sluice.page.slice_models import EventHour, FileRow, LossRow, Offsets, TableRow, TimingRow, UnitView
 from sluice.pipeline import Pipeline, Target
-from sluice.slices import Slice, utc
+from sluice.rollups.wanted import is_behind
+from sluice.side_by_side import each
+from sluice.slices import HOUR, Slice, ceil, utc
 from sluice.status import UnitStatus
 from sluice.summary.anomalies import OpenAnomaly
 from sluice.summary.months import Month, seal_of
@@ -23,7 +27,7 @@ MOST_TYPES = 200
 def unit_view(pipeline: Pipeline, status: UnitStatus, summaries: Sequence[Month]) -> UnitView:
     manifest, unit = status.manifest, status.unit
     ranges = manifest.ranges if manifest else status.ranges or ()
-    files = (*manifest.files, *manifest.rejected) if manifest else ()
+    files = manifest.all_files if manifest else ()
     return UnitView(
         cluster=unit.cluster,
         state=str(status.state),
@@ -41,7 +45,8 @@ def unit_view(pipeline: Pipeline, status: UnitStatus, summaries: Sequence[Month]
         holes=manifest.holes if manifest else 0,
         late=manifest.late if manifest else 0,
         rows_by_type=_most(manifest.rows_by_type()) if manifest else {},
-        rejected_by_reason=dict(manifest.unparsed) if manifest else {},
+        rejected_by_reason=manifest.kept_by_reason() if manifest else {},
+        rows_held=manifest.rows if manifest else None,
         losses=[_loss(loss) for loss in (*status.losses, *(manifest.lost if manifest else ()))],
         lacking_topics=list(status.lacking),
         tables=[_table(pipeline, target, manifest, status.tables) for target in pipeline.targets],
@@ -75,12 +80,14 @@ def _table(
     row = tables.get(target.table)
     landed = manifest.rows_by_type() if manifest else {}
     routed = pipeline.routed(target, landed)
-    fits = row is not None and manifest is not None and (row.manifest, row.types) == (manifest.id, routed)
+    derived = target.counted or target.rollup is not None
+    fits = row is not None and manifest is not None and not is_behind(target, tables, manifest)
+    fits = fits and (derived or row.types == routed)
     return TableRow(
         table=target.table,
         state="missing" if row is None else "committed" if fits else "stale",
         types=list(routed[:MOST_TYPES]),
-        landed=sum(landed[name] for name in routed),
+        landed=row.landed if derived and row else sum(landed[name] for name in routed),
         rows=row.rows if row else 0,
         misfits=row.misfits if row else 0,
         generation=row.generation if row else 0,
@@ -91,6 +98,28 @@ def _table(
 def _file(file: LandedFile) -> FileRow:
     kind = file.type or ("(overflow)" if file.hour else "(rejected)")
     return FileRow(key=file.key, type=kind, hour=file.hour, rows=file.rows, bytes=file.bytes)
+
+
+def event_hours_of(lake: Lake, pipeline: Pipeline, piece: Slice) -> list[EventHour]:
+    """Whether the hours that begin in the slice have their `_SUCCESS`, by a look for each configured type."""
+    hours = [hour.strftime("%Y-%m-%dT%H") for hour in _hours(piece)] if pipeline.types else []
+    keys = [layout.hour_success(name, hour) for hour in hours for name in pipeline.types]
+    marked = dict(zip(keys, each(lambda key: lake.size(key) is not None, keys), strict=True))
+    return [
+        EventHour(
+            hour=hour,
+            complete=sum(marked[layout.hour_success(name, hour)] for name in pipeline.types),
+            types=len(pipeline.types),
+        )
+        for hour in hours
+    ]
+
+
+def _hours(piece: Slice) -> Iterator[datetime]:
+    hour = ceil(piece.start, HOUR)
+    while hour < piece.end:
+        yield hour
+        hour += HOUR
 
 
 def timings_of(piece: Slice, timings: Iterable[Timing]) -> list[TimingRow]:

@@ -104,7 +104,7 @@ def _before_batches(run: Run) -> Phase | None:
 
 def _by_batch(tasks: Iterable[TaskRun]) -> dict[int, dict[str, str | None]]:
     found: dict[int, dict[str, str | None]] = {}
-    for task in tasks:
+    for task in (task for task in tasks if task.task_id.startswith("batch.")):
         found.setdefault(task.map_index, {})[task.task_id] = task.state
     return found
 

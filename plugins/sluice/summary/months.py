@@ -98,18 +98,18 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
     manifest, seal = status.manifest, seal_of(status)
     if manifest is None:
         return UnitSummary(str(status.state), offsets=status.offsets)
-    files = (*manifest.files, *manifest.rejected)
+    files = manifest.all_files
     return UnitSummary(
         state=str(status.state),
         seal=seal,
         verified=seal if verified and status.state.done else "",
         offsets=status.offsets,
         read=manifest.read,
-        unparsed=sum(manifest.unparsed.values()),
+        unparsed=manifest.kept,
         late=manifest.late,
         lost=sum(loss.until - loss.start for loss in manifest.lost),
-        rows=sum(row.rows for row in status.tables.values()),
-        misfits=sum(row.misfits for row in status.tables.values()),
+        rows=status.loaded[0],
+        misfits=status.loaded[1],
         files=len(files),
         bytes=sum(file.bytes for file in files),
     )

@@ -18,10 +18,20 @@ from sluice.verification.anomaly import Anomaly
 _SIDE_BY_SIDE = 16
 
 
-def read_months(lake: Lake, slices: SliceRange) -> list[Month]:
-    """The summaries of every month that the range touches; a month nobody has summarised is empty."""
+Seen = dict[str, tuple[str, Month]]
+"""Months that were read before, with the version of each."""
+
+_SEEN = 3
+
+
+def read_months(lake: Lake, slices: SliceRange, seen: Seen | None = None) -> list[Month]:
+    """The summaries of every month that the range touches; a month nobody has summarised is empty.
+
+    `seen`, of one lake, saves decoding a month again that has not changed; it keeps the last few, since a
+    year's would take its room in a server's memory for good.
+    """
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return list(pool.map(lambda month: _read_month(lake, month), months.months_of(slices)))
+        return list(pool.map(lambda month: _read_month(lake, month, seen), months.months_of(slices)))
 
 
 def read_verdict(lake: Lake) -> Verdict:
@@ -86,6 +96,16 @@ def _update(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> No
             return
 
 
-def _read_month(lake: Lake, name: str) -> Month:
+def _read_month(lake: Lake, name: str, seen: Seen | None) -> Month:
     stored = lake.read(months.key_of(name))
-    return {} if stored is None else months.decode(stored.data, f"{lake.url}/{months.key_of(name)}")
+    if stored is None:
+        return {}
+    known = (seen or {}).get(name)
+    if known is not None and known[0] == stored.version:
+        return known[1]
+    month = months.decode(stored.data, f"{lake.url}/{months.key_of(name)}")
+    if seen is not None:
+        seen[name] = (stored.version, month)
+        for old in sorted(seen)[:-_SEEN]:
+            seen.pop(old, None)
+    return month

@@ -6,11 +6,12 @@ files, which are the same for everybody, asks Airflow's access check.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.base import RequestResponseEndpoint
 from starlette.responses import Response
@@ -33,17 +34,30 @@ HEADERS = {
 }
 
 
+def version_of(folder: Path) -> str:
+    """Changes with any of the files: they are served below it, and a browser asks for each only once."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).hexdigest()[
+        :12
+    ]
+
+
+VERSION = version_of(STATIC)
+
+
 def create_app() -> FastAPI:
     app = FastAPI(title="Sluice", docs_url=None, redoc_url=None, openapi_url=None)
     app.middleware("http")(_with_headers)
     app.add_exception_handler(SluiceError, _explained)
+    app.mount(f"/static/{VERSION}", StaticFiles(directory=STATIC), name="versioned")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    html = (STATIC / "index.html").read_text(encoding="utf-8").replace('"static/', f'"static/{VERSION}/')
     app.include_router(pipelines, prefix="/api", dependencies=[may_see_page])
     app.include_router(slices, prefix="/api", dependencies=[may_see_page])
 
     @app.get("/", dependencies=[may_see_page], include_in_schema=False)
-    def index(user: GetUserDep) -> FileResponse:
-        return FileResponse(STATIC / "index.html")
+    def index(user: GetUserDep) -> HTMLResponse:
+        return HTMLResponse(html)
 
     return app
 
@@ -51,8 +65,14 @@ def create_app() -> FastAPI:
 async def _with_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
     response = await call_next(request)
     response.headers.update(HEADERS)
-    response.headers.setdefault("Cache-Control", "no-cache" if "/static/" in request.url.path else "no-store")
+    response.headers.setdefault("Cache-Control", _cached(request.url.path))
     return response
+
+
+def _cached(path: str) -> str:
+    if f"/static/{VERSION}/" in path:
+        return "public, max-age=31536000, immutable"
+    return "no-cache" if "/static/" in path else "no-store"
 
 
 def _explained(request: Request, error: Exception) -> JSONResponse:

@@ -10,7 +10,7 @@ import pendulum
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -18,6 +18,7 @@ from sluice.airflow.intervals import refuse_future, requested_slices
 from sluice.airflow.page.access import Readable, Startable, may_read, may_start
 from sluice.airflow.page.runs import runs_of
 from sluice.airflow.page.tasks import progress_of
+from sluice.airflow.page.watch import problems_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
 from sluice.lake.open import open_lake
 from sluice.page import models, planning
@@ -27,6 +28,7 @@ from sluice.page.rows import EXACT, Asked, legend, row_of
 from sluice.page.series import late_table, long_series_of, series_of
 from sluice.page.slice_view import anomaly_rows
 from sluice.pipeline import Pipeline
+from sluice.plan import work_of
 from sluice.slices import SliceRange, parse_instant
 from sluice.summary.store import read_months, read_verdict
 
@@ -40,8 +42,11 @@ _SIDE_BY_SIDE = 8
 
 
 @pipelines.get("/overview")
-def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "now") -> models.Overview:
-    """Every pipeline that the caller may read, over `[from, to)`; `now` as an end includes the open hour."""
+def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "now") -> Response:
+    """`models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an end
+    includes the open hour.
+
+    A year has thousands of cells: what is 0 or empty in them is left out, and nothing is validated twice."""
     found = find_pipelines()
     asked = Asked.of(start, end, pendulum.now("UTC"))
     mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
@@ -49,7 +54,7 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "no
     paused = _paused(session, mine)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         rows = list(pool.map(lambda p: row_of(memory, p, asked, runs[p.name]), mine))
-    return models.Overview(
+    view = models.Overview(
         now=asked.now.isoformat(timespec="seconds"),
         start=asked.start.isoformat(),
         end=asked.end.isoformat(),
@@ -64,6 +69,7 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "no
         ],
         broken_files=[str(error) for error in found.broken],
     )
+    return Response(view.model_dump_json(exclude_defaults=True), media_type="application/json")
 
 
 def _paused(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
@@ -105,16 +111,24 @@ def anomalies(pipeline: Readable) -> models.Anomalies:
     )
 
 
+@pipelines.get("/pipelines/{pipeline}/problems")
+def problems(pipeline: Readable, session: SessionDep) -> models.Problems:
+    return problems_of(session, pipeline)
+
+
 @pipelines.post("/pipelines/{pipeline}/plan")
 def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
-    """What a backfill would do; asks Kafka and changes nothing."""
+    """What a backfill would do, and how long it would take; asks Kafka and changes nothing."""
+    from sluice.steps import expected_time
     from sluice.survey import preview
 
     now = pendulum.now("UTC")
     slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
     planning.check(asked, slices)
-    found = preview(pipeline, slices)
-    return planning.plan_view(pipeline, slices, asked.mode, found, backfill_dag_id(pipeline.name))
+    seen = preview(pipeline, slices)
+    work = work_of(seen.found, asked.mode)
+    plan = planning.plan_view(pipeline, slices, asked.mode, seen, work, expected_time(pipeline, work))
+    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name)})
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")

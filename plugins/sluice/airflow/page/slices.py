@@ -14,13 +14,13 @@ from sluice.airflow.page.access import Readable
 from sluice.airflow.page.pipelines import memory
 from sluice.airflow.page.runs import runs_of
 from sluice.airflow.page.tasks import run_rows
-from sluice.clickhouse.connect import connect
+from sluice.clickhouse.shards import connect_shards
 from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
 from sluice.page import samples
 from sluice.page.overview import Around, first_instant, hours_of
 from sluice.page.slice_models import RunRow, Samples, SliceView
-from sluice.page.slice_view import anomaly_rows, timings_of, unit_view
+from sluice.page.slice_view import anomaly_rows, event_hours_of, timings_of, unit_view
 from sluice.page.work import work_of
 from sluice.slices import Slice, SliceRange, utc
 from sluice.status import UnitStatus
@@ -41,7 +41,9 @@ def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceVi
     runs = runs_of(session, pipeline, piece.start)
     work = work_of(runs, (start,), pipeline.slice)
     around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), now)
-    (hour,) = hours_of(sight.statuses, months, around)
+    hour = next(iter(hours_of(sight, months, around)), None)
+    if hour is None:
+        raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
     rows = run_rows(session, runs, start)
     return SliceView(
         pipeline=pipeline.name,
@@ -53,6 +55,7 @@ def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceVi
         before=Slice(piece.start - piece.length, piece.length).id,
         after=Slice(piece.end, piece.length).id if piece.end <= now else "",
         units=[unit_view(pipeline, status, months) for status in sight.statuses],
+        event_hours=event_hours_of(lake, pipeline, piece),
         anomalies=anomaly_rows(verdict.anomalies),
         timings=timings_of(piece, _timings(lake, _days(sight.statuses, rows))),
         runs=rows,
@@ -65,8 +68,9 @@ def rejected(pipeline: Readable, slice_id: str) -> Samples:
     piece = Slice.from_id(slice_id, pipeline.slice)
     found = memory.look(pipeline, _only(piece)).statuses
     manifests = [status.manifest for status in found if status.manifest]
-    with connect(pipeline) as client:
-        misfits = samples.misfits(client, pipeline, piece)
+    with connect_shards(pipeline) as servers:
+        asked = [server.client for server in servers if server.client]
+        misfits = [found for client in asked for found in samples.misfits(client, pipeline, piece)]
     return Samples(samples=[*samples.unparsed(open_lake(pipeline), manifests), *misfits])
 
 

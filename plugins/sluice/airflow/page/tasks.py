@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from sluice.airflow.page.runs import as_runs
-from sluice.airflow.pipelines import backfill_dag_id
+from sluice.airflow.pipelines import CLUSTER_TASK, backfill_dag_id
 from sluice.page.models import Progress
 from sluice.page.slice_models import RunRow, TaskRow
 from sluice.page.work import Phase, Run, work_of
@@ -47,7 +47,7 @@ def _run_row(session: Session, run: Run, batch: int) -> RunRow:
         .where(
             TaskInstance.dag_id == run.dag_id,
             TaskInstance.run_id == run.run_id,
-            TaskInstance.map_index.in_((-1, batch)),
+            TaskInstance.map_index.in_((-1, batch)) | (TaskInstance.task_id == CLUSTER_TASK),
         )
         .order_by(TaskInstance.start_date)
     )
@@ -55,8 +55,8 @@ def _run_row(session: Session, run: Run, batch: int) -> RunRow:
         dag_id=run.dag_id,
         run_id=run.run_id,
         state=run.state,
-        started=_text(started),
-        asked=" – ".join(_text(datetime.fromtimestamp(at, UTC)) for at in run.asked or ()),
+        started=text_of(started),
+        asked=" – ".join(text_of(datetime.fromtimestamp(at, UTC)) for at in run.asked or ()),
         tasks=[_task_row(task) for task in session.scalars(statement)],
     )
 
@@ -70,7 +70,7 @@ def _task_row(task: TaskInstance) -> TaskRow:
         map_index=task.map_index,
         state=str(task.state or "none"),
         tries=task.try_number,
-        started=_text(task.start_date),
+        started=text_of(task.start_date),
         seconds=seconds,
     )
 
@@ -90,8 +90,8 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> Progress:
         dag_id=dag_id,
         run_id=run_id,
         state=run.state,
-        started=_text(found.start_date),
-        ended=_text(found.end_date),
+        started=text_of(found.start_date),
+        ended=text_of(found.end_date),
         tasks=dict(Counter(str(state or "none") for state in states)),
         slices=total,
         slices_done=done,
@@ -110,5 +110,5 @@ def _slices(run: Run, pipeline: Pipeline) -> tuple[int, int, str]:
     return len(starts), len(starts) - len(work), str(busy[-1]) if busy else ""
 
 
-def _text(instant: datetime | None) -> str:
+def text_of(instant: datetime | None) -> str:
     return "" if instant is None else instant.astimezone(UTC).isoformat(timespec="seconds")

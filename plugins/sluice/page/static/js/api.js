@@ -9,10 +9,12 @@ export class Refused extends Error {
 
 const AIRFLOW = new URL("../", document.baseURI);
 
-async function send(url, options = {}) {
+const send = (url, options = {}) => read(fetch(url, { credentials: "same-origin", ...options }));
+
+async function read(asked) {
   let answer;
   try {
-    answer = await fetch(url, { credentials: "same-origin", ...options });
+    answer = await asked;
   } catch {
     throw new Refused(0, "Airflow's web server does not answer: is it still up?");
   }
@@ -27,7 +29,14 @@ const json = (method, body) => ({ method, headers: { "Content-Type": "applicatio
 const path = (...parts) => ["api", ...parts.map(encodeURIComponent)].join("/");
 const query = (values) => `?${new URLSearchParams(values)}`;
 
-export const overview = (range) => send(path("overview") + query(range));
+// The first one may be on its way already: early.js.
+export function overview(range) {
+  const url = path("overview") + query(range);
+  const early = window.early;
+  window.early = null;
+  return early?.url === url ? read(early.answer) : send(url);
+}
+
 export const slice = (name, id) => send(path("pipelines", name, "slices", id));
 export const rejected = (name, id) => send(path("pipelines", name, "slices", id, "rejected"));
 export const manifest = (name, id, cluster) => send(path("pipelines", name, "slices", id, "manifests", cluster));
@@ -35,6 +44,7 @@ export const lag = (name) => send(path("pipelines", name, "lag"));
 export const series = (name, range) => send(path("pipelines", name, "series") + query(range));
 export const late = (name, range) => send(path("pipelines", name, "late") + query(range));
 export const anomalies = (name) => send(path("pipelines", name, "anomalies"));
+export const problems = (name) => send(path("pipelines", name, "problems"));
 export const plan = (name, asked) => send(path("pipelines", name, "plan"), json("POST", asked));
 export const progress = (name, run) => send(path("pipelines", name, "progress") + query({ run }));
 
@@ -45,6 +55,7 @@ export async function startBackfill(dag, conf) {
   return send(`${url}/dagRuns`, json("POST", { logical_date: null, conf }));
 }
 
+export const dagUrl = (dag) => new URL(`dags/${encodeURIComponent(dag)}`, AIRFLOW).href;
 export const runUrl = (dag, run) => new URL(`dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`, AIRFLOW).href;
 
 export function taskUrl(dag, run, task) {

@@ -47,7 +47,9 @@ async function showPlan(answer, name, asked) {
     const does = Object.entries(plan.actions).map(([action, number]) => h("li", {}, h("b", {}, count(number)), ` ${action}`));
     replace(
       answer, h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}`),
-      h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads")),
+      h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
+      work && h("p", { class: "time" }, "Time: ", h("b", {}, plan.time)),
+      plan.waiting.map((line) => h("p", { class: "warn" }, line)),
       lines(plan), h("div", { class: "buttons" }, start, !work && h("span", { class: "quiet" }, "There is nothing to do.")),
     );
   } catch (error) {

@@ -1,5 +1,6 @@
 const whole = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+const few = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });
 
 export const count = (value) => whole.format(value);
 
@@ -18,7 +19,7 @@ export function duration(seconds) {
   return hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(seconds % 60)} s`;
 }
 
-export const rate = (perSecond) => `${perSecond < 10 ? short.format(perSecond) : whole.format(Math.round(perSecond))}/s`;
+export const rate = (perSecond) => `${perSecond < 10 ? few.format(perSecond) : whole.format(Math.round(perSecond))}/s`;
 
 // 2026-11-20T10Z, 2026-11-20T1015Z -> milliseconds
 export function instantOf(sliceId) {

@@ -1,7 +1,6 @@
 import { Refused } from "./api.js";
 import { h, replace } from "./dom.js";
 import { overviewView } from "./overview.js";
-import { pipelineView } from "./pipeline.js";
 import { sliceView } from "./slice.js";
 
 const view = document.getElementById("view");
@@ -43,6 +42,12 @@ async function goBehind() {
   shown = { key: "?{}", stop: () => {} };
   const stop = await overviewView(view, {}).catch(showError);
   if (stop) shown.stop = stop;
+}
+
+// With its plots it is the largest part of the page, and the overview is there without it.
+async function pipelineView(...given) {
+  document.getElementById("plots").media = "all";
+  return (await import("./pipeline.js")).pipelineView(...given);
 }
 
 function errorBox(error) {

@@ -5,6 +5,7 @@ import { h, replace, section, table } from "./dom.js";
 import { clock, count, duration, rate } from "./format.js";
 import { Grid } from "./grid.js";
 import { heatTable } from "./heat.js";
+import { airflowLink } from "./links.js";
 import { rangePicker } from "./overview.js";
 import { keep } from "./refresh.js";
 import { anomalies } from "./slice.js";
@@ -12,10 +13,10 @@ import { anomalies } from "./slice.js";
 export async function pipelineView(view, name, range) {
   const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
   const grid = new Grid((pipeline, id) => { location.hash = id.includes("T") ? `#/s/${encodeURIComponent(pipeline)}/${id}` : `#/p/${encodeURIComponent(pipeline)}?from=${id}`; });
-  const places = Object.fromEntries(["problem", "anomalies", "lag", "rows", "rejected", "late", "backfill"].map((key) => [key, h("div", { class: `place ${key}` })]));
+  const places = Object.fromEntries(["problem", "problems", "anomalies", "lag", "rows", "rejected", "late", "backfill"].map((key) => [key, h("div", { class: `place ${key}` })]));
   replace(
     view, h("div", { class: "bar" }, h("h1", {}, name), rangePicker(asked, `#/p/${encodeURIComponent(name)}`)), places.problem,
-    h("div", { class: "card wide" }, grid.element), places.anomalies,
+    h("div", { class: "card wide" }, grid.element), places.problems, places.anomalies,
     h("div", { class: "two" }, places.rows, places.rejected, places.lag, places.late), places.backfill,
   );
   let exact = null;
@@ -31,6 +32,7 @@ export async function pipelineView(view, name, range) {
     exact = { from: data.start, to: asked.to === "now" ? "now" : data.end };
     await Promise.all([
       part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name))),
+      part(places.problems, "Problems", async () => showProblems(places.problems, await api.problems(name))),
       part(places.lag, "Lag", async () => showLag(places.lag, await api.lag(name))),
       part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, exact))),
       part(places.late, "Late events", async () => replace(places.late, section("Late events", heatTable(await api.late(name, exact))))),
@@ -58,10 +60,30 @@ function showAnomalies(place, { anomalies: found, looks }) {
   replace(place, body);
 }
 
+// What the watch has seen: also what will be lost if nothing happens.
+function showProblems(place, { problems, watched, paused, watch_dag: dag }) {
+  const link = airflowLink(api.dagUrl(dag), dag);
+  const said = watched ? h("p", { class: "quiet" }, `Last watched ${clock(watched)} UTC by `, link, paused && ", which is paused", ".") : h("p", { class: "quiet" }, "Nobody watches yet: ", link, paused ? " is paused." : " has not run.");
+  replace(place, section("Problems that the watch sees", table("Problems that the watch sees", [
+    { name: "Problem", value: (r) => r.kind }, { name: "Where", value: (r) => r.place },
+    { name: "What", class: "wide-text", value: (r) => r.message }, { name: "Since (UTC)", value: (r) => clock(r.since) },
+  ], problems, watched && !paused ? "None." : "Nothing is known."), said));
+}
+
+// Records behind, the oldest of them, and how long they take at the rate of the landed hours.
+function lagSentence(rows) {
+  if (!rows.length) return null;
+  const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
+  const [records, pace] = [sum("records"), sum("rate")];
+  const ages = rows.filter((row) => row.records > 0 && row.seconds !== null).map((row) => row.seconds);
+  const oldest = ages.length ? `, landed until ${duration(Math.max(...ages))} ago` : "";
+  return h("p", { class: "lag-sum" }, h("b", {}, count(records)), ` records in ${rows.length} partitions are not landed${oldest}; in the landed hours they came at ${rate(pace)}.`);
+}
+
 function showLag(place, lag) {
   const rows = lag.partitions.map((row) => ({ ...row, tone: row.landed_until === null && row.records > 0 ? "warn-row" : "" }));
   replace(place, section(
-    "Lag", lag.errors.map((line) => h("p", { class: "error" }, line)),
+    "Lag", lag.errors.map((line) => h("p", { class: "error" }, line)), lagSentence(lag.partitions),
     table("Lag by partition", [
       { name: "Topic", value: (r) => `${r.cluster}/${r.topic}` }, { name: "Part.", number: true, value: (r) => r.partition },
       { name: "Landed until", number: true, value: (r) => (r.landed_until === null ? "–" : count(r.landed_until)) },

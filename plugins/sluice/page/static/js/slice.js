@@ -18,9 +18,15 @@ function head(name, data) {
   const done = data.units.length && data.units.every((unit) => unit.state.startsWith("complete"));
   return h(
     "header", { class: "panel-head" },
-    h("div", {}, h("h1", { id: "panel-title" }, `${name}, ${sliceName(data.slice)}`), h("p", { class: "quiet" }, h("b", { class: `state ${data.cell}` }, data.cell), data.running && ` · now ${data.running}`, done && " · in every table")),
+    h("div", {}, h("h1", { id: "panel-title" }, `${name}, ${sliceName(data.slice)}`), h("p", { class: "quiet" }, h("b", { class: `state ${data.cell}` }, data.cell), data.running && ` · now ${data.running}`, done && " · in every table"), data.event_hours.map(eventHour)),
     h("nav", { "aria-label": "Other hours" }, go(data.before), go(data.after), h("button", { type: "button", autofocus: true, "aria-label": "Close", onclick: () => document.getElementById("panel").close() }, "✕")),
   );
+}
+
+// The slice is Kafka's hour; the event hour is complete when later slices cannot bring it events in time any more.
+function eventHour({ hour, complete, types: all }) {
+  const what = complete === all ? "is complete: its folders are marked" : complete ? `is marked for ${complete} of ${all} types` : "is not marked yet: later hours may still bring it events";
+  return h("p", { class: "quiet event-hour" }, `Event hour ${hour.replace("T", " ")}:00 ${what}.`);
 }
 
 const FIRST_ANOMALIES = 5;
@@ -39,7 +45,8 @@ function unitCard(name, data, unit) {
   const facts = [
     ["State", unit.state + (unit.verified ? ", verified" : "")],
     ["Records read", count(unit.read)], ["Parsed", count(unit.parsed)],
-    ["Unparsed", count(unit.read - unit.parsed)], ["Holes", count(unit.holes)], ["Later than grace", count(unit.late)],
+    ...(unit.rows_held == null ? [] : [["Rows in them", count(unit.rows_held)]]),
+    ["Unparsed", count(unparsed(unit))], ["Holes", count(unit.holes)], ["Later than grace", count(unit.late)],
     ["Files", `${count(unit.file_count)}, ${bytes(unit.bytes)}`], ["Landed", unit.landed_at ? `${clock(unit.landed_at)} UTC` : "–"],
     ["Manifest", unit.manifest || "–"],
   ];
@@ -48,7 +55,7 @@ function unitCard(name, data, unit) {
     h("dl", { class: "facts-list" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value)))),
     unit.losses.length > 0 && losses(unit.losses),
     unit.lacking_topics.length > 0 && h("p", { class: "warn" }, `Landed without topics ${unit.lacking_topics.join(", ")}: reland brings them.`),
-    h("div", { class: "columns" }, part("Tables", tables(unit)), part("Offsets", offsets(unit)), part("Rows landed by type", counts(unit.rows_by_type, "Type")), part("Unparsed by reason", counts(unit.rejected_by_reason, "Reason"))),
+    h("div", { class: "columns" }, part("Tables", tables(unit)), part("Offsets", offsets(unit)), part("Rows landed by type", types(unit)), part("Unparsed by reason", counts(unit.rejected_by_reason, "Reason"))),
     more(`Files (${unit.file_count})`, () => files(unit)),
     unit.manifest && more("Manifest", async () => h("pre", { tabindex: "0" }, JSON.stringify(await api.manifest(name, data.slice, unit.cluster), null, 1))),
   );
@@ -90,6 +97,17 @@ const counts = (byName, what) => table(what, [
   { name: "Records", number: true, value: ([, value]) => count(value) },
 ], Object.entries(byName), "None.");
 
+// Where each type's rows go, and whether they are there.
+function types(unit) {
+  const table_of = (type) => unit.tables.find((row) => row.types.includes(type));
+  return table("Type", [
+    { name: "Type", value: ([type]) => type },
+    { name: "Rows", number: true, value: ([, rows]) => count(rows) },
+    { name: "Table", value: ([type]) => table_of(type)?.table ?? "–" },
+    { name: "", value: ([type]) => table_of(type)?.state ?? "" },
+  ], Object.entries(unit.rows_by_type), "None.");
+}
+
 const files = (unit) => h("div", {}, table("Files", [
   { name: "Type", value: (r) => r.type }, { name: "Event hour", value: (r) => r.hour || "–" },
   { name: "Rows", number: true, value: (r) => count(r.rows) }, { name: "Size", number: true, value: (r) => bytes(r.bytes) },
@@ -117,8 +135,10 @@ const timings = (rows) => section("Time of each step", table("Time of each step"
   { name: "Rows", number: true, value: (r) => count(r.rows) },
 ], rows, "Nothing is recorded yet."));
 
+const unparsed = (unit) => Object.values(unit.rejected_by_reason).reduce((sum, n) => sum + n, 0);
+
 async function loadSamples(place, name, id, data) {
-  const expected = data.units.reduce((sum, u) => sum + u.read - u.parsed + u.tables.reduce((s, t) => s + t.misfits, 0), 0);
+  const expected = data.units.reduce((sum, u) => sum + unparsed(u) + u.tables.reduce((s, t) => s + t.misfits, 0), 0);
   let body = h("p", { class: "quiet" }, "No record of this hour was rejected.");
   if (expected > 0) {
     const { samples } = await api.rejected(name, id).catch((error) => ({ samples: [], error }));

@@ -1,0 +1,12 @@
+// Asks for the overview while the modules are still on their way: the server's look is the longest part of
+// the first paint. A plain script in the head: modules run only when all of them are there.
+{
+  const [place, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  if (place === "") {
+    const range = { from: "48h", to: "now", ...Object.fromEntries(new URLSearchParams(search)) };
+    const url = `api/overview?${new URLSearchParams(range)}`;
+    const answer = fetch(url, { credentials: "same-origin" });
+    answer.catch(() => {}); // whoever waits for it hears of it
+    window.early = { url, answer };
+  }
+}
