@@ -4,6 +4,7 @@ Airflow's own schedule does the work: unpaused, the DAG runs for the last comple
 include/pipelines/adx.yaml makes that run take the hours before it as well.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -18,15 +19,27 @@ from kafka.errors import KafkaError
 from local.airflow_api import Airflow, AirflowRefused, login
 from local.demo_events import publish_missing
 from local.demo_run import DAG, DemoFailed, newest_hour_run, retry_failed, wait_for_dag, wait_for_run
+from local.demo_wide import wide_demo
 from local.environment import HOST, Settings, WrongSetting, environment
 from local.java import JavaMissing
 from local.progress import CommandFailed, say
 from local.readiness import NotReady
 from local.sample_events import HOUR
+from local.services import DiedWhileStarting
 from local.versions import ROOT
 
 SQL = ROOT / "include" / "sql" / "demo"
 HOURS = 4
+FAILURES = (
+    DemoFailed,
+    AirflowRefused,
+    NotReady,
+    DiedWhileStarting,
+    CommandFailed,
+    WrongSetting,
+    JavaMissing,
+    OSError,
+)
 
 
 def complete_hours(now: datetime) -> list[datetime]:
@@ -54,6 +67,12 @@ def span_of(hours: list[datetime]) -> list[str]:
 def print_status(env: dict[str, str], hours: list[datetime]) -> None:
     program = str(Path(sys.executable).with_name("sluice"))
     subprocess.run([program, "status", DAG, *span_of(hours)], env=env)
+
+
+def print_traffic(env: dict[str, str]) -> None:
+    """What came by hour and country, and what is expected tomorrow."""
+    program = str(Path(sys.executable).with_name("sluice"))
+    subprocess.run([program, "traffic", DAG], env=env)
 
 
 def print_next(settings: Settings, hours: list[datetime]) -> None:
@@ -92,14 +111,21 @@ def demo(settings: Settings, env: dict[str, str]) -> None:
     wait_for_run(airflow, hours[-1] + HOUR)
     print_counts(client)
     print_status(env, hours)
+    print_traffic(env)
     print_next(settings, hours)
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wide", action="store_true", help="two Kafka clusters and two ClickHouse shards")
+    given = parser.parse_args()
     try:
         settings = Settings.read(os.environ)
-        demo(settings, environment(settings))
-    except (DemoFailed, AirflowRefused, NotReady, CommandFailed, WrongSetting, JavaMissing, OSError) as error:
+        if given.wide:
+            wide_demo(settings)
+        else:
+            demo(settings, environment(settings))
+    except FAILURES as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 3
     except (ClickHouseError, KafkaError) as error:

@@ -50,10 +50,11 @@ def java_command(main_class: str, *arguments: str) -> list[str]:
     return [java(), f"-Xmx{HEAP}", *logging, "-cp", f"{KAFKA_JARS_DIR}/*", main_class, *arguments]
 
 
-def write_configuration(data: Path, port: int, controller_port: int) -> Path:
+def write_configuration(data: Path, port: int, controller_port: int, more: str = "") -> Path:
+    """Of a property that is there twice, Java takes the last: `more` has the say."""
     data.mkdir(parents=True, exist_ok=True)
     properties = data / "server.properties"
-    properties.write_text(PROPERTIES.format(data=data, port=port, controller_port=controller_port))
+    properties.write_text(PROPERTIES.format(data=data, port=port, controller_port=controller_port) + more)
     return properties
 
 
@@ -69,9 +70,9 @@ def format_storage(data: Path, properties: Path) -> None:
         storage_tool("format", "-t", cluster, "-c", str(properties))
 
 
-def serve(data: Path, port: int, controller_port: int) -> None:
+def serve(data: Path, port: int, controller_port: int, more: str = "") -> None:
     data = data.resolve()
-    properties = write_configuration(data, port, controller_port)
+    properties = write_configuration(data, port, controller_port, more)
     format_storage(data, properties)
     command = java_command("kafka.Kafka", str(properties))
     sys.stdout.flush()
@@ -83,12 +84,14 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder that keeps everything")
     parser.add_argument("--port", type=int, default=9092)
     parser.add_argument("--controller-port", type=int, help="default: the port after --port")
+    parser.add_argument("--properties", type=Path, help="a file with more of the broker's settings")
     given = parser.parse_args()
     if not KAFKA_JARS_DIR.exists():
         print("Kafka is not fetched yet: run make setup", file=sys.stderr)
         return 3
     try:
-        serve(given.data, given.port, given.controller_port or given.port + 1)
+        more = given.properties.read_text() if given.properties else ""
+        serve(given.data, given.port, given.controller_port or given.port + 1, more)
     except (JavaMissing, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
     return 3

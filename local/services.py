@@ -4,7 +4,7 @@ import ctypes
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,7 +82,10 @@ class Service:
         self.process = None
 
 
+@dataclass
 class KafkaBroker(Service):
+    sasl_port: int | None = None
+
     @property
     def bootstrap(self) -> str:
         return f"{HOST}:{self.port}"
@@ -103,9 +106,31 @@ class ClickHouseServer(Service):
         return clickhouse_ready(self.port)
 
 
-def kafka_broker(data: Path, port: int | None = None) -> KafkaBroker:
-    options = ["--controller-port", str(free_port())]
-    return KafkaBroker("local.kafka_broker", data, port or free_port(), options).start()
+def kafka_broker(
+    data: Path, port: int | None = None, *, sasl: Mapping[str, str] | None = None
+) -> KafkaBroker:
+    """`sasl`: users and passwords of a second listener, on `sasl_port`, which asks for them (PLAIN)."""
+    port, controller_port = port or free_port(), free_port()
+    options = ["--controller-port", str(controller_port)]
+    sasl_port = free_port() if sasl else None
+    if sasl:
+        path = write_sasl(data, port, controller_port, sasl_port, sasl)
+        options += ["--properties", str(path)]
+    return KafkaBroker("local.kafka_broker", data, port, options, sasl_port=sasl_port).start()
+
+
+def write_sasl(data: Path, port: int, controller_port: int, sasl_port: int, users: Mapping[str, str]) -> Path:
+    listeners = f"PLAINTEXT://{HOST}:{port},CLIENT://{HOST}:{sasl_port}"
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    data.mkdir(parents=True, exist_ok=True)
+    path = data / "sasl.properties"
+    path.write_text(
+        f"listeners={listeners},CONTROLLER://{HOST}:{controller_port}\nadvertised.listeners={listeners}\n"
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:SASL_PLAINTEXT\n"
+        "listener.name.client.sasl.enabled.mechanisms=PLAIN\nlistener.name.client.plain.sasl.jaas.config="
+        f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};\n"
+    )
+    return path
 
 
 def clickhouse_server(

@@ -1,0 +1,58 @@
+"""Redis, from Debian's package: what carries tasks to Airflow's workers.
+
+    python -m local.cluster.redis_server --data DIR --port 16379        password: SLUICE_REDIS_PASSWORD
+
+It writes every command to its disk before it answers: a task that was sent survives a kill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from local.environment import HOST
+
+
+def configuration(data: Path, port: int, password: str) -> str:
+    return "\n".join(
+        [
+            f"bind {HOST}",
+            f"port {port}",
+            f"dir {data}",
+            f"requirepass {password}",
+            "appendonly yes",
+            "appendfsync always",
+            'save ""',
+            "",
+        ]
+    )
+
+
+def write(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    given = parser.parse_args()
+    program = shutil.which("redis-server")
+    if program is None:
+        print("Redis is not installed (Debian: apt-get install redis-server)", file=sys.stderr)
+        return 3
+    data = given.data.resolve()
+    data.mkdir(parents=True, exist_ok=True)
+    settings = data / "redis.conf"
+    write(settings, configuration(data, given.port, os.environ["SLUICE_REDIS_PASSWORD"]))
+    sys.stdout.flush()
+    os.execv(program, [program, str(settings)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""The wide stack's passwords and keys: made once, kept in a file that only its owner can read."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+NAMES = ("postgres", "redis", "s3", "jwt", "api")
+
+
+def stored(home: Path) -> dict[str, str]:
+    path = home / "secrets.json"
+    if not path.exists():
+        made = {name: secrets.token_urlsafe(24) for name in NAMES}
+        made["fernet"] = urlsafe_b64encode(secrets.token_bytes(32)).decode()
+        home.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(made, file)
+        partial.rename(path)
+    return json.loads(path.read_text())
