@@ -4,16 +4,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 
 from local import versions
+from tests.integration import s3_servers
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yaml"
 COMPOSE = yaml.safe_load(FILE.read_text())
 SERVICES = COMPOSE["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 ONE_SHOT = {"prepare"}
 
 
@@ -23,7 +26,9 @@ def pinned(package: str) -> str:
 
 
 def base_image() -> str:
-    return SERVICES["prepare"]["build"]["dockerfile_inline"].split()[1]
+    assert SERVICES["prepare"]["build"] == "."
+    [base] = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")]
+    return base
 
 
 def check(file: Path) -> subprocess.CompletedProcess[str]:
@@ -48,7 +53,36 @@ def test_versions_are_those_of_the_requirements():
     assert base_image() == f"apache/airflow:{pinned('apache-airflow')}-python3.11"
     assert pinned("pyspark") == pinned("pyspark-client") == versions.SPARK
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{versions.KAFKA}"
-    assert f".deps/{versions.SPARK_JARS_DIR.name} " in SERVICES["prepare"]["build"]["dockerfile_inline"]
+    assert f".deps/{versions.SPARK_JARS_DIR.name} " in DOCKERFILE
+    assert SERVICES["s3"]["image"] == f"versity/versitygw:{s3_servers.VERSITYGW}"
+
+
+def lint(file: Path) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("hadolint"), "--no-color", str(file)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_dockerfile_has_nothing_that_its_linter_minds(tmp_path: Path):
+    assert lint(ROOT / "Dockerfile").stdout == ""
+    wrong = tmp_path / "Dockerfile"
+    wrong.write_text(DOCKERFILE.replace(" --no-install-recommends", ""))
+    assert "DL3015" in lint(wrong).stdout
+
+
+def test_what_the_image_leaves_out_is_not_what_it_runs():
+    left_out = (ROOT / ".dockerignore").read_text().split()
+    needed = {
+        "dags",
+        "include",
+        "local",
+        "monitoring",
+        "plugins",
+        "spark_jobs",
+        "pyproject.toml",
+        "README.md",
+    }
+    assert not needed & set(left_out)
+    assert {".venv", ".git", "var"} <= set(left_out)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -76,10 +110,20 @@ def test_dependencies_wait_for_health_or_completion():
 @pytest.mark.parametrize("name", SERVICES)
 def test_secrets_come_from_the_environment(name: str):
     environment = SERVICES[name].get("environment", {})
-    secret = re.compile(r"PASSWORD$|SECRET|ACCESS_KEY|FERNET_KEY|SQL_ALCHEMY_CONN|CLICKHOUSE_DEFAULT$")
+    secret = re.compile(r"PASSWORD$|SECRET|ACCESS_KEY|S3_|FERNET_KEY|SQL_ALCHEMY_CONN|CLICKHOUSE_DEFAULT$")
     for key, value in environment.items():
         if secret.search(key):
             assert re.search(r"\$\{\w+:\?[^}]+\}", value), f"{key} has no ${{VARIABLE:?}}"
+
+
+def test_the_server_takes_the_lakes_secrets_from_its_environment():
+    content = ElementTree.fromstring(COMPOSE["configs"]["lake.xml"]["content"])
+    [found] = content.find("named_collections")
+    for key in ("access_key_id", "secret_access_key"):
+        assert found.find(key).text is None
+        assert found.find(key).get("from_env") in SERVICES["clickhouse"]["environment"]
+    bucket = COMPOSE["x-environment"]["SLUICE_LAKE"].removeprefix("s3://").split("/")[0]
+    assert found.find("url").text == f"{COMPOSE['x-environment']['AWS_ENDPOINT_URL']}/{bucket}/"
 
 
 def test_no_secret_is_asked_for_without_a_reason():

@@ -1,0 +1,28 @@
+# Airflow's own image with Sluice, Java and Spark's Kafka source: what docker-compose.yaml runs everywhere.
+#
+# Its version is that of requirements.txt (a test compares). To pin the very bytes, add the digest that
+#   docker buildx imagetools inspect apache/airflow:3.3.2-python3.11
+# prints: FROM apache/airflow:3.3.2-python3.11@sha256:…
+FROM apache/airflow:3.3.2-python3.11
+
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+USER 0
+# The newest security updates of Java are wanted, so its version is not pinned.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends default-jre-headless \
+ && rm -rf /var/lib/apt/lists/* \
+ && install -d -o airflow /opt/sluice /opt/airflow/logins
+
+# The image's user airflow.
+USER 50000
+WORKDIR /opt/sluice
+# First what changes seldom, so that packages and jars stay in the build's cache.
+COPY --chown=airflow requirements.txt ./
+RUN pip install --no-cache-dir -r requirements.txt psycopg2-binary==2.9.13
+COPY --chown=airflow local ./local
+RUN python -m local.fetch spark
+COPY --chown=airflow . .
+RUN pip install --no-cache-dir --no-deps -e .
+
+ENV SLUICE_SPARK_JARS=/opt/sluice/.deps/spark-kafka-4.2.0 PYSPARK_PYTHON=python
