@@ -14,16 +14,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult, LoginPassword
 
+from local import services
+from local.readiness import free_port
+from sluice.lake.settings import S3Settings
 from sluice.metrics import METRICS, Kind
+from tests.integration import s3_servers
 from tests.integration import test_airflow as hourly
 from tests.integration import test_watch as watching
 from tests.integration.landed import client_of
-from tests.integration.test_watch import Hook
+from tests.integration.test_watch import Hook, Mailbox
 
 pytestmark = pytest.mark.integration
 
-SECRETS = {"clickhouse": "s3cr3t-of-clickhouse", "kafka": "s3cr3t-of-kafka", "webhook": "hook-secret"}
+SECRETS = {
+    "clickhouse": "s3cr3t-of-clickhouse",
+    "kafka": "s3cr3t-of-kafka",
+    "s3": "s3cr3t-of-s3",
+    "smtp": "s3cr3t-of-smtp",
+    "webhook": "hook-secret",
+}
+LOADER, BUCKET = "loader", "events"
 USERS = f"""<clickhouse><profiles><default/></profiles><users>
 <default><password/><profile>default</profile><networks><ip>127.0.0.1</ip></networks></default>
 <loader><password>{SECRETS["clickhouse"]}</password><profile>default</profile>
@@ -96,15 +109,84 @@ def command_lines() -> Iterator[list[bytes]]:
 
 
 @pytest.fixture
-def observed(stack, start_clickhouse_server, listener: Listener, hook: Hook) -> hourly.Stack:
-    """The stack of the Airflow tests, with a ClickHouse that asks for a password and secrets everywhere."""
+def sasl_broker(start_kafka_broker) -> services.KafkaBroker:
+    return start_kafka_broker(sasl={LOADER: SECRETS["kafka"]})
+
+
+@pytest.fixture
+def kafka_broker(sasl_broker: services.KafkaBroker) -> str:
+    """Where the events are published; the pipeline reads from the listener that asks for a password."""
+    return sasl_broker.bootstrap
+
+
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[S3Settings]:
+    folder = tmp_path / "s3"
+    folder.mkdir()
+    with s3_servers.versitygw(folder, SECRETS["s3"]) as settings:
+        s3_servers.make_bucket(settings, BUCKET)
+        yield settings
+
+
+@pytest.fixture
+def mailbox() -> Iterator[Controller]:
+    """An SMTP server that takes mail from whoever knows the password; its handler is the Mailbox."""
+
+    def knows(_server: object, _session: object, _envelope: object, mechanism: str, given: LoginPassword):
+        right = (given.login, given.password) == (LOADER.encode(), SECRETS["smtp"].encode())
+        return AuthResult(success=right)
+
+    controller = Controller(
+        Mailbox(),
+        hostname="127.0.0.1",
+        port=free_port(),
+        ready_timeout=services.START_SECONDS,
+        authenticator=knows,
+        auth_required=True,
+        auth_require_tls=False,
+    )
+    controller.start()
+    yield controller
+    controller.stop()
+
+
+def connections(
+    broker: services.KafkaBroker, s3: S3Settings, mailbox: Controller, server: services.ClickHouseServer
+) -> dict[str, str]:
+    """Each of a server that lets nobody in without its password."""
+    kafka = {
+        "bootstrap.servers": f"127.0.0.1:{broker.sasl_port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": LOADER,
+        "sasl.password": SECRETS["kafka"],
+    }
+    mail = {"disable_ssl": True, "disable_tls": True, "from_email": "sluice@example.com", "retry_limit": 1}
+    found = {
+        "kafka_default": {"conn_type": "kafka", "extra": kafka},
+        "clickhouse_default": {"conn_type": "clickhouse", "host": server.host, "port": server.port},
+        "lake_s3": {"conn_type": "aws", "extra": {"endpoint_url": s3.endpoint_url, "region_name": s3.region}},
+        "smtp_ops": {"conn_type": "smtp", "host": "127.0.0.1", "port": mailbox.port, "extra": mail},
+    }
+    found["clickhouse_default"] |= {"login": LOADER, "password": SECRETS["clickhouse"]}
+    found["lake_s3"] |= {"login": s3.key, "password": s3.secret}
+    found["smtp_ops"] |= {"login": LOADER, "password": SECRETS["smtp"]}
+    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(known) for name, known in found.items()}
+
+
+@pytest.fixture
+def observed(
+    stack,
+    start_clickhouse_server,
+    listener: Listener,
+    hook: Hook,
+    sasl_broker: services.KafkaBroker,
+    s3: S3Settings,
+    mailbox: Controller,
+) -> hourly.Stack:
+    """The stack of the Airflow tests, where every server asks for a password."""
     server = start_clickhouse_server(users=USERS)
-    connection = {"conn_type": "clickhouse", "host": server.host, "port": server.port, "login": "loader"}
-    kafka = json.loads(stack.environment["AIRFLOW_CONN_KAFKA_DEFAULT"])
-    kafka["extra"]["sasl.password"] = SECRETS["kafka"]
-    stack.environment |= {
-        "AIRFLOW_CONN_CLICKHOUSE_DEFAULT": json.dumps({**connection, "password": SECRETS["clickhouse"]}),
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
+    stack.environment |= connections(sasl_broker, s3, mailbox, server) | {
         "AIRFLOW_CONN_HOOK_OPS": os.environ["AIRFLOW_CONN_HOOK_OPS"],
         "AIRFLOW__METRICS__STATSD_ON": "True",
         "AIRFLOW__METRICS__STATSD_HOST": "127.0.0.1",
@@ -117,15 +199,22 @@ def observed(stack, start_clickhouse_server, listener: Listener, hook: Hook) -> 
         columns = "id String, type String, _slice DateTime('UTC'), _cluster LowCardinality(String)"
         client.run(f"CREATE TABLE {stack.name}.{table} ({columns}) ENGINE = MergeTree ORDER BY id")
     path = stack.folder / "pipelines" / f"{stack.name}.yaml"
-    alarms = "alarms: {overdue: 1s, disk_free: 0, notify: [{webhook: hook_ops}]}\n"
-    path.write_text(path.read_text() + "settle: 1s\n" + alarms)
+    channels = "[{webhook: hook_ops}, {email: smtp_ops, to: ops@example.com}]"
+    more = (
+        f"settle: 1s\nalarms: {{overdue: 1s, disk_free: 0, notify: {channels}}}\nlake_connection: lake_s3\n"
+    )
+    place = re.sub(r"(?m)^lake: .*$", f"lake: s3://{BUCKET}/lake", path.read_text())
+    path.write_text(place + more)
+    stack.lake = stack.folder / "s3" / "objects" / BUCKET / "lake" / stack.name
     return stack
 
 
 stack, hook = hourly.stack, watching.hook
 
 
-def test_metrics_logs_and_secrets_of_a_run(observed: hourly.Stack, listener: Listener, hook: Hook):
+def test_metrics_logs_and_secrets_of_a_run(
+    observed: hourly.Stack, listener: Listener, hook: Hook, mailbox: Controller
+):
     with command_lines() as exposed:
         done, said = observed.run(observed.name, hourly.END.isoformat())
         assert done, said
@@ -134,6 +223,7 @@ def test_metrics_logs_and_secrets_of_a_run(observed: hourly.Stack, listener: Lis
 
     assert_steps(observed, listener)
     assert_watch(listener, hook)
+    assert [mail["Subject"] for mail in mailbox.handler.mails] == [hook.posts[0]["subject"]]
     assert_story(observed, said)
     assert exposed == []
     assert hook.headers[0]["Authorization"] == f"Bearer {SECRETS['webhook']}"
@@ -172,8 +262,9 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
     behind = listener.total("hours_behind")
     assert behind in (1, 2)
     assert listener.values("problems_open", "kind")["hour_overdue"] == behind
-    assert listener.total("problems_open") == listener.total("alarms_raised") == behind
-    assert (listener.total("alarms_sent"), len(hook.posts)) == (1, 1)
+    assert listener.total("problems_open") == behind
+    assert listener.total("alarms_raised") == 2 * behind  # by mail and by webhook
+    assert (listener.total("alarms_sent"), len(hook.posts)) == (2, 1)
     assert hook.posts[0]["body"].count("PROBLEM hour overdue") == behind
     states = listener.values("units_in_state", "state")
     assert (states["complete"], states["missing"]) == (hourly.HOURS - behind, behind)
@@ -186,7 +277,8 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
         *("records_unparsed", "offsets_lost", "rows_rejected", "anomalies_found", "step_errors"),
         *("retention_seconds_left",),
     }
-    assert set(METRICS) - sent == only_in_trouble
+    without_a_disk = {"lake_free_bytes"}  # a bucket has no end
+    assert set(METRICS) - sent == only_in_trouble | without_a_disk
 
 
 def assert_story(observed: hourly.Stack, said: str) -> None:
