@@ -10,6 +10,7 @@ seed        session   of everything random; printed, and given again by `--seed 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     given = config.getoption("--seed", default=None)
+    if hasattr(config, "workerinput"):  # one of several processes: pytest-xdist
+        given = config.workerinput["seed"]
     config.stash[_SEED] = random.SystemRandom().randrange(1 << 32) if given is None else given
     config.stash[_LOG] = FaultLog()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: what a worker has to know before it starts."""
+    node.workerinput["seed"] = node.config.stash[_SEED]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """xdist: what a worker has tried belongs into the one table."""
+    node.config.stash[_LOG].add_all(getattr(node, "workeroutput", {}).get("faults", ()))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["faults"] = session.config.stash[_LOG].rows()
 
 
 @pytest.fixture(scope="session")

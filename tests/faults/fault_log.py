@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["kill", "race", "fault"]
 _PLURALS: dict[Kind, str] = {"kill": "kills", "race": "races", "fault": "faults"}
@@ -44,6 +44,16 @@ class FaultLog:
             self.add(kind, point, True, victim=victim, times=times)
             raise
         self.add(kind, point, False, victim=victim, times=times)
+
+    def rows(self) -> list[list[str | int]]:
+        """Every trial with how often it was tried and how often wrong: plain values, for `add_all`."""
+        return [[t.kind, t.victim, str(t.point), n, self.wrong[t]] for t, n in self.tried.items()]
+
+    def add_all(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Adds what `rows()` of another process said."""
+        for kind, victim, point, tried, wrong in rows:
+            self.tried[Trial(kind, victim, point)] += tried
+            self.wrong[Trial(kind, victim, point)] += wrong
 
     def table(self) -> list[str]:
         """Its lines: a row for each kind and victim, and the sums."""
