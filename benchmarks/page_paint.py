@@ -20,8 +20,8 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from benchmarks.page_server import environment
 from local.environment import HOST
+from local.leash import leashed
 from local.readiness import answers, free_port, wait_until
-from local.services import die_with_parent
 from local.versions import ROOT
 
 CHROMIUM = os.environ.get("SLUICE_CHROMIUM", "/usr/bin/chromium")
@@ -57,7 +57,7 @@ def served(folder: Path, home: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "benchmarks.page_server", str(folder), str(port)]
     with log.open("w+") as output:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment(home), stdout=output, stderr=output, preexec_fn=die_with_parent
+            leashed(command), cwd=ROOT, env=environment(home), stdout=output, stderr=output
         )
     try:
         url = f"http://{HOST}:{port}"

@@ -1,7 +1,5 @@
 """Starts single services of the stack on ports of their choice: what the tests and benchmarks use."""
 
-import ctypes
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -9,21 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from local.environment import HOST
+from local.leash import leashed
 from local.readiness import broker_ready, clickhouse_ready, free_port, wait_until
 from local.versions import ROOT
 
 START_SECONDS = 60
 STOP_SECONDS = 30
-PR_SET_PDEATHSIG = 1
 
 
 class DiedWhileStarting(Exception):
     """The service's process ended before it answered."""
-
-
-def die_with_parent() -> None:
-    """So that a killed test run leaves no broker behind. The parent is the thread that starts the service."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass
@@ -50,7 +43,7 @@ class Service:
         command = [sys.executable, "-m", self.module, "--data", str(self.data), "--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command + self.options, cwd=ROOT, stdout=log, stderr=log, preexec_fn=die_with_parent
+                leashed([*command, *self.options]), cwd=ROOT, stdout=log, stderr=log
             )
         try:
             wait_until(self.ready, self.module, START_SECONDS, check=self._still_alive)

@@ -15,7 +15,7 @@ from random import Random
 
 from kafka import KafkaConsumer, TopicPartition
 
-from local.services import die_with_parent
+from local.leash import leashed
 
 STOP_SECONDS = 90
 
@@ -41,9 +41,7 @@ class Rig:
         program = str(Path(sys.executable).with_name("sluice"))
         words = [program, "publish", "adx", *arguments, "--config", str(self.folder / "adx.yaml"), "--json"]
         with (self.folder / "err").open("ab") as err:
-            self.process = subprocess.Popen(
-                words, stdout=subprocess.PIPE, stderr=err, preexec_fn=die_with_parent
-            )
+            self.process = subprocess.Popen(leashed(words), stdout=subprocess.PIPE, stderr=err)
         return self.process
 
     def kill(self) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from local.cluster import s3_server
 from local.environment import HOST
+from local.leash import leashed
 from local.readiness import free_port, listens, wait_until
-from local.services import die_with_parent
 from sluice.lake.settings import S3Settings
 
 VERSITYGW = s3_server.VERSION
@@ -29,9 +29,7 @@ def running(command: Sequence[str], port: int, log: Path, secret: str = SECRET) 
     """The settings that reach the server `command`, which listens on `port`."""
     known = {**os.environ, "ROOT_ACCESS_KEY_ID": KEY, "ROOT_SECRET_ACCESS_KEY": secret}
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=known, stdout=output, stderr=output, preexec_fn=die_with_parent
-        )
+        process = subprocess.Popen(leashed(command), env=known, stdout=output, stderr=output)
     try:
         wait_until(lambda: listens(port), f"{command[0]} (see {log})", START_SECONDS)
         yield S3Settings(f"http://{HOST}:{port}", "us-east-1", KEY, secret)
