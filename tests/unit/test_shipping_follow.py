@@ -85,6 +85,19 @@ def test_rotation_by_copy_and_truncation(world: World):
     assert (world.events, follower.gaps) == (["a", "not seen yet", "b"], 0)
 
 
+def test_rotation_by_copy_and_truncation_twice_between_two_looks(world: World):
+    def rotate_twice():
+        for number in (2, 1):
+            world.write(f"not seen yet {number}")()
+            copy = world.folder / f"app.log.{number}"
+            shutil.copy(world.log, copy)
+            os.utime(copy, ns=(0, copy.stat().st_mtime_ns - number))
+            os.truncate(world.log, 0)
+
+    follower = world.follow(world.write("a"), rotate_twice, world.write("b"))
+    assert (world.events, follower.gaps) == (["a", "not seen yet 2", "not seen yet 1", "b"], 0)
+
+
 def test_a_truncation(world: World):
     follower = world.follow(world.write("aaaa"), lambda: os.truncate(world.log, 0), world.write("b"))
     assert (world.events, follower.gaps) == (["aaaa", "b"], 0)

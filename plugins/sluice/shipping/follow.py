@@ -100,19 +100,18 @@ class Follower:
         self._go_on(place, changed_ns)
 
     def _begin_again(self, log: LogFile) -> None:
-        """The file was truncated. What was not shipped by then may be in a copy (`copytruncate`)."""
+        """The file was truncated. What was not shipped by then may be in a copy (`copytruncate`), and what
+        was written since in later ones."""
         ours, place = log.look(), log.place
-        copy = find(place, rotated(self.path))
-        if copy is not None:
-            try:
-                self._rest(copy, place)
-            except Moved:
-                return  # it is looked for again
-        elif ours.seen > place.offset:
-            self._gap(place)
         self.say(f"{self.path} was truncated at byte {place.offset:,}: it goes on from its start")
-        if not self.interruption.asked:
-            self._take(log.at(self._new(ours.file)))
+        if find(place, rotated(self.path)) is not None:
+            self._log = None
+            log.close()
+            self._go_on(place, None)
+            return
+        if ours.seen > place.offset:
+            self._gap(place)
+        self._take(log.at(self._new(ours.file)))
 
     def _go_on(self, place: Place, changed_ns: int | None) -> None:
         """File after file, what was rotated after the place's own one; then the log itself.
