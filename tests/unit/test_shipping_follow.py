@@ -98,6 +98,22 @@ def test_rotation_by_copy_and_truncation_twice_between_two_looks(world: World):
     assert (world.events, follower.gaps) == (["a", "not seen yet 2", "not seen yet 1", "b"], 0)
 
 
+def test_rotation_by_copy_and_then_by_rename_between_two_looks(world: World):
+    """The file that was followed is there under another name, with other lines in it."""
+
+    def rotate_twice():
+        world.write("not seen yet 2")()
+        shutil.copy(world.log, world.folder / "app.log.2")
+        os.truncate(world.log, 0)
+        world.write("not seen yet 1")()
+        second = (world.folder / "app.log.2").stat().st_mtime_ns
+        os.utime(world.log, ns=(0, second + 1))
+        world.log.rename(world.folder / "app.log.1")
+
+    follower = world.follow(world.write("a"), rotate_twice, world.write("b"))
+    assert (world.events, follower.gaps) == (["a", "not seen yet 2", "not seen yet 1", "b"], 0)
+
+
 def test_a_truncation(world: World):
     follower = world.follow(world.write("aaaa"), lambda: os.truncate(world.log, 0), world.write("b"))
     assert (world.events, follower.gaps) == (["aaaa", "b"], 0)

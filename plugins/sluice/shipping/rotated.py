@@ -62,9 +62,11 @@ def find(place: Place, among: Sequence[Rotated]) -> Rotated | None:
 def newer(among: Sequence[Rotated], than_ns: int, place: Place) -> list[Rotated]:
     """What was rotated after the place's own file, oldest first. Of a file and its compressed form, one.
 
-    A copy of the place's own file is not newer, whatever its time says.
+    A copy of the place's own file is not newer, whatever its time says. The same file with other bytes is: it
+    was copied and truncated, and went on.
     """
-    own = {one.uncompressed for one in among if one.file == (place.device, place.inode)}
+    same = [one for one in among if one.file == (place.device, place.inode)]
+    own = {one.uncompressed for one in same if fits(place, one.path)}
     found: dict[str, Rotated] = {}
     for one in sorted(among, key=lambda one: compressed(one.path.name)):
         other = one.uncompressed not in own and not (place.known and fits(place, one.path))
