@@ -62,4 +62,5 @@ def print_checks(checks: Iterable[Check]) -> list[Check]:
 
 
 def progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    """In one write: shards report side by side, and print() would write the line's end by itself."""
+    print(f"{line}\n", end="", file=sys.stderr, flush=True)
