@@ -10,9 +10,10 @@ import pytest
 from sluice.boundaries.model import Boundaries
 from sluice.errors import WrongUse
 from sluice.manifest import Loss
-from sluice.page.days import days_of, ids_of
+from sluice.page.days import days_of
 from sluice.page.look import Sight
 from sluice.page.overview import Around, hours_of
+from sluice.page.past import hours_past, ids_of
 from sluice.page.rows import Asked
 from sluice.page.work import Phase, Work
 from sluice.slices import SliceRange
@@ -82,6 +83,25 @@ def test_days_say_of_each_hour_what_hours_say(lake):
     assert (day.running, day.read, day.rows, day.rejected) == (1, 52 + 3 * 5, 50 + 3 * 5, 2)
 
 
+def test_summarised_hours_say_what_exact_ones_say(lake):
+    months, now = store.read_months(lake, TEN), around(store.read_verdict(lake))
+    for month in months:
+        month.pop(unit(0).slice.id, None)
+    assert hours_past(TEN, months, now) == hours_of(sight([missing(unit(0)), *FOUND[1:]]), months, now)
+
+
+def test_a_summarised_hour_names_the_cluster_that_it_lacks():
+    lake = MemoryLake()
+    store.note_verified(lake, TEN, [complete(unit(0))], [], NOW)
+    two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
+    both = Around(pipeline(kafka=two), {}, Verdict(), START, NOW)
+    first, second = hours_past(SliceRange(START, START.add(hours=2)), store.read_months(lake, TEN), both)
+    assert (first.missing, second.missing) == (("dc2",), ())
+    later = Around(pipeline(kafka=two), {}, Verdict(), START, NOW, {"dc2": START.add(hours=1)})
+    (alone,) = hours_past(SliceRange(START, START.add(hours=1)), store.read_months(lake, TEN), later)
+    assert (alone.cell, alone.missing) == ("verified", ())
+
+
 def test_an_hour_that_was_open_when_a_step_saw_it_is_missing_when_it_is_over(lake):
     later = Around(pipeline(), {}, Verdict(), START, NOW.add(hours=1))
     (day,) = days_of(SliceRange(START.add(hours=9), START.add(hours=10)), store.read_months(lake, TEN), later)
@@ -127,6 +147,15 @@ def test_a_look_replaces_only_what_it_looked_at():
 def test_what_is_asked(start, end, expected):
     asked = Asked.of(start, end, NOW)
     assert (f"{asked.start:%Y-%m-%dT%H}", f"{asked.end:%Y-%m-%dT%H}", asked.zoom) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "past", "newest"),
+    [("48h", "now", 0, 48), ("2h", "now", 0, 2), ("2026-11-01", "2026-11-09", 6 * 24, 48)],
+)
+def test_the_newest_two_days_are_looked_at(start, end, past, newest):
+    older, looked = Asked.of(start, end, NOW).halves(timedelta(hours=1))
+    assert (len(older), len(looked), older.end) == (past, newest, looked.start)
 
 
 @pytest.mark.parametrize(

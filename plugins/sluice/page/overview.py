@@ -1,4 +1,4 @@
-"""The overview of a short range: one cell per slice, exact. Pure; long ranges are in `sluice.page.days`."""
+"""The overview's newest hours: one cell per slice, exact. Pure; older ones are in `sluice.page.past`."""
 
 from __future__ import annotations
 

@@ -11,10 +11,11 @@ import pendulum
 from sluice.errors import SluiceError, WrongUse
 from sluice.lake.open import open_lake
 from sluice.page.cells import MEANINGS, SIGNS, Cell
-from sluice.page.days import Day, days_of, ids_of
+from sluice.page.days import Day, days_of
 from sluice.page.look import Memory
 from sluice.page.models import Legend, OverviewCell, OverviewRow
 from sluice.page.overview import Around, Hour, first_instant, hours_of
+from sluice.page.past import hours_past, ids_of
 from sluice.page.work import Run, work_of
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange, ceil, parse_instant
@@ -23,13 +24,14 @@ from sluice.summary.anomalies import within
 from sluice.summary.months import Month
 from sluice.summary.store import read_months, read_verdict
 
-EXACT = timedelta(days=8)
+HOURLY = timedelta(days=8)
+EXACT = timedelta(days=2)
 LONGEST = timedelta(days=5 * 366)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The range of an overview: hours where it is short enough to look at each, else days."""
+    """The range of an overview: a cell per hour where they fit on a screen, else one per day."""
 
     start: pendulum.DateTime
     end: pendulum.DateTime
@@ -55,10 +57,16 @@ class Asked:
 
     @property
     def zoom(self) -> str:
-        return "hours" if self.end - self.start <= EXACT else "days"
+        return "hours" if self.end - self.start <= HOURLY else "days"
 
     def slices(self, length: timedelta) -> SliceRange:
         return SliceRange.widen(self.start, self.end, length)
+
+    def halves(self, length: timedelta) -> tuple[SliceRange, SliceRange]:
+        """Of a range of hours those that summaries tell of, which may be none, and the newest: looked at."""
+        whole = self.slices(length)
+        newest = SliceRange.widen(max(whole.start, whole.end - EXACT), whole.end, length)
+        return SliceRange(whole.start, newest.start, length), newest
 
 
 def legend() -> list[Legend]:
@@ -86,11 +94,13 @@ def _row(memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run]) 
         around = Around(pipeline, work, verdict, first_instant(pipeline, None, months), asked.now, begins)
         cells = [_day_cell(day) for day in days_of(slices, months, around)]
         return _as_row(pipeline, cells, _behind(slices, months, asked), broken)
-    sight = memory.look(pipeline, slices)
-    around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now)
-    hours = hours_of(sight, months, around)
+    past, newest = asked.halves(pipeline.slice)
+    sight = memory.look(pipeline, newest)
+    begins = memory.of(pipeline).begins(lake) if len(past) else {}
+    around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now, begins)
+    hours = hours_past(past, months, around) + hours_of(sight, months, around)
     done = complete_slices(sight.statuses)
-    behind = int((asked.now - done[-1].end).total_seconds()) if done else None
+    behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, months, asked)
     return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
 
 

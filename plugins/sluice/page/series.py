@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from sluice.page.days import pairs_of
 from sluice.page.models import LateCell, LateTable, Series
+from sluice.page.past import pairs_of
 from sluice.slices import HOUR, SliceRange, floor
 from sluice.status import UnitStatus
 from sluice.summary.months import Month, UnitSummary, summary_of

@@ -24,7 +24,7 @@ from sluice.lake.open import open_lake
 from sluice.page import models, planning
 from sluice.page.lag import ask_topics, lag_of
 from sluice.page.look import Memory
-from sluice.page.rows import EXACT, Asked, legend, row_of
+from sluice.page.rows import HOURLY, Asked, legend, row_of
 from sluice.page.series import late_table, long_series_of, series_of
 from sluice.page.slice_view import anomaly_rows
 from sluice.pipeline import Pipeline
@@ -89,7 +89,7 @@ def lag(pipeline: Readable) -> models.Lag:
 @pipelines.get("/pipelines/{pipeline}/series")
 def series(pipeline: Readable, start: Start, end: End = "now") -> models.Series:
     slices = _range(pipeline, start, end)
-    if slices.end - slices.start <= EXACT:
+    if slices.end - slices.start <= HOURLY:
         return series_of(memory.look(pipeline, slices).statuses)
     return long_series_of(slices, read_months(open_lake(pipeline), slices))
 

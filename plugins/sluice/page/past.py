@@ -1,0 +1,173 @@
+"""The overview of past hours out of the summaries that the steps keep: no look at lake or ledger. Pure.
+
+A year of ten pipelines is 87,600 hours, so hours are told apart by their ids alone, which sort as their
+instants do, and a cell is worked out once for all hours that are alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from sluice.page.cells import Cell, Known, cell_of, missing_from
+from sluice.page.overview import Around, Hour
+from sluice.page.work import Work
+from sluice.slices import HOUR, SliceRange
+from sluice.state import State
+from sluice.summary.months import Month, UnitSummary
+
+Units = Mapping[str, UnitSummary]
+_NOBODY: Units = {}
+_NEVER = "9999"
+
+
+class PastHour(NamedTuple):
+    """A slice by its id: its cell, what Airflow does to it, its open anomalies, and its units by cluster."""
+
+    id: str
+    cell: Cell
+    work: Work | None
+    anomalies: int
+    units: Units
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Ids at which hours change: the last before the first that is expected, the last that is overdue, and
+    the last that is over. `begins`: of clusters that were added later the first that waits for them."""
+
+    unexpected: str
+    overdue: str
+    over: str
+    clusters: tuple[str, ...]
+    begins: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, around: Around) -> _Edges:
+        length, now = around.pipeline.slice, around.now
+        due = now - around.pipeline.settle - 2 * length - timedelta(seconds=1)
+        unexpected = _NEVER if around.first is None else _id(around.first - length, length)
+        begins = {cluster: _id(begin, length) for cluster, begin in around.begins.items()}
+        clusters = tuple(around.pipeline.clusters)
+        return cls(unexpected, _id(due, length), _id(now - length, length), clusters, begins)
+
+    def clusters_of(self, name: str) -> Sequence[str]:
+        """Those that the slice waits for."""
+        if not self.begins:
+            return self.clusters
+        return [cluster for cluster in self.clusters if self.begins.get(cluster, "") <= name]
+
+
+def past_hours(slices: SliceRange, months: Sequence[Month], around: Around) -> Iterator[PastHour]:
+    """Hours that no step has seen are missing; Airflow's work and verify's anomalies are as of now."""
+    known = {name: units for month in months for name, units in month.items()}
+    edges = _Edges.of(around)
+    alike: dict[tuple[_Look, Work | None, bool], Cell] = {}
+    working = {_exact_id(at, slices.length): work for at, work in around.work.items()}
+    broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
+    for name in ids_of(slices):
+        units = known.get(name, _NOBODY)
+        work = working.get(name)
+        look = _look(name, units, edges)
+        key = (look, work, name in broken)
+        if key not in alike:
+            alike[key] = _cell(look, work, broken[name])
+        yield PastHour(name, alike[key], work, broken[name], units)
+
+
+def hours_past(slices: SliceRange, months: Sequence[Month], around: Around) -> list[Hour]:
+    """What `sluice.page.overview.hours_of` says, as of the last step over each hour."""
+    edges = _Edges.of(around)
+    return [
+        Hour(
+            slice=piece,
+            cell=past.cell,
+            work=past.work if past.work is not None and past.work.running else None,
+            anomalies=past.anomalies,
+            read=sum(unit.read for unit in past.units.values()),
+            rows=sum(unit.rows for unit in past.units.values()),
+            rejected=sum(unit.unparsed + unit.misfits for unit in past.units.values()),
+            late=sum(unit.late for unit in past.units.values()),
+            missing=_missing(past.units, edges.clusters_of(past.id)),
+        )
+        for piece, past in zip(slices, past_hours(slices, months, around), strict=True)
+    ]
+
+
+def _missing(units: Units, clusters: Sequence[str]) -> tuple[str, ...]:
+    states = {cluster: State(unit.state) for cluster, unit in units.items()}
+    return missing_from((cluster, states.get(cluster, State.MISSING)) for cluster in clusters)
+
+
+class _Look(NamedTuple):
+    """What of a slice decides its cell; `states` are those of its units."""
+
+    states: tuple[str, ...]
+    over: bool = True
+    verified: bool = False
+    overdue: bool = False
+    expected: bool = True
+
+
+_OPEN = _Look((), over=False)
+
+
+def _look(name: str, units: Units, edges: _Edges) -> _Look:
+    if name > edges.over:
+        return _OPEN
+    overdue, expected = name <= edges.overdue, name > edges.unexpected
+    clusters = edges.clusters_of(name)
+    # Of a cluster that was taken away counts what has landed.
+    gone = [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
+    own = [units[cluster] for cluster in clusters if cluster in units] + gone
+    if len(own) < len(clusters) + len(gone) or not own:
+        missing = [State.MISSING] * max(len(clusters) - len(own) + len(gone), 1)
+        states = (*(unit.state for unit in own), *missing)
+        return _Look(states, True, False, overdue, expected and bool(clusters))
+    verified = all(unit.verified and unit.verified == unit.seal for unit in own)
+    return _Look(tuple(unit.state for unit in own), True, verified, overdue, expected)
+
+
+def _cell(look: _Look, work: Work | None, anomalies: int) -> Cell:
+    """What a step wrote of an hour that was not over then says nothing of it now."""
+    states = [State.MISSING if state == State.NOT_OVER else State(state) for state in look.states]
+    known = tuple(states) if look.over else (State.NOT_OVER,)
+    return cell_of(Known(known, look.verified, anomalies, work, look.overdue, look.expected))
+
+
+@cache
+def _format(length: timedelta) -> str:
+    return "%Y-%m-%dT%H%MZ" if length % HOUR else "%Y-%m-%dT%HZ"
+
+
+def _id(instant: datetime, length: timedelta) -> str:
+    """The id of the slice that holds the instant."""
+    seconds = int(length.total_seconds())
+    return _exact_id(int(instant.timestamp()) // seconds * seconds, length)
+
+
+def _exact_id(start: int, length: timedelta) -> str:
+    return datetime.fromtimestamp(start, UTC).strftime(_format(length))
+
+
+@lru_cache(maxsize=64)
+def _ids(start: int, end: int, length: timedelta) -> tuple[str, ...]:
+    return tuple(_exact_id(at, length) for at in range(start, end, int(length.total_seconds())))
+
+
+def ids_of(slices: SliceRange) -> Iterable[str]:
+    """The ids of the range's slices, in order."""
+    return _ids(int(slices.start.timestamp()), int(slices.end.timestamp()), slices.length)
+
+
+def pairs_of(slices: SliceRange, months: Sequence[Month]) -> Iterator[tuple[int, Units]]:
+    """(start in seconds since the epoch, units) of every slice of the range that a step has seen."""
+    known = {name: units for month in months for name, units in month.items()}
+    start, step = int(slices.start.timestamp()), int(slices.length.total_seconds())
+    for number, name in enumerate(ids_of(slices)):
+        if name in known:
+            yield start + number * step, known[name]
