@@ -35,7 +35,8 @@ def only_long(long_form: bool) -> None:
 
 def publish_many(bootstrap: str, topic: str) -> None:
     """Behind what is there, in the last hour."""
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 50})
+    room = {"queue.buffering.max.messages": 2 * MANY}
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 50, **room})
     at = START + timedelta(hours=2, minutes=50)
     value = json.dumps({"id": "many", "type": "n", "created_at": at.isoformat(), "pad": "x" * 200}).encode()
     for number in range(MANY):
