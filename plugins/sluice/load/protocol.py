@@ -130,9 +130,7 @@ class Run:
             self.writer.run("reject", sql, blocks=1)
 
     def _attach(self) -> None:
-        found = self.writer.client.rows(
-            render("staged_partitions"), {"name": self.writer.attempt.staging_name}
-        )
+        found = self.writer.rows(render("staged_partitions"), {"name": self.writer.attempt.staging_name})
         if found:
             commands = [f"ATTACH PARTITION ID {literal(key)} FROM {self._staging}" for (key,) in found]
             sql = render("attach_partitions", target=table(self.found.table), partitions=listed(commands))
@@ -141,7 +139,7 @@ class Run:
     def _move(self) -> None:
         """One INSERT for each range of partitions, so that none touches more than the server allows."""
         key = Sql(self.found.partition_key or "1")
-        found = self.writer.client.rows(render("staged_keys", partition_key=key, staging=self._staging))
+        found = self.writer.rows(render("staged_keys", partition_key=key, staging=self._staging))
         keys = [row[0] for row in found]
         for first, last in grouped(keys, self.partition_limit):
             text = f"toString(tuple({key}))"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,11 +60,14 @@ class Writer:
 
     def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
         """Rows by unit, of a statement that gives (slice's start, cluster, rows)."""
+        return {self.unit_of(start, cluster): rows for start, cluster, rows in self.rows(sql, parameters)}
+
+    def rows(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
+        """What a statement that only reads gives. Raises Fenced when a table of this attempt is gone."""
         try:
-            found = self.client.rows(sql, parameters)
+            return self.client.rows(sql, parameters)
         except ServerError as error:
             raise self._fenced(error) from error
-        return {self.unit_of(start, cluster): rows for start, cluster, rows in found}
 
     def _fenced(self, error: ServerError) -> Exception:
         own = (self.attempt.fence_name, self.attempt.staging_name)
