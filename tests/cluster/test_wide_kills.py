@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from local.versions import ROOT
 from tests.cluster.stacks import WideStack
 from tests.cluster.wide import Wide
 from tests.integration.test_airflow import EVENTS, START, expected_rows, publish
 
 pytestmark = [pytest.mark.integration, pytest.mark.faults]
 
+PROCFILE = ROOT / "local" / "Procfile.cluster"
 # One hour: several small ones would be read by a single Spark task.
 END = START + timedelta(hours=1)
 LANDING = "landing"  # some of the attempt's files are written
@@ -24,10 +26,17 @@ TRIES = 4  # the first, and the DAG's three retries
 # By run of the DAG: at which moment (a task that has begun, or LANDING) which part is killed.
 KILLS: dict[str, list[tuple[str, str]]] = {
     "fill": [(LANDING, "executor"), (LANDING, "spark_worker1"), ("batch.load.", "clickhouse1")],
-    "reland": [(LANDING, "spark_master"), (LANDING, "kafka"), ("batch.load.", "s3")],
+    "reland": [(LANDING, "spark_master"), (LANDING, "kafka"), ("batch.load.", "s3"), ("batch.", "triggerer")],
     "reload": [("batch.load.", "clickhouse2"), ("batch.verify", "redis"), ("batch.publish", "postgres")],
-    "reload again": [("resolve", "scheduler"), ("batch.load.", "its worker"), ("batch.verify", "api_server")],
+    "reload again": [
+        ("resolve", "dag_processor"),
+        ("resolve", "scheduler"),
+        ("batch.load.", "its worker"),
+        ("batch.verify", "api_server"),
+    ],
 }
+# Of a pair that takes turns one is killed; what serves Airflow's logs takes no part in a run.
+SPARED = {"spark_worker2", "celery1", "celery2", "logs1", "logs2"}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +45,12 @@ def stack(tmp_path_factory, cluster: Wide, kafka_broker: str) -> WideStack:
     publish(kafka_broker, "kills")
     stack.prepare(rows_per_read=1)  # a task for each record, so that landing has a middle
     return stack
+
+
+def test_no_process_is_forgotten():
+    parts = {line.partition(":")[0] for line in PROCFILE.read_text().splitlines() if ":" in line}
+    killed = {part for kills in KILLS.values() for _, part in kills}
+    assert parts - SPARED == killed - {"executor", "its worker"}
 
 
 @pytest.mark.parametrize("name", list(KILLS))
