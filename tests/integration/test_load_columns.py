@@ -199,6 +199,7 @@ CASES: list[tuple[str, str, object]] = [
     ("Array(Array(Date))", '[["2024-01-01"], ["2024-02-30"]]', REJECTED),
     ("Array(Array(Date))", "[null]", REJECTED),
     ("Array(LowCardinality(String))", '["a", 1, {"b": true}]', "['a','1','{\"b\":true}']"),
+    ("Array(Date)", '["2673416723.14600", "2206726573958"]', "['2054-09-19','2039-12-05']"),
     ("Array(Decimal(18, 4))", "[1.5, 2]", "[1.5,2]"),
     ("Array(Decimal(18, 4))", "[1.23456]", REJECTED),
     ("Map(String, UInt8)", '{"a": 1}', "{'a':1}"),

@@ -26,11 +26,15 @@ def exact(x: str, key: str) -> str:
     """
     text = f"assumeNotNull({x})"
     same = f"ifNull(toFloat64OrNull(t) = toFloat64OrNull({text}), 0)"
-    plain = f"replaceRegexpOne(t, {_ZEROS}, {literal(chr(92) + '1')})"
-    other = f"{plain} != {text} AND match(t, '[.eE]') AND {same}"
+    other = f"{_plain('t')} != {_plain(text)} AND match(t, '[.eE]') AND {same}"
     slow = f"NOT arrayExists(t -> {other}, extractAll(_payload, {_NUMBERS}))"
     quick = f"{_literally(text, key)} OR " if key else ""
     return f"(length({x}) * (1 + {SHORT} * long_numbers) <= {SHORT} OR {quick}{slow})"
+
+
+def _plain(number: str) -> str:
+    """Without the zeros at its end that say nothing. A string may have some, too: "1.50"."""
+    return f"replaceRegexpOne({number}, {_ZEROS}, {literal(chr(92) + '1')})"
 
 
 def _literally(text: str, key: str) -> str:
