@@ -229,7 +229,9 @@ def time(name: str, digits: int, value: Any) -> Verdict:
     if found is None:
         return REJECTED
     written = TIMES[name](found.nanoseconds, digits)
-    return REJECTED if written is None else Expected(written, found.certain)
+    # 9017815302.905389 is a double that reads 9017815302.90539.
+    kept = not isinstance(value, Number) or Decimal(repr(float(value))) == Decimal(value)
+    return REJECTED if written is None else Expected(written, found.certain and kept)
 
 
 UUID = uuid.UUID
