@@ -23,7 +23,7 @@ def commands(events: int, full: bool) -> list[list[str]]:
     ]
     if full:
         found += [["benchmarks.sparse", "grow", "--events", str(size)] for size in GROWTH]
-        found.append(["benchmarks.sparse", "wide", "narrow", "--events", count])
+        found.append(["benchmarks.sparse", "wide", "narrow", "kinds", "day", "--events", count])
         found.append(["benchmarks.planning"])
     return [*found, ["benchmarks.report"]]
 
@@ -31,7 +31,9 @@ def commands(events: int, full: bool) -> list[list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=2_000_000)
-    parser.add_argument("--full", action="store_true", help="also 0.5 to 20 M events, 1 and 64 partitions")
+    parser.add_argument(
+        "--full", action="store_true", help="also 0.5 to 20 M events, 1 and 64 partitions, 1,000 types, a day"
+    )
     given = parser.parse_args()
     for command in commands(given.events, given.full):
         print(f"== {' '.join(command)}", flush=True)

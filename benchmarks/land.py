@@ -2,10 +2,10 @@
 
     python -m benchmarks.land [--count 5000000] [--cores 2] [--bootstrap HOST:PORT]
 
-Topics with the same events, which nobody has read before: for a bare read (the sum of the values' lengths),
-the landing, the job that people write by hand (plain_job.py), and a bare read and a landing once more. The first
-part also pays for Spark's warming up, so there are two ratios, early and warm; the truth for a short application
-lies between.
+Topics with the same events, which nobody has read before: for a bare read (the sum of the values'
+lengths), the landing, the job that people write by hand (plain_job.py), and a bare read and a landing once
+more. The first part also pays for Spark's warming up, so there are two ratios, early and warm; the truth for
+a short application lies between.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Watch:
             try:
                 name = "jvm" if process.name() == "java" else "workers"
                 kind = "driver" if process == own else name
-                memory[kind] += process.memory_info().rss / 1e6
+                memory[kind] += process.memory_full_info().pss / 1e6
                 times = process.cpu_times()
                 self._used[kind, process.pid] = times.user + times.system
             except psutil.Error:

@@ -17,7 +17,8 @@ KINDS = ("sluice", "spark driver", "spark jvm", "spark workers", "kafka", "click
 class Used:
     """`peak` is resident memory in MB, of each kind its own highest; `total` the highest sum at one moment.
 
-    `idle` is the sum before the start; `cpu` is in seconds. Pages that forked workers share count for each.
+    `idle` is the sum before the start; `cpu` is in seconds. Of a page that processes share, as forked workers
+    do, each has its part (Linux' proportional set size), so that it counts once.
     """
 
     seconds: float
@@ -68,7 +69,7 @@ class Watch:
         memory = dict.fromkeys(KINDS, 0.0)
         for kind, process in self._processes(only_servers):
             try:
-                memory[kind] += process.memory_info().rss / 1e6
+                memory[kind] += process.memory_full_info().pss / 1e6
                 times = process.cpu_times()
                 self._cpu[kind, process.pid] = times.user + times.system
             except psutil.Error:

@@ -1,8 +1,9 @@
 """The job that people write by hand, for comparison: what a landing costs beyond it, and what it lacks.
 
-It reads by timestamps (resolved late, in the tasks), writes the lake's columns into type/date/hour folders (what
-it cannot parse into those of null) and overwrites the folders that it met: a late event of another hour erases
-that hour's files. It checks no counts, and a text that is no JSON behind its type and time passes for an event.
+It reads by timestamps (resolved late, in the tasks), writes the lake's columns into type/date/hour folders
+(what it cannot parse into those of null) and overwrites the folders that it met: a late event of another hour
+erases that hour's files. It checks no counts, and a text that is no JSON behind its type and time passes for
+an event.
 """
 
 from __future__ import annotations

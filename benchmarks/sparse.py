@@ -16,6 +16,7 @@ from benchmarks.world import Pipe, World, hours_of, words_of, world
 from sluice.slices import SliceRange
 
 YEAR = 8760
+KINDS = {"max_types": 1000}
 STANDARD = ("hour", "spread", "year", "late", "types", "empty", "plan")
 
 
@@ -53,6 +54,8 @@ def cases(events: int) -> dict[str, Case]:
         Case(f"grow-{events}", f"{events:,} events in one hour", Load(events)),
         Case("narrow", f"{events:,} events in one hour and 1 partition", Load(events), 1),
         Case("wide", f"{events:,} events in one hour and 64 partitions", Load(events), 64),
+        Case("kinds", f"{events:,} events of 1,000 types in one hour", Load(events, types=1000), more=KINDS),
+        Case("day", f"{events:,} events spread over 24 hours", Load(events, hours=24)),
         Case("plan", f"`sluice plan` of {YEAR:,} hours in 64 partitions", sparse, 64, command="plan"),
     ]
     return {case.name: case for case in found}
