@@ -20,6 +20,7 @@ def commands(events: int, full: bool) -> list[list[str]]:
         ["benchmarks.land", "--count", count],
         ["benchmarks.load", "--events", count],
         ["benchmarks.sparse", "--events", count],
+        ["benchmarks.hourly"],
     ]
     if full:
         found += [["benchmarks.sparse", "grow", "--events", str(size)] for size in GROWTH]
