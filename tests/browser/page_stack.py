@@ -67,6 +67,14 @@ class PageStack:
     def passwords(self) -> dict[str, str]:
         return json.loads(airflow_api.password_file(self.settings).read_text())
 
+    @property
+    def airflow(self) -> airflow_api.Airflow:
+        return airflow_api.Airflow(self.settings)
+
+    def backfilled(self) -> list[str]:
+        """The states of the runs that Airflow's own backfill has made."""
+        return [run["state"] for run in self.airflow.runs("adx", 50) if run["run_type"] == "backfill"]
+
     def client(self) -> clickhouse_connect.driver.Client:
         return clickhouse_connect.get_client(host=HOST, port=self.settings.clickhouse_port)
 
@@ -75,13 +83,13 @@ class PageStack:
         create_tables(self.client())
         self._publish()
         self._run("-c", RESOLVE, f"{self.hours[0]:%Y-%m-%dT%HZ}")
-        airflow = airflow_api.Airflow(self.settings)
+        airflow = self.airflow
         wait_until(lambda: airflow.has_dag("adx_backfill"), "the DAG adx_backfill", SECONDS)
 
     def verify(self) -> subprocess.CompletedProcess[str]:
         end = self.hours[-1] + HOUR
         span = ("--from", f"{self.hours[0]:%Y-%m-%dT%HZ}", "--to", f"{end:%Y-%m-%dT%HZ}")
-        return self._command("sluice", "verify", "adx", *span)
+        return self.command("sluice", "verify", "adx", *span)
 
     def _publish(self) -> None:
         admin = KafkaAdminClient(bootstrap_servers=self.settings.bootstrap)
@@ -97,10 +105,10 @@ class PageStack:
         producer.close()
 
     def _run(self, *words: str) -> None:
-        done = self._command("python", *words)
+        done = self.command("python", *words)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def _command(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def command(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
         command = [Path(sys.executable).with_name(program), *words]
         return subprocess.run(
             command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=2 * SECONDS
