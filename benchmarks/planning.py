@@ -77,7 +77,9 @@ def plan(partitions: int, hours: int, per_hour: int) -> Result:
                 work.append(Weight(piece, sum(r.offsets for r in ranges or ())))
         with measured("cut into batches", steps):
             batches = cut(work)
-    print(f"{len(batches):,} batches, {reads:,} reads of the largest partitions, the log entry has {size / 1e6:,.1f} MB")
+    print(
+        f"{len(batches):,} batches, {reads:,} reads of the largest partitions, the log entry has {size / 1e6:,.1f} MB"
+    )
     what = f"planning {hours:,} hours of {partitions:,} partitions; log entry {size / 1e6:.1f} MB"
     rows = sum(weight.rows for weight in work)
     seconds = round(time.monotonic() - begun, 1)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.load import exact
 from sluice.load.casts import UnsupportedType, cast
 from sluice.load.columns import Column, fill
 from sluice.load.types import parse
@@ -77,3 +82,8 @@ def test_a_table_of_the_lakes_columns_parses_nothing():
     filling = fill([*KEYS, Column("_type", "String"), Column("_payload", "String")], {})
     assert (filling.named, filling.checks, filling.misfit) == ((), (), "0")
     assert filling.values == ("`_slice`", "`_cluster`", "`_type`", "`_payload`")
+
+
+@given(st.text(alphabet="0123456789.eE,-", max_size=40))
+def test_what_has_a_long_number_is_never_passed_over(text: str):
+    assert not re.search(exact._LONG, text) or re.search(exact._LIKELY, text)

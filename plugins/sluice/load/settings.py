@@ -17,6 +17,7 @@ WRITE: dict[str, object] = {
     # The driver sets best_effort, the server's own default is basic.
     "date_time_input_format": "basic",
     "short_circuit_function_evaluation": "enable",
+    "allow_hyperscan": 1,
     "use_hive_partitioning": 0,
     # As a PREWHERE on the files, the misfits' condition would parse the JSON a second time.
     "optimize_move_to_prewhere": 0,
