@@ -78,7 +78,8 @@ def plan(partitions: int, hours: int, per_hour: int) -> Result:
         with measured("cut into batches", steps):
             batches = cut(work)
     print(
-        f"{len(batches):,} batches, {reads:,} reads of the largest partitions, the log entry has {size / 1e6:,.1f} MB"
+        f"{len(batches):,} batches, {reads:,} reads of the largest partition, "
+        f"a log entry of {size / 1e6:,.1f} MB"
     )
     what = f"planning {hours:,} hours of {partitions:,} partitions; log entry {size / 1e6:.1f} MB"
     rows = sum(weight.rows for weight in work)

@@ -22,7 +22,7 @@ def writer(missing: str) -> Writer:
         raise ServerError("server:8123", UNKNOWN_TABLE, "UNKNOWN_TABLE", "SELECT 1", reason)
 
     client = SimpleNamespace(run=refuse, rows=refuse)
-    return Writer(client, ATTEMPT, lambda: None, Unit)
+    return Writer(client, ATTEMPT, lambda: None, Unit, frozenset())
 
 
 @pytest.mark.parametrize("missing", [ATTEMPT.fence_name, ATTEMPT.staging_name])

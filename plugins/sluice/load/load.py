@@ -187,8 +187,14 @@ class _Loading:
         loaded: list[UnitLoad] = []
         for number, works in enumerate(cut(todo), start=1):
             attempt = Attempt(self.target.table, lease.generation, number)
-            unit = partial(unit_of, self.pipeline)
-            writer = Writer(self.client, attempt, lease.renew, unit, self._write_settings(found))
+            writer = Writer(
+                self.client,
+                attempt,
+                lease.renew,
+                partial(unit_of, self.pipeline),
+                frozenset(work.unit for work in works),
+                self._write_settings(found),
+            )
             run = Run(
                 pipeline=self.pipeline,
                 target=self.target,

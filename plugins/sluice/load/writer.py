@@ -29,6 +29,7 @@ class Writer:
     attempt: Attempt
     renew: Callable[[], None]
     unit_of: Callable[[int, str], Unit]
+    units: frozenset[Unit]
     settings: Mapping[str, object] = field(default_factory=dict)
     statements: int = 0
     blocks: int = 0
@@ -59,8 +60,10 @@ class Writer:
         log.info("%s: %s took %.2f s, query id %s", self.attempt.target, step, seconds, query_id)
 
     def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
-        """Rows by unit, of a statement that gives (slice's start, cluster, rows)."""
-        return {self.unit_of(start, cluster): rows for start, cluster, rows in self.rows(sql, parameters)}
+        """Rows of the attempt's units, out of a statement that gives (slice's start, cluster, rows)."""
+        found = self.rows(sql, parameters)
+        counted = {self.unit_of(start, cluster): rows for start, cluster, rows in found}
+        return {unit: rows for unit, rows in counted.items() if unit in self.units}
 
     def rows(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
         """What a statement that only reads gives. Raises Fenced when a table of this attempt is gone."""
