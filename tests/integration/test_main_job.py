@@ -285,7 +285,8 @@ class TestOneClearLine:
         self.fail(user, 3, user.name, "topic")
 
     def test_clickhouse_out_of_reach(self, user):
-        user.env = {**user.env, "AIRFLOW_CONN_CLICKHOUSE_DEFAULT": "http://127.0.0.1:1"}
+        servers = [name for name in user.env if name.startswith("AIRFLOW_CONN_CLICKHOUSE")]
+        user.env = {**user.env, **dict.fromkeys(servers, "http://127.0.0.1:1")}
         user.write()
         self.publish_one(user)
         self.fail(user, 3, "127.0.0.1:1", "ClickHouse")
