@@ -3,7 +3,7 @@ come from `sluice.survey`, and `status`, `plan`, `verify` and the DAGs all start
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from sluice.counts.traffic import uncounted
 from sluice.kafka.reads import read_count
 from sluice.load.ledger import LedgerRow
 from sluice.manifest import Loss, Manifest, OffsetRange
-from sluice.pipeline import Pipeline
+from sluice.pipeline import Pipeline, Target
 from sluice.rollups.wanted import rollups_wanted
 from sluice.slices import Slice, Unit
 from sluice.state import Commit, Facts, State, state_of
@@ -78,40 +78,45 @@ def statuses(
 
     Of a cluster that was taken away only what has landed is a unit.
     """
+    # Once for all units: to merge them takes longer than a status.
+    seen = _Seen(pipeline, pipeline.targets, boundaries, ledgers, now)
     return [
-        _status(pipeline, unit, boundaries, manifests.get(unit), ledgers, now, (expired or {}).get(unit, ()))
+        _status(seen, unit, manifests.get(unit), (expired or {}).get(unit, ()))
         for unit in units
         if unit.cluster in pipeline.clusters or unit in manifests
     ]
 
 
-def wanted(pipeline: Pipeline, manifest: Manifest) -> dict[str, Commit]:
-    """What the ledger has to hold for a manifest, by table, with today's routing."""
-    types = manifest.rows_by_type()
-    place = pipeline.clickhouse.sharding
-    return {
-        t.table: Commit(manifest.id, pipeline.routed(t, types), place(t.table))
-        for t in pipeline.targets
-        if t.rollup is None
-    }
+@dataclass(frozen=True)
+class _Seen:
+    """What the statuses of all units start from."""
+
+    pipeline: Pipeline
+    targets: Sequence[Target]
+    boundaries: Boundaries
+    ledgers: Ledgers
+    now: datetime
+
+    def wanted(self, manifest: Manifest) -> dict[str, Commit]:
+        """What the ledger has to hold for a manifest, by table, with today's routing."""
+        types = manifest.rows_by_type()
+        place = self.pipeline.clickhouse.sharding
+        return {
+            t.table: Commit(manifest.id, self.pipeline.routed(t, types), place(t.table))
+            for t in self.targets
+            if t.rollup is None
+        }
 
 
-def _status(
-    pipeline: Pipeline,
-    unit: Unit,
-    boundaries: Boundaries,
-    manifest: Manifest | None,
-    ledgers: Ledgers,
-    now: datetime,
-    expired: tuple[Loss, ...],
-) -> UnitStatus:
+def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[Loss, ...]) -> UnitStatus:
+    pipeline, boundaries = seen.pipeline, seen.boundaries
     gone, landed = unit.cluster not in pipeline.clusters, sorted(manifest.topics) if manifest else []
     topics = landed if gone else pipeline.cluster(unit.cluster).topics
     ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
     known = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
-    rows = {table: ledger[unit] for table, ledger in ledgers.items() if unit in ledger}
+    rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
     facts = Facts(
-        over=unit.slice.end <= now,
+        over=unit.slice.end <= seen.now,
         losses=(*known, *expired),
         manifest=manifest,
         committed={
@@ -119,7 +124,7 @@ def _status(
             for table, row in rows.items()
             if not row.lacking
         },
-        wanted=wanted(pipeline, manifest) | rollups_wanted(pipeline, rows) if manifest else {},
+        wanted=seen.wanted(manifest) | rollups_wanted(pipeline, rows) if manifest else {},
     )
     return UnitStatus(
         unit=unit,
@@ -132,7 +137,7 @@ def _status(
         reads=read_count(ranges or (), pipeline.rows_per_read),
         gone=gone,
         uncounted=uncounted(pipeline, manifest) if manifest and not gone else (),
-        derived=frozenset(t.table for t in pipeline.targets if t.counted or t.rollup is not None),
+        derived=frozenset(t.table for t in seen.targets if t.counted or t.rollup is not None),
     )
 
 
