@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.manifest import Manifest, decode
-from sluice.side_by_side import each
+from sluice.side_by_side import each_if_slow
 from sluice.slices import Slice, Unit
 
 
@@ -30,5 +30,5 @@ def units_in(lake: Lake, pieces: Iterable[Slice]) -> list[Unit]:
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
     """The manifests of those units that have landed, in the units' order."""
     units = list(units)
-    found = each(lambda unit: read_manifest(lake, unit), units)
+    found = each_if_slow(lambda unit: read_manifest(lake, unit), units)
     return {unit: manifest for unit, manifest in zip(units, found, strict=True) if manifest is not None}

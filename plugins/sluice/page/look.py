@@ -1,14 +1,14 @@
 """Looks at a short range exactly, as `sluice.survey` does, and remembers what cannot have changed.
 
 Boundary entries are never changed, and a manifest that the lake lists with the same time and size is the
-same. So a look costs one listing per day, one look for a new boundary entry, and one query; a unit of which
-all three say what they said before has the status that it had.
+same. So a look costs a listing or two, one look for a new boundary entry, and one query; a unit of which all
+three say what they said before has the status that it had.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -25,15 +25,15 @@ from sluice.clusters import spans, units_of
 from sluice.connections import Connection, find
 from sluice.errors import OutOfReach
 from sluice.lake import layout
-from sluice.lake.base import Item, Lake
+from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
 from sluice.load.ledger import LedgerRow
 from sluice.load.shares import ledgers_of
 from sluice.manifest import Manifest
 from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline
-from sluice.side_by_side import each
-from sluice.slices import SliceRange, Unit
+from sluice.side_by_side import each_if_slow
+from sluice.slices import HOUR, SliceRange, Unit
 from sluice.state import State
 from sluice.status import UnitStatus, statuses
 from sluice.summary.months import UnitSummary, summary_of
@@ -142,21 +142,21 @@ def _forget(oldest_first: dict[Unit, Any]) -> None:
 
 
 def _stamps(lake: Lake, slices: SliceRange) -> Iterator[tuple[str, Stamp]]:
-    """(key, (modified, size)) of what lies in the range's `_slices/` folders, a listing per day."""
-    for items in each(lambda day: list(lake.list(f"{layout.SLICES}{day}T")), _days(slices)):
-        yield from _manifest_stamps(items)
+    """(key, (modified, size)) of each manifest in the range's `_slices/` folders."""
+    listed = each_if_slow(lambda start: list(lake.list(layout.SLICES + start)), _starts(slices))
+    found = (item for items in listed for item in items)
+    return ((i.key, (i.modified, i.size)) for i in found if i.key.endswith("/manifest.json"))
 
 
-def _manifest_stamps(items: Iterable[Item]) -> Iterator[tuple[str, Stamp]]:
-    return ((i.key, (i.modified, i.size)) for i in items if i.key.endswith("/manifest.json"))
-
-
-def _days(slices: SliceRange) -> list[str]:
-    first, found = slices.start.start_of("day"), []
+def _starts(slices: SliceRange) -> list[str]:
+    """What the ids of the range's slices begin with, for a listing each: ten days of hours are a page of S3's
+    and one look at a folder; of shorter slices a day is."""
+    first, found = slices.start.start_of("day"), {}
     while first < slices.end:
-        found.append(f"{first:%Y-%m-%d}")
+        day = f"{first:%Y-%m-%d}"
+        found[f"{day}T" if slices.length < HOUR else day[:-1]] = None
         first = first.add(days=1)
-    return found
+    return list(found)
 
 
 class Memory:

@@ -4,19 +4,16 @@ steps that run side by side lose nothing of each other's."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 from sluice.lake.base import Lake
+from sluice.side_by_side import each_if_slow
 from sluice.slices import SliceRange
 from sluice.status import UnitStatus
 from sluice.summary import anomalies, months
 from sluice.summary.anomalies import Verdict
 from sluice.summary.months import Month
 from sluice.verification.anomaly import Anomaly
-
-_SIDE_BY_SIDE = 16
-
 
 Seen = dict[str, tuple[str, Month]]
 """Months that were read before, with the version of each."""
@@ -30,8 +27,7 @@ def read_months(lake: Lake, slices: SliceRange, seen: Seen | None = None) -> lis
     `seen`, of one lake, saves decoding a month again that has not changed; it keeps the last few, since a
     year's would take its room in a server's memory for good.
     """
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return list(pool.map(lambda month: _read_month(lake, month, seen), months.months_of(slices)))
+    return each_if_slow(lambda month: _read_month(lake, month, seen), months.months_of(slices))
 
 
 def read_verdict(lake: Lake) -> Verdict:
