@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pendulum
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from sluice.boundaries.model import Boundaries
 from sluice.errors import WrongUse
@@ -16,12 +19,12 @@ from sluice.page.overview import Around, hours_of
 from sluice.page.past import hours_past, ids_of
 from sluice.page.rows import Asked
 from sluice.page.work import Phase, Work
-from sluice.slices import SliceRange
+from sluice.slices import Slice, SliceRange
 from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary import anomalies, store
 from sluice.summary.anomalies import Verdict
-from sluice.summary.months import summary_of
+from sluice.summary.months import UnitSummary, summary_of
 from sluice.verification.anomaly import Anomaly, Kind
 from tests.fakes import MemoryLake
 from tests.page_world import START, complete, missing, pipeline, unit
@@ -100,6 +103,42 @@ def test_a_summarised_hour_names_the_cluster_that_it_lacks():
     later = Around(pipeline(kafka=two), {}, Verdict(), START, NOW, {"dc2": START.add(hours=1)})
     (alone,) = hours_past(SliceRange(START, START.add(hours=1)), store.read_months(lake, TEN), later)
     assert (alone.cell, alone.missing) == ("verified", ())
+
+
+STATES = st.sampled_from(["complete", "landed", "missing", "not over"])
+SUMMARIES = st.builds(UnitSummary, STATES, st.sampled_from(["", "a"]), st.sampled_from(["", "a", "b"]))
+UNITS = st.dictionaries(st.sampled_from(["dc1", "dc2", "old"]), SUMMARIES)
+# Few kinds of hours, so that many are alike.
+HOURS = st.lists(UNITS, min_size=1, max_size=3).flatmap(
+    lambda kinds: st.lists(st.sampled_from(kinds), min_size=10, max_size=10)
+)
+
+
+DONE = {"dc1": UnitSummary("complete", "a", "a")}
+
+
+@example([DONE] * 10, 0, 5, set(), 12)
+@example([DONE] * 10, 0, 12, {3}, 12)
+@example([DONE, {"dc1": UnitSummary("complete")}] * 5, 0, 12, set(), 12)
+@settings(max_examples=200)
+@given(HOURS, st.integers(0, 10), st.integers(0, 10), st.sets(st.integers(0, 9)), st.integers(0, 12))
+def test_hours_that_are_alike_are_no_more_than_alike(known, first, begin, broken, now):
+    """A cell that is worked out once for many hours is that of each hour asked for alone."""
+    two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
+    month = {unit(hour).slice.id: units for hour, units in enumerate(known)}
+    look = anomalies.look_at(TEN, 1, 1, len(broken), NOW)
+    told = [anomalies.opened(Anomaly(Kind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in broken]
+    verdict = anomalies.after(Verdict(), look, told)
+    begins = {"dc2": START.add(hours=begin)}
+    it = Around(pipeline(kafka=two), {}, verdict, START.add(hours=first), START.add(hours=now), begins)
+    together = hours_past(TEN, [month], it)
+    assert together == [hour for piece in TEN for hour in hours_past(alone(piece), [month], it)]
+    (day,) = days_of(TEN, [month], it)
+    assert day.counts == Counter(hour.cell for hour in together)
+
+
+def alone(piece: Slice) -> SliceRange:
+    return SliceRange(piece.start, piece.end)
 
 
 def test_an_hour_that_was_open_when_a_step_saw_it_is_missing_when_it_is_over(lake):

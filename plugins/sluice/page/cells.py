@@ -33,6 +33,8 @@ class Cell(StrEnum):
     BROKEN = "broken"
 
 
+URGENCY = {cell: number for number, cell in enumerate(Cell)}
+
 # Told apart without colour; the page's legend shows sign and meaning.
 SIGNS = {
     Cell.BEFORE: "",
@@ -125,5 +127,4 @@ def due_by(settle: timedelta, length: timedelta, now: datetime) -> datetime:
 
 def worst(cells: Iterable[Cell]) -> Cell:
     """The cell that asks most for attention."""
-    order = list(Cell)
-    return max(cells, key=order.index, default=Cell.BEFORE)
+    return max(cells, key=URGENCY.__getitem__, default=Cell.BEFORE)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
-from sluice.page.cells import Cell, worst
+from sluice.page.cells import URGENCY, Cell, worst
 from sluice.page.overview import Around
-from sluice.page.past import past_hours
+from sluice.page.past import Past, ids_of
 from sluice.slices import SliceRange
 from sluice.summary.months import Month
+
+_DATE = slice(10)
 
 
 @dataclass(frozen=True)
@@ -26,28 +29,20 @@ class Day:
     rejected: int
 
 
-@dataclass
-class _Sum:
-    cells: Counter[Cell] = field(default_factory=Counter)
-    running: int = 0
-    read: int = 0
-    rows: int = 0
-    rejected: int = 0
-
-    def day(self, date: str) -> Day:
-        order = list(Cell)
-        counts = dict(sorted(self.cells.items(), key=lambda item: -order.index(item[0])))
-        return Day(date, worst(counts), counts, self.running, self.read, self.rows, self.rejected)
-
-
 def days_of(slices: SliceRange, months: Sequence[Month], around: Around) -> list[Day]:
-    sums: dict[str, _Sum] = defaultdict(_Sum)
-    for hour in past_hours(slices, months, around):
-        own = sums[hour.id[:10]]
-        own.cells[hour.cell] += 1
-        own.running += hour.work is not None and hour.work.running
-        for unit in hour.units.values():
-            own.read += unit.read
-            own.rows += unit.rows
-            own.rejected += unit.unparsed + unit.misfits
-    return [own.day(date) for date, own in sums.items()]
+    past = Past(months, around)
+    return [_day(past, date, list(names)) for date, names in groupby(ids_of(slices), key=itemgetter(_DATE))]
+
+
+def _day(past: Past, date: str, names: Sequence[str]) -> Day:
+    counts = past.cells(names)
+    units = [unit for own in past.units(names) for unit in own.values()]
+    return Day(
+        date=date,
+        cell=worst(counts),
+        counts=dict(sorted(counts.items(), key=lambda item: -URGENCY[item[0]])),
+        running=past.running(names),
+        read=sum([unit.read for unit in units]),
+        rows=sum([unit.rows for unit in units]),
+        rejected=sum([unit.unparsed + unit.misfits for unit in units]),
+    )

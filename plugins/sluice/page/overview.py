@@ -57,10 +57,11 @@ def first_instant(
     if pipeline.start is not None:
         return pipeline.start
     span = boundaries.span() if boundaries is not None else None
-    known = [name for month in months for name, units in month.items() if _resolved(units)]
     if span is not None:
         return span[0]
-    return Slice.from_id(min(known), pipeline.slice).start if known else None
+    known = (min(filter(lambda name: _resolved(month[name]), month), default="") for month in months)
+    first = next(filter(None, known), None)
+    return None if first is None else Slice.from_id(first, pipeline.slice).start
 
 
 def _resolved(units: Mapping[str, UnitSummary]) -> bool:

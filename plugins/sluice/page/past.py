@@ -55,6 +55,11 @@ class _Edges:
         clusters = tuple(around.pipeline.clusters)
         return cls(unexpected, _id(due, length), _id(now - length, length), clusters, begins)
 
+    def around(self, name: str) -> tuple[object, ...]:
+        """The same for hours between the same edges."""
+        edges = (name > self.unexpected, name > self.overdue, name > self.over)
+        return (*edges, *self.clusters_of(name)) if self.begins else edges
+
     def clusters_of(self, name: str) -> Sequence[str]:
         """Those that the slice waits for."""
         if not self.begins:
@@ -62,26 +67,62 @@ class _Edges:
         return [cluster for cluster in self.clusters if self.begins.get(cluster, "") <= name]
 
 
-def past_hours(slices: SliceRange, months: Sequence[Month], around: Around) -> Iterator[PastHour]:
-    """Hours that no step has seen are missing; Airflow's work and verify's anomalies are as of now."""
-    known = {name: units for month in months for name, units in month.items()}
-    edges = _Edges.of(around)
-    alike: dict[tuple[_Look, Work | None, bool], Cell] = {}
-    working = {_exact_id(at, slices.length): work for at, work in around.work.items()}
-    broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
-    for name in ids_of(slices):
-        units = known.get(name, _NOBODY)
-        work = working.get(name)
-        look = _look(name, units, edges)
-        key = (look, work, name in broken)
-        if key not in alike:
-            alike[key] = _cell(look, work, broken[name])
-        yield PastHour(name, alike[key], work, broken[name], units)
+_Signature = tuple[tuple[str, str, bool, bool], ...]
+
+
+class Past:
+    """The hours of the `months`, as a range of them is asked for: hours that no step has seen are missing;
+    Airflow's work and verify's anomalies are as of now."""
+
+    def __init__(self, months: Sequence[Month], around: Around) -> None:
+        length = around.pipeline.slice
+        self._known = {name: units for month in months for name, units in month.items()}
+        self._edges = _Edges.of(around)
+        self._working = {_exact_id(at, length): work for at, work in around.work.items()}
+        self._broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
+        self._special = {name[:10] for name in (*self._working, *self._broken)}
+        self._alike: dict[tuple[object, ...], Cell] = {}
+
+    def hour(self, name: str) -> PastHour:
+        units = self._known.get(name, _NOBODY)
+        work, anomalies = self._working.get(name), self._broken.get(name, 0)
+        key = (_signature(units), self._edges.around(name), work, anomalies)
+        cell = self._alike.get(key)
+        if cell is None:
+            cell = self._alike[key] = _cell(_look(name, units, self._edges), work, anomalies)
+        return PastHour(name, cell, work, anomalies, units)
+
+    def units(self, names: Sequence[str]) -> list[Units]:
+        return [self._known.get(name, _NOBODY) for name in names]
+
+    def cells(self, names: Sequence[str]) -> Counter[Cell]:
+        """How many of one day's hours have each cell."""
+        edges = self._edges.around(names[0])
+        if names[0][:10] in self._special or edges != self._edges.around(names[-1]):
+            return Counter([self.hour(name).cell for name in names])
+        # Nothing but what the steps have seen tells these hours apart.
+        signatures = [_signature(units) for units in self.units(names)]
+        examples = dict(zip(signatures, names, strict=True))
+        found: Counter[Cell] = Counter()
+        for signature, count in Counter(signatures).items():
+            found[self.hour(examples[signature]).cell] += count
+        return found
+
+    def running(self, names: Sequence[str]) -> int:
+        """Hours of one day that a run is at work on."""
+        if names[0][:10] not in self._special:
+            return 0
+        return sum(name in self._working and self._working[name].running for name in names)
+
+
+def _signature(units: Units) -> _Signature:
+    """All of a slice's units that _look asks for."""
+    return tuple([(c, unit.state, unit.seal != "", unit.verified == unit.seal) for c, unit in units.items()])
 
 
 def hours_past(slices: SliceRange, months: Sequence[Month], around: Around) -> list[Hour]:
     """What `sluice.page.overview.hours_of` says, as of the last step over each hour."""
-    edges = _Edges.of(around)
+    edges, hours = _Edges.of(around), Past(months, around)
     return [
         Hour(
             slice=piece,
@@ -94,7 +135,7 @@ def hours_past(slices: SliceRange, months: Sequence[Month], around: Around) -> l
             late=sum(unit.late for unit in past.units.values()),
             missing=_missing(past.units, edges.clusters_of(past.id)),
         )
-        for piece, past in zip(slices, past_hours(slices, months, around), strict=True)
+        for piece, past in zip(slices, map(hours.hour, ids_of(slices)), strict=True)
     ]
 
 
@@ -121,15 +162,16 @@ def _look(name: str, units: Units, edges: _Edges) -> _Look:
         return _OPEN
     overdue, expected = name <= edges.overdue, name > edges.unexpected
     clusters = edges.clusters_of(name)
-    # Of a cluster that was taken away counts what has landed.
-    gone = [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
-    own = [units[cluster] for cluster in clusters if cluster in units] + gone
-    if len(own) < len(clusters) + len(gone) or not own:
-        missing = [State.MISSING] * max(len(clusters) - len(own) + len(gone), 1)
-        states = (*(unit.state for unit in own), *missing)
-        return _Look(states, True, False, overdue, expected and bool(clusters))
-    verified = all(unit.verified and unit.verified == unit.seal for unit in own)
-    return _Look(tuple(unit.state for unit in own), True, verified, overdue, expected)
+    own = [units[cluster] for cluster in clusters if cluster in units]
+    lacking = len(clusters) - len(own)
+    if len(own) < len(units):  # of a cluster that was taken away counts what has landed
+        own += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
+    states = tuple(unit.state for unit in own)
+    if lacking or not own:
+        missing = [State.MISSING] * max(lacking, 1)
+        return _Look((*states, *missing), True, False, overdue, expected and bool(clusters))
+    verified = all(unit.verified == unit.seal != "" for unit in own)
+    return _Look(states, True, verified, overdue, expected)
 
 
 def _cell(look: _Look, work: Work | None, anomalies: int) -> Cell:
