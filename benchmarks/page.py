@@ -20,7 +20,6 @@ import tempfile
 import time
 from array import array
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -41,7 +40,7 @@ from sluice.load.sql import render
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.page.look import Memory
 from sluice.page.models import OverviewRow
-from sluice.page.rows import Asked, row_of
+from sluice.page.rows import Asked, rows_of
 from sluice.pipeline import Pipeline
 from sluice.slices import HOUR, SliceRange, Unit, floor
 from sluice.summary.store import note_verified
@@ -143,8 +142,7 @@ def prepare(some: list[Pipeline], slices: SliceRange, partitions: int, root: Pat
 
 def ask(memory: Memory, some: list[Pipeline], since: str) -> list[OverviewRow]:
     asked = Asked.of(since, "now", pendulum.now("UTC"))
-    with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda pipeline: row_of(memory, pipeline, asked, []), some))
+    return rows_of(memory, some, asked, {})
 
 
 @dataclass(frozen=True)

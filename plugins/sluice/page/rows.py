@@ -1,8 +1,9 @@
-"""One row of the overview: looks at a pipeline, and never fails for the others' sake."""
+"""The rows of the overview: each looks at a pipeline, and never fails for the others' sake."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -27,6 +28,8 @@ from sluice.summary.store import read_months, read_verdict
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
 LONGEST = timedelta(days=5 * 366)
+# More of them get in each other's way: much of a look is this process's own work.
+_SIDE_BY_SIDE = 4
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,14 @@ class Asked:
 
 def legend() -> list[Legend]:
     return [Legend(cell=cell, sign=SIGNS[cell], meaning=MEANINGS[cell]) for cell in Cell if SIGNS[cell]]
+
+
+def rows_of(
+    memory: Memory, pipelines: Sequence[Pipeline], asked: Asked, runs: Mapping[str, Sequence[Run]]
+) -> list[OverviewRow]:
+    """A row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        return list(pool.map(lambda p: row_of(memory, p, asked, runs.get(p.name, ())), pipelines))
 
 
 def row_of(memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run]) -> OverviewRow:

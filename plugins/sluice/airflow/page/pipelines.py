@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Annotated
 
@@ -24,7 +23,7 @@ from sluice.lake.open import open_lake
 from sluice.page import models, planning
 from sluice.page.lag import ask_topics, lag_of
 from sluice.page.look import Memory
-from sluice.page.rows import HOURLY, Asked, legend, row_of
+from sluice.page.rows import HOURLY, Asked, legend, rows_of
 from sluice.page.series import late_table, long_series_of, series_of
 from sluice.page.slice_view import anomaly_rows
 from sluice.pipeline import Pipeline
@@ -38,7 +37,6 @@ memory = Memory()
 Start = Annotated[str, Query(alias="from", max_length=40)]
 End = Annotated[str, Query(alias="to", max_length=40)]
 _LATE_SPAN = timedelta(days=3)
-_SIDE_BY_SIDE = 8
 
 
 @pipelines.get("/overview")
@@ -52,8 +50,7 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "no
     mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
     runs = {p.name: runs_of(session, p, asked.start) for p in mine}
     paused = _paused(session, mine)
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        rows = list(pool.map(lambda p: row_of(memory, p, asked, runs[p.name]), mine))
+    rows = rows_of(memory, mine, asked, runs)
     view = models.Overview(
         now=asked.now.isoformat(timespec="seconds"),
         start=asked.start.isoformat(),
