@@ -51,7 +51,7 @@ def cases(events: int) -> dict[str, Case]:
         Case("late", f"one slice whose events have {YEAR:,} event hours", late),
         Case("types", "100,000 events of 2,000 types in one hour", types, more={"max_types": 3000}),
         Case("empty", f"{YEAR:,} hours, all but the last empty", last),
-        Case(f"grow-{events}", f"{events:,} events in one hour", Load(events)),
+        Case(f"grow_{events}", f"{events:,} events in one hour", Load(events)),
         Case("narrow", f"{events:,} events in one hour and 1 partition", Load(events), 1),
         Case("wide", f"{events:,} events in one hour and 64 partitions", Load(events), 64),
         Case("kinds", f"{events:,} events of 1,000 types in one hour", Load(events, types=1000), more=KINDS),
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=5_000_000)
     given = parser.parse_args()
     known = cases(given.events)
-    names = [f"grow-{given.events}" if name == "grow" else name for name in given.case]
+    names = [f"grow_{given.events}" if name == "grow" else name for name in given.case]
     chosen = [known[name] for name in names or STANDARD]
     with world() as there:
         store(run(there, chosen, say))
