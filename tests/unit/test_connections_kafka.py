@@ -140,7 +140,7 @@ def test_librdkafka_takes_what_it_is_told(tmp_path: Path):
         "ssl.endpoint.identification.algorithm": "none",
     }
     assert settings.for_librdkafka() == expected
-    assert len(Producer({**expected, "log_level": 0})) == 0
+    Producer({**expected, "log_level": 0})
     with pytest.raises(KafkaException):
         Producer({**expected, "ssl.ca.location": str(tmp_path / "missing"), "log_level": 0})
 
