@@ -15,6 +15,8 @@ from local.java import java_home
 from local.versions import ROOT, SPARK_JARS_DIR
 
 HOST = "127.0.0.1"
+# Holds the module that Airflow imports its database's settings from.
+AIRFLOW_SETTINGS = ROOT / "local" / "airflow_settings"
 
 
 class WrongSetting(Exception):
@@ -123,5 +125,6 @@ def environment(settings: Settings, base: Mapping[str, str] = os.environ) -> dic
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST,
         "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(AIRFLOW_SETTINGS), base.get("PYTHONPATH")))),
     }
     return {**base, **runtime, **own(settings), **connections(settings), **airflow(settings)}

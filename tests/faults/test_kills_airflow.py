@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from local.environment import AIRFLOW_SETTINGS
 from sluice.load.steps import Step
 from sluice.points import Land, Point, Publish, Resolve
 from tests.faults import kills_events, kills_trials
@@ -51,6 +53,7 @@ def airflow(commands: Commands, place: Place) -> Iterator[Airflow]:
     folder = commands.trials.folder
     ours = ("PYTHONPATH", "SLUICE_TEST_KILLS", "SLUICE_SPARK_JARS", "AIRFLOW_CONN_CLICKHOUSE_DEFAULT")
     more = {name: commands.child_environment[name] for name in ours}
+    more["PYTHONPATH"] += os.pathsep + str(AIRFLOW_SETTINGS)
     started = Airflow(folder, folder / "pipelines", more)
     started.start()
     yield started
