@@ -78,6 +78,10 @@ class MemoryLake:
             found = sorted(((k, v) for k, v in self.objects.items() if k.startswith(prefix)), key=_by_bytes)
             return iter([Item(k, len(data), pendulum.from_timestamp(time)) for k, (data, time) in found])
 
+    def present(self, keys: Iterable[str]) -> Iterator[Item]:
+        wanted = set(keys)
+        return (item for item in self.list("") if item.key in wanted)
+
     def size(self, key: str) -> int | None:
         with self._reached():
             return len(self.objects[key][0]) if key in self.objects else None

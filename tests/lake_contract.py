@@ -120,11 +120,12 @@ class LakeContract:
         lake.delete(["a/b/c"])
         assert keys(lake) == ["a/b/d"]
 
-    def test_delete_more_than_a_page(self, lake: Lake) -> None:
+    def test_more_than_a_page(self, lake: Lake) -> None:
         names = [f"n/{n:04d}" for n in range(1100)]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda name: lake.put(name, b""), names))
         assert keys(lake, "n/") == names
+        assert [item.key for item in lake.present(names[3::50])] == names[3::50]
         lake.delete(iter(names))
         assert keys(lake) == []
 
@@ -145,6 +146,17 @@ class LakeContract:
         assert item.size == 5
         assert before <= item.modified <= pendulum.now("UTC") + timedelta(seconds=2)
         assert item.modified.utcoffset() == timedelta(0)
+
+    def test_present_is_what_the_listing_has_of_the_keys(self, lake: Lake) -> None:
+        for key in ODD_KEYS:
+            lake.put(key, b"x" * len(key))
+        listed = {item.key: item for item in lake.list("")}
+        asked = [*ODD_KEYS[::2], "s/a", "nothing", "s/a/b/c", "zz/last"]
+        found = list(lake.present(reversed(asked)))
+        assert [item.key for item in found] == sorted(ODD_KEYS[::2], key=str.encode)
+        assert all(item == listed[item.key] for item in found)
+        assert list(lake.present([])) == list(lake.present(["nothing", "s/nobody"])) == []
+        assert [item.key for item in lake.present(["s/a/b"])] == ["s/a/b"]
 
     @pytest.mark.parametrize("key", ODD_KEYS)
     def test_odd_keys(self, lake: Lake, key: str) -> None:

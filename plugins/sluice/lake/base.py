@@ -59,6 +59,12 @@ class Lake(Protocol):
     def list(self, prefix: str) -> Iterator[Item]:
         """Every object whose key starts with `prefix`, in the keys' order."""
 
+    def present(self, keys: Iterable[str]) -> Iterator[Item]:
+        """Those of the keys that are there, in the keys' order.
+
+        A store may list all that lies between the first and the last of them: ask for neighbours.
+        """
+
     def size(self, key: str) -> int | None:
         """Bytes of the object, or None when there is none."""
 

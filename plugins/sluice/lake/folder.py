@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -81,6 +82,14 @@ class FolderLake:
                 yield from _walk(self._path(folder), folder + "/", start)
             else:
                 yield from _walk(self.root, "", start)
+
+    def present(self, keys: Iterable[str]) -> Iterator[Item]:
+        with explained(self.url):
+            for key in sorted(keys):
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    found = self._path(key).stat()
+                    if stat.S_ISREG(found.st_mode):
+                        yield _item(key, found)
 
     def size(self, key: str) -> int | None:
         path = self._path(key)
@@ -177,5 +186,8 @@ def _walk(folder: Path | str, above: str, start: str = "") -> Iterator[Item]:
             yield from _walk(entry.path, above + name)
             continue
         with suppress(FileNotFoundError):
-            found = entry.stat()
-            yield Item(above + name, found.st_size, pendulum.from_timestamp(found.st_mtime))
+            yield _item(above + name, entry.stat())
+
+
+def _item(key: str, found: os.stat_result) -> Item:
+    return Item(key, found.st_size, pendulum.from_timestamp(found.st_mtime))

@@ -75,9 +75,25 @@ class S3Lake:
                     raise refusal(f"{self.url} ({error.get('Key')})", str(error.get("Code")), 0)
 
     def list(self, prefix: str) -> Iterator[Item]:
+        return self._list(prefix)
+
+    def present(self, keys: Iterable[str]) -> Iterator[Item]:
+        wanted = set(keys)
+        if not wanted:
+            return
+        first, last = min(wanted), max(wanted)
+        # By character, as a store takes it; StartAfter names a key that is itself left out.
+        prefix = os.path.commonprefix([first, last])  # noqa: RUF071
+        for item in self._list(prefix, StartAfter=self.prefix + first[:-1]):
+            if item.key > last:
+                return
+            if item.key in wanted:
+                yield item
+
+    def _list(self, prefix: str, **more: str) -> Iterator[Item]:
         pages = self._client.get_paginator("list_objects_v2")
         with explained(self.url):
-            for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix):
+            for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix, **more):
                 for found in page.get("Contents", []):
                     # A key that ends in / is a folder's marker, which consoles and file gateways make.
                     if not found["Key"].endswith("/"):
