@@ -1,6 +1,8 @@
--- What is committed for some tables in a range of slices: of each unit the newest row, where that is not a
--- revocation. A table made again under the same name has another UUID, and starts with nothing.
+-- What is committed for some pipelines' tables in a range of slices: of each unit the newest row, where that is
+-- not a revocation. A table made again under the same name has another UUID, and starts with nothing.
 SELECT
+    pipeline,
+    lake,
     target,
     toUnixTimestamp(slice),
     cluster,
@@ -15,6 +17,8 @@ SELECT
 FROM
 (
     SELECT
+        pipeline,
+        lake,
         target,
         slice,
         cluster,
@@ -23,7 +27,8 @@ FROM
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger
-    WHERE target IN {targets:Array(String)} AND pipeline = {pipeline:String} AND lake = {lake:String}
+    WHERE target IN {targets:Array(String)} AND pipeline IN {pipelines:Array(String)}
+        AND lake IN {lakes:Array(String)}
         AND (target, table_uuid) IN (
             SELECT concat(database, '.', name), uuid
             FROM system.tables
@@ -31,6 +36,6 @@ FROM
                 AND concat(database, '.', name) IN {targets:Array(String)}
         )
         AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
-    GROUP BY target, slice, cluster
+    GROUP BY pipeline, lake, target, slice, cluster
 )
 WHERE newest.1 = 'committed'

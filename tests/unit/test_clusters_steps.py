@@ -103,11 +103,11 @@ def test_an_event_hour_does_not_wait_for_a_cluster_that_came_later():
 def test_a_year_of_days_does_not_miss_a_cluster_that_came_later_or_went():
     lake, after = MemoryLake(), START.add(hours=9)
     store.note_verified(lake, RANGE, [*WAITS[:2], complete(at(1, "dc2"))], [], after)
-    months = store.read_months(lake, RANGE)
+    noted = store.read_summaries(lake, RANGE)
 
     def counts(*clusters: str, **begins: object) -> dict[str, int]:
         spec = pipeline(kafka=[{**TWO[0], "cluster": c} for c in clusters])
-        (day,) = days_of(RANGE, months, Around(spec, {}, Verdict(), START, after, begins))
+        (day,) = days_of(RANGE, noted, Around(spec, {}, Verdict(), START, after, begins))
         return dict(day.counts)
 
     assert counts("dc1", "dc2", dc2=START + timedelta(hours=1)) == {"verified": 2}

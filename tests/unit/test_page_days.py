@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from datetime import timedelta
 
@@ -14,17 +15,17 @@ from sluice.boundaries.model import Boundaries
 from sluice.errors import WrongUse
 from sluice.manifest import Loss
 from sluice.page.days import days_of
-from sluice.page.look import Sight
 from sluice.page.overview import Around, hours_of
 from sluice.page.past import hours_past, ids_of
 from sluice.page.rows import Asked
+from sluice.page.sight import Sight
 from sluice.page.work import Phase, Work
-from sluice.slices import Slice, SliceRange
+from sluice.slices import HOUR, Slice, SliceRange
 from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary import anomalies, store
 from sluice.summary.anomalies import Verdict
-from sluice.summary.months import UnitSummary, summary_of
+from sluice.summary.months import Month, StoredMonth, Summaries, UnitSummary, encode, summary_of
 from sluice.verification.anomaly import Anomaly, Kind
 from tests.fakes import MemoryLake
 from tests.page_world import START, complete, missing, pipeline, unit
@@ -69,7 +70,7 @@ def sight(found: list[UnitStatus]) -> Sight:
 
 def test_hours(lake):
     found = [missing(unit(0)), *FOUND[1:]]
-    hours = hours_of(sight(found), store.read_months(lake, TEN), around(store.read_verdict(lake)))
+    hours = hours_of(sight(found), store.read_summaries(lake, TEN), around(store.read_verdict(lake)))
     assert [hour.cell for hour in hours] == EXPECTED
     assert [hour.slice.id for hour in hours] == list(ids_of(TEN))
     assert (hours[1].read, hours[1].rows, hours[1].rejected) == (52, 50, 2)
@@ -77,9 +78,9 @@ def test_hours(lake):
 
 
 def test_days_say_of_each_hour_what_hours_say(lake):
-    month = {name: units for m in store.read_months(lake, TEN) for name, units in m.items()}
-    del month[unit(0).slice.id]
-    (day,) = days_of(TEN, [month], around(store.read_verdict(lake)))
+    (month,) = store.read_summaries(lake, TEN).months
+    del month.units[unit(0).slice.id]
+    (day,) = days_of(TEN, Summaries([month]), around(store.read_verdict(lake)))
     assert day.date == "2026-11-20"
     assert dict.fromkeys(EXPECTED, 1) == day.counts
     assert next(iter(day.counts)) == day.cell == "broken"
@@ -87,10 +88,9 @@ def test_days_say_of_each_hour_what_hours_say(lake):
 
 
 def test_summarised_hours_say_what_exact_ones_say(lake):
-    months, now = store.read_months(lake, TEN), around(store.read_verdict(lake))
-    for month in months:
-        month.pop(unit(0).slice.id, None)
-    assert hours_past(TEN, months, now) == hours_of(sight([missing(unit(0)), *FOUND[1:]]), months, now)
+    noted, now = store.read_summaries(lake, TEN), around(store.read_verdict(lake))
+    del noted.months[0].units[unit(0).slice.id]
+    assert hours_past(TEN, noted, now) == hours_of(sight([missing(unit(0)), *FOUND[1:]]), noted, now)
 
 
 def test_a_summarised_hour_names_the_cluster_that_it_lacks():
@@ -98,10 +98,10 @@ def test_a_summarised_hour_names_the_cluster_that_it_lacks():
     store.note_verified(lake, TEN, [complete(unit(0))], [], NOW)
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     both = Around(pipeline(kafka=two), {}, Verdict(), START, NOW)
-    first, second = hours_past(SliceRange(START, START.add(hours=2)), store.read_months(lake, TEN), both)
+    first, second = hours_past(SliceRange(START, START.add(hours=2)), store.read_summaries(lake, TEN), both)
     assert (first.missing, second.missing) == (("dc2",), ())
     later = Around(pipeline(kafka=two), {}, Verdict(), START, NOW, {"dc2": START.add(hours=1)})
-    (alone,) = hours_past(SliceRange(START, START.add(hours=1)), store.read_months(lake, TEN), later)
+    (alone,) = hours_past(SliceRange(START, START.add(hours=1)), store.read_summaries(lake, TEN), later)
     assert (alone.cell, alone.missing) == ("verified", ())
 
 
@@ -131,19 +131,80 @@ def test_hours_that_are_alike_are_no_more_than_alike(known, first, begin, broken
     verdict = anomalies.after(Verdict(), look, told)
     begins = {"dc2": START.add(hours=begin)}
     it = Around(pipeline(kafka=two), {}, verdict, START.add(hours=first), START.add(hours=now), begins)
-    together = hours_past(TEN, [month], it)
-    assert together == [hour for piece in TEN for hour in hours_past(alone(piece), [month], it)]
-    (day,) = days_of(TEN, [month], it)
+    noted = summaries(month)
+    together = hours_past(TEN, noted, it)
+    assert together == [hour for piece in TEN for hour in hours_past(alone(piece), noted, it)]
+    (day,) = days_of(TEN, noted, it)
     assert day.counts == Counter(hour.cell for hour in together)
+
+
+def summaries(units: Month) -> Summaries:
+    """As the lake has them: a version is of the bytes."""
+    names = sorted({name[:7] for name in units})
+    data = {month: encode({n: u for n, u in units.items() if n.startswith(month)}) for month in names}
+    return Summaries(
+        StoredMonth(month, hashlib.sha256(text).hexdigest(), text, "") for month, text in data.items()
+    )
 
 
 def alone(piece: Slice) -> SliceRange:
     return SliceRange(piece.start, piece.end)
 
 
+# Two whole days of one month, half a day of it, and a day of the next one.
+DAYS = SliceRange(pendulum.datetime(2026, 10, 29, 12), pendulum.datetime(2026, 11, 2))
+PLACES = [piece.id for piece in DAYS]
+LOOKS = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from(PLACES), UNITS.filter(bool), max_size=4),  # what steps note
+        st.sets(st.sampled_from(PLACES), max_size=1),  # what verify finds broken
+        st.sets(st.sampled_from(PLACES), max_size=1),  # what Airflow is at work on
+        st.sampled_from([-800, 0, 20, 70, 1500]),  # the first hour that is expected: often months away
+        st.sampled_from([0, 20, 70, 1500, 1500]),  # now
+        st.sampled_from([-800, 30, 1500]),  # where the second cluster begins
+        st.integers(0, len(DAYS)),  # where the range begins
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(LOOKS)
+def test_days_that_are_remembered_are_those_worked_out_anew(looks):
+    known, seen = dict.fromkeys(PLACES, DONE), {}
+    two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
+    for noted, broken, working, first, now, later, begin in looks:
+        known |= noted
+        look = anomalies.look_at(DAYS, 1, 1, len(broken), NOW)
+        told = [anomalies.opened(Anomaly(Kind.GAP, "a", "b", slice=name), look) for name in broken]
+        verdict = anomalies.after(Verdict(), look, told)
+        work = {int(Slice.from_id(n, HOUR).start.timestamp()): Work(Phase.LANDING, "p", "r") for n in working}
+        expected, instant = DAYS.start.add(hours=first), DAYS.start.add(hours=now)
+        begins = {"dc2": DAYS.start.add(hours=later)}
+        it = Around(pipeline(kafka=two), work, verdict, expected, instant, begins)
+        some = SliceRange(DAYS.start.add(hours=begin), DAYS.end)
+        assert days_of(some, summaries(known), it, seen) == days_of(some, summaries(known), it)
+
+
+def test_a_month_in_which_nothing_has_changed_is_not_decoded_again():
+    noted, seen = dict.fromkeys(PLACES, DONE), {}
+    it = Around(pipeline(), {}, Verdict(), DAYS.start.subtract(months=1), pendulum.datetime(2026, 12, 2))
+    whole = SliceRange(DAYS.start.add(hours=12), DAYS.end)
+    first = days_of(whole, summaries(noted), it, seen)
+    again = summaries(noted)
+    assert days_of(whole, again, it, seen) == first
+    assert ["units" in vars(month) for month in again.months] == [False, False]
+    changed = summaries(noted | {PLACES[-1]: {"dc1": UnitSummary("missing")}})
+    assert [day.cell for day in days_of(whole, changed, it, seen)] == ["verified", "verified", "late"]
+    assert ["units" in vars(month) for month in changed.months] == [False, True]
+
+
 def test_an_hour_that_was_open_when_a_step_saw_it_is_missing_when_it_is_over(lake):
     later = Around(pipeline(), {}, Verdict(), START, NOW.add(hours=1))
-    (day,) = days_of(SliceRange(START.add(hours=9), START.add(hours=10)), store.read_months(lake, TEN), later)
+    (day,) = days_of(
+        SliceRange(START.add(hours=9), START.add(hours=10)), store.read_summaries(lake, TEN), later
+    )
     assert day.counts == {"waiting": 1}
 
 
@@ -152,7 +213,7 @@ def test_one_of_two_clusters_is_not_the_slice():
     store.note_verified(lake, TEN, [complete(unit(0))], [], NOW)
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     both = Around(pipeline(kafka=two), {}, Verdict(), START, NOW)
-    (day,) = days_of(SliceRange(START, START.add(hours=1)), store.read_months(lake, TEN), both)
+    (day,) = days_of(SliceRange(START, START.add(hours=1)), store.read_summaries(lake, TEN), both)
     assert day.counts == {"late": 1}
 
 

@@ -34,7 +34,7 @@ def test_rows_by_hour_and_type():
 def test_a_long_series_is_of_the_hours_that_steps_have_seen():
     lake = MemoryLake()
     store.note(lake, [complete(unit(0), rows=4), complete(unit(2), rows=6, unparsed={"no time": 1})])
-    series = long_series_of(THREE, store.read_months(lake, THREE))
+    series = long_series_of(THREE, store.read_summaries(lake, THREE))
     assert series.starts == [int(START.timestamp()), int(START.add(hours=2).timestamp())]
     assert (series.rows, series.read, series.unparsed) == ([4, 6], [4, 7], [0, 1])
 

@@ -39,43 +39,69 @@ class LedgerRow:
         return tuple(shard for shard, row in self.shares if row is None)
 
 
+@dataclass(frozen=True)
+class Question:
+    """What is committed for some of a pipeline's tables. `lake` is the lake's url; without `slices` all hours
+    are asked for."""
+
+    pipeline: Pipeline
+    lake: str
+    targets: Sequence[Target]
+    slices: SliceRange | None = None
+
+
+Ledger = dict[Unit, LedgerRow]
+"""A table's units whose newest row is a commit into the table as it is now (its UUID)."""
+
 # The whole of ClickHouse's DateTime, in seconds since the epoch.
 _EVER = (0, 2**32 - 1)
 
 
 def committed(
-    client: Client, pipeline: Pipeline, lake_root: str, target: Target, slices: SliceRange | None = None
-) -> Mapping[Unit, LedgerRow]:
-    """The units whose newest row is a commit into the table as it is now (its UUID).
+    client: Client, pipeline: Pipeline, lake: str, target: Target, slices: SliceRange | None = None
+) -> Ledger:
+    """One table's. Raises what the client raises."""
+    (found,) = ask_ledger(client, [Question(pipeline, lake, [target], slices)])
+    return found[target.table]
 
-    `lake_root` is the lake's url; without `slices` all hours are asked for. Empty where ClickHouse has no
-    ledger yet. Raises what the client raises.
+
+def ask_ledger(client: Client, questions: Sequence[Question]) -> list[dict[str, Ledger]]:
+    """The ledgers of each question's tables, by one statement; the questions are of different pipelines.
+
+    A table without commits is there, and empty: all are where ClickHouse has no ledger yet. Raises what the
+    client raises.
     """
-    return committed_by_table(client, pipeline, lake_root, [target], slices)[target.table]
+    answers = [{target.table: Ledger() for target in question.targets} for question in questions]
+    asked = {(q.pipeline.name, q.lake): (q, answer) for q, answer in zip(questions, answers, strict=True)}
+    for name, lake, table, *values in _rows(client, _parameters(questions)):
+        # The statement's lakes, tables and hours are those of all the questions.
+        question, answer = asked.get((name, lake), (None, {}))
+        if question is not None and table in answer:
+            row = _row(question.pipeline, *values)
+            if _within(row.unit.slice, question.slices):
+                answer[table][row.unit] = row
+    return answers
 
 
-def committed_by_table(
-    client: Client,
-    pipeline: Pipeline,
-    lake_root: str,
-    targets: Sequence[Target],
-    slices: SliceRange | None = None,
-) -> dict[str, dict[Unit, LedgerRow]]:
-    """`committed` of several tables by one statement; a table without commits is there, and empty."""
-    by_table: dict[str, dict[Unit, LedgerRow]] = {target.table: {} for target in targets}
-    start, end = _EVER if slices is None else (int(slices.start.timestamp()), int(slices.end.timestamp()))
-    parameters = {
-        "start": start,
-        "end": end,
-        "targets": list(by_table),
+def _within(piece: Slice, slices: SliceRange | None) -> bool:
+    return slices is None or slices.start <= piece.start < slices.end
+
+
+def _parameters(questions: Sequence[Question]) -> dict[str, Any]:
+    targets = [target for question in questions for target in question.targets]
+    spans = [_EVER if q.slices is None else _seconds(q.slices) for q in questions]
+    return {
+        "start": min(start for start, _ in spans),
+        "end": max(end for _, end in spans),
+        "targets": sorted({target.table for target in targets}),
         "databases": sorted({target.database for target in targets}),
-        "pipeline": pipeline.name,
-        "lake": lake_root,
+        "pipelines": [question.pipeline.name for question in questions],
+        "lakes": sorted({question.lake for question in questions}),
     }
-    for table, *values in _rows(client, parameters):
-        row = _row(pipeline, *values)
-        by_table[table][row.unit] = row
-    return by_table
+
+
+def _seconds(slices: SliceRange) -> tuple[int, int]:
+    return int(slices.start.timestamp()), int(slices.end.timestamp())
 
 
 def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:

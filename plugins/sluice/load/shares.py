@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from sluice.clickhouse.client import Client
 from sluice.clickhouse.settings import ClickHouse
 from sluice.clickhouse.shards import Server, Servers
 from sluice.errors import OutOfReach, WrongUse
-from sluice.load.ledger import LedgerRow, committed_by_table
+from sluice.load.ledger import Ledger, LedgerRow, Question, ask_ledger
 from sluice.load.placement import stamp
 from sluice.load.sql import render
 from sluice.pipeline import Pipeline, Target
@@ -16,29 +17,33 @@ from sluice.side_by_side import each
 from sluice.slices import SliceRange, Unit
 
 Held = Mapping[Unit, LedgerRow]
+Shares = dict[str, dict[str, Held | None]]
+"""What is committed by table and shard; None for a shard that does not answer."""
 
 
 def ledgers_of(
-    servers: Servers, pipeline: Pipeline, lake_root: str, slices: SliceRange | None = None
-) -> dict[str, dict[Unit, LedgerRow]]:
+    servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange | None = None
+) -> dict[str, Ledger]:
     """What is committed on all shards, by table. Of one that does not answer nothing counts as committed."""
-    held = ledgers_by_shard(servers, pipeline, lake_root, slices)
-    return {
-        target.table: merge(pipeline.clickhouse, target.table, held[target.table])
-        for target in pipeline.targets
-    }
+    return merged(pipeline, ledgers_by_shard(servers, pipeline, lake, slices))
 
 
 def ledgers_by_shard(
-    servers: Servers, pipeline: Pipeline, lake_root: str, slices: SliceRange | None = None
-) -> dict[str, dict[str, Held | None]]:
-    """By table and shard; None for a shard that does not answer. Raises what the clients raise."""
+    servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange | None = None
+) -> Shares:
+    """Raises what the clients raise."""
+    question = Question(pipeline, lake, pipeline.targets, slices)
+    return by_shard(servers, question, lambda client: ask_ledger(client, [question])[0])
 
-    def ask(server: Server) -> Mapping[str, Held] | None:
+
+def by_shard(servers: Servers, question: Question, ask: Callable[[Client], Mapping[str, Held]]) -> Shares:
+    """The answers to one question; `ask` gets a server's. Raises what `ask` raises of the only server."""
+
+    def held(server: Server) -> Mapping[str, Held] | None:
         if server.client is None:
             return None
         try:
-            return committed_by_table(server.client, pipeline, lake_root, pipeline.targets, slices)
+            return ask(server.client)
         except OutOfReach:
             # It answered a moment ago: as if it had not. With one `connection` nothing is known at all.
             if len(servers) == 1:
@@ -46,14 +51,19 @@ def ledgers_by_shard(
             return None
 
     one = len(servers) == 1
-    found: Sequence[Mapping[str, Held] | None] = [ask(servers[0])] if one else each(ask, servers)
+    found: Sequence[Mapping[str, Held] | None] = [held(servers[0])] if one else each(held, servers)
     return {
         target.table: {
-            server.shard.name: None if held is None else held[target.table]
-            for server, held in zip(servers, found, strict=True)
+            server.shard.name: None if ledgers is None else ledgers[target.table]
+            for server, ledgers in zip(servers, found, strict=True)
         }
-        for target in pipeline.targets
+        for target in question.targets
     }
+
+
+def merged(pipeline: Pipeline, shares: Shares) -> dict[str, Ledger]:
+    """One ledger for each table, out of all shards'."""
+    return {table: merge(pipeline.clickhouse, table, held) for table, held in shares.items()}
 
 
 def check_different(servers: Servers, target: Target) -> None:
@@ -72,7 +82,7 @@ def check_different(servers: Servers, target: Target) -> None:
                 )
 
 
-def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, Held | None]) -> dict[Unit, LedgerRow]:
+def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, Held | None]) -> Ledger:
     """The ledger of a table, from what each shard holds; None for a shard that does not answer.
 
     Where shards lack the unit, or hold different commits, its row has no manifest, and so fits none.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
 
@@ -11,14 +12,14 @@ from sluice.page.cells import URGENCY, Cell, worst
 from sluice.page.overview import Around
 from sluice.page.past import Past, ids_of
 from sluice.slices import SliceRange
-from sluice.summary.months import Month
+from sluice.summary.months import StoredMonth, Summaries
 
-_DATE = slice(10)
+_MONTH, _DATE = slice(7), slice(10)
 
 
 @dataclass(frozen=True)
 class Day:
-    """How many slices of a day are in each state (the worst first), and what they hold together."""
+    """`counts` are its slices by cell, the worst first; `running` how many a run is at work on."""
 
     date: str
     cell: Cell
@@ -29,14 +30,42 @@ class Day:
     rejected: int
 
 
-def days_of(slices: SliceRange, months: Sequence[Month], around: Around) -> list[Day]:
-    past = Past(months, around)
-    return [_day(past, date, list(names)) for date, names in groupby(ids_of(slices), key=itemgetter(_DATE))]
+Seen = dict[str, tuple[tuple[object, ...], dict[str, Day]]]
+"""By month its days, and what they depend on (`Past.constant`)."""
 
 
-def _day(past: Past, date: str, names: Sequence[str]) -> Day:
-    counts = past.cells(names)
-    units = [unit for own in past.units(names) for unit in own.values()]
+def days_of(slices: SliceRange, noted: Summaries, around: Around, seen: Seen | None = None) -> list[Day]:
+    """The range's days. `seen`, of one pipeline, saves working out a day of a month again of which nothing
+    has changed, and decoding the month."""
+    past, whole = Past(noted, around), timedelta(days=1) // slices.length
+    months, found = {month.name: month for month in noted.months}, []
+    for name, ids in groupby(ids_of(slices), key=itemgetter(_MONTH)):
+        known = _known(past, months[name], {} if seen is None else seen)
+        for date, group in groupby(ids, key=itemgetter(_DATE)):
+            names = list(group)
+            day = known.get(date) if len(names) == whole else None
+            if day is None:
+                day = _day(past, noted, date, names)
+            if len(names) == whole:
+                known[date] = day
+            found.append(day)
+    return found
+
+
+def _known(past: Past, month: StoredMonth, seen: Seen) -> dict[str, Day]:
+    """What is known of the month's days; more may be added to it."""
+    key = past.constant(month)
+    if key is None:
+        return {}
+    if month.name not in seen or seen[month.name][0] != key:
+        seen[month.name] = (key, {})
+    return seen[month.name][1]
+
+
+def _day(past: Past, noted: Summaries, date: str, names: list[str]) -> Day:
+    by_hour = noted.of_day(names)
+    counts = past.cells(names, by_hour)
+    units = [unit for own in by_hour for unit in own.values()]
     return Day(
         date=date,
         cell=worst(counts),

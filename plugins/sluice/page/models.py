@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Model(BaseModel):
@@ -30,8 +30,8 @@ class OverviewCell(Model):
     rows: int = 0
     rejected: int = 0
     late: int = 0
-    missing: list[str] = []
-    counts: dict[str, int] = {}
+    missing: tuple[str, ...] = ()
+    counts: dict[str, int] = Field(default_factory=dict)
 
 
 class OverviewRow(Model):

@@ -10,14 +10,14 @@ from itertools import groupby
 
 from sluice.boundaries.model import Boundaries
 from sluice.page.cells import Cell, Known, cell_of, due_by, missing_from
-from sluice.page.look import Sight
+from sluice.page.sight import Sight
 from sluice.page.work import Work
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice
 from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary.anomalies import Verdict
-from sluice.summary.months import Month, UnitSummary
+from sluice.summary.months import Summaries, UnitSummary
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Around:
 
 
 def first_instant(
-    pipeline: Pipeline, boundaries: Boundaries | None, months: Sequence[Month] = ()
+    pipeline: Pipeline, boundaries: Boundaries | None, noted: Summaries | None = None
 ) -> datetime | None:
     """Where the pipeline's hours begin: its file's `start`, else the first hour that anybody resolved."""
     if pipeline.start is not None:
@@ -59,24 +59,25 @@ def first_instant(
     span = boundaries.span() if boundaries is not None else None
     if span is not None:
         return span[0]
-    known = (min(filter(lambda name: _resolved(month[name]), month), default="") for month in months)
-    first = next(filter(None, known), None)
-    return None if first is None else Slice.from_id(first, pipeline.slice).start
+    for month in noted.months if noted is not None else ():
+        resolved = [name for name, units in month.units.items() if _resolved(units)]
+        if resolved:
+            return Slice.from_id(min(resolved), pipeline.slice).start
+    return None
 
 
 def _resolved(units: Mapping[str, UnitSummary]) -> bool:
     return any(unit.seal or unit.offsets for unit in units.values())
 
 
-def hours_of(sight: Sight, months: Sequence[Month], around: Around) -> list[Hour]:
-    """Exact hours; the summaries of the `months` only say under which seal each unit was verified."""
-    noted = {name: units for month in months for name, units in month.items()}
+def hours_of(sight: Sight, noted: Summaries, around: Around) -> list[Hour]:
+    """Exact hours; the summaries only say under which seal each unit was verified."""
     broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
     pairs = zip(sight.statuses, sight.summaries, strict=True)
     for piece, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
         own = list(group)
-        verified = all(_verified(status, unit, noted.get(piece.id, {})) for status, unit in own)
+        verified = all(_verified(status, unit, noted.of(piece.id)) for status, unit in own)
         states, units = [status.state for status, _ in own], [unit for _, unit in own]
         hour = _hour(piece, states, verified, units, broken[piece.id], piece.end < due, around)
         missing = missing_from((status.unit.cluster, status.state) for status, _ in own)

@@ -18,10 +18,8 @@ from sluice.page.overview import Around, Hour
 from sluice.page.work import Work
 from sluice.slices import HOUR, SliceRange
 from sluice.state import State
-from sluice.summary.months import Month, UnitSummary
+from sluice.summary.months import StoredMonth, Summaries, Units
 
-Units = Mapping[str, UnitSummary]
-_NOBODY: Units = {}
 _NEVER = "9999"
 
 
@@ -67,16 +65,16 @@ class _Edges:
         return [cluster for cluster in self.clusters if self.begins.get(cluster, "") <= name]
 
 
-_Signature = tuple[tuple[str, str, bool, bool], ...]
+_Signature = tuple[object, ...]
 
 
 class Past:
-    """The hours of the `months`, as a range of them is asked for: hours that no step has seen are missing;
-    Airflow's work and verify's anomalies are as of now."""
+    """Summarised hours, as a range of them is asked for: hours that no step has seen are missing; Airflow's
+    work and verify's anomalies are as of now."""
 
-    def __init__(self, months: Sequence[Month], around: Around) -> None:
+    def __init__(self, noted: Summaries, around: Around) -> None:
         length = around.pipeline.slice
-        self._known = {name: units for month in months for name, units in month.items()}
+        self._noted = noted
         self._edges = _Edges.of(around)
         self._working = {_exact_id(at, length): work for at, work in around.work.items()}
         self._broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
@@ -84,7 +82,7 @@ class Past:
         self._alike: dict[tuple[object, ...], Cell] = {}
 
     def hour(self, name: str) -> PastHour:
-        units = self._known.get(name, _NOBODY)
+        units = self._noted.of(name)
         work, anomalies = self._working.get(name), self._broken.get(name, 0)
         key = (_signature(units), self._edges.around(name), work, anomalies)
         cell = self._alike.get(key)
@@ -92,20 +90,24 @@ class Past:
             cell = self._alike[key] = _cell(_look(name, units, self._edges), work, anomalies)
         return PastHour(name, cell, work, anomalies, units)
 
-    def units(self, names: Sequence[str]) -> list[Units]:
-        return [self._known.get(name, _NOBODY) for name in names]
+    def constant(self, month: StoredMonth) -> tuple[object, ...] | None:
+        """As long as it is the same, so are the hours of the month. None for a month that has hours of which
+        more is known than its summaries."""
+        first, last = (self._edges.around(month.name + end) for end in ("-00", "-99"))
+        special = any(day.startswith(month.name) for day in self._special)
+        return None if first != last or special else (month.version, first)
 
-    def cells(self, names: Sequence[str]) -> Counter[Cell]:
-        """How many of one day's hours have each cell."""
+    def cells(self, names: Sequence[str], units: Sequence[Units]) -> Counter[Cell]:
+        """How many of one day's hours have each cell; `units` are theirs."""
         edges = self._edges.around(names[0])
         if names[0][:10] in self._special or edges != self._edges.around(names[-1]):
             return Counter([self.hour(name).cell for name in names])
-        # Nothing but what the steps have seen tells these hours apart.
-        signatures = [_signature(units) for units in self.units(names)]
-        examples = dict(zip(signatures, names, strict=True))
+        # Nothing but what the steps have seen tells these hours apart, and mostly that is the same, too.
+        signatures = [_signature(own) for own in units]
         found: Counter[Cell] = Counter()
-        for signature, count in Counter(signatures).items():
-            found[self.hour(examples[signature]).cell] += count
+        for signature in set(signatures):
+            example = names[signatures.index(signature)]
+            found[self.hour(example).cell] += signatures.count(signature)
         return found
 
     def running(self, names: Sequence[str]) -> int:
@@ -117,12 +119,15 @@ class Past:
 
 def _signature(units: Units) -> _Signature:
     """All of a slice's units that _look asks for."""
+    if len(units) == 1:  # as nearly always, and a year has thousands
+        ((cluster, unit),) = units.items()
+        return (cluster, unit.state, unit.seal != "", unit.verified == unit.seal)
     return tuple([(c, unit.state, unit.seal != "", unit.verified == unit.seal) for c, unit in units.items()])
 
 
-def hours_past(slices: SliceRange, months: Sequence[Month], around: Around) -> list[Hour]:
+def hours_past(slices: SliceRange, noted: Summaries, around: Around) -> list[Hour]:
     """What `sluice.page.overview.hours_of` says, as of the last step over each hour."""
-    edges, hours = _Edges.of(around), Past(months, around)
+    edges, hours = _Edges.of(around), Past(noted, around)
     return [
         Hour(
             slice=piece,
@@ -206,10 +211,10 @@ def ids_of(slices: SliceRange) -> Iterable[str]:
     return _ids(int(slices.start.timestamp()), int(slices.end.timestamp()), slices.length)
 
 
-def pairs_of(slices: SliceRange, months: Sequence[Month]) -> Iterator[tuple[int, Units]]:
+def pairs_of(slices: SliceRange, noted: Summaries) -> Iterator[tuple[int, Units]]:
     """(start in seconds since the epoch, units) of every slice of the range that a step has seen."""
-    known = {name: units for month in months for name, units in month.items()}
     start, step = int(slices.start.timestamp()), int(slices.length.total_seconds())
     for number, name in enumerate(ids_of(slices)):
-        if name in known:
-            yield start + number * step, known[name]
+        units = noted.of(name)
+        if units:
+            yield start + number * step, units

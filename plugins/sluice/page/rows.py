@@ -13,6 +13,7 @@ from sluice.errors import SluiceError, WrongUse
 from sluice.lake.open import open_lake
 from sluice.page.cells import MEANINGS, SIGNS, Cell
 from sluice.page.days import Day, days_of
+from sluice.page.ledgers import Answer, ask_together
 from sluice.page.look import Memory
 from sluice.page.models import Legend, OverviewCell, OverviewRow
 from sluice.page.overview import Around, Hour, first_instant, hours_of
@@ -22,8 +23,8 @@ from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange, ceil, parse_instant
 from sluice.status import complete_slices
 from sluice.summary.anomalies import within
-from sluice.summary.months import Month
-from sluice.summary.store import read_months, read_verdict
+from sluice.summary.months import Summaries
+from sluice.summary.store import read_summaries, read_verdict
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
@@ -80,38 +81,42 @@ def rows_of(
     memory: Memory, pipelines: Sequence[Pipeline], asked: Asked, runs: Mapping[str, Sequence[Run]]
 ) -> list[OverviewRow]:
     """A row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
+
+    def row(pipeline: Pipeline, ledgers: Answer) -> OverviewRow:
+        """Where the lake or ClickHouse does not answer, the row says so and has no cells."""
+        try:
+            return _row(memory, pipeline, asked, runs.get(pipeline.name, ()), ledgers)
+        except SluiceError as error:
+            return _as_row(pipeline, [], None, 0, str(error))
+
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return list(pool.map(lambda p: row_of(memory, p, asked, runs.get(p.name, ())), pipelines))
+        wanted = [(p, asked.halves(p.slice)[1]) for p in pipelines if asked.zoom == "hours"]
+        answers = ask_together(memory.clients, pool, wanted) or [dict] * len(pipelines)
+        return list(pool.map(row, pipelines, answers))
 
 
-def row_of(memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run]) -> OverviewRow:
-    """Where the lake or ClickHouse does not answer, the row says so and has no cells."""
-    try:
-        return _row(memory, pipeline, asked, runs)
-    except SluiceError as error:
-        return _as_row(pipeline, [], None, 0, str(error))
-
-
-def _row(memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run]) -> OverviewRow:
-    slices = asked.slices(pipeline.slice)
+def _row(
+    memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run], ledgers: Answer
+) -> OverviewRow:
+    slices, eyes = asked.slices(pipeline.slice), memory.of(pipeline)
     lake = open_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
     broken = sum(one.breaks for one in verdict.anomalies)
-    months = read_months(lake, slices, memory.of(pipeline).months)
+    noted = read_summaries(lake, slices, eyes.months)
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
     if asked.zoom == "days":
-        begins = memory.of(pipeline).begins(lake)
-        around = Around(pipeline, work, verdict, first_instant(pipeline, None, months), asked.now, begins)
-        cells = [_day_cell(day) for day in days_of(slices, months, around)]
-        return _as_row(pipeline, cells, _behind(slices, months, asked), broken)
+        first = first_instant(pipeline, None, noted)
+        around = Around(pipeline, work, verdict, first, asked.now, eyes.begins(lake))
+        cells = [_day_cell(day) for day in days_of(slices, noted, around, eyes.days)]
+        return _as_row(pipeline, cells, _behind(slices, noted, asked), broken)
     past, newest = asked.halves(pipeline.slice)
-    sight = memory.look(pipeline, newest)
-    begins = memory.of(pipeline).begins(lake) if len(past) else {}
+    sight = eyes.look(newest, ledgers)
+    begins = eyes.begins(lake) if len(past) else {}
     around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now, begins)
-    hours = hours_past(past, months, around) + hours_of(sight, months, around)
+    hours = hours_past(past, noted, around) + hours_of(sight, noted, around)
     done = complete_slices(sight.statuses)
-    behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, months, asked)
+    behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, noted, asked)
     return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
 
 
@@ -119,10 +124,9 @@ def _seconds(pipeline: Pipeline) -> int:
     return int(pipeline.slice.total_seconds())
 
 
-def _behind(slices: SliceRange, months: Sequence[Month], asked: Asked) -> int | None:
-    known = {name: units for month in months for name, units in month.items()}
+def _behind(slices: SliceRange, noted: Summaries, asked: Asked) -> int | None:
     for back, name in enumerate(reversed(list(ids_of(slices)))):
-        units = known.get(name, {})
+        units = noted.of(name)
         if units and all(unit.state.startswith("complete") for unit in units.values()):
             return int((asked.now - (slices.end - back * slices.length)).total_seconds())
     return None
@@ -154,7 +158,7 @@ def _hour_cell(hour: Hour) -> OverviewCell:
         rows=hour.rows,
         rejected=hour.rejected,
         late=hour.late,
-        missing=list(hour.missing),
+        missing=hour.missing,
     )
 
 

@@ -10,7 +10,7 @@ from sluice.page.models import LateCell, LateTable, Series
 from sluice.page.past import pairs_of
 from sluice.slices import HOUR, SliceRange, floor
 from sluice.status import UnitStatus
-from sluice.summary.months import Month, UnitSummary, summary_of
+from sluice.summary.months import Summaries, UnitSummary, summary_of
 
 TYPES = 6
 OTHERS = "(other types)"
@@ -25,9 +25,9 @@ def series_of(found: Iterable[UnitStatus]) -> Series:
     return _series(pairs, by_slice)
 
 
-def long_series_of(slices: SliceRange, months: Sequence[Month]) -> Series:
+def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
     """Of a long range: what the steps have noted; slices that nobody has seen are left out."""
-    return _series([(start, list(units.values())) for start, units in pairs_of(slices, months)], [])
+    return _series([(start, list(units.values())) for start, units in pairs_of(slices, noted)], [])
 
 
 def _types(own: Iterable[UnitStatus]) -> Counter[str]:

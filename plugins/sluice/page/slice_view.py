@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from sluice.lake import layout
@@ -17,14 +17,14 @@ from sluice.side_by_side import each
 from sluice.slices import HOUR, Slice, ceil, utc
 from sluice.status import UnitStatus
 from sluice.summary.anomalies import OpenAnomaly
-from sluice.summary.months import Month, seal_of
+from sluice.summary.months import Summaries, seal_of
 from sluice.timings import Timing
 
 MOST_FILES = 200
 MOST_TYPES = 200
 
 
-def unit_view(pipeline: Pipeline, status: UnitStatus, summaries: Sequence[Month]) -> UnitView:
+def unit_view(pipeline: Pipeline, status: UnitStatus, noted: Summaries) -> UnitView:
     manifest, unit = status.manifest, status.unit
     ranges = manifest.ranges if manifest else status.ranges or ()
     files = manifest.all_files if manifest else ()
@@ -35,7 +35,7 @@ def unit_view(pipeline: Pipeline, status: UnitStatus, summaries: Sequence[Month]
         attempt=manifest.attempt if manifest else "",
         generation=manifest.generation if manifest else 0,
         landed_at=manifest.landed_at if manifest else "",
-        verified=_verified(status, summaries),
+        verified=_verified(status, noted),
         offsets=[
             Offsets(topic=r.topic, partition=r.partition, start=r.start, until=r.until, records=r.offsets)
             for r in sorted(ranges)
@@ -56,10 +56,9 @@ def unit_view(pipeline: Pipeline, status: UnitStatus, summaries: Sequence[Month]
     )
 
 
-def _verified(status: UnitStatus, summaries: Sequence[Month]) -> bool:
-    unit = status.unit
-    found = (month.get(unit.slice.id, {}).get(unit.cluster) for month in summaries)
-    return status.state.done and any(one and one.verified == seal_of(status) for one in found)
+def _verified(status: UnitStatus, noted: Summaries) -> bool:
+    found = noted.of(status.unit.slice.id).get(status.unit.cluster)
+    return status.state.done and found is not None and found.verified == seal_of(status)
 
 
 def _most(rows: Mapping[str, int]) -> dict[str, int]:

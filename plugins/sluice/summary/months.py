@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -77,6 +79,45 @@ def decode(data: bytes, place: str) -> Month:
         raise SluiceError(
             f"{place} is no summary ({error}): delete it, `sluice verify` writes it again"
         ) from error
+
+
+Units = Mapping[str, UnitSummary]
+"""One slice's, by cluster."""
+_NOBODY: Units = {}
+
+
+@dataclass
+class StoredMonth:
+    """A month as the lake had it in some `version` (empty: nobody has summarised it), decoded when somebody
+    asks for it."""
+
+    name: str
+    version: str
+    data: bytes
+    place: str
+
+    @cached_property
+    def units(self) -> Month:
+        """Raises SluiceError naming the place, and what to do."""
+        return decode(self.data, self.place)
+
+
+class Summaries:
+    """The summaries of some months, by slice id."""
+
+    def __init__(self, months: Iterable[StoredMonth] = ()) -> None:
+        self.months = tuple(sorted(months, key=lambda month: month.name))
+        self._by_name = {month.name: month for month in self.months}
+
+    def of(self, slice_id: str) -> Units:
+        month = self._by_name.get(slice_id[:7])
+        return _NOBODY if month is None else month.units.get(slice_id, _NOBODY)
+
+    def of_day(self, slice_ids: list[str]) -> list[Units]:
+        """Those of slices of one day."""
+        month = self._by_name.get(slice_ids[0][:7])
+        known = {} if month is None else month.units
+        return [known.get(slice_id, _NOBODY) for slice_id in slice_ids]
 
 
 Broken = frozenset[tuple[str, str]]

@@ -12,22 +12,22 @@ from sluice.slices import SliceRange
 from sluice.status import UnitStatus
 from sluice.summary import anomalies, months
 from sluice.summary.anomalies import Verdict
-from sluice.summary.months import Month
+from sluice.summary.months import Month, StoredMonth, Summaries
 from sluice.verification.anomaly import Anomaly
 
-Seen = dict[str, tuple[str, Month]]
-"""Months that were read before, with the version of each."""
+Seen = dict[str, StoredMonth]
+"""Months that were read before, by name."""
 
 _SEEN = 3
 
 
-def read_months(lake: Lake, slices: SliceRange, seen: Seen | None = None) -> list[Month]:
+def read_summaries(lake: Lake, slices: SliceRange, seen: Seen | None = None) -> Summaries:
     """The summaries of every month that the range touches; a month nobody has summarised is empty.
 
     `seen`, of one lake, saves decoding a month again that has not changed; it keeps the last few, since a
     year's would take its room in a server's memory for good.
     """
-    return each_if_slow(lambda month: _read_month(lake, month, seen), months.months_of(slices))
+    return Summaries(each_if_slow(lambda month: _read(lake, month, seen), months.months_of(slices)))
 
 
 def read_verdict(lake: Lake) -> Verdict:
@@ -92,16 +92,17 @@ def _update(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> No
             return
 
 
-def _read_month(lake: Lake, name: str, seen: Seen | None) -> Month:
-    stored = lake.read(months.key_of(name))
+def _read(lake: Lake, name: str, seen: Seen | None) -> StoredMonth:
+    key = months.key_of(name)
+    stored = lake.read(key)
     if stored is None:
-        return {}
+        return StoredMonth(name, "", b"{}", f"{lake.url}/{key}")
     known = (seen or {}).get(name)
-    if known is not None and known[0] == stored.version:
-        return known[1]
-    month = months.decode(stored.data, f"{lake.url}/{months.key_of(name)}")
+    if known is not None and known.version == stored.version:
+        return known
+    month = StoredMonth(name, stored.version, stored.data, f"{lake.url}/{key}")
     if seen is not None:
-        seen[name] = (stored.version, month)
+        seen[name] = month
         for old in sorted(seen)[:-_SEEN]:
             seen.pop(old, None)
     return month

@@ -29,7 +29,7 @@ from sluice.page.slice_view import anomaly_rows
 from sluice.pipeline import Pipeline
 from sluice.plan import work_of
 from sluice.slices import SliceRange, parse_instant
-from sluice.summary.store import read_months, read_verdict
+from sluice.summary.store import read_summaries, read_verdict
 
 pipelines = APIRouter()
 memory = Memory()
@@ -88,7 +88,7 @@ def series(pipeline: Readable, start: Start, end: End = "now") -> models.Series:
     slices = _range(pipeline, start, end)
     if slices.end - slices.start <= HOURLY:
         return series_of(memory.look(pipeline, slices).statuses)
-    return long_series_of(slices, read_months(open_lake(pipeline), slices))
+    return long_series_of(slices, read_summaries(open_lake(pipeline), slices))
 
 
 @pipelines.get("/pipelines/{pipeline}/late")

@@ -25,7 +25,7 @@ from sluice.page.work import work_of
 from sluice.slices import Slice, SliceRange, utc
 from sluice.status import UnitStatus
 from sluice.summary.anomalies import within
-from sluice.summary.store import read_months, read_verdict
+from sluice.summary.store import read_summaries, read_verdict
 from sluice.timings import Timing, of_day
 
 slices = APIRouter()
@@ -37,11 +37,11 @@ def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceVi
     piece, now = Slice.from_id(slice_id, pipeline.slice), pendulum.now("UTC")
     only, start = _only(piece), int(piece.start.timestamp())
     lake, sight = open_lake(pipeline), memory.look(pipeline, _only(piece))
-    months, verdict = read_months(lake, only), within(read_verdict(lake), only)
+    noted, verdict = read_summaries(lake, only), within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, piece.start)
     work = work_of(runs, (start,), pipeline.slice)
     around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), now)
-    hour = next(iter(hours_of(sight, months, around)), None)
+    hour = next(iter(hours_of(sight, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
     rows = run_rows(session, runs, start)
@@ -54,7 +54,7 @@ def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceVi
         running=hour.work.phase if hour.work else "",
         before=Slice(piece.start - piece.length, piece.length).id,
         after=Slice(piece.end, piece.length).id if piece.end <= now else "",
-        units=[unit_view(pipeline, status, months) for status in sight.statuses],
+        units=[unit_view(pipeline, status, noted) for status in sight.statuses],
         event_hours=event_hours_of(lake, pipeline, piece),
         anomalies=anomaly_rows(verdict.anomalies),
         timings=timings_of(piece, _timings(lake, _days(sight.statuses, rows))),

@@ -1,0 +1,44 @@
+"""The clients of a process that is asked again and again."""
+
+from __future__ import annotations
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.connect import open_client
+from sluice.clickhouse.settings import Shard
+from sluice.clickhouse.shards import Server, Servers
+from sluice.connections import Connection, find
+from sluice.errors import OutOfReach
+from sluice.pipeline import Pipeline
+
+
+class Clients:
+    """One for each ClickHouse connection, as long as the connection is the same: making one costs more than
+    a look. Threads may ask side by side; at worst both make one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Connection, Client]] = {}
+
+    def servers(self, pipeline: Pipeline) -> Servers:
+        """Of replicas the first that answers. A shard that is out of reach has its hours waiting.
+
+        Raises OutOfReach where there is one connection, and it does not answer.
+        """
+        return tuple(self._server(shard) for shard in pipeline.clickhouse.parts)
+
+    def _server(self, shard: Shard) -> Server:
+        silent: OutOfReach | None = None
+        for connection in shard.connections:
+            try:
+                return Server(shard, self._client(connection))
+            except OutOfReach as error:
+                if not shard.name:
+                    raise
+                silent = silent or error
+        return Server(shard, error=silent)
+
+    def _client(self, name: str) -> Client:
+        connection = find(name)
+        known = self._known.get(name)
+        if known is None or known[0] != connection:
+            known = self._known[name] = (connection, open_client(connection))
+        return known[1]
