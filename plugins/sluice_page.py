@@ -24,17 +24,27 @@ class Page:
 
     def __init__(self) -> None:
         self._app: Asgi | None = _build() if _WEB_SERVER in sys.modules else None
+        self._served = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if self._app is None:
             self._app = await asyncio.to_thread(_build)
         await self._app(scope, receive, send)
+        if not self._served:  # the icon in Airflow's navigation, long before the page itself is opened
+            self._served = True
+            _look_ahead()
 
 
 def _build() -> Asgi:
     from sluice.airflow.page.app import create_app
 
     return create_app()
+
+
+def _look_ahead() -> None:
+    from sluice.airflow.page.ahead import look_ahead
+
+    look_ahead()
 
 
 class SluicePage(AirflowPlugin):
