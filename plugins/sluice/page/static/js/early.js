@@ -1,6 +1,9 @@
 // Asks for the overview while the modules are still on their way: the server's look is the longest part of
-// the first paint. A plain script in the head: modules run only when all of them are there.
+// the first paint. A plain script in the head: modules run only when all of them are there. They are asked for
+// here, too, all at once and after the overview: a browser has few connections to a server, and hands them out
+// in the order of asking.
 {
+  const script = document.currentScript;
   const [place, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
   if (place === "") {
     const range = { from: "48h", to: "now", ...Object.fromEntries(new URLSearchParams(search)) };
@@ -8,5 +11,11 @@
     const answer = fetch(url, { credentials: "same-origin" });
     answer.catch(() => {}); // whoever waits for it hears of it
     window.early = { url, answer };
+  }
+  for (const name of script.dataset.modules.split(" ")) {
+    const link = document.createElement("link");
+    link.rel = "modulepreload";
+    link.href = new URL(`${name}.js`, script.src);
+    document.head.append(link);
   }
 }

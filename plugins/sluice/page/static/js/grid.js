@@ -19,12 +19,22 @@ export function cellLabel(pipeline, cell, legend) {
   return parts.join("; ");
 }
 
+// A year of ten pipelines has thousands of cells: what they share is made once, and listened to by the grid.
+const CELL = h("div", { role: "gridcell", tabindex: "-1" });
+
+// A tooltip is there when it is looked at.
+function tell(button) {
+  if (button) button.title = button.ariaLabel;
+}
+
 export class Grid {
   constructor(open) {
     this.open = open;
     this.element = h("div", { role: "grid", class: "grid", "aria-label": "State of each hour by pipeline" });
     this.element.addEventListener("keydown", (event) => this.key(event));
     this.element.addEventListener("focusin", (event) => this.stay(event.target));
+    this.element.addEventListener("click", (event) => this.click(event.target.closest(".cell")));
+    this.element.addEventListener("pointerover", (event) => tell(event.target.closest(".cell")));
     this.shape = "";
     this.cells = new Map();
   }
@@ -34,11 +44,9 @@ export class Grid {
     this.legend = new Map(data.legend.map((entry) => [entry.cell, entry]));
     const shape = JSON.stringify([data.zoom, data.pipelines.map((p) => [p.pipeline, p.error, p.can_start, p.cells.map((c) => c.id)])]);
     if (shape !== this.shape) this.build(data);
+    else for (const row of data.pipelines) for (const cell of row.cells) this.paint(this.cells.get(`${row.pipeline} ${cell.id}`), row.pipeline, cell);
     this.shape = shape;
-    for (const row of data.pipelines) {
-      for (const cell of row.cells) this.paint(row.pipeline, cell);
-      this.facts(row);
-    }
+    for (const row of data.pipelines) this.facts(row);
   }
 
   build(data) {
@@ -71,8 +79,9 @@ export class Grid {
 
   row(row, weeks) {
     const cells = row.cells.map((cell) => {
-      const button = h("button", { type: "button", role: "gridcell", class: "cell", tabindex: "-1", data: { key: `${row.pipeline} ${cell.id}` } });
-      button.addEventListener("click", () => this.open(row.pipeline, cell.id));
+      const button = CELL.cloneNode();
+      button.dataset.key = `${row.pipeline} ${cell.id}`;
+      this.paint(button, row.pipeline, cell);
       this.cells.set(button.dataset.key, button);
       return button;
     });
@@ -92,14 +101,19 @@ export class Grid {
     replace(place, h("span", {}, behind), row.paused && h("span", { class: "badge" }, "paused"), row.anomalies > 0 && h("span", { class: "badge bad" }, `${row.anomalies} ${row.anomalies === 1 ? "anomaly" : "anomalies"}`));
   }
 
-  paint(pipeline, cell) {
-    const button = this.cells.get(`${pipeline} ${cell.id}`);
+  paint(button, pipeline, cell) {
     const label = cellLabel(pipeline, cell, this.legend);
-    if (button.title === label) return;
+    if (button.ariaLabel === label) return;
     button.className = `cell ${cell.cell}${cell.running ? " running" : ""}`;
     button.textContent = this.legend.get(cell.cell)?.sign ?? "";
-    button.title = label;
-    button.setAttribute("aria-label", label);
+    button.ariaLabel = label;
+    if (button.title) tell(button);
+  }
+
+  click(button) {
+    if (!button) return;
+    const [pipeline, id] = button.dataset.key.split(" ");
+    this.open(pipeline, id);
   }
 
   stay(target) {
@@ -111,6 +125,11 @@ export class Grid {
   key(event) {
     const here = event.target.closest(".cell");
     if (!here) return;
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      this.click(here);
+      return;
+    }
     const row = [...here.parentElement.querySelectorAll(".cell")];
     const at = row.indexOf(here);
     const weeks = this.element.classList.contains("weeks");
