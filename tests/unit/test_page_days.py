@@ -25,7 +25,7 @@ from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary import anomalies, store
 from sluice.summary.anomalies import Verdict
-from sluice.summary.months import Month, StoredMonth, Summaries, UnitSummary, encode, summary_of
+from sluice.summary.months import Month, StoredMonth, Summaries, UnitSummary, encode, months_of, summary_of
 from sluice.verification.anomaly import Anomaly, Kind
 from tests.fakes import MemoryLake
 from tests.page_world import START, complete, missing, pipeline, unit
@@ -198,6 +198,17 @@ def test_a_month_in_which_nothing_has_changed_is_not_decoded_again():
     changed = summaries(noted | {PLACES[-1]: {"dc1": UnitSummary("missing")}})
     assert [day.cell for day in days_of(whole, changed, it, seen)] == ["verified", "verified", "late"]
     assert ["units" in vars(month) for month in changed.months] == [False, True]
+
+
+def test_what_is_remembered_is_bounded():
+    seen, now = {}, pendulum.datetime(2026, 11, 20)
+    it = Around(pipeline(), {}, Verdict(), pendulum.datetime(1950, 1, 1), now)
+    for year in range(1950, 2026, 5):
+        span = SliceRange(pendulum.datetime(year, 1, 1), pendulum.datetime(year + 5, 1, 1))
+        months = [StoredMonth(name, "", b"{}", "") for name in months_of(span)]
+        assert len(days_of(span, Summaries(months), it, seen)) > 1800
+        assert {name[:4] for name in seen} >= {str(year + n) for n in range(5)}
+    assert len(seen) == 72
 
 
 def test_an_hour_that_was_open_when_a_step_saw_it_is_missing_when_it_is_over(lake):

@@ -15,6 +15,8 @@ from sluice.slices import SliceRange
 from sluice.summary.months import StoredMonth, Summaries
 
 _MONTH, _DATE = slice(7), slice(10)
+# More than the longest range has.
+_REMEMBERED = 72
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,12 @@ def _known(past: Past, month: StoredMonth, seen: Seen) -> dict[str, Day]:
     key = past.constant(month)
     if key is None:
         return {}
-    if month.name not in seen or seen[month.name][0] != key:
-        seen[month.name] = (key, {})
-    return seen[month.name][1]
+    known = seen.get(month.name)
+    if known is None or known[0] != key:
+        known = seen[month.name] = (key, {})
+        for oldest in list(seen)[:-_REMEMBERED]:
+            seen.pop(oldest, None)
+    return known[1]
 
 
 def _day(past: Past, noted: Summaries, date: str, names: list[str]) -> Day:

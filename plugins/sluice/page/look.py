@@ -125,8 +125,8 @@ def _by_unit(ledgers: Ledgers) -> dict[Unit, dict[str, LedgerRow]]:
 
 
 def _forget(oldest_first: dict[Unit, Any]) -> None:
-    while len(oldest_first) > _REMEMBERED:
-        oldest_first.pop(next(iter(oldest_first)), None)
+    for unit in list(oldest_first)[:-_REMEMBERED]:
+        oldest_first.pop(unit, None)
 
 
 class Memory:
