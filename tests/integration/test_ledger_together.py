@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 
 import pendulum
 import pytest
@@ -44,6 +45,20 @@ def pipeline(name: str, length: str, **tables: str) -> Pipeline:
     )
 
 
+def write(client: Client, name: str, who: str, table: str, minutes: int, rows: int, **more: str) -> None:
+    """A row of the ledger, of the table as it is now."""
+    row = {"lake": LAKE, "state": "committed", "attempt": "1", **more}
+    at = int((START + timedelta(minutes=minutes)).timestamp())
+    database, _, own = table.partition(".")
+    client.run(
+        "INSERT INTO sluice.ledger (pipeline, lake, target, table_uuid, slice, cluster, generation, "
+        "attempt, state, manifest, types, landed, rows, misfits, token) "
+        f"SELECT '{name}_{who}', '{row['lake']}', '{table}', uuid, toDateTime({at}, 'UTC'), 'dc1', 1, "
+        f"{row['attempt']}, '{row['state']}', '1-a', ['click'], {rows}, {rows}, 0, 'run' "
+        f"FROM system.tables WHERE database = '{database}' AND name = '{own}'"
+    )
+
+
 def test_each_has_its_own(client: Client, name: str):
     """Hand-worked: tables of two pipelines, a table of another database, a revocation, another lake, hours
     outside, a table that was made again."""
@@ -54,18 +69,7 @@ def test_each_has_its_own(client: Client, name: str):
     for table in (f"{name}.shared", f"{name}.own", f"{name}_b.own", f"{name}.again"):
         client.run(f"CREATE TABLE {table} (a UInt8) ENGINE = MergeTree ORDER BY a")
 
-    def commit(who: str, table: str, minutes: int, rows: int, **more: str) -> None:
-        row = {"lake": LAKE, "state": "committed", "attempt": "1", **more}
-        at = int((START + timedelta(minutes=minutes)).timestamp())
-        database, _, own = table.partition(".")
-        client.run(
-            "INSERT INTO sluice.ledger (pipeline, lake, target, table_uuid, slice, cluster, generation, "
-            "attempt, state, manifest, types, landed, rows, misfits, token) "
-            f"SELECT '{name}_{who}', '{row['lake']}', '{table}', uuid, toDateTime({at}, 'UTC'), 'dc1', 1, "
-            f"{row['attempt']}, '{row['state']}', '1-a', ['click'], {rows}, {rows}, 0, 'run' "
-            f"FROM system.tables WHERE database = '{database}' AND name = '{own}'"
-        )
-
+    commit = partial(write, client, name)
     one = pipeline(f"{name}_one", "1h", click=f"{name}.shared", bid=f"{name}.own", view=f"{name}.again")
     two = pipeline(f"{name}_two", "15m", click=f"{name}.shared", bid=f"{name}_b.own")
     commit("one", f"{name}.shared", 0, 1)
