@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sluice.clickhouse.shards import Server, Servers
+from sluice.clickhouse.settings import Shard
 from sluice.errors import ClickHouseOutOfReach, OutOfReach, WrongUse
 from sluice.page.ledgers import ask_together
 from sluice.pipeline import Pipeline
@@ -41,14 +41,14 @@ class Clients:
     """By the connection's name its ClickHouse, or None for one that cannot even be begun with."""
 
     def __init__(self, **known: Ledger | None) -> None:
-        self.known = known
+        self.known, self.knocks = known, []
 
-    def servers(self, pipeline: Pipeline) -> Servers:
-        found = [(shard, self.known[shard.connection]) for shard in pipeline.clickhouse.parts]
-        if len(found) == 1 and found[0][1] is None:
+    def of(self, shard: Shard) -> Ledger:
+        (name,) = shard.connections
+        self.knocks.append(name)
+        if self.known[name] is None:
             raise ClickHouseOutOfReach("h:1", "away")
-        away = ClickHouseOutOfReach("h:1", "away")
-        return tuple(Server(shard, it, None if it else away) for shard, it in found)
+        return self.known[name]
 
 
 def named(name: str, **clickhouse: object) -> Pipeline:
@@ -89,8 +89,9 @@ def test_one_statement_for_each_connection():
 )
 def test_what_does_not_answer_is_only_its_own_pipelines(away):
     mine = [named("a", connection="away"), named("b", connection="one"), named("c", connection="away")]
-    found = asked(Clients(one=Ledger(0), away=away), *mine)
-    assert found == [ClickHouseOutOfReach, {"events.b": [10]}, ClickHouseOutOfReach]
+    clients = Clients(one=Ledger(0), away=away)
+    assert asked(clients, *mine) == [ClickHouseOutOfReach, {"events.b": [10]}, ClickHouseOutOfReach]
+    assert sorted(clients.knocks) == ["away", "one"]  # and not a time-out for each pipeline
 
 
 @pytest.mark.parametrize(

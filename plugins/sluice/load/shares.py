@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.settings import ClickHouse
-from sluice.clickhouse.shards import Server, Servers
+from sluice.clickhouse.settings import ClickHouse, Shard
+from sluice.clickhouse.shards import Servers
 from sluice.errors import OutOfReach, WrongUse
 from sluice.load.ledger import Ledger, LedgerRow, Question, ask_ledger
 from sluice.load.placement import stamp
@@ -33,29 +32,34 @@ def ledgers_by_shard(
 ) -> Shares:
     """Raises what the clients raise."""
     question = Question(pipeline, lake, pipeline.targets, slices)
-    return by_shard(servers, question, lambda client: ask_ledger(client, [question])[0])
+    clients = {server.shard.name: server.client for server in servers}
+
+    def ask(shard: Shard) -> Mapping[str, Held] | None:
+        client = clients[shard.name]
+        return None if client is None else ask_ledger(client, [question])[0]
+
+    return by_shard([server.shard for server in servers], question, ask)
 
 
-def by_shard(servers: Servers, question: Question, ask: Callable[[Client], Mapping[str, Held]]) -> Shares:
-    """The answers to one question; `ask` gets a server's. Raises what `ask` raises of the only server."""
+def by_shard(
+    shards: Sequence[Shard], question: Question, ask: Callable[[Shard], Mapping[str, Held] | None]
+) -> Shares:
+    """The answers to one question; `ask` gets a shard's, or None. Of an only one raises what `ask` raises."""
 
-    def held(server: Server) -> Mapping[str, Held] | None:
-        if server.client is None:
-            return None
+    def held(shard: Shard) -> Mapping[str, Held] | None:
         try:
-            return ask(server.client)
+            return ask(shard)
         except OutOfReach:
-            # It answered a moment ago: as if it had not. With one `connection` nothing is known at all.
-            if len(servers) == 1:
+            # As if it had not answered before. With one `connection` nothing is known at all.
+            if len(shards) == 1:
                 raise
             return None
 
-    one = len(servers) == 1
-    found: Sequence[Mapping[str, Held] | None] = [held(servers[0])] if one else each(held, servers)
+    found = [held(shards[0])] if len(shards) == 1 else each(held, shards)
     return {
         target.table: {
-            server.shard.name: None if ledgers is None else ledgers[target.table]
-            for server, ledgers in zip(servers, found, strict=True)
+            shard.name: None if ledgers is None else ledgers[target.table]
+            for shard, ledgers in zip(shards, found, strict=True)
         }
         for target in question.targets
     }

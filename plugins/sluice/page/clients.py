@@ -19,22 +19,28 @@ class Clients:
         self._known: dict[str, tuple[Connection, Client]] = {}
 
     def servers(self, pipeline: Pipeline) -> Servers:
-        """Of replicas the first that answers. A shard that is out of reach has its hours waiting.
-
-        Raises OutOfReach where there is one connection, and it does not answer.
-        """
+        """A shard that is out of reach has its hours waiting. Raises OutOfReach where there is one
+        connection, and it does not answer."""
         return tuple(self._server(shard) for shard in pipeline.clickhouse.parts)
 
-    def _server(self, shard: Shard) -> Server:
+    def of(self, shard: Shard) -> Client:
+        """Of replicas the first that answers. Raises what the first raised (OutOfReach) when none does."""
         silent: OutOfReach | None = None
         for connection in shard.connections:
             try:
-                return Server(shard, self._client(connection))
+                return self._client(connection)
             except OutOfReach as error:
-                if not shard.name:
-                    raise
                 silent = silent or error
-        return Server(shard, error=silent)
+        assert silent is not None, "a shard has a connection"
+        raise silent
+
+    def _server(self, shard: Shard) -> Server:
+        try:
+            return Server(shard, self.of(shard))
+        except OutOfReach as error:
+            if not shard.name:
+                raise
+            return Server(shard, error=error)
 
     def _client(self, name: str) -> Client:
         connection = find(name)
