@@ -35,12 +35,14 @@ alive() { .venv/bin/python -m local.progress "$@" || exit 3; }
 [ "$(uname -sm)" = "Linux x86_64" ] || fail "the embedded stack runs on Linux x86_64 only; elsewhere: docker-compose.yaml"
 .venv/bin/python -c '' 2>/dev/null || make_venv
 .venv/bin/uv --version >/dev/null 2>&1 || alive "installing uv" .venv/bin/python -m pip install -q uv
+# Compiled once, here: else every process compiles what it imports, wherever PYTHONDONTWRITEBYTECODE is set.
 alive "installing the Python packages" \
-    .venv/bin/uv pip install --python .venv/bin/python -r requirements.txt -r requirements-dev.txt
+    .venv/bin/uv pip install --compile-bytecode --python .venv/bin/python -r requirements.txt -r requirements-dev.txt
 if [ ! -x .venv/bin/sluice ] || [ pyproject.toml -nt .venv/bin/sluice ]; then
     alive "installing sluice" .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
     touch .venv/bin/sluice
 fi
+.venv/bin/python -m compileall -q plugins spark_jobs local
 
 .venv/bin/python -m local.java >/dev/null 2>&1 || apt openjdk-17-jre-headless || true
 .venv/bin/python -m local.java >/dev/null || exit 3
