@@ -11,14 +11,15 @@ import psutil
 
 _SAMPLE_SECONDS = 0.25
 KINDS = ("sluice", "spark driver", "spark jvm", "spark workers", "kafka", "clickhouse")
+_ALONE = ("spark jvm", "kafka", "clickhouse")  # one process each, which shares no pages worth the name
 
 
 @dataclass(frozen=True)
 class Used:
     """`peak` is resident memory in MB, of each kind its own highest; `total` the highest sum at one moment.
 
-    `idle` is the sum before the start; `cpu` is in seconds. Of a page that processes share, as forked workers
-    do, each has its part (Linux' proportional set size), so that it counts once.
+    `idle` is the sum before the start; `cpu` is in seconds. Of a page that Python's processes share, as
+    forked workers do, each has its part (Linux' proportional set size), so that it counts once.
     """
 
     seconds: float
@@ -69,7 +70,7 @@ class Watch:
         memory = dict.fromkeys(KINDS, 0.0)
         for kind, process in self._processes(only_servers):
             try:
-                memory[kind] += process.memory_full_info().pss / 1e6
+                memory[kind] += _resident(kind, process) / 1e6
                 times = process.cpu_times()
                 self._cpu[kind, process.pid] = times.user + times.system
             except psutil.Error:
@@ -88,6 +89,11 @@ class Watch:
         except psutil.Error:
             return found
         return found + [(kind_of(p), p) for p in mine if p.pid not in self.servers]
+
+
+def _resident(kind: str, process: psutil.Process) -> int:
+    """Bytes. To add up shares the system walks all pages, which takes milliseconds of a large process."""
+    return process.memory_info().rss if kind in _ALONE else process.memory_full_info().pss
 
 
 def kind_of(process: psutil.Process) -> str:
