@@ -48,6 +48,7 @@ def writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
         compression_level=1,
         use_dictionary=[name for name in _DICTIONARIES if name in schema.names],
         write_statistics=["_partition", "_offset", "_timestamp"],
+        column_encoding=dict.fromkeys(["_offset", "_timestamp"], "DELTA_BINARY_PACKED"),
         store_schema=False,
     )
 

@@ -57,7 +57,7 @@ class Gathering:
         self._count = self._bytes = 0
         if not parts:
             return
-        rows = pa.concat_tables([table for table, _ in parts]).combine_chunks()
+        rows = pa.concat_tables([table for table, _ in parts])
         codes = Codes.joined([codes for _, codes in parts])
         del parts
         order, runs = sort(codes)
