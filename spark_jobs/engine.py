@@ -11,7 +11,7 @@ from types import TracebackType
 
 import pyarrow as pa
 import workers
-from kafka_source import read_options
+from kafka_source import records
 from progress import Progress
 from py4j.protocol import Py4JError
 from pyspark import TaskContext, cloudpickle
@@ -79,8 +79,7 @@ class SparkEngine:
             return work.mapPartitions(_merged).collect()
 
     def _frame(self, run: Run, task: Task) -> DataFrame:
-        source = self.session().read.format("kafka").options(**read_options(task.pipeline, run)).load()
-        rows = source.selectExpr(*task.columns())
+        rows = records(self.session(), task.pipeline, run).selectExpr(*task.columns())
         return (rows.coalesce(1) if run.together else rows).mapInArrow(_landing(task), "report binary")
 
     def _bound_batches(self, whole: bool) -> None:

@@ -8,6 +8,9 @@ exit code is the error's own, or 75 (sysexits.h, EX_TEMPFAIL) when doing it agai
 
 from __future__ import annotations
 
+import unzipped  # noqa: F401
+
+# isort: split
 import argparse
 import json
 import sys

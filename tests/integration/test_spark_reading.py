@@ -1,0 +1,91 @@
+"""How Spark reads Kafka for us: by the short way through its source, with workers that start quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sluice.pipeline import Pipeline
+from tests.integration.spark_world import spark
+
+pytestmark = pytest.mark.integration
+
+PLAIN = {
+    "name": "x",
+    "kafka": [{"cluster": "c", "bootstrap": "nowhere:1", "topics": ["t"]}],
+    "event": {"type": {"topic": True}, "time": {"record": True}},
+    "lake": "file:///x",
+}
+SENT = [
+    {"value": b"one", "key": b"k", "timestamp": 1_767_225_600_123},
+    {"value": None, "key": None, "timestamp": 1_767_225_600_124},
+    {"value": b"\xff\x00", "headers": [("a", b"1"), ("a", None), ("b", b"")], "timestamp": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with spark(Pipeline.model_validate(PLAIN)) as engine:
+        yield engine.session()
+
+
+@pytest.fixture
+def records(session, kafka_broker, name) -> Any:
+    """A frame of SENT and as many again, as Spark's own reader makes it."""
+    topic = {"bootstrap.servers": kafka_broker}
+    admin = AdminClient(topic)
+    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "-1"})])[name].result(30)
+    producer = Producer(topic)
+    for number, message in enumerate(SENT * 2):
+        producer.produce(name, partition=number // len(SENT), **message)
+    assert producer.flush(30) == 0
+    options = {"kafka.bootstrap.servers": kafka_broker, "subscribe": name, "includeHeaders": "true"}
+    return session.read.format("kafka").options(**options).load()
+
+
+def test_the_short_way_brings_the_same_records(records, name):
+    from kafka_source import straight
+
+    short = straight(records)
+    assert short.schema == records.schema
+    order = ("partition", "offset")
+    found = short.orderBy(*order).collect()
+    assert found == records.orderBy(*order).collect()
+    assert [row.value for row in found] == [message["value"] for message in SENT] * 2
+    assert [row.key for row in found] == [message.get("key") for message in SENT] * 2
+    assert {row.topic for row in found} == {name}
+    headers = [[tuple(header) for header in row.headers or ()] for row in found]
+    assert headers == [message.get("headers", []) for message in SENT] * 2
+
+
+def test_the_short_way_is_there_and_leaves_out_the_detour(records):
+    """Were it lost with another Spark, nothing would fail, and every read would take longer."""
+    from kafka_source import straight
+
+    plan = straight(records)._jdf.queryExecution().executedPlan().toString()
+    assert "Scan ExistingRDD kafka[" in plan
+    assert "KafkaRelation" in records._jdf.queryExecution().executedPlan().toString()
+
+
+def test_a_frame_that_is_not_kafkas_is_left_alone(session, tmp_path):
+    from kafka_source import straight
+
+    session.range(3).write.parquet(str(tmp_path / "numbers"))
+    for frame in (session.range(3), session.read.parquet(str(tmp_path / "numbers"))):
+        assert straight(frame) is frame
+
+
+def test_workers_come_with_pyspark_from_its_package_and_the_library(session):
+    def seen(_: Any) -> Iterator[tuple[str, bool]]:
+        import sys
+
+        yield sys.modules["pyspark"].__file__, "sluice.pipeline" in sys.modules
+
+    (found,) = session.sparkContext.parallelize([0], 1).mapPartitions(seen).collect()
+    assert found == (str(Path(pyspark.__file__)), True)
