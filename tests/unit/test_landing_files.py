@@ -64,7 +64,9 @@ def test_a_thousand_event_hours_with_few_files_open(lake, monkeypatch):
     }
 
 
-def test_a_task_that_fails_leaves_no_file_being_written(lake, monkeypatch):
+@pytest.mark.parametrize("held_bytes", [0, writer.HELD_BYTES])
+def test_a_task_that_fails_leaves_no_file_being_written(lake, monkeypatch, held_bytes):
+    monkeypatch.setattr(writer, "HELD_BYTES", held_bytes)
     monkeypatch.setattr("sluice.landing.gathering.ROWS_GATHERED", 10)
     rows = [(i, event("a", i % 60, n=i)[0], 1_767_225_600_000) for i in range(100)]
 
@@ -75,10 +77,30 @@ def test_a_task_that_fails_leaves_no_file_being_written(lake, monkeypatch):
     known = {("bids", 0): np.array([0, 1000])}
     with pytest.raises(ConnectionError):
         Task(pipeline(), lake, "dc1", "attempt", tuple(hours(1)), known).land(batches(), "task")
-    assert list((lake.root / ".sluice" / "writing").iterdir()) == []
+    assert not begun(lake)
 
 
-def test_a_lake_that_fails_leaves_no_file_behind(tmp_path, monkeypatch):
+def begun(lake) -> list:
+    """Files that are being written."""
+    return list((lake.root / ".sluice" / "writing").glob("*"))
+
+
+@pytest.mark.parametrize("held_bytes", [0, 3000, writer.HELD_BYTES])
+def test_files_in_memory_and_on_disk_hold_the_same(lake, monkeypatch, held_bytes):
+    """3000: more than comes at once, less than a whole file has: it is finished early, and begun anew."""
+    monkeypatch.setattr(writer, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr("sluice.landing.gathering.ROWS_GATHERED", 3)
+    rows = [(i, event(("a", "b")[i % 2], i % 60, n=i)[0], 1_767_225_600_000) for i in range(300)]
+    files = land(lake, rows).files
+    assert payloads(lake, files) == Counter(value.decode() for _, value, _ in rows)
+    assert [file.sha256 for file in files] == [writer.sha256(lake.root / file.key) for file in files]
+    assert (len(files) > 2) is (held_bytes == 3000)
+    assert not begun(lake)
+
+
+@pytest.mark.parametrize("held_bytes", [0, writer.HELD_BYTES])
+def test_a_lake_that_fails_leaves_no_file_behind(tmp_path, monkeypatch, held_bytes):
+    monkeypatch.setattr(writer, "HELD_BYTES", held_bytes)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     lake = MemoryLake(outages=1)
     rows = [(i, event(f"type{i}", i % 60)[0], 1_767_225_600_000) for i in range(300)]

@@ -51,7 +51,7 @@ class Lake(Protocol):
         """Compare-and-set: writes `data` if the object still has `version`. Lost answers as in `create`."""
 
     def put(self, key: str, data: bytes) -> None:
-        """Writes without a condition: for objects that any writer would write alike."""
+        """Writes without a condition: for objects that any writer would write alike, or only this one."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Removes the objects; those already gone are no error."""

@@ -32,6 +32,10 @@ _MORE = {"_row": pa.int32(), "_raw": pa.binary()}
 
 # The rest differs from row to row: a dictionary of it would be built only to be thrown away.
 _DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition"]
+# Ascending numbers, stored as differences.
+_DIFFERENCES = ["_offset", "_timestamp", "_row"]
+# Of the others nothing is left to compress: in a small file that would take longer than all else.
+_COMPRESSED = ["_payload", "_key", "_headers.list.element.key", "_headers.list.element.value", "_raw"]
 
 
 def like(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
@@ -39,23 +43,24 @@ def like(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     return pa.schema([*schema, *(pa.field(name, kind) for name, kind in _MORE.items() if name in names)])
 
 
-def writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def writer(place: Path | pa.BufferOutputStream, schema: pa.Schema) -> pq.ParquetWriter:
     """Files are self-describing Parquet without Arrow's own schema: any reader sees plain columns."""
+    compressed = [path for path in _COMPRESSED if path.partition(".")[0] in schema.names]
     return pq.ParquetWriter(
-        path,
+        place,
         schema,
-        compression="zstd",
-        compression_level=1,
+        compression=dict.fromkeys(schema.names, "none") | dict.fromkeys(compressed, "zstd"),
+        compression_level=dict.fromkeys(compressed, 1),
         use_dictionary=[name for name in _DICTIONARIES if name in schema.names],
         write_statistics=["_partition", "_offset", "_timestamp"],
-        column_encoding=dict.fromkeys(["_offset", "_timestamp"], "DELTA_BINARY_PACKED"),
+        column_encoding={name: "DELTA_BINARY_PACKED" for name in _DIFFERENCES if name in schema.names},
         store_schema=False,
     )
 
 
 def constant(value: str, rows: int) -> pa.DictionaryArray:
     """`value` in each of `rows` rows, at the cost of a number."""
-    return pa.DictionaryArray.from_arrays(pa.nulls(rows, pa.int32()).fill_null(0), [value])
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [value])
 
 
 def names(codes: pa.Array, of: Sequence[str]) -> pa.DictionaryArray:
