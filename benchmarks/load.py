@@ -32,6 +32,7 @@ from sluice.clickhouse.connect import open_client
 from sluice.connections import Connection
 from sluice.lake import layout
 from sluice.lake.folder import FolderLake
+from sluice.landing.long_numbers import may_be_long
 from sluice.load.load import load
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.pipeline import Pipeline
@@ -98,6 +99,7 @@ def write(lake: FolderLake, typed: Path, events: int) -> None:
         read=events,
         unparsed={},
         holes=0,
+        long_numbers=may_be_long(pa.chunked_array([payloads])),
     )
     lake.put(layout.manifest(UNIT.slice.id, UNIT.cluster), encode(manifest))
 

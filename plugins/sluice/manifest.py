@@ -95,6 +95,7 @@ class Manifest:
     `token` names the `reland` that wrote it, so that a repeated step does not land a slice again.
     `counts` has the partitions that brought records.
     `hours` that a slice brought later than `grace` after their end are counted in `late` (records).
+    `long_numbers`: an event may hold a number of more digits than a double keeps; older manifests do not say.
     """
 
     pipeline: str
@@ -117,6 +118,7 @@ class Manifest:
     rows: int | None = None
     rows_unparsed: Mapping[str, int] = field(default_factory=dict)
     empty: int = 0
+    long_numbers: bool = True
     version: int = VERSION
 
     @property

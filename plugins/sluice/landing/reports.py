@@ -47,6 +47,7 @@ class Seen:
 
     `gaps` lie between two of them, in order. `rows`: how many rows the parsed records held, of which
     `rows_unparsed` did not land, and how many records were `empty` arrays; None where a record is a row.
+    `long_numbers`: some of their rows may hold a number of more digits than a double keeps.
     """
 
     cluster: str
@@ -61,6 +62,7 @@ class Seen:
     rows: int | None = None
     rows_unparsed: Mapping[str, int] = field(default_factory=dict)
     empty: int = 0
+    long_numbers: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class _Count:
     rows: int | None = None
     rows_unparsed: Counter[str] = field(default_factory=Counter)
     empty: int = 0
+    long_numbers: bool = False
 
     def add(self, offsets: np.ndarray) -> None:
         """Ascending offsets, all above those before."""
@@ -46,8 +47,7 @@ class SeenRecords:
 
     def add(self, topic: str, partition: int, slices: np.ndarray, offsets: np.ndarray) -> None:
         """Records in the order of their offsets, and the slice's number of each."""
-        edges = [0, *(np.flatnonzero(np.diff(slices)) + 1).tolist(), len(slices)]
-        for start, until in pairwise(edges):
+        for start, until in pairwise(runs_of(slices)):
             first = int(offsets[start])
             key = (int(slices[start]), topic, partition)
             count = self._counts.setdefault(key, _Count(first, first - 1, rows=self._rows))
@@ -76,6 +76,10 @@ class SeenRecords:
         for number in empty:
             self._counts[int(number), topic, partition].empty += 1
 
+    def long_number(self, slice_number: int, topic: str, partition: int) -> None:
+        """A row of the slice may hold one."""
+        self._counts[slice_number, topic, partition].long_numbers = True
+
     def report(self, cluster: str, slices: Sequence[Slice]) -> tuple[Seen, ...]:
         return tuple(
             Seen(
@@ -91,9 +95,15 @@ class SeenRecords:
                 c.rows,
                 dict(c.rows_unparsed),
                 c.empty,
+                c.long_numbers,
             )
             for (number, topic, partition), c in self._counts.items()
         )
+
+
+def runs_of(numbers: np.ndarray) -> list[int]:
+    """Where runs of equal numbers begin, and the end of the last one."""
+    return [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
 
 
 def join(gaps: Sequence[Gap]) -> Gap:

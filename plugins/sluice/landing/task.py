@@ -17,12 +17,13 @@ from sluice.lake.base import Lake
 from sluice.landing import columns, headers
 from sluice.landing.decoding import Decoding, opener
 from sluice.landing.gathering import Codes, Gathering
+from sluice.landing.long_numbers import may_be_long
 from sluice.landing.once import Once
 from sluice.landing.opening import Opened
 from sluice.landing.overflow import Admission
 from sluice.landing.parse import Parsed, Parser, Records
 from sluice.landing.reports import Report, WrittenFile
-from sluice.landing.seen import SeenRecords
+from sluice.landing.seen import SeenRecords, runs_of
 from sluice.landing.times import HOUR_MS, event_bounds, hour_name
 from sluice.landing.writer import AttemptFiles, Place
 from sluice.pipeline import Pipeline
@@ -165,7 +166,16 @@ class _Landing:
         self._reject(taken, slices, opened.refused)
         if parsed.refused:
             rows, own = rows.take(pa.array(parsed.rows)), own[parsed.rows]
+        if may_be_long(rows["_payload"]):
+            self._long_numbers(topic, partition, rows["_payload"], own)
         self._keep(rows, own, parsed)
+
+    def _long_numbers(
+        self, topic: str, partition: int, payloads: pa.ChunkedArray, slices: np.ndarray
+    ) -> None:
+        for start, until in pairwise(runs_of(slices)):
+            if may_be_long(payloads.slice(start, until - start)):
+                self.seen.long_number(int(slices[start]), topic, partition)
 
     def write(self) -> None:
         """Everything gathered, as one row group in each file that it belongs to."""
@@ -218,6 +228,5 @@ def _by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The batch in pieces of one topic and partition; as Spark reads, that is the batch itself."""
     if not batch.num_rows:
         return
-    others = np.flatnonzero(np.diff(batch["place"].to_numpy())) + 1
-    edges = [0, *others.tolist(), batch.num_rows]
+    edges = runs_of(batch["place"].to_numpy())
     yield from (batch.slice(start, until - start) for start, until in pairwise(edges))

@@ -63,6 +63,7 @@ def draft(
         rows_unparsed=dict(sorted(rows_unparsed.items())),
         empty=sum(part.empty for part in landed.seen),
         traffic=tuple(_traffic(one, generation) for one in landed.counted),
+        long_numbers=any(part.long_numbers for part in landed.seen),
     )
 
 

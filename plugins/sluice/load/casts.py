@@ -96,12 +96,12 @@ def _decimal(kind: Type, x: str, key: str) -> str:
     """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
     scale = int(kind.arguments[-1]) if kind.name != "Decimal" or len(kind.arguments) == 2 else 0
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
-    no_exponent = f"positionCaseInsensitive({x}, 'e') = 0"
     number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
     fits = f"{_digits_after_the_point(x)} <= {scale} AND {exact(x, key)}"
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
-    digits = f"(length({x}) - position({x}, '.') <= {scale}) * (length({x}) <= {SHORT}) * (long_numbers = 0)"
-    cheap = f"{number} * ({no_exponent}) * (position({x}, '.') > 0) * {digits}"
+    fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
+    plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')})"
+    cheap = f"{plain} * (length({x}) <= {SHORT}) * (long_numbers = 0)"
     return f"if({cheap} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
 
 

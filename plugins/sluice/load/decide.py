@@ -22,7 +22,7 @@ class Work:
     """One unit to load: its manifest's files with rows for the target, and the rows in them that are.
 
     `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
-    stamp of load/placement.py.
+    stamp of load/placement.py, `long_numbers` the manifest's.
     """
 
     unit: Unit
@@ -32,6 +32,7 @@ class Work:
     landed: int
     replaces: bool
     sharding: str = ""
+    long_numbers: bool = True
 
 
 def work_for(
@@ -45,7 +46,8 @@ def work_for(
     types = pipeline.routed(target, rows)
     routed = set(types)
     files = tuple(file for file in manifest.files if routed & set(file.types()))
-    return Work(unit, manifest.id, types, files, sum(rows[name] for name in types), replaces, sharding)
+    landed, long = sum(rows[name] for name in types), manifest.long_numbers
+    return Work(unit, manifest.id, types, files, landed, replaces, sharding, long)
 
 
 def done(work: Work, row: LedgerRow | None, mode: Mode, token: str) -> bool:

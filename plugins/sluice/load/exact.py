@@ -19,6 +19,8 @@ LONG = Sql(
     f"(multiMatchAny(_payload, [{literal(_LIKELY)}]) AND match(_payload, {literal(_LONG)})) AS long_numbers"
 )
 """To be selected beside the fields: whether the event holds such a number at all. Few do."""
+NONE_LONG = Sql("0 AS long_numbers")
+"""The same where the manifests say that no event does (landing/long_numbers.py)."""
 
 
 def exact(x: str, key: str) -> str:

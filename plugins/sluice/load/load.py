@@ -168,6 +168,8 @@ class _Loading:
         return committed(self.client, self.pipeline, self.lake.url, source)
 
     def _staging(self, found: TargetTable, filling: Filling, works: list[Work], writer: Writer) -> Staging:
+        if not any(work.long_numbers for work in works):
+            filling = filling.of_short_numbers()
         known = (self.pipeline, self.target, found, filling, works)
         tools = (writer, Sieve(self.placement, found, writer))
         if self.target.rollup is not None:
