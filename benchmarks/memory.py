@@ -103,6 +103,6 @@ def kind_of(process: psutil.Process) -> str:
         words = " ".join(process.cmdline())
     except psutil.Error:
         return "sluice"
-    if "pyspark.daemon" in words or "pyspark/daemon" in words:
+    if "pyspark.daemon" in words or "worker_daemon" in words:
         return "spark workers"
     return "spark driver" if "spark_jobs" in words else "sluice"
