@@ -52,7 +52,7 @@ from engine import SparkEngine
 from kafka_source import read_options
 
 PARTITIONS = 4
-_SAMPLE_SECONDS = 0.2
+_SAMPLE_SECONDS = 0.5
 
 
 class Watch:
