@@ -1,6 +1,6 @@
 """The load against a bare typed INSERT … SELECT of the same rows: prints seconds and their ratio.
 
-    python -m benchmarks.load [--events 5000000] [--rounds 3] [--read pull|push] [--view]
+    python -m benchmarks.load [--events 5000000] [--rounds 5] [--read pull|push] [--view]
 
 Starts a ClickHouse server of its own. The bare INSERT reads Parquet whose columns have the table's types;
 the load reads the lake's Parquet (JSON text of about 210 bytes) and goes through the whole protocol.
@@ -15,11 +15,12 @@ import random
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from statistics import median
 
 import pendulum
 import pyarrow as pa
@@ -197,18 +198,21 @@ def measure(client: Client, pid: int, root: Path, typed: Path, read: str, view: 
     return bare, through
 
 
-def keep(rows: int, bare: Cost, through: Cost) -> None:
+def keep(rows: int, rounds: Sequence[tuple[Cost, Cost]]) -> None:
+    """Of each its median: neighbours on the machine disturb single rounds."""
+    bare, through = (median(cost.clock for cost in column) for column in zip(*rounds, strict=True))
+    print(f"medians: bare {bare:.2f} s, load {through:.2f} s, ratio {through / bare:.2f}")
     what = {"typed insert": ("bare typed INSERT", bare), "load": ("load through the protocol", through)}
     store(
-        Result(name, f"{text} of {rows:,} rows, 8 columns", round(cost.clock, 2), rows)
-        for name, (text, cost) in what.items()
+        Result(name, f"{text} of {rows:,} rows, 8 columns", round(seconds, 2), rows)
+        for name, (text, seconds) in what.items()
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=5_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--read", choices=("pull", "push"), default="pull")
     parser.add_argument("--view", action="store_true", help="with a materialized view on the target")
     given = parser.parse_args()
@@ -220,11 +224,13 @@ def main() -> None:
         try:
             client = open_client(Connection("bench", host=server.host, port=server.port))
             client.run("CREATE DATABASE bench_load")
+            rounds = []
             for _ in range(given.rounds):
                 pid = server.process.pid
                 bare, through = measure(client, pid, root, typed, given.read, given.view)
                 print(f"bare {bare}, load {through}, ratio {through.over(bare)}", flush=True)
-                keep(given.events, bare, through)
+                rounds.append((bare, through))
+            keep(given.events, rounds)
         finally:
             server.kill()
 
