@@ -34,6 +34,14 @@ from sluice.verification.audit import Look, audit
 START = pendulum.now("UTC").start_of("hour").subtract(hours=4)
 OWN = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
 
+# The least that a pipeline says: enough to start Spark with.
+PLAIN = {
+    "name": "x",
+    "kafka": [{"cluster": "c", "bootstrap": "nowhere:1", "topics": ["t"]}],
+    "event": {"type": {"topic": True}, "time": {"record": True}},
+    "lake": "file:///x",
+}
+
 
 def hours(first: int = 0, until: int = 1) -> SliceRange:
     return SliceRange(START.add(hours=first), START.add(hours=until))

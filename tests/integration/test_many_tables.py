@@ -20,17 +20,10 @@ from sluice.doctor.formats import format_checks
 from sluice.errors import RegistryOutOfReach, SluiceError
 from sluice.pipeline import Pipeline
 from sluice.verification.anomaly import Kind
-from tests.integration.spark_world import START, SparkWorld, event, hours, spark
+from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.registry_server import serve
 
 pytestmark = pytest.mark.integration
-
-PLAIN = {
-    "name": "x",
-    "kafka": [{"cluster": "c", "bootstrap": "nowhere:1", "topics": ["t"]}],
-    "event": {"type": {"topic": True}, "time": {"record": True}},
-    "lake": "file:///x",
-}
 
 
 @pytest.fixture(scope="module")

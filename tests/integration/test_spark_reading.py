@@ -12,16 +12,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.pipeline import Pipeline
-from tests.integration.spark_world import spark
+from tests.integration.spark_world import PLAIN, spark
 
 pytestmark = pytest.mark.integration
 
-PLAIN = {
-    "name": "x",
-    "kafka": [{"cluster": "c", "bootstrap": "nowhere:1", "topics": ["t"]}],
-    "event": {"type": {"topic": True}, "time": {"record": True}},
-    "lake": "file:///x",
-}
 SENT = [
     {"value": b"one", "key": b"k", "timestamp": 1_767_225_600_123},
     {"value": None, "key": None, "timestamp": 1_767_225_600_124},
