@@ -76,10 +76,12 @@ def test_a_frame_that_is_not_kafkas_is_left_alone(session, tmp_path):
 
 
 def test_workers_come_with_pyspark_from_its_package_and_the_library(session):
-    def seen(_: Any) -> Iterator[tuple[str, bool]]:
+    def seen(_: Any) -> Iterator[tuple[str, bool, str | None]]:
+        import os
         import sys
 
-        yield sys.modules["pyspark"].__file__, "sluice.pipeline" in sys.modules
+        threads = os.environ.get("OPENBLAS_NUM_THREADS")
+        yield sys.modules["pyspark"].__file__, "sluice.pipeline" in sys.modules, threads
 
     (found,) = session.sparkContext.parallelize([0], 1).mapPartitions(seen).collect()
-    assert found == (str(Path(pyspark.__file__)), True)
+    assert found == (str(Path(pyspark.__file__)), True, "1")

@@ -34,7 +34,7 @@ def has_run(text: np.ndarray) -> bool:
 def _bytes(chunk: pa.Array) -> np.ndarray:
     """All texts of the chunk, one behind the other, without a copy."""
     _, offsets, data = chunk.buffers()
-    if data is None:
+    if data is None or not len(chunk):  # an empty array need not have offsets
         return np.empty(0, np.uint8)
     edges = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
     return np.frombuffer(data, np.uint8)[edges[0] : edges[1]]

@@ -24,8 +24,8 @@ from sluice.points import Land
 
 MOST_OPEN = 128
 _SIDE_BY_SIDE = 8
-# A file that begins with fewer bytes of rows is made in memory, which spares a small one half of its cost; it
-# is finished at as many bytes, so that those that are open take a bounded part of it.
+# A file that begins with fewer bytes of rows is made in memory: a small one costs less so. It is finished at
+# as many bytes, so that those that are open take a bounded part of it.
 HELD_BYTES = 1 << 20
 
 

@@ -1,13 +1,17 @@
-"""The path that Spark gives Python, without the archives of a pyspark that is installed."""
+"""What Spark's Python starts with: no archives of an installed pyspark, and one thread before a fork."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from local.versions import ROOT
+from sluice.landing.submit import spark_submit_arguments
+from tests.landing_world import hours, pipeline
 
 
 @pytest.fixture
@@ -56,3 +60,24 @@ def test_importing_it_changes_the_path_itself(lib, monkeypatch):
     import unzipped  # noqa: F401
 
     assert sys.path == [str(ROOT / "spark_jobs"), str(lib.parents[2])]
+
+
+def test_the_daemon_has_one_thread_when_it_forks(tmp_path):
+    """pyspark/daemon.py demands it; numpy and pyarrow would start more."""
+    for name in ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2"):
+        (tmp_path / f"{name}-1.jar").touch()
+    spec = spark_submit_arguments(
+        pipeline(), tmp_path / "x", hours(1), "fill", "t", {"SLUICE_SPARK_JARS": str(tmp_path)}
+    )
+    prefix = "spark.executorEnv."
+    own = {name.removeprefix(prefix): text for name, text in spec.conf.items() if name.startswith(prefix)}
+    module = spec.conf["spark.python.daemon.module"]
+    code = f"import os, sys, {module}; print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **spec.env_vars, **own},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split() == ["1", "True"]
