@@ -31,6 +31,15 @@ ERROR = "error: "  # how the application's line on what went wrong begins
 
 # What the JVM and Spark's launcher say on every start.
 _NOISE = ("WARNING: Using incubator modules", "WARNING: A restricted method", "Using Spark's default log4j")
+# A task gathers tens of MB and gives them back, again and again: it keeps that memory, instead of having the
+# system clear it each time. Nor does it need numpy's threads, which wait by turning. Sources: mallopt(3),
+# mimalloc's page of environment options, OpenBLAS's README.
+_WORKERS = {
+    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MIMALLOC_PURGE_DELAY": "-1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 _STOP_SECONDS = 10
 
 
@@ -100,17 +109,6 @@ def refuse_cluster_mode(conn_id: str, deploy_mode: object, conf: Mapping[str, st
                 f"{place} has deploy-mode cluster: landing needs `client`, its driver runs beside the "
                 "Airflow worker and takes secrets from its environment"
             )
-
-
-# A task gathers tens of MB and gives them back, again and again: it keeps that memory, instead of having the
-# system clear it each time. Nor does it need numpy's threads, which wait by turning. Sources: mallopt(3),
-# mimalloc's page of environment options, OpenBLAS's README.
-_WORKERS = {
-    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MIMALLOC_PURGE_DELAY": "-1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
 
 
 def _conf(local: bool) -> dict[str, str]:
