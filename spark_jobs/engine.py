@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluice import errors
 from sluice.counts.total import Total
 from sluice.errors import SluiceError, SparkFailed
+from sluice.garbage import collect_seldom
 from sluice.landing.merge import Merge
 from sluice.landing.reads import Run
 from sluice.landing.reports import Report, WrittenFile, decode, encode
@@ -100,6 +101,7 @@ class SparkEngine:
 def _landing(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def land(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         workers.without_pandas()
+        collect_seldom()
         report = task.land(batches, _task_name())
         yield pa.RecordBatch.from_pydict({"report": [encode(report)]})
 

@@ -23,6 +23,7 @@ import pendulum
 from engine import SparkEngine
 
 from sluice.errors import SluiceError, WrongUse
+from sluice.garbage import collect_seldom
 from sluice.lake.open import open_lake
 from sluice.landing.land import land
 from sluice.landing.reads import MODES
@@ -84,6 +85,7 @@ def _say(line: str) -> None:
 
 
 def main(words: Sequence[str]) -> int:
+    collect_seldom()
     try:
         result = run(arguments(words))
     except SluiceError as error:

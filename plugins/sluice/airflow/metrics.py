@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.observability import stats
 
 from sluice.errors import SluiceError
+from sluice.garbage import collect_seldom
 from sluice.metrics import Kind
 from sluice.metrics_sink import Sample, count, taken_by
 
@@ -38,7 +39,8 @@ def to_airflow(one: Sample) -> None:
 
 
 def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Measures a task's step, whose first argument is the pipeline file.
+    """Measures a task's step, whose first argument is the pipeline file. The task's process is its own, and
+    settled for the step.
 
     It goes below `final_errors_fail`, so that it sees an error's own class.
     """
@@ -46,6 +48,7 @@ def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(run: Callable[P, R]) -> Callable[P, R]:
         @wraps(run)
         def measure(*args: P.args, **kwargs: P.kwargs) -> R:
+            collect_seldom()
             config = kwargs["config"] if "config" in kwargs else args[0]
             with measuring(Path(str(config)).stem, step):
                 return run(*args, **kwargs)

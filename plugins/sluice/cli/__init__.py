@@ -9,6 +9,7 @@ from typer.exceptions import Abort, TyperException
 
 from sluice.cli.commands import commands
 from sluice.errors import SluiceError
+from sluice.garbage import collect_seldom
 
 INTERRUPTED = 130
 
@@ -18,6 +19,7 @@ def app() -> None:
 
     `kill` does what Ctrl-C does: a Spark that was started is stopped first.
     """
+    collect_seldom()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(_run())
 
