@@ -13,7 +13,7 @@ from sluice.load.inspect import view_target
 from sluice.load.ledger import LedgerRow
 from sluice.load.names import Attempt, fences, stagings, statements
 from sluice.load.place import Folder
-from sluice.load.source import overflowing, pulls, routed
+from sluice.load.source import FileRows, overflowing, pulls, routed
 from sluice.manifest import LandedFile, Manifest
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit
@@ -145,13 +145,20 @@ def test_what_file_reads_as_a_pattern_is_pushed(root: str, key: str, fits: bool)
 
 
 def test_many_files_are_many_statements():
-    keys = [(unit(n // 5), f"k{n}") for n in range(4500)]
-    selects = [source.select for source in pulls(Folder("/lake"), keys, ["_payload"])]
+    files = [FileRows(unit(n // 5), f"k{n}", 100_000) for n in range(4500)]
+    selects = [source.select for source in pulls(Folder("/lake"), files, ["_payload"])]
     assert [select.count("k") > 0 for select in selects] == [True] * 3
     assert "parseDateTime" in selects[0]
-    [single] = pulls(Folder("/lake"), keys[:2], ["_payload"])
+    [single] = pulls(Folder("/lake"), files[:2], ["_payload"])
     assert "toDateTime(1795132800, 'UTC')" in single.select  # 2026-11-20T00:00Z
     assert "'/lake/{k0,k1}'" in single.select
+
+
+@pytest.mark.parametrize(("rows", "gathered"), [([143, 143], True), ([143], False), ([10**6, 143], False)])
+def test_small_files_are_gathered_into_large_blocks(rows: list[int], gathered: bool):
+    files = [FileRows(unit(0), f"k{number}", count) for number, count in enumerate(rows)]
+    [source] = pulls(Folder("/lake"), files, ["_payload"])
+    assert ("CROSS JOIN" in source.select) is gathered
 
 
 @pytest.mark.parametrize(

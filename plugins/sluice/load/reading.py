@@ -12,7 +12,7 @@ from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.load.place import Place, place_of
 from sluice.load.push import bodies
-from sluice.load.source import Source, pulls, pushed
+from sluice.load.source import FileRows, Source, pulls, pushed
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
 
@@ -24,13 +24,13 @@ class Reading:
     lake: Lake
     place: Place | None
 
-    def sources(self, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[Source]:
+    def sources(self, files: Sequence[FileRows], columns: Sequence[str]) -> Iterator[Source]:
         """The rows of the files, one INSERT's worth after another."""
-        pulled = [pair for pair in keys if self.place is not None and self.place.reads(pair[1])]
+        pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
         if self.place is not None:
             yield from pulls(self.place, pulled, columns)
-        known = set(pulled)
-        rest = [pair for pair in keys if pair not in known]
+        known = {file.key for file in pulled}
+        rest = [(file.unit, file.key) for file in files if file.key not in known]
         for body in bodies(self.lake, rest, columns):
             yield pushed(columns, body)
 

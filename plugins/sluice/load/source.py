@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sluice.load.columns import LAKE, Filling
 from sluice.load.decide import Work
@@ -13,6 +14,16 @@ from sluice.pipeline import Pipeline, Target
 from sluice.slices import HOUR, Slice, Unit
 
 FILES_PER_STATEMENT = 2000
+# Files of fewer rows, on average, are gathered: 2,000 of 143 each took 1.9 s to stage, and gathered 0.5 s.
+_SMALL_ROWS = 8192
+
+
+class FileRows(NamedTuple):
+    """A file of the lake, and the rows that its manifest counts in it."""
+
+    unit: Unit
+    key: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -27,8 +38,8 @@ class Source:
         return Sql("" if self.body is None else "FORMAT ArrowStream")
 
 
-def keys_of(works: Iterable[Work]) -> list[tuple[Unit, str]]:
-    return [(work.unit, file.key) for work in works for file in work.files]
+def files_of(works: Iterable[Work]) -> list[FileRows]:
+    return [FileRows(work.unit, file.key, file.rows) for work in works for file in work.files]
 
 
 def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str, ...]:
@@ -62,18 +73,19 @@ def structure(columns: Sequence[str], with_slice: bool) -> Sql:
     return literal(", ".join([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])]))
 
 
-def pull(place: Place, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Source:
+def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Source:
     """The files, read by the server where it finds them."""
-    one_slice = {unit.slice for unit, _ in keys}
-    slice_ = _slice_of(next(iter(one_slice))) if len(one_slice) == 1 else _slice_in_name(keys[0][0].slice)
-    names = [key for _, key in keys]
+    slices = {file.unit.slice for file in files}
+    slice_ = _slice_of(*slices) if len(slices) == 1 else _slice_in_name(files[0].unit.slice)
     asked = listed(map(identifier, columns))
-    return Source(place.rows(names, asked, slice_, structure(columns, with_slice=False)))
+    rows = place.rows([file.key for file in files], asked, slice_, structure(columns, with_slice=False))
+    small = len(files) > 1 and sum(file.rows for file in files) < _SMALL_ROWS * len(files)
+    return Source(render("source_gathered", source=rows) if small else rows)
 
 
-def pulls(place: Place, keys: Sequence[tuple[Unit, str]], columns: Sequence[str]) -> Iterable[Source]:
-    for start in range(0, len(keys), FILES_PER_STATEMENT):
-        yield pull(place, keys[start : start + FILES_PER_STATEMENT], columns)
+def pulls(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Source]:
+    for start in range(0, len(files), FILES_PER_STATEMENT):
+        yield pull(place, files[start : start + FILES_PER_STATEMENT], columns)
 
 
 def pushed(columns: Sequence[str], body: bytes) -> Source:

@@ -12,7 +12,7 @@ from sluice.load.decide import Work, differences
 from sluice.load.inspect import TargetTable
 from sluice.load.reading import Reading
 from sluice.load.sieve import Sieve
-from sluice.load.source import keys_of, needed, overflowing, routed, selected
+from sluice.load.source import files_of, needed, overflowing, routed, selected
 from sluice.load.sql import Sql, identifier, listed, literal, render, table
 from sluice.load.writer import UnitCounts, Writer
 from sluice.pipeline import Pipeline, Target
@@ -88,7 +88,7 @@ class Staging:
         """All of the target's rows in the lake's files, without their payloads."""
         filtered = overflowing(self.works)
         columns = ("_cluster", "_partition", *(("_type",) if filtered else ()))
-        for source in self.reading.sources(keys_of(self.works), columns):
+        for source in self.reading.sources(files_of(self.works), columns):
             sql = render(
                 "count_records",
                 counted=self.sieve.counts,
@@ -102,7 +102,7 @@ class Staging:
     def _insert_rows(self) -> None:
         filtered = overflowing(self.works)
         columns = needed(self.filling, filtered, self.sieve.by_record)
-        for source in self.reading.sources(keys_of(self.works), columns):
+        for source in self.reading.sources(files_of(self.works), columns):
             sql = render(
                 "stage_rows",
                 staging=self.sieve.entry,
@@ -164,7 +164,7 @@ class Staging:
 
     def _insert_misfits(self, works: Sequence[Work]) -> None:
         columns = self.filling.lake_columns
-        for source in self.reading.sources(keys_of(works), columns):
+        for source in self.reading.sources(files_of(works), columns):
             sql = render(
                 "stage_misfits",
                 misfits=self._misfits,
