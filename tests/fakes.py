@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
@@ -55,6 +55,12 @@ class MemoryLake:
                 return self.objects[key][0] == data
             self._write(key, data)
             return True
+
+    def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
+        return (self.create(key, data) for key, data in objects)
+
+    def synced_at_end(self) -> AbstractContextManager[MemoryLake]:
+        return nullcontext(self)
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         with self._reached():

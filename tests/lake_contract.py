@@ -85,6 +85,26 @@ class LakeContract:
         assert lake.create("a", b"mine")
         assert lake.create("a", b"mine")
 
+    def test_create_each_answers_in_turn_and_writes_what_is_asked_for(self, lake: Lake) -> None:
+        lake.create("a/1", b"another's")
+        objects = [(f"a/{number}", b"mine") for number in range(3)]
+        assert list(lake.create_each(objects)) == [True, False, True]
+        assert [lake.read(key).data for key, _ in objects] == [b"mine", b"another's", b"mine"]
+        assert list(lake.create_each(objects)) == [True, False, True]
+        assert list(lake.create_each([])) == []
+
+    def test_many_writes_that_are_synced_at_the_end(self, lake: Lake) -> None:
+        with lake.synced_at_end() as many:
+            for number in range(70):
+                many.put(f"a/{number:02}", b"1")
+            path = many.begin("b")
+            path.write_bytes(b"2")
+            many.finish("b", path)
+            assert many.create("c", b"3")
+            assert not many.create("c", b"4")
+        assert keys(lake) == [*(f"a/{number:02}" for number in range(70)), "b", "c"]
+        assert [lake.read(key).data for key in ("a/69", "b", "c")] == [b"1", b"2", b"3"]
+
     def test_replace_compares_the_version(self, lake: Lake) -> None:
         lake.create("a", b"one")
         first = lake.read("a").version

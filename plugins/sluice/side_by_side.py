@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import TypeVar
 
 _SIDE_BY_SIDE = 16
 _MOST_TOGETHER = 64
-# About what a pool of threads costs.
-_QUICK_SECONDS = 0.001
+# Of a thing's time: less of it without the processor is a pause of the process.
+_WAITED_SECONDS = 0.0005
+_TWICE = 2
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
+
+
+class Waits:
+    """Whether things that are done one after another wait, for a disk or a server: two in a row did.
+
+    Only then threads are worth it. Those that compute take turns, and hand-overs cost more than the things
+    themselves: reading 8,760 manifests from a folder took 2.7 s in 16 threads, 1.1 s in one.
+    """
+
+    def __init__(self) -> None:
+        self._waited = 0
+
+    @property
+    def seen(self) -> bool:
+        return self._waited >= _TWICE
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """One thing, in the calling thread."""
+        began, worked = perf_counter(), thread_time()
+        yield
+        busy = thread_time() - worked
+        idle = perf_counter() - began - busy
+        self._waited = self._waited + 1 if idle > max(busy, _WAITED_SECONDS) else 0
 
 
 def each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
     """What `do` gives for each of the things, in their order. Raises what the first failure raised.
 
-    They are handed out by the dozen where there are many: in a folder one costs less than a hand-over.
+    They are handed out by the dozen where there are many.
     """
     given = list(things)
     size = min(max(len(given) // (4 * _SIDE_BY_SIDE), 1), _MOST_TOGETHER)
@@ -33,12 +59,33 @@ def each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
 
 
 def each_if_slow(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
-    """As `each`, for what may be quicker than the threads' own cost, as a read from a folder is: they get
-    what is left once one thing has been slow."""
-    given, done = list(things), []
-    while len(done) < len(given):
-        began = perf_counter()
-        done.append(do(given[len(done)]))
-        if perf_counter() - began > _QUICK_SECONDS:
-            return done + each(do, given[len(done) :])
-    return done
+    """As `each`, for what need not wait, as what is in a folder need not: threads get what is left once
+    things have waited."""
+    given, done, waits = list(things), [], Waits()
+    while len(done) < len(given) and not waits.seen:
+        with waits.watched():
+            done.append(do(given[len(done)]))
+    return done + each(do, given[len(done) :]) if len(done) < len(given) else done
+
+
+class Lanes:
+    """Does things as they come: at once, and in `most` threads as soon as they have waited."""
+
+    def __init__(self, most: int) -> None:
+        self._pool = ThreadPoolExecutor(most)
+        self._waits = Waits()
+
+    def submit(self, do: Callable[[], _Out]) -> Future[_Out]:
+        if self._waits.seen:
+            return self._pool.submit(do)
+        done: Future[_Out] = Future()
+        with self._waits.watched():
+            try:
+                done.set_result(do())
+            except Exception as error:  # as a thread's: it is raised where the result is asked for
+                done.set_exception(error)
+        return done
+
+    def close(self) -> None:
+        """Waits for what is under way; what has not begun is not done."""
+        self._pool.shutdown(cancel_futures=True)

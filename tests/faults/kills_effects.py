@@ -3,7 +3,7 @@ between them, a step has been forgotten."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import wraps
 from pathlib import Path
 
@@ -28,6 +28,7 @@ def record(folder: Path) -> None:
     side_by_side._SIDE_BY_SIDE = 1
     for name in WRITES:
         _wrap_lake(name, folder)
+    _wrap_create_each(folder)
     _wrap_writer(folder)
     _wrap_client(folder)
 
@@ -69,6 +70,20 @@ def _wrap_lake(name: str, folder: Path) -> None:
         return found
 
     setattr(FolderLake, name, write)
+
+
+def _wrap_create_each(folder: Path) -> None:
+    real = FolderLake.create_each
+
+    @wraps(real)
+    def create_each(self: FolderLake, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
+        written = list(objects)
+        for (key, _), created in zip(written, real(self, written), strict=True):
+            if created:
+                note(folder, f"{EFFECT}create {room(key)}")
+            yield created
+
+    FolderLake.create_each = create_each
 
 
 def _wrap_writer(folder: Path) -> None:

@@ -96,6 +96,10 @@ class TrappedLake:
         found = getattr(self._lake, name)
         if name == "delete":
             return self._delete
+        if name == "create_each":
+            return lambda objects: (self.create(key, data) for key, data in objects)
+        if name == "synced_at_end":
+            return lambda: nullcontext(self)
         if name not in WRITES:
             return found
         return lambda *arguments: self._trap.call(_kind(arguments[0]), lambda: found(*arguments))

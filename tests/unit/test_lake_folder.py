@@ -162,6 +162,7 @@ def overwrite_for_ever(pickled: bytes) -> None:
         data = f"{number}\n".encode() * 20_000
         lake.put("put", data)
         lake.create(f"create/{number}", data)
+        list(lake.create_each((f"each/{number}/{n}", data) for n in range(2)))
         path = lake.begin("file")
         path.write_bytes(data)
         lake.finish("file", path)
@@ -188,6 +189,74 @@ def test_a_killed_writer_leaves_whole_objects_or_none(lake: FolderLake) -> None:
     assert seen > 25
     found = lake.read("replaced")
     assert lake.replace("replaced", b"after the kills", found.version)
+
+
+class Traced:
+    """What becomes durable and what becomes visible, in the order in which it does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        for module, name in ((os, "fsync"), (os, "link"), (os, "replace"), (durable, "sync_file_system")):
+            monkeypatch.setattr(module, name, self._noting(name, getattr(module, name)))
+
+    def _noting(self, name: str, act):
+        def noting(*arguments):
+            self.steps.append(name)
+            return act(*arguments)
+
+        return noting
+
+
+def test_bytes_are_safe_before_the_first_object_is_visible(
+    lake: FolderLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.put("a/folder", b"is there")
+    traced = Traced(monkeypatch)
+    assert all(lake.create_each((f"a/{n}", b"x") for n in range(1000)))
+    first = traced.steps.index("link")
+    assert "sync_file_system" in traced.steps[:first]
+    assert traced.steps.count("sync_file_system") == 2
+    assert traced.steps[-1] == "sync_file_system"
+    assert traced.steps.count("link") == 1000
+
+
+def test_few_writes_do_not_wait_for_the_file_system(
+    lake: FolderLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = Traced(monkeypatch)
+    with lake.synced_at_end() as many:
+        many.put("a", b"x")
+        many.create("b", b"x")
+    assert all(lake.create_each([("c", b"x")]))
+    assert "sync_file_system" not in traced.steps
+    # Each object's bytes before it, and its folder after it.
+    for step in ("replace", "link"):
+        place = traced.steps.index(step)
+        assert traced.steps[place - 1] == traced.steps[place + 1] == "fsync"
+
+
+def test_many_writes_are_synced_once_and_not_after_a_failure(
+    lake: FolderLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_all(most: int) -> None:
+        with lake.synced_at_end() as many:
+            for number in range(100):
+                many.put(f"a/{number}", str(1 // (most - number)).encode())
+
+    traced = Traced(monkeypatch)
+    write_all(100)
+    assert traced.steps.count("sync_file_system") == 1 and traced.steps[-1] == "sync_file_system"
+    with pytest.raises(ZeroDivisionError):
+        write_all(99)
+    assert traced.steps.count("sync_file_system") == 1
+
+
+def test_a_file_system_that_cannot_be_synced_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    durable.sync_file_system(tmp_path)
+    monkeypatch.setattr(durable.os, "open", lambda *_: -1)  # no file descriptor: the call itself says so
+    monkeypatch.setattr(durable.os, "close", lambda _: None)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        durable.sync_file_system(tmp_path)
 
 
 def hold_lock(path: Path, holding) -> None:
@@ -223,7 +292,7 @@ def test_a_full_disk_is_explained() -> None:
         pytest.raises(LakeRefused, match=r"no space left on device.*make room on its disk") as raised,
         durable.explained("file:///lake"),
     ):
-        durable.write_synced(Path("/dev/full"), b"x")
+        durable.write(Path("/dev/full"), b"x")
     assert not raised.value.retryable
 
 

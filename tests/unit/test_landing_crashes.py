@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pendulum
@@ -43,6 +44,10 @@ class Mortal:
         self._lake, self.left, self._lock = lake, last, threading.Lock()
 
     def __getattr__(self, name: str) -> object:
+        if name == "create_each":
+            return lambda objects: (self.create(key, data) for key, data in objects)
+        if name == "synced_at_end":
+            return lambda: nullcontext(self)
         found = getattr(self._lake, name)
         return self._dying(name, found) if name in STEPS else found
 

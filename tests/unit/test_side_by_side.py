@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from time import perf_counter
 
 import pytest
 
-from sluice.side_by_side import each, each_if_slow
+from sluice import side_by_side
+from sluice.side_by_side import Lanes, each, each_if_slow
 
 
 @pytest.mark.parametrize("do_each", [each, each_if_slow])
@@ -16,29 +16,85 @@ def test_results_come_in_the_order_of_the_things(do_each, count):
     assert do_each(lambda number: number * 2, range(count)) == list(range(0, 2 * count, 2))
 
 
-def test_after_a_slow_one_the_rest_is_handed_out():
-    def name_of_thread(number: int) -> str:
-        until = perf_counter() + (0.01 if number == 2 else 0)
-        while perf_counter() < until:
-            pass
-        return threading.current_thread().name
+class Clock:
+    """A thing's time: with the processor (`computes`), or without it (`waits`)."""
 
-    names = each_if_slow(name_of_thread, range(6))
-    own = threading.current_thread().name
-    assert names[2] == own and own not in names[3:]
+    def __init__(self) -> None:
+        self.seconds = self.busy = 0.0
+
+    def waits(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def computes(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.busy += seconds
 
 
-def test_two_slow_ones_wait_for_each_other():
-    """Both are under way at once, else the barrier breaks."""
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(side_by_side, "perf_counter", lambda: found.seconds)
+    monkeypatch.setattr(side_by_side, "thread_time", lambda: found.busy)
+    return found
+
+
+def name_of_thread() -> str:
+    return threading.current_thread().name
+
+
+def test_after_two_that_waited_the_rest_is_handed_out(clock: Clock):
+    def name(number: int) -> str:
+        if number in (0, 2, 3):
+            clock.waits(0.001)
+        return name_of_thread()
+
+    names = each_if_slow(name, range(8))
+    own = name_of_thread()
+    assert names[:4] == [own] * 4 and own not in names[4:]
+
+
+@pytest.mark.parametrize(("busy", "idle"), [(1.0, 0.0), (1.0, 0.9), (0.0, 0.0004)])
+def test_what_computes_stays_in_one_thread(clock: Clock, busy: float, idle: float):
+    """It may be stopped meanwhile, for another process's turn."""
+
+    def name(_: int) -> str:
+        clock.computes(busy)
+        clock.waits(idle)
+        return name_of_thread()
+
+    assert each_if_slow(name, range(8)) == [name_of_thread()] * 8
+
+
+def test_two_that_wait_do_so_at_once(clock: Clock):
+    """Both are under way, else the barrier breaks."""
     barrier = threading.Barrier(2, timeout=30)
-    began = perf_counter()
 
     def slow(number: int) -> int:
-        while not number and perf_counter() < began + 0.01:
-            pass
-        return barrier.wait() if number else -1
+        if number > 1:
+            return barrier.wait()
+        clock.waits(0.001)
+        return -1
 
-    assert sorted(each_if_slow(slow, range(3))) == [-1, 0, 1]
+    assert sorted(each_if_slow(slow, range(4))) == [-1, -1, 0, 1]
+
+
+def test_lanes_begin_with_the_third_of_those_that_wait(clock: Clock):
+    def slow() -> str:
+        clock.waits(0.001)
+        return name_of_thread()
+
+    lanes, own = Lanes(2), name_of_thread()
+    names = [lanes.submit(slow).result() for _ in range(4)]
+    lanes.close()
+    assert names[:2] == [own] * 2 and own not in names[2:]
+
+
+def test_lanes_tell_a_failure_where_the_result_is_asked_for():
+    lanes = Lanes(2)
+    failed = lanes.submit(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        failed.result()
+    lanes.close()
 
 
 @pytest.mark.parametrize("do_each", [each, each_if_slow])

@@ -47,11 +47,19 @@ class Lake(Protocol):
         mean that this very call had won and only its answer was lost.
         """
 
+    def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
+        """`create` for each (key, data) in turn, as the answers are taken; each object's bytes are safe
+        before it is visible. What is left when nobody asks on is not written."""
+
     def replace(self, key: str, data: bytes, version: str) -> bool:
         """Compare-and-set: writes `data` if the object still has `version`. Lost answers as in `create`."""
 
     def put(self, key: str, data: bytes) -> None:
         """Writes without a condition: for objects that any writer would write alike, or only this one."""
+
+    def synced_at_end(self) -> AbstractContextManager[Lake]:
+        """This lake, for many writes: a kill of the process takes none of them back, but only what is there
+        when the context ends without an error is safe from a power cut."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Removes the objects; those already gone are no error."""

@@ -7,26 +7,30 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 import pendulum
 
 from sluice.lake.base import Item, Stored
-from sluice.lake.durable import explained, locked, make_folder, place, sync, tidy, write_synced
+from sluice.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
 
 _OWN = ".sluice"
 _LOCKS = 256
 _LEAVINGS_SECONDS = 7 * 24 * 3600
+_CREATED_TOGETHER = 1000
 
 
 @dataclass(frozen=True)
 class FolderLake:
-    """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files."""
+    """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files. `syncs`: see
+    `synced_at_end`."""
 
     root: Path
+    syncs: Syncs | None = field(default=None, compare=False, repr=False)
 
     @property
     def url(self) -> str:
@@ -41,15 +45,27 @@ class FolderLake:
             return Stored(data, _version(data))
 
     def create(self, key: str, data: bytes) -> bool:
-        path = self._path(key)
-        with explained(self.url), self._written(data) as written:
-            try:
-                place(lambda: os.link(written, path), written, path)
-            except FileExistsError:
-                found = self.read(key)
-                return found is not None and found.data == data
-            sync(path.parent)
-            return True
+        synced = self._synced
+        with explained(self.url), self._written(data, synced) as written:
+            return self._linked(written, key, data, synced)
+
+    def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
+        left = iter(objects)
+        while part := list(islice(left, _CREATED_TOGETHER)):
+            yield from self._created(part)
+
+    def _created(self, objects: Sequence[tuple[str, bytes]]) -> Iterator[bool]:
+        with explained(self.url), ExitStack() as stack:
+            with Syncs.of(self.root) as syncs:
+                written = [stack.enter_context(self._written(data, syncs.due())) for _, data in objects]
+            with Syncs.of(self.root) as syncs:
+                for path, (key, data) in zip(written, objects, strict=True):
+                    yield self._linked(path, key, data, syncs.due())
+
+    @contextmanager
+    def synced_at_end(self) -> Iterator[FolderLake]:
+        with explained(self.url), Syncs.of(self.root) as syncs:
+            yield replace(self, syncs=syncs)
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         with explained(self.url), locked(self._lock(key)):
@@ -60,10 +76,9 @@ class FolderLake:
             return True
 
     def put(self, key: str, data: bytes) -> None:
-        path = self._path(key)
-        with explained(self.url), self._written(data) as written:
-            place(lambda: os.replace(written, path), written, path)
-            sync(path.parent)
+        path, synced = self._path(key), self._synced
+        with explained(self.url), self._written(data, synced) as written:
+            place(lambda: os.replace(written, path), written, path, synced)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Also removes folders that become empty, and what writers killed a week ago were writing."""
@@ -105,11 +120,10 @@ class FolderLake:
             return self._new_path()
 
     def finish(self, key: str, path: Path) -> None:
-        destination = self._path(key)
+        destination, synced = self._path(key), self._synced
         with explained(self.url):
             sync(path)
-            place(lambda: os.replace(path, destination), path, destination)
-            sync(destination.parent)
+            place(lambda: os.replace(path, destination), path, destination, synced)
 
     def move(self, source: str, destination: str) -> None:
         # No sync: a rename leaves the file in one of its two places, and moves are repeated. Syncing the
@@ -145,14 +159,28 @@ class FolderLake:
         make_folder(folder)
         return folder / uuid.uuid4().hex
 
+    @property
+    def _synced(self) -> bool:
+        """Whether the next write is to be made durable by itself."""
+        return self.syncs is None or self.syncs.due()
+
     @contextmanager
-    def _written(self, data: bytes) -> Iterator[Path]:
+    def _written(self, data: bytes, synced: bool) -> Iterator[Path]:
         path = self._new_path()
         try:
-            write_synced(path, data)
+            write(path, data, synced)
             yield path
         finally:
             path.unlink(missing_ok=True)
+
+    def _linked(self, written: Path, key: str, data: bytes, synced: bool) -> bool:
+        path = self._path(key)
+        try:
+            place(lambda: os.link(written, path), written, path, synced)
+        except FileExistsError:
+            found = self.read(key)
+            return found is not None and found.data == data
+        return True
 
     def _remove_leavings(self) -> None:
         oldest = time.time() - _LEAVINGS_SECONDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,10 +20,12 @@ from sluice.lake.base import Item, Stored
 from sluice.lake.s3_client import client, code, explained, refusal, status
 from sluice.lake.s3_upload import Upload
 from sluice.lake.settings import S3Settings
+from sluice.side_by_side import each
 from sluice.slices import utc
 
 _ABSENT = ("NoSuchKey", "404")
 _DELETES_PER_REQUEST = 1000
+_CREATED_TOGETHER = 128
 _TRIES = 5
 _TRANSFER = TransferConfig(max_concurrency=4)
 
@@ -57,6 +59,14 @@ class S3Lake:
         return self._write_if(
             key, data, lambda found: found is not None and found.version == version, IfMatch=version
         )
+
+    def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
+        left = iter(objects)
+        while part := list(islice(left, _CREATED_TOGETHER)):
+            yield from each(lambda one: self.create(*one), part)
+
+    def synced_at_end(self) -> AbstractContextManager[S3Lake]:
+        return nullcontext(self)  # what the store has taken is safe
 
     def put(self, key: str, data: bytes) -> None:
         with explained(self.url):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from sluice import points
 from sluice.lake import layout
@@ -24,6 +24,16 @@ def commit(lake: Lake, draft: Draft) -> Manifest:
         return manifest
     stored = lake.read(key)
     return commit(lake, draft) if stored is None else decode(stored.data, f"{lake.url}/{key}")
+
+
+def commit_each(lake: Lake, drafts: Sequence[Draft]) -> Iterator[Manifest]:
+    """`commit` for each of many units, in turn."""
+    manifests = [draft(1) for draft in drafts]
+    objects = ((layout.manifest(m.slice, m.cluster), encode(m)) for m in manifests)
+    for draft, manifest, won in zip(drafts, manifests, lake.create_each(objects), strict=True):
+        if won:
+            points.reached(Land.COMMITTED)
+        yield manifest if won else commit(lake, draft)
 
 
 def commit_again(lake: Lake, draft: Draft) -> Manifest:

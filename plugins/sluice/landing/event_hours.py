@@ -18,7 +18,7 @@ from sluice.lake.base import Lake
 from sluice.landing.mover import finish_moves
 from sluice.pipeline import Pipeline
 from sluice.points import Publish
-from sluice.side_by_side import each
+from sluice.side_by_side import each_if_slow
 from sluice.slices import HOUR, Slice, SliceRange, ceil, floor
 
 
@@ -91,7 +91,8 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     found = complete(hours, window, _incomplete(pipeline, lake, boundaries, needed))
     names = [hour.strftime("%Y-%m-%dT%H") for hour in found]
     keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
-    each(lambda key: _mark(lake, key), keys)
+    with lake.synced_at_end() as marked:
+        each_if_slow(lambda key: _mark(marked, key), keys)
     return names
 
 

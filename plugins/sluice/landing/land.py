@@ -21,7 +21,7 @@ from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError
 from sluice.kafka.inquiry import TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.lake.base import Lake
-from sluice.landing.commit import commit, commit_again
+from sluice.landing.commit import commit_again, commit_each
 from sluice.landing.engine import Engine
 from sluice.landing.mover import finish_moves, move
 from sluice.landing.reading import Attempt
@@ -32,7 +32,7 @@ from sluice.landing.unit_manifest import Landed, draft
 from sluice.manifest import Manifest
 from sluice.pipeline import Pipeline
 from sluice.points import Land
-from sluice.side_by_side import each
+from sluice.side_by_side import each_if_slow
 from sluice.slices import SliceRange, Unit
 
 Say = Callable[[str], None]
@@ -146,9 +146,7 @@ def _commit(
 ) -> list[Manifest]:
     """The manifests that stand afterwards: these, or those of who was first."""
     now = pendulum.now("UTC")
-    act = commit_again if mode == "reland" else commit
-
-    def one(unit: Landed) -> Manifest:
-        return act(lake, partial(draft, pipeline.name, unit, pipeline.success_grace, token, now))
-
-    return each(one, landed)
+    drafts = [partial(draft, pipeline.name, unit, pipeline.success_grace, token, now) for unit in landed]
+    if mode == "reland":
+        return each_if_slow(partial(commit_again, lake), drafts)
+    return list(commit_each(lake, drafts))

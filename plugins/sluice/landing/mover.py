@@ -11,7 +11,7 @@ from sluice.lake.base import Lake
 from sluice.manifest import LandedFile, Manifest, decode
 from sluice.manifests import read_manifests
 from sluice.points import Land
-from sluice.side_by_side import each
+from sluice.side_by_side import each_if_slow
 from sluice.slices import Unit
 
 
@@ -30,13 +30,14 @@ def move(lake: Lake, manifests: Sequence[Manifest]) -> None:
 
     `_SUCCESS` holds the manifest's id: one left from an earlier generation says nothing about this one.
     """
-    done = each(lambda manifest: _moved(lake, manifest), manifests)
+    done = each_if_slow(lambda manifest: _moved(lake, manifest), manifests)
     todo = [manifest for manifest, moved in zip(manifests, done, strict=True) if not moved]
     files = [(manifest, file) for manifest in todo for file in manifest.all_files]
-    each(lambda pair: _move(lake, *pair), files)
+    each_if_slow(lambda pair: _move(lake, *pair), files)
     points.reached(Land.MOVED)
-    each(lambda manifest: _remove_superseded(lake, manifest), [m for m in todo if m.generation > 1])
-    each(lambda manifest: _mark(lake, manifest), todo)
+    each_if_slow(lambda manifest: _remove_superseded(lake, manifest), [m for m in todo if m.generation > 1])
+    with lake.synced_at_end() as marked:
+        each_if_slow(lambda manifest: _mark(marked, manifest), todo)
 
 
 def _moved(lake: Lake, manifest: Manifest) -> bool:

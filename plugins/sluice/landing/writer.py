@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from sluice.lake.base import Lake
 from sluice.landing import columns
 from sluice.landing.reports import WrittenFile
 from sluice.points import Land
+from sluice.side_by_side import Lanes
 
 MOST_OPEN = 128
 _SIDE_BY_SIDE = 8
@@ -52,19 +54,20 @@ class AttemptFiles:
     """The files of the task `name` (unique in the attempt); `with` removes what a failure left unfinished.
 
     At most `most_open` are open: then the one that waited longest is finished, and more rows for its
-    place go into another file. Files are handed to the lake side by side, for each waits for its disk or
-    its server; at most `most_open` are on their way.
+    place go into another file. Files are handed to the lake side by side where each waits for a disk or a
+    server; at most `most_open` are on their way. After `finish` they are safe from a power cut.
     """
 
     def __init__(self, lake: Lake, cluster: str, attempt: str, name: str, most_open: int = MOST_OPEN) -> None:
-        self._lake = lake
+        self._end = ExitStack()
+        self._lake = self._end.enter_context(lake.synced_at_end())
         self._cluster = cluster
         self._attempt = attempt
         self._name = name
         self._most_open = most_open
         self._open: OrderedDict[Place, _Open] = OrderedDict()
         self._begun = 0
-        self._pool = ThreadPoolExecutor(_SIDE_BY_SIDE)
+        self._lanes = Lanes(_SIDE_BY_SIDE)
         self._leaving: deque[tuple[_Open, Future[WrittenFile]]] = deque()
         self._finished: list[WrittenFile] = []
 
@@ -87,13 +90,14 @@ class AttemptFiles:
         for place in list(self._open):
             self._finish(place)
         self._await(0)
+        self._end.close()
         return tuple(self._finished)
 
     def __enter__(self) -> AttemptFiles:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        self._lanes.close()
         for file in self._open.values():
             file.parquet.close()
         left = [file.sink for file in (*self._open.values(), *(file for file, _ in self._leaving))]
@@ -110,7 +114,7 @@ class AttemptFiles:
         self._await(self._most_open - 1)
         file = self._open.pop(place)
         file.parquet.close()
-        self._leaving.append((file, self._pool.submit(self._hand_over, place, file)))
+        self._leaving.append((file, self._lanes.submit(partial(self._hand_over, place, file))))
 
     def _await(self, left: int) -> None:
         while len(self._leaving) > left:

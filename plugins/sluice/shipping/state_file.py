@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sluice.errors import Busy, WrongUse
-from sluice.lake.durable import sync, write_synced
+from sluice.lake.durable import sync, write
 from sluice.shipping.place import Place
 
 _FORMAT = 1
@@ -67,7 +67,7 @@ class StateFile:
         content = {"format": _FORMAT, "topic": self._topic, "place": place.to_json()}
         partial = Path(f"{self._path}.partial")
         try:
-            write_synced(partial, json.dumps(content, indent=1).encode())
+            write(partial, json.dumps(content, indent=1).encode())
             os.replace(partial, self._path)
             sync(self._path.parent)
         except OSError as error:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
 import pendulum
 
@@ -16,16 +14,14 @@ from sluice.landing.sweep import attempts_of, is_old
 from sluice.manifest import LandedFile, Manifest
 from sluice.manifests import read_manifest, units_in
 from sluice.pipeline import Pipeline
+from sluice.side_by_side import each_if_slow
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.verification.facts import LakeFacts
 from sluice.verification.files import parse_name
 
-_SIDE_BY_SIDE = 16
 _PREFIXES = 400  # more of them take longer than listing everything
 _CHUNK = 1 << 20
 EVERYWHERE = ("type=", f"{layout.REJECTED}/", layout.COUNTS)
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 
 
 def read_all(lake: Lake, units: Iterable[Unit]) -> tuple[dict[Unit, Manifest], dict[Unit, str]]:
@@ -40,14 +36,14 @@ def read_all(lake: Lake, units: Iterable[Unit]) -> tuple[dict[Unit, Manifest], d
             return str(error)
 
     units = list(units)
-    found = dict(zip(units, _each(read, units), strict=True))
+    found = dict(zip(units, each_if_slow(read, units), strict=True))
     manifests = {unit: m for unit, m in found.items() if isinstance(m, Manifest)}
     return manifests, {unit: m for unit, m in found.items() if isinstance(m, str)}
 
 
 def list_files(lake: Lake, prefixes: Iterable[str] = EVERYWHERE) -> dict[str, int]:
     """Bytes of every data file, by key."""
-    found = _each(lambda prefix: list(lake.list(prefix)), prefixes)
+    found = each_if_slow(lambda prefix: list(lake.list(prefix)), prefixes)
     return {i.key: i.size for items in found for i in items if not i.key.endswith("/_SUCCESS")}
 
 
@@ -107,7 +103,7 @@ def _id(instant: pendulum.DateTime, slices: SliceRange) -> str:
 
 def _looked_up(lake: Lake, keys: Sequence[str]) -> dict[str, int]:
     """Files that came after the listing, or lie outside of the listed folders."""
-    sizes = zip(keys, _each(lake.size, keys), strict=True)
+    sizes = zip(keys, each_if_slow(lake.size, keys), strict=True)
     return {key: size for key, size in sizes if size is not None}
 
 
@@ -150,9 +146,4 @@ def _checksums(lake: Lake, files: Sequence[LandedFile]) -> dict[str, str]:
                 sha.update(chunk)
         return sha.hexdigest()
 
-    return dict(zip((f.key for f in files), _each(checksum, files), strict=True))
-
-
-def _each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return list(pool.map(do, things))
+    return dict(zip((f.key for f in files), each_if_slow(checksum, files), strict=True))
