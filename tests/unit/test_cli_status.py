@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console, Group
 
+from sluice.cli import hours
 from sluice.cli import status as command
 from sluice.cli.commands import commands
 from sluice.errors import WrongUse
 from sluice.page.models import Lag, PartitionLag
 from sluice.state import State
+from sluice.status import UnitStatus
 from tests.unit.test_alarms_rules import status
 from tests.unit.test_doctor_kafka import pipeline
 
@@ -91,3 +94,25 @@ def test_live_it_looks_until_it_is_stopped(config, monkeypatch, capsys):
 def test_json_answers_once(config):
     with pytest.raises(WrongUse, match="--json answers once"):
         commands(args=["status", *config, "--watch", "--json"], standalone_mode=False)
+
+
+def counted(number: int, state: State) -> UnitStatus:
+    """Its slice brought as many records as its number says."""
+    found = status(number, state, tables=["e.clicks"])
+    return replace(found, manifest=found.manifest and replace(found.manifest, read=number))
+
+
+def test_many_hours_are_told_by_day():
+    """Of 20 November from 10 o'clock on there are 14 hours, 0 to 13; one of them is missing."""
+    spec = pipeline(tables={"click": "e.clicks"})
+    found = [
+        counted(number, State.MISSING if number == 3 else State.COMPLETE)
+        for number in range(hours.MOST_HOURS + 1)
+    ]
+    lines = text_of(*command.shown(spec, found, "p")).splitlines()
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "2026-" in line]
+    assert lines[0].strip() == "p, by day (--json has the 501 hours)"
+    assert cells[0][:4] == ["2026-11-20", "dc1", "13 complete, 1 missing", str(sum(range(14)) - 3)]
+    assert cells[1][:4] == ["2026-11-21", "dc1", "24 complete", str(sum(range(14, 38)))]
+    few = text_of(*command.shown(spec, found[:-1], "p"))
+    assert "by day" not in few and "2026-11-20T13Z" in few

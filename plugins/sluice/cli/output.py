@@ -15,8 +15,6 @@ from sluice.doctor.check import Check, Level
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
-_MOST_DRAWN = 500
-
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))

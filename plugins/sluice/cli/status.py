@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from sluice.cli import hours
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
 from sluice.cli.output import console, print_json, table_of
 from sluice.errors import WrongUse
@@ -26,7 +27,6 @@ from sluice.waiting import waiting as waiting_of
 if TYPE_CHECKING:
     from sluice.page.models import Lag, PartitionLag
 
-_COLUMNS = ("slice", "cluster", "state", "records", "parsed", "unparsed", "late", "loaded", "misfits")
 _LAG_COLUMNS = ("partition", "landed until", "log end", "records waiting", "seconds", "records/s")
 _SHOWN = 48
 _MOST_TYPES = 8
@@ -46,7 +46,8 @@ def status(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """A table of hours: landed, loaded, rows, rejected, lag. Without a range: the newest hours known.
+    """A table of hours: landed, loaded, rows, rejected, lag. Without a range: the newest hours known. Of more
+    than 500 hours a table of days.
 
     Example: sluice status adx --from 2026-11-20T00:00Z --to now
     """
@@ -99,11 +100,13 @@ def shown(
     spec: Pipeline, found: list[UnitStatus], title: str, waiting: Lag | None = None
 ) -> Iterator[RenderableType]:
     """The hours, rows by type where they are few, rows by table, and the lag."""
-    yield table_of(title, _COLUMNS, [_row(s) for s in found])
+    lines = hours.grouped(found)
+    days = f", by day (--json has the {len(found):,} hours)" if len(lines) < len(found) else ""
+    yield table_of(title + days, hours.COLUMNS, map(hours.line, lines))
     types = sorted({t for s in found if s.manifest for t in s.manifest.rows_by_type()})
-    by_type = {s.unit: s.manifest.rows_by_type() for s in found if s.manifest}
     if types and len(types) <= _MOST_TYPES:
-        rows = [(str(unit), *(counts.get(t, 0) for t in types)) for unit, counts in by_type.items()]
+        landed = hours.grouped([s for s in found if s.manifest])
+        rows = [hours.line_by_type(units, types) for units in landed]
         yield table_of("rows landed by type", ("slice", *types), rows)
     for target in spec.targets:
         held = [s.tables[target.table] for s in found if target.table in s.tables]
@@ -145,18 +148,6 @@ def lag(found: list[UnitStatus]) -> int | None:
     """Seconds since the end of the last complete slice, or None when none is complete."""
     done = complete_slices(found)
     return int((pendulum.now("UTC") - done[-1].end).total_seconds()) if done else None
-
-
-def _row(s: UnitStatus) -> tuple[object, ...]:
-    counts: tuple[object, ...] = ("", "", "", "")
-    if s.manifest is not None:
-        counts = (s.manifest.read, s.manifest.parsed, _unparsed(s.manifest), s.manifest.late)
-    return (s.unit.slice.id, s.unit.cluster, s.seen, *counts, *s.loaded)
-
-
-def _unparsed(manifest: Manifest) -> object:
-    records, rows = sum(manifest.unparsed.values()), sum(manifest.rows_unparsed.values())
-    return f"{records} and {rows} rows" if rows else records
 
 
 def _arrays(manifest: Manifest) -> dict[str, Any]:
