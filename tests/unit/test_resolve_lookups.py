@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.kafka import lookups
-from sluice.kafka.lookups import NONE, Question, Reply, Spans, look_up
+from sluice.kafka.lookups import NONE, Question, Reply, Spans, divided, joined, look_up
 
 
 class Broker:
@@ -42,15 +42,24 @@ class Broker:
     st.integers(1, 5),
     st.integers(1, 40),
     st.integers(0, 3),
+    st.integers(1, 4),
+    st.integers(1, 12),
 )
-def test_every_answer_is_the_brokers_own(records, instants, width, per_consumer, per_question):
-    """Whether it was asked for, or read, or some partitions this way and others that."""
+def test_every_answer_is_the_brokers_own(
+    records, instants, width, per_consumer, per_question, connections, per_connection
+):
+    """Whether it was asked for, or read, or some partitions this way and others that, through one connection
+    or several."""
     broker = Broker(records)
     with (
         mock.patch.object(lookups, "QUESTIONS_PER_CONSUMER", per_consumer),
         mock.patch.object(lookups, "RECORDS_PER_QUESTION", per_question),
+        mock.patch.object(lookups, "CONNECTIONS", connections),
+        mock.patch.object(lookups, "_QUESTIONS_PER_CONNECTION", per_connection),
     ):
-        found = look_up(broker.ends(), instants, broker.ask, broker.read, width)
+        shares = divided(instants, len(records))
+        found = joined([look_up(broker.ends(), share, broker.ask, broker.read, width) for share in shares])
+    assert 1 <= len(shares) <= connections
     for partition in records:
         answers = list(zip(found[partition].offsets, found[partition].timestamps, strict=True))
         assert answers == [broker.first(partition, instant) for instant in instants]
@@ -69,6 +78,12 @@ def test_sparse_partitions_are_read():
     look_up(broker.ends(), list(range(1, 999, 2)), broker.ask, broker.read, width=1)
     assert broker.spans == {0: (1, 499)}
     assert broker.asked == 2 + 2 + 498
+
+
+def test_many_questions_go_through_several_connections():
+    """8,761 instants of a year; one partition's day is one share."""
+    assert [len(share) for share in divided(range(8761), 4)] == [4380, 4381]
+    assert divided(range(24), 4) == [range(24)]
 
 
 def test_nothing_is_asked_about_no_instants():

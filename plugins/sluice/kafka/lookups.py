@@ -13,12 +13,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 NONE = -1
 # A question took a broker 2 ms, and kafka-python 0.01 ms for each record that it brought.
 RECORDS_PER_QUESTION = 32
 # Below it a consumer of its own is not worth its start.
 QUESTIONS_PER_CONSUMER = 500
+# A broker answers a connection's questions one after another: many of them go through several.
+CONNECTIONS = 2
+_QUESTIONS_PER_CONNECTION = 1000
 
 Question = Mapping[int, int]
 """Partition to timestamp in milliseconds."""
@@ -48,6 +52,23 @@ class PartitionLookUp:
         row = len(self.offsets)
         if row < len(instants) and instants[row] <= timestamp:
             self.take(row, (offset, timestamp), instants)
+
+
+def divided(instants: Sequence[int], partitions: int) -> list[Sequence[int]]:
+    """The instants in as many ranges as there should be connections to ask for them."""
+    count = max(min(CONNECTIONS, len(instants) * partitions // _QUESTIONS_PER_CONNECTION), 1)
+    edges = [len(instants) * share // count for share in range(count + 1)]
+    return [instants[start:end] for start, end in pairwise(edges)]
+
+
+def joined(shares: Sequence[Mapping[int, PartitionLookUp]]) -> dict[int, PartitionLookUp]:
+    """The answers to ranges of instants that follow each other."""
+    found = dict(shares[0])
+    for share in shares[1:]:
+        for partition, rows in share.items():
+            found[partition].offsets.extend(rows.offsets)
+            found[partition].timestamps.extend(rows.timestamps)
+    return found
 
 
 def look_up(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -17,12 +19,13 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from sluice.errors import KafkaOutOfReach, UnknownTopic
 from sluice.kafka.client import REQUEST_MS, admin, consumer, reached
 from sluice.kafka.holes import BatchAdmin, Hole
-from sluice.kafka.lookups import PartitionLookUp, Question, Reply, Spans, look_up
+from sluice.kafka.lookups import PartitionLookUp, Question, Reply, Spans, divided, joined, look_up
 from sluice.kafka.settings import KafkaSettings, settings_of
 from sluice.pipeline import Cluster
 
 # kafka-python keeps at most five requests on a connection, and metadata takes one of them.
 _AT_ONCE = 4
+_WIDTH = 64
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,19 @@ class Topics:
         self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
     ) -> dict[int, PartitionLookUp]:
         """The first record at or after each instant (milliseconds, ascending), by partition of `ends`."""
-        with reached(self._settings):
-            ask = partial(self._client.ask, topic, self._isolation)
-            return look_up(ends, instants, ask, partial(self._stamps, topic), _AT_ONCE)
+        shares = divided(instants, len(ends))
+        with reached(self._settings), ExitStack() as stack:
+            clients = [self._client, *(stack.enter_context(self._another()) for _ in shares[1:])]
+            stamps, isolation = partial(self._stamps, topic), self._isolation
+
+            def answers(client: _Admin, share: Sequence[int]) -> dict[int, PartitionLookUp]:
+                return look_up(ends, share, partial(client.ask, topic, isolation), stamps, _WIDTH)
+
+            with ThreadPoolExecutor(len(shares)) as pool:
+                return joined(list(pool.map(answers, clients, shares)))
+
+    def _another(self) -> AbstractContextManager[_Admin]:
+        return admin(self._settings, _Admin)
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
         """(offset, timestamp) of every visible record in `[start, end)`, in order."""
@@ -141,14 +154,19 @@ class _Admin(BatchAdmin):
         if not set().union(*asked) <= self._leaders.keys():
             led_by = await self._async_get_leader_for_partitions(set().union(*asked))
             self._leaders = {place: leader for leader, led in led_by.items() for place in led}
-        sent = [
-            (number, self._manager.send(request, node_id=leader))
-            for number, question in enumerate(asked)
-            for leader, request in self._requests(question, isolation)
-        ]
         found: list[dict] = [{} for _ in asked]
-        for number, answer in sent:
-            found[number].update(self._list_partition_offsets_process_response(await answer))
+        sent: deque[tuple[int, Any]] = deque()
+
+        async def receive(left: int) -> None:
+            while len(sent) > left:
+                number, answer = sent.popleft()
+                found[number].update(self._list_partition_offsets_process_response(await answer))
+
+        for number, question in enumerate(asked):
+            for leader, request in self._requests(question, isolation):
+                await receive(_AT_ONCE - 1)
+                sent.append((number, self._manager.send(request, node_id=leader)))
+        await receive(0)
         return found
 
     def _requests(
