@@ -1,6 +1,11 @@
 -- Small files are small blocks, and a statement's expressions cost each block as much as some thousand rows. A
--- join makes large blocks of small ones, and LIMIT keeps the expressions behind it.
+-- join makes large blocks of small ones, and LIMIT keeps the expressions behind it. A small file is read by one
+-- thread: more of them would only wait for each other.
 SELECT small.*
-FROM ({source}) AS small
+FROM
+(
+    {source}
+    SETTINGS max_parsing_threads = 1, input_format_parquet_enable_row_group_prefetch = 0
+) AS small
 CROSS JOIN (SELECT 1 AS one) AS single
 LIMIT 1000000000000000000
