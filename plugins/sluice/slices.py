@@ -32,7 +32,9 @@ class Slice:
     @property
     def id(self) -> str:
         """`2026-11-20T10Z`; where slices are not whole hours `2026-11-20T1015Z`."""
-        return self.start.strftime("%Y-%m-%dT%H%MZ" if self.length % HOUR else "%Y-%m-%dT%HZ")
+        at = self.start  # strftime takes four times as long, and ids are asked for by the hundred thousand
+        minute = f"{at.minute:02}" if self.length % HOUR else ""
+        return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}{minute}Z"
 
     @classmethod
     def from_id(cls, slice_id: str, length: timedelta = HOUR) -> Slice:

@@ -8,7 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from sluice.errors import LakeOutOfReach, LakeRefused
@@ -48,7 +48,7 @@ def explained(url: str) -> Iterator[None]:
         raise LakeOutOfReach(place, reason) from error
 
 
-def sync(path: Path) -> None:
+def sync(path: str | Path) -> None:
     """Makes a file's bytes, or a folder's entries, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -57,8 +57,8 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write(path: Path, data: bytes, synced: bool = True) -> None:
-    with path.open("wb", buffering=0) as file:
+def write(path: str | Path, data: bytes, synced: bool = True) -> None:
+    with open(path, "wb", buffering=0) as file:
         left = memoryview(data)
         while left:
             left = left[file.write(left) :]
@@ -79,7 +79,7 @@ class Syncs:
 
     @classmethod
     @contextmanager
-    def of(cls, folder: Path) -> Iterator[Syncs]:
+    def of(cls, folder: str | Path) -> Iterator[Syncs]:
         """Everything written inside, below `folder`, is durable when the context ends without an error."""
         syncs = cls()
         yield syncs
@@ -92,7 +92,7 @@ class Syncs:
         return self._writes <= self._BY_THEMSELVES
 
 
-def sync_file_system(folder: Path) -> None:
+def sync_file_system(folder: str | Path) -> None:
     """Makes all that was written to the file system of `folder` survive a power cut, by whoever it was.
 
     Raises OSError when something of it could not be written. Source: syncfs(2), Linux 5.8 or newer.
@@ -105,24 +105,31 @@ def sync_file_system(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(path: Path, synced: bool = True) -> None:
+def make_folder(path: str, synced: bool = True) -> None:
     """Like `mkdir -p`; each new folder's own entry survives a power cut, unless it need not (`synced`)."""
-    if path.is_dir():
-        return
-    make_folder(path.parent, synced)
-    with suppress(FileExistsError):
+    try:
         os.mkdir(path)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        above = os.path.dirname(path)
+        if not above:
+            raise
+        make_folder(above, synced)
+        make_folder(path, synced)
+    else:
         if synced:
-            sync(path.parent)
+            sync(os.path.dirname(path))
 
 
-def place(act: Callable[[], None], source: Path, destination: Path, synced: bool = True) -> None:
+def place(act: Callable[[], None], source: str, destination: str, synced: bool = True) -> None:
     """Does `act` (a link or rename of `source` to `destination`), making the folders that it lacks. It
     survives a power cut, unless it need not (`synced`).
 
     Raises FileNotFoundError when `source` is gone. Somebody who tidies empty folders away may remove one
     between its making and its use: then both are done again.
     """
+    folder = os.path.dirname(destination)
     for _ in range(_PLACING_TRIES):
         try:
             act()
@@ -131,14 +138,13 @@ def place(act: Callable[[], None], source: Path, destination: Path, synced: bool
                 raise
         else:
             if synced:
-                sync(destination.parent)
+                sync(folder)
             return
-        with suppress(FileNotFoundError):
-            make_folder(destination.parent, synced)
-    raise OSError(errno.EBUSY, "the folder is removed as often as it is made", str(destination.parent))
+        make_folder(folder, synced)
+    raise OSError(errno.EBUSY, "the folder is removed as often as it is made", folder)
 
 
-def tidy(folder: Path, root: Path) -> None:
+def tidy(folder: str, root: str) -> None:
     """Removes `folder` and its parents below `root` as far as they are empty."""
     while folder != root:
         try:
@@ -149,7 +155,7 @@ def tidy(folder: Path, root: Path) -> None:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
                 return
             raise
-        folder = folder.parent
+        folder = os.path.dirname(folder)
 
 
 @contextmanager
@@ -158,7 +164,7 @@ def locked(path: Path) -> Iterator[None]:
 
     Raises TimeoutError when somebody holds it for 15 seconds: a stopped process, which may still write.
     """
-    make_folder(path.parent)
+    make_folder(str(path.parent))
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import time
 import uuid
@@ -19,6 +20,7 @@ from sluice.lake.base import Item, Stored
 from sluice.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
 
 _OWN = ".sluice"
+_NO_KEY = re.compile(r"(^|/)\.{0,2}(/|$)|^\.sluice(/|$)")
 _LOCKS = 256
 _LEAVINGS_SECONDS = 7 * 24 * 3600
 _CREATED_TOGETHER = 1000
@@ -39,7 +41,8 @@ class FolderLake:
     def read(self, key: str) -> Stored | None:
         with explained(self.url):
             try:
-                data = self._path(key).read_bytes()
+                with open(self._name(key), "rb", buffering=0) as file:
+                    data = file.readall()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
             return Stored(data, _version(data))
@@ -59,8 +62,8 @@ class FolderLake:
             with Syncs.of(self.root) as syncs:
                 written = [stack.enter_context(self._written(data, syncs.due())) for _, data in objects]
             with Syncs.of(self.root) as syncs:
-                for path, (key, data) in zip(written, objects, strict=True):
-                    yield self._linked(path, key, data, syncs.due())
+                for name, (key, data) in zip(written, objects, strict=True):
+                    yield self._linked(name, key, data, syncs.due())
 
     @contextmanager
     def synced_at_end(self) -> Iterator[FolderLake]:
@@ -76,88 +79,87 @@ class FolderLake:
             return True
 
     def put(self, key: str, data: bytes) -> None:
-        path, synced = self._path(key), self._synced
+        name, synced = self._name(key), self._synced
         with explained(self.url), self._written(data, synced) as written:
-            place(lambda: os.replace(written, path), written, path, synced)
+            place(lambda: os.replace(written, name), written, name, synced)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Also removes folders that become empty, and what writers killed a week ago were writing."""
         with explained(self.url):
             for key in keys:
-                path = self._path(key)
+                name = self._name(key)
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    os.unlink(path)
-                tidy(path.parent, self.root)
+                    os.unlink(name)
+                tidy(os.path.dirname(name), str(self.root))
             self._remove_leavings()
 
     def list(self, prefix: str) -> Iterator[Item]:
         folder, _, start = prefix.rpartition("/")
         with explained(self.url):
             if folder:
-                yield from _walk(self._path(folder), folder + "/", start)
+                yield from _walk(self._name(folder), folder + "/", start)
             else:
-                yield from _walk(self.root, "", start)
+                yield from _walk(str(self.root), "", start)
 
     def present(self, keys: Iterable[str]) -> Iterator[Item]:
         with explained(self.url):
             for key in sorted(keys):
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    found = self._path(key).stat()
+                    found = os.stat(self._name(key))
                     if stat.S_ISREG(found.st_mode):
                         yield _item(key, found)
 
     def size(self, key: str) -> int | None:
-        path = self._path(key)
         with explained(self.url):
             try:
-                return path.stat().st_size if path.is_file() else None
-            except FileNotFoundError:
+                found = os.stat(self._name(key))
+            except (FileNotFoundError, NotADirectoryError):
                 return None
+            return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def begin(self, key: str) -> Path:
-        self._path(key)
+        self._name(key)
         with explained(self.url):
-            return self._new_path()
+            return Path(self._new_name())
 
     def finish(self, key: str, path: Path) -> None:
-        destination, synced = self._path(key), self._synced
+        destination, synced = self._name(key), self._synced
         with explained(self.url):
             sync(path)
-            place(lambda: os.replace(path, destination), path, destination, synced)
+            place(lambda: os.replace(path, destination), str(path), destination, synced)
 
     def move(self, source: str, destination: str) -> None:
         # No sync: a rename leaves the file in one of its two places, and moves are repeated. Syncing the
         # folders of a year's event hours would cost more than landing it.
-        old, new = self._path(source), self._path(destination)
+        old, new = self._name(source), self._name(destination)
         with explained(self.url):
             try:
                 place(lambda: os.replace(old, new), old, new, synced=False)
             except FileNotFoundError:
-                if not new.is_file():
+                if not os.path.isfile(new):
                     raise
-            tidy(old.parent, self.root)
+            tidy(os.path.dirname(old), str(self.root))
 
     @contextmanager
     def local(self, key: str) -> Iterator[Path]:
-        path = self._path(key)
         if self.size(key) is None:
             raise FileNotFoundError(f"{self.url}/{key}")
-        yield path
+        yield Path(self._name(key))
 
-    def _path(self, key: str) -> Path:
-        parts = key.split("/")
-        if parts[0] == _OWN or any(part in ("", ".", "..") for part in parts):
+    def _name(self, key: str) -> str:
+        """The file's, as text: a year's moves would spend half of their time in pathlib."""
+        if _NO_KEY.search(key):
             raise ValueError(f"{key!r} is not a key of the lake")
-        return self.root / key
+        return f"{self.root}/{key}"
 
     def _lock(self, key: str) -> Path:
         stripe = hashlib.sha256(key.encode()).digest()[0] % _LOCKS
         return self.root / _OWN / "locks" / f"{stripe:02x}"
 
-    def _new_path(self) -> Path:
-        folder = self.root / _OWN / "writing"
+    def _new_name(self) -> str:
+        folder = f"{self.root}/{_OWN}/writing"
         make_folder(folder)
-        return folder / uuid.uuid4().hex
+        return f"{folder}/{uuid.uuid4().hex}"
 
     @property
     def _synced(self) -> bool:
@@ -165,18 +167,19 @@ class FolderLake:
         return self.syncs is None or self.syncs.due()
 
     @contextmanager
-    def _written(self, data: bytes, synced: bool) -> Iterator[Path]:
-        path = self._new_path()
+    def _written(self, data: bytes, synced: bool) -> Iterator[str]:
+        name = self._new_name()
         try:
-            write(path, data, synced)
-            yield path
+            write(name, data, synced)
+            yield name
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(name)
 
-    def _linked(self, written: Path, key: str, data: bytes, synced: bool) -> bool:
-        path = self._path(key)
+    def _linked(self, written: str, key: str, data: bytes, synced: bool) -> bool:
+        name = self._name(key)
         try:
-            place(lambda: os.link(written, path), written, path, synced)
+            place(lambda: os.link(written, name), written, name, synced)
         except FileExistsError:
             found = self.read(key)
             return found is not None and found.data == data

@@ -53,10 +53,10 @@ class Window:
         ]
 
 
-def is_late(hour: str, piece: Slice, grace: timedelta) -> bool:
-    """Whether events of `hour` (`2026-11-20T10`) come with a slice that the hour did not wait for."""
-    since = piece.start - grace - HOUR
-    return hour <= since.strftime("%Y-%m-%dT%H")
+def last_late(piece: Slice, grace: timedelta) -> str:
+    """The last hour (`2026-11-20T10`) whose events come late with the slice: it, and those before it, did
+    not wait for it."""
+    return (piece.start - grace - HOUR).strftime("%Y-%m-%dT%H")
 
 
 def complete(

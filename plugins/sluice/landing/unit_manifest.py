@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sluice.counts.conservation import Counted
 from sluice.counts.spec import COUNTS
 from sluice.lake import layout
-from sluice.landing.event_hours import is_late
+from sluice.landing.event_hours import last_late
 from sluice.landing.reads import UnitRead
 from sluice.landing.reports import Seen, WrittenFile
 from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
@@ -37,6 +37,7 @@ def draft(
         (f for f in landed.files if f.hour), key=lambda f: (f.type is None, f.type or "", f.hour, f.key)
     )
     rejected = sorted((f for f in landed.files if not f.hour), key=lambda f: f.key)
+    late = last_late(unit.slice, grace)
     unparsed: Counter[str] = Counter()
     rows_unparsed: Counter[str] = Counter()
     for part in landed.seen:
@@ -55,7 +56,7 @@ def draft(
         unparsed=dict(sorted(unparsed.items())),
         holes=landed.holes,
         lost=landed.read.lost,
-        late=sum(f.rows for f in rows if is_late(f.hour, unit.slice, grace)),
+        late=sum(f.rows for f in rows if f.hour <= late),
         token=token,
         landed_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         counts=_counts(landed.seen),

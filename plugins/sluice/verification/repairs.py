@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from sluice.slices import Slice
 from sluice.verification.anomaly import Anomaly
-
-_INSTANT = "%Y-%m-%dT%H:%MZ"
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,16 @@ class Repairs:
         return self._words("verify", edges, "--clean")
 
     def _range(self, first: Slice, last: Slice) -> str:
-        return f"--from {first.start.strftime(_INSTANT)} --to {last.end.strftime(_INSTANT)}"
+        return f"--from {_instant(first.start)} --to {_instant(last.end)}"
 
     def _words(self, command: str, *words: str) -> str:
         config = f"--config {shlex.quote(str(self.config))}" if self.config else ""
         return " ".join(filter(None, ("sluice", command, self.pipeline, config, *words)))
+
+
+def _instant(at: datetime) -> str:
+    """To the minute. Every unit has its commands, also those that need none: strftime would be slow."""
+    return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z"
 
 
 def commands(anomalies: Iterable[Anomaly]) -> list[str]:
