@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sluice.errors import LakeOutOfReach
 from sluice.lake.folder import FolderLake
-from sluice.landing import merge, task, writer
+from sluice.landing import columns, merge, task, writer
 from sluice.landing.gathering import Codes, sort
 from sluice.landing.merge import merges
 from sluice.landing.reports import WrittenFile
@@ -190,3 +190,16 @@ def test_merges_take_every_small_file_once_and_stay_small(found):
         assert len({(f.type, f.hour) for f in job.files}) == 1
         assert sum(f.bytes for f in job.files) <= merge.MERGED_BYTES
         assert all(f.bytes < merge.SMALL_BYTES for f in job.files)
+
+
+@pytest.mark.parametrize("keys", [[None, None], [None, b"k"]])
+def test_columns_of_nulls_are_not_compressed_in_a_small_file(tmp_path, keys):
+    rows = pa.table({"_payload": ["a", "b"], "_key": pa.array(keys, pa.binary())})
+    sink = pa.BufferOutputStream()
+    with columns.writer(sink, rows.schema, columns.empty(rows)) as parquet:
+        parquet.write_table(rows)
+    found = pq.ParquetFile(sink.getvalue())
+    assert found.read() == rows
+    group = found.metadata.row_group(0)
+    wanted = {"_payload": "ZSTD", "_key": "ZSTD" if any(keys) else "UNCOMPRESSED"}
+    assert {group.column(n).path_in_schema: group.column(n).compression for n in range(2)} == wanted

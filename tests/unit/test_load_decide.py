@@ -13,7 +13,7 @@ from sluice.load.inspect import view_target
 from sluice.load.ledger import LedgerRow
 from sluice.load.names import Attempt, fences, stagings, statements
 from sluice.load.place import Folder
-from sluice.load.source import FileRows, overflowing, pulls, routed
+from sluice.load.source import FILES_PER_STATEMENT, FileRows, overflowing, pulls, routed
 from sluice.manifest import LandedFile, Manifest
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit
@@ -145,7 +145,7 @@ def test_what_file_reads_as_a_pattern_is_pushed(root: str, key: str, fits: bool)
 
 
 def test_many_files_are_many_statements():
-    files = [FileRows(unit(n // 5), f"k{n}", 100_000) for n in range(4500)]
+    files = [FileRows(unit(n // 5), f"k{n}", 100_000) for n in range(2 * FILES_PER_STATEMENT + 1)]
     selects = [source.select for source in pulls(Folder("/lake"), files, ["_payload"])]
     assert [select.count("k") > 0 for select in selects] == [True] * 3
     assert "parseDateTime" in selects[0]

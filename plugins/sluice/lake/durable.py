@@ -8,7 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sluice.errors import LakeOutOfReach, LakeRefused
@@ -140,7 +140,8 @@ def place(act: Callable[[], None], source: str, destination: str, synced: bool =
             if synced:
                 sync(folder)
             return
-        make_folder(folder, synced)
+        with suppress(FileNotFoundError):
+            make_folder(folder, synced)
     raise OSError(errno.EBUSY, "the folder is removed as often as it is made", folder)
 
 

@@ -43,9 +43,18 @@ def like(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     return pa.schema([*schema, *(pa.field(name, kind) for name, kind in _MORE.items() if name in names)])
 
 
-def writer(place: Path | pa.BufferOutputStream, schema: pa.Schema) -> pq.ParquetWriter:
-    """Files are self-describing Parquet without Arrow's own schema: any reader sees plain columns."""
-    compressed = [path for path in _COMPRESSED if path.partition(".")[0] in schema.names]
+def empty(rows: pa.Table) -> frozenset[str]:
+    """The columns that hold nothing but nulls."""
+    return frozenset(name for name in rows.column_names if rows[name].null_count == rows.num_rows)
+
+
+def writer(
+    place: Path | pa.BufferOutputStream, schema: pa.Schema, plain: Collection[str] = ()
+) -> pq.ParquetWriter:
+    """Files are self-describing Parquet without Arrow's own schema: any reader sees plain columns. Those of
+    `plain` are not compressed."""
+    own = set(schema.names) - set(plain)
+    compressed = [path for path in _COMPRESSED if path.partition(".")[0] in own]
     return pq.ParquetWriter(
         place,
         schema,

@@ -80,7 +80,7 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     """
     boundaries = BoundaryLog(lake).read()
     span = boundaries.span()
-    if span is None:
+    if span is None or not pipeline.types:
         return []
     first = floor(span[0] if pipeline.start is None else pipeline.start, pipeline.slice)
     window = Window(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)

@@ -107,8 +107,11 @@ class AttemptFiles:
     def _begin(self, place: Place, rows: pa.Table) -> _Open:
         key = f"{layout.attempt(place.slice_id, self._attempt)}{self._name}-{self._begun}.parquet"
         self._begun += 1
-        sink = pa.BufferOutputStream() if rows.nbytes < HELD_BYTES else self._lake.begin(key)
-        return _Open(key, sink, columns.writer(sink, rows.schema))
+        if rows.nbytes >= HELD_BYTES:
+            path = self._lake.begin(key)
+            return _Open(key, path, columns.writer(path, rows.schema))
+        memory = pa.BufferOutputStream()
+        return _Open(key, memory, columns.writer(memory, rows.schema, columns.empty(rows)))
 
     def _finish(self, place: Place) -> None:
         self._await(self._most_open - 1)
