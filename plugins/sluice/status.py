@@ -79,7 +79,9 @@ def statuses(
     Of a cluster that was taken away only what has landed is a unit.
     """
     # Once for all units: to merge them takes longer than a status.
-    seen = _Seen(pipeline, pipeline.targets, boundaries, ledgers, now)
+    targets = pipeline.targets
+    derived = frozenset(t.table for t in targets if t.counted or t.rollup is not None)
+    seen = _Seen(pipeline, targets, boundaries, ledgers, now, derived)
     return [
         _status(seen, unit, manifests.get(unit), (expired or {}).get(unit, ()))
         for unit in units
@@ -96,6 +98,7 @@ class _Seen:
     boundaries: Boundaries
     ledgers: Ledgers
     now: datetime
+    derived: frozenset[str]
 
     def wanted(self, manifest: Manifest) -> dict[str, Commit]:
         """What the ledger has to hold for a manifest, by table, with today's routing."""
@@ -137,7 +140,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         reads=read_count(ranges or (), pipeline.rows_per_read),
         gone=gone,
         uncounted=uncounted(pipeline, manifest) if manifest and not gone else (),
-        derived=frozenset(t.table for t in seen.targets if t.counted or t.rollup is not None),
+        derived=seen.derived,
     )
 
 

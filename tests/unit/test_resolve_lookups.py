@@ -3,11 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from unittest import mock
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.kafka import lookups
 from sluice.kafka.lookups import NONE, Question, Reply, Spans, divided, joined, look_up
+from sluice.kafka.stamps import Stamps
 
 
 class Broker:
@@ -22,11 +24,13 @@ class Broker:
         stamps = self.records[partition]
         return next(((o, at) for o, at in enumerate(stamps) if at >= instant), (NONE, -1))
 
-    def read(self, spans: Spans) -> Iterator[tuple[int, int, int]]:
+    def read(self, spans: Spans) -> Iterator[Stamps]:
+        """A few records at a time."""
         for partition, (start, until) in spans.items():
             self.spans[partition] = start, until
-            for offset in range(start, until):
-                yield partition, offset, self.records[partition][offset]
+            for at in range(start, until, 3):
+                stamps = self.records[partition][at : min(at + 3, until)]
+                yield Stamps(partition, np.arange(at, at + len(stamps)), np.array(stamps))
 
     def ends(self) -> dict[int, int]:
         return {partition: len(stamps) for partition, stamps in self.records.items()}
@@ -74,7 +78,7 @@ def test_what_is_already_known_is_not_asked():
 def test_sparse_partitions_are_read():
     """Two questions for each, then partition 0's thousand records between the two answers; partition 1 has
     too many, and is asked."""
-    broker = Broker({0: list(range(0, 2000, 2)), 1: [at // 40 for at in range(40_000)]})
+    broker = Broker({0: list(range(0, 2000, 2)), 1: [at // 300 for at in range(300_000)]})
     look_up(broker.ends(), list(range(1, 999, 2)), broker.ask, broker.read, width=1)
     assert broker.spans == {0: (1, 499)}
     assert broker.asked == 2 + 2 + 498

@@ -12,15 +12,16 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import InvalidMetadataError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from sluice.errors import KafkaOutOfReach, UnknownTopic
 from sluice.kafka.client import REQUEST_MS, admin, consumer, reached
 from sluice.kafka.holes import BatchAdmin, Hole
-from sluice.kafka.lookups import PartitionLookUp, Question, Reply, Spans, divided, joined, look_up
+from sluice.kafka.lookups import PartitionLookUp, Question, Reply, divided, joined, look_up
 from sluice.kafka.settings import KafkaSettings, settings_of
+from sluice.kafka.stamps import read_stamps
 from sluice.pipeline import Cluster
 
 # kafka-python keeps at most five requests on a connection, and metadata takes one of them.
@@ -65,7 +66,7 @@ class Topics:
         shares = divided(instants, len(ends))
         with reached(self._settings), ExitStack() as stack:
             clients = [self._client, *(stack.enter_context(self._another()) for _ in shares[1:])]
-            stamps, isolation = partial(self._stamps, topic), self._isolation
+            stamps, isolation = partial(read_stamps, self._settings, topic), self._isolation
 
             def answers(client: _Admin, share: Sequence[int]) -> dict[int, PartitionLookUp]:
                 return look_up(ends, share, partial(client.ask, topic, isolation), stamps, _WIDTH)
@@ -78,33 +79,22 @@ class Topics:
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
         """(offset, timestamp) of every visible record in `[start, end)`, in order."""
-        with reached(self._settings):
-            for _, offset, timestamp in self._stamps(topic, {partition: (start, end)}):
-                yield offset, timestamp
-
-    def _stamps(self, topic: str, spans: Spans) -> Iterator[tuple[int, int, int]]:
-        """(partition, offset, timestamp) of every visible record of the spans, in each partition's order."""
-        left = {TopicPartition(topic, partition): span for partition, span in spans.items()}
-        if not left:
-            return
-        with consumer(self._settings) as reader:
-            reader.assign(list(left))
-            for place, (start, _) in left.items():
-                reader.seek(place, start)
+        place = TopicPartition(topic, partition)
+        with reached(self._settings), consumer(self._settings) as reader:
+            reader.assign([place])
+            reader.seek(place, start)
             deadline = time.monotonic() + REQUEST_MS / 1000
-            while left := _unfinished(reader, left):
-                before = {place: reader.position(place) for place in left}
-                for place, records in reader.poll(timeout_ms=500).items():
-                    end = spans[place.partition][1]
-                    yield from ((place.partition, r.offset, r.timestamp) for r in records if r.offset < end)
-                if any(reader.position(place) > at for place, at in before.items()):
+            while (at := reader.position(place)) < end:
+                for found in reader.poll(timeout_ms=500).get(place, ()):
+                    if found.offset < end:
+                        yield found.offset, found.timestamp
+                if reader.position(place) > at:
                     deadline = time.monotonic() + REQUEST_MS / 1000
                 elif time.monotonic() > deadline:
-                    place, at = next(iter(before.items()))
                     raise KafkaOutOfReach(
                         self._settings.cluster,
                         self._settings.bootstrap,
-                        f"{topic}/{place.partition} stands still at offset {at}",
+                        f"{topic}/{partition} stands still at offset {at}",
                     )
 
     def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None:
@@ -124,15 +114,6 @@ class Topics:
     def _offsets(self, wanted: Mapping[TopicPartition, Any]) -> dict[int, int]:
         found = self._client.list_partition_offsets(dict(wanted), isolation_level=self._isolation)
         return {place.partition: answer.offset for place, answer in sorted(found.items())}
-
-
-def _unfinished(
-    reader: KafkaConsumer, spans: Mapping[TopicPartition, tuple[int, int]]
-) -> dict[TopicPartition, tuple[int, int]]:
-    """The spans that are not read to their end; the others' partitions are not fetched any more."""
-    done = [place for place, (_, until) in spans.items() if reader.position(place) >= until]
-    reader.pause(*done)
-    return {place: span for place, span in spans.items() if place not in done}
 
 
 class _Admin(BatchAdmin):
