@@ -49,7 +49,8 @@ def read_stamps(
     Raises KafkaOutOfReach when nothing comes for 15 seconds, or the cluster says no.
     """
     untils = {partition: until for partition, (start, until) in spans.items() if start < until}
-    with _consumer(settings) as consumer:
+    trouble: list[str] = []
+    with _consumer(settings, trouble) as consumer:
         consumer.assign([TopicPartition(topic, partition, spans[partition][0]) for partition in untils])
         deadline = _deadline()
         while untils:
@@ -67,9 +68,8 @@ def read_stamps(
                 del untils[partition]
             deadline = _deadline() if messages else deadline
             if time.monotonic() > deadline:
-                raise KafkaOutOfReach(
-                    settings.cluster, settings.bootstrap, f"{topic}/{min(untils)} brings no more records"
-                )
+                reason = "; ".join([f"{topic}/{min(untils)} brings no more records", *trouble[-1:]])
+                raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason)
 
 
 def _by_partition(messages: Sequence[Message]) -> Iterator[Stamps]:
@@ -93,8 +93,8 @@ def _ended(message: Message) -> int:
 
 
 @contextmanager
-def _consumer(settings: KafkaSettings) -> Iterator[Consumer]:
-    trouble: list[str] = []
+def _consumer(settings: KafkaSettings, trouble: list[str]) -> Iterator[Consumer]:
+    """`trouble` takes what librdkafka says of the line meanwhile."""
     options = {**_CONFIGURATION, "isolation.level": settings.isolation, **settings.for_librdkafka()}
     consumer = Consumer({**options, "error_cb": lambda error: trouble.append(error.str())})
     try:

@@ -1,0 +1,88 @@
+"""Offsets and timestamps of many records, as they were produced: what was aborted is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sluice.errors import KafkaOutOfReach
+from sluice.kafka import stamps
+from sluice.kafka.settings import KafkaSettings
+from sluice.kafka.stamps import read_stamps
+
+pytestmark = pytest.mark.integration
+
+COUNT = 25_000
+FIRST_MS = 1_767_225_600_000
+
+
+@pytest.fixture
+def topic(kafka_broker: str, name: str) -> str:
+    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin.create_topics([NewTopic(name, 3, 1, config={"retention.ms": "-1"})])[name].result(30)
+    return name
+
+
+def send(producer: Producer, topic: str, partition: int, times: Sequence[int]) -> None:
+    for at in times:
+        producer.produce(topic, b"x", partition=partition, timestamp=FIRST_MS + at)
+        producer.poll(0)
+
+
+def read(settings: KafkaSettings, topic: str, spans: dict[int, tuple[int, int]]) -> dict[int, list[tuple]]:
+    found: dict[int, list[tuple]] = {partition: [] for partition in spans}
+    for part in read_stamps(settings, topic, spans):
+        assert part.offsets.dtype == part.timestamps.dtype == np.int64
+        pairs = zip(part.offsets.tolist(), part.timestamps.tolist(), strict=True)
+        found[part.partition] += [(offset, at - FIRST_MS) for offset, at in pairs]
+    return found
+
+
+def test_spans_of_several_partitions_come_whole_and_no_further(kafka_broker: str, topic: str):
+    producer = Producer({"bootstrap.servers": kafka_broker})
+    times = [(number * 7919) % 100_000 for number in range(COUNT)]
+    send(producer, topic, 0, times)
+    send(producer, topic, 1, times[:10])
+    assert producer.flush(60) == 0
+    spans = {0: (100, COUNT - 100), 1: (0, 10), 2: (0, 0)}
+    found = read(KafkaSettings("dc1", kafka_broker), topic, spans)
+    assert found[0] == list(enumerate(times))[100 : COUNT - 100]
+    assert found[1] == list(enumerate(times[:10]))
+    assert found[2] == []
+
+
+@pytest.mark.parametrize(
+    ("isolation", "seen"), [("read_committed", [0, 5]), ("read_uncommitted", [0, 2, 3, 5])]
+)
+def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isolation: str, seen: list[int]):
+    """Offset 0 is committed, 1 its marker; 2 and 3 are aborted, 4 their marker; 5 is committed, 6 its marker."""
+    producer = Producer({"bootstrap.servers": kafka_broker, "transactional.id": topic})
+    producer.init_transactions(30)
+    for times, end in (([0], "commit"), ([2, 3], "abort"), ([5], "commit")):
+        producer.begin_transaction()
+        send(producer, topic, 0, times)
+        assert producer.flush(30) == 0
+        getattr(producer, f"{end}_transaction")(30)
+    settings = KafkaSettings("dc1", kafka_broker, isolation)
+    # The records' times are their offsets.
+    assert read(settings, topic, {0: (0, 7)})[0] == [(offset, offset) for offset in seen]
+    assert read(settings, topic, {0: (0, 5)})[0] == [(offset, offset) for offset in seen if offset < 5]
+    assert read(settings, topic, {0: (1, 4)})[0] == [(offset, offset) for offset in seen if 1 <= offset < 4]
+
+
+def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
+    producer = Producer({"bootstrap.servers": kafka_broker})
+    send(producer, topic, 0, range(10))
+    assert producer.flush(30) == 0
+    with pytest.raises(KafkaOutOfReach, match="dc1"):
+        read(KafkaSettings("dc1", kafka_broker), topic, {0: (50, 60)})
+
+
+def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stamps, "REQUEST_MS", 1000)
+    with pytest.raises(KafkaOutOfReach, match="t/0 brings no more records"):
+        read(KafkaSettings("dc1", "127.0.0.1:1"), "t", {0: (0, 10)})
