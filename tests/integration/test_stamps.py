@@ -43,7 +43,7 @@ def read(settings: KafkaSettings, topic: str, spans: dict[int, tuple[int, int]])
 
 
 def test_spans_of_several_partitions_come_whole_and_no_further(kafka_broker: str, topic: str):
-    producer = Producer({"bootstrap.servers": kafka_broker})
+    producer = Producer({"bootstrap.servers": kafka_broker, "enable.idempotence": True})  # keeps the order
     times = [(number * 7919) % 100_000 for number in range(COUNT)]
     send(producer, topic, 0, times)
     send(producer, topic, 1, times[:10])
@@ -75,11 +75,17 @@ def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isola
 
 
 def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
-    producer = Producer({"bootstrap.servers": kafka_broker})
+    producer = Producer({"bootstrap.servers": kafka_broker, "enable.idempotence": True})  # keeps the order
     send(producer, topic, 0, range(10))
     assert producer.flush(30) == 0
     with pytest.raises(KafkaOutOfReach, match="dc1"):
         read(KafkaSettings("dc1", kafka_broker), topic, {0: (50, 60)})
+
+
+def test_settings_that_librdkafka_refuses_are_told(kafka_broker: str):
+    settings = KafkaSettings("dc1", kafka_broker, protocol="SSL", ca_file="/nowhere/ca.pem")
+    with pytest.raises(KafkaOutOfReach, match="dc1.*ssl.ca.location failed"):
+        read(settings, "t", {0: (0, 10)})
 
 
 def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):

@@ -20,7 +20,7 @@ import numpy as np
 from sluice.kafka.stamps import Stamps
 
 NONE = -1
-# A question took a broker and its client 0.55 ms, and a record 0.0012 ms.
+# Of a processor a question took 0.55 ms, and a record of 210 bytes 0.0016 ms, broker and client together.
 RECORDS_PER_QUESTION = 250
 # Below it a consumer of its own is not worth its start.
 QUESTIONS_PER_CONSUMER = 500

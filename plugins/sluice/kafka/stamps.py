@@ -96,14 +96,15 @@ def _ended(message: Message) -> int:
 def _consumer(settings: KafkaSettings, trouble: list[str]) -> Iterator[Consumer]:
     """`trouble` takes what librdkafka says of the line meanwhile."""
     options = {**_CONFIGURATION, "isolation.level": settings.isolation, **settings.for_librdkafka()}
-    consumer = Consumer({**options, "error_cb": lambda error: trouble.append(error.str())})
     try:
-        yield consumer
+        consumer = Consumer({**options, "error_cb": lambda error: trouble.append(error.str())})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
     except KafkaException as error:
         reason = " ".join([error.args[0].str(), *trouble[-1:]])
         raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason) from error
-    finally:
-        consumer.close()
 
 
 def _deadline() -> float:
