@@ -58,8 +58,9 @@ class Lake(Protocol):
         """Writes without a condition: for objects that any writer would write alike, or only this one."""
 
     def synced_at_end(self) -> AbstractContextManager[Lake]:
-        """This lake, for many writes: a kill of the process takes none of them back, but only what is there
-        when the context ends without an error is safe from a power cut."""
+        """This lake, for many writes and moves: a kill of the process takes none of them back, but only when
+        the context ends without an error is what was written safe from a power cut, and are folders gone that
+        moves have emptied."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Removes the objects; those already gone are no error."""

@@ -11,10 +11,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-
-import pendulum
 
 from sluice.lake.base import Item, Stored
 from sluice.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
@@ -28,11 +27,12 @@ _CREATED_TOGETHER = 1000
 
 @dataclass(frozen=True)
 class FolderLake:
-    """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files. `syncs`: see
-    `synced_at_end`."""
+    """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files. `syncs`
+    and `emptied`, folders that moves may have left empty: see `synced_at_end`."""
 
     root: Path
     syncs: Syncs | None = field(default=None, compare=False, repr=False)
+    emptied: set[str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def url(self) -> str:
@@ -67,8 +67,13 @@ class FolderLake:
 
     @contextmanager
     def synced_at_end(self) -> Iterator[FolderLake]:
+        emptied: set[str] = set()
         with explained(self.url), Syncs.of(self.root) as syncs:
-            yield replace(self, syncs=syncs)
+            yield replace(self, syncs=syncs, emptied=emptied)
+            # Once each, and not while folders are being made: an ext4 without a journal looks for an inode
+            # past all that were freed in the last minutes (recently_deleted in its ialloc.c).
+            for folder in sorted(emptied):
+                tidy(folder, str(self.root))
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         with explained(self.url), locked(self._lock(key)):
@@ -138,7 +143,10 @@ class FolderLake:
             except FileNotFoundError:
                 if not os.path.isfile(new):
                     raise
-            tidy(os.path.dirname(old), str(self.root))
+            if self.emptied is None:
+                tidy(os.path.dirname(old), str(self.root))
+            else:
+                self.emptied.add(os.path.dirname(old))
 
     @contextmanager
     def local(self, key: str) -> Iterator[Path]:
@@ -221,4 +229,4 @@ def _walk(folder: Path | str, above: str, start: str = "") -> Iterator[Item]:
 
 
 def _item(key: str, found: os.stat_result) -> Item:
-    return Item(key, found.st_size, pendulum.from_timestamp(found.st_mtime))
+    return Item(key, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pendulum
 
@@ -56,7 +56,7 @@ class Window:
 def last_late(piece: Slice, grace: timedelta) -> str:
     """The last hour (`2026-11-20T10`) whose events come late with the slice: it, and those before it, did
     not wait for it."""
-    return (piece.start - grace - HOUR).strftime("%Y-%m-%dT%H")
+    return Slice(datetime.__sub__(piece.start, grace + HOUR)).id[:13]
 
 
 def complete(

@@ -33,7 +33,8 @@ def move(lake: Lake, manifests: Sequence[Manifest]) -> None:
     done = each_if_slow(lambda manifest: _moved(lake, manifest), manifests)
     todo = [manifest for manifest, moved in zip(manifests, done, strict=True) if not moved]
     files = [(manifest, file) for manifest in todo for file in manifest.all_files]
-    each_if_slow(lambda pair: _move(lake, *pair), files)
+    with lake.synced_at_end() as moving:
+        each_if_slow(lambda pair: _move(moving, *pair), files)
     points.reached(Land.MOVED)
     each_if_slow(lambda manifest: _remove_superseded(lake, manifest), [m for m in todo if m.generation > 1])
     with lake.synced_at_end() as marked:
