@@ -39,8 +39,7 @@ def check_files(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
         for file in manifest.all_files:
             yield from _listed(facts, repairs, status, file)
-    dead_ones = set(dead(facts))
-    for key in sorted(set(facts.lake.sizes) - _named(facts) - dead_ones):
+    for key in sorted(_unnamed(facts).difference(dead(facts))):
         yield from _unlisted(facts, repairs, key)
     for key in facts.lake.attempts:
         advice = "its attempt died a week ago or more, and no manifest names it"
@@ -50,20 +49,24 @@ def check_files(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
 def dead(facts: Facts) -> list[str]:
     """Files of generations that a newer manifest has replaced: nobody will ever read them again."""
     found = []
-    for key in facts.lake.sizes:
+    for key in _unnamed(facts):
         name = parse_name(key)
-        manifest = facts.lake.named.get((name.slice, name.cluster)) if name else None
+        manifest = _manifest(facts, name) if name else None
         if name and manifest and name.generation < manifest.generation:
             found.append(key)
     return sorted(found)
 
 
-def _named(facts: Facts) -> set[str]:
+def _unnamed(facts: Facts) -> set[str]:
+    """The files that no manifest lists."""
     manifests = [*facts.lake.named.values(), *(manifest for _, manifest in facts.landed)]
-    return {f.key for m in manifests if m is not None for f in m.all_files}
+    return facts.lake.sizes.keys() - {f.key for m in manifests if m is not None for f in m.all_files}
 
 
 def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile) -> Iterator[Anomaly]:
+    size, sha = facts.lake.sizes.get(file.key), facts.lake.checksums.get(file.key)
+    if size == file.bytes and sha in (None, file.sha256):
+        return
     place = {
         "slice": status.unit.slice.id,
         "cluster": status.unit.cluster,
@@ -71,7 +74,6 @@ def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile
         "file": file.key,
     }
     command = repairs.reland(status.unit.slice)
-    size, sha = facts.lake.sizes.get(file.key), facts.lake.checksums.get(file.key)
     expected = f"{file.bytes:,} bytes"
     if size is None and file.key in facts.lake.unmoved and not status.state.done:
         fill = repairs.fill(status.unit.slice)
@@ -80,8 +82,8 @@ def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile
         yield Anomaly(Kind.FILE_MISSING, expected, "no file", command, **place)
     elif size != file.bytes:
         yield Anomaly(Kind.FILE_SIZE, expected, f"{size:,} bytes", command, **place)
-    elif sha is not None and sha != file.sha256:
-        yield Anomaly(Kind.FILE_CHECKSUM, f"SHA-256 {file.sha256}", sha, command, **place)
+    else:
+        yield Anomaly(Kind.FILE_CHECKSUM, f"SHA-256 {file.sha256}", sha or "", command, **place)
 
 
 def _unlisted(facts: Facts, repairs: Repairs, key: str) -> Iterator[Anomaly]:

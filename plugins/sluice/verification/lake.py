@@ -59,22 +59,25 @@ def look_at_lake(
     """Without a `listing`, made before the manifests were read, only the range's own folders are listed.
 
     A file is never visible before the manifest that lists it: so a manifest read after the listing knows
-    every file in it.
+    every file in it. One read before is read again where the listing has a file that it does not list.
     """
+    listed = {f.key: f for m in manifests.values() for f in m.all_files}
+    later = listing is None
     if listing is None:
-        listing = own(list_files(lake, folders(pipeline, slices, manifests.values())), slices)
-        known: Mapping[Unit, Manifest] = {}
-    else:
-        known = manifests
-    sizes = dict(listing)
-    listed = [f for m in manifests.values() for f in m.all_files]
-    sizes |= _looked_up(lake, [f.key for f in listed if f.key not in sizes])
-    missing = [f for f in listed if f.key not in sizes]
+        found = list_files(lake, folders(pipeline, slices, manifests.values()))
+        strange = own({key: found[key] for key in found.keys() - listed.keys()}, slices)
+        listing = {key: found[key] for key in found.keys() & listed.keys()} | strange
+    sizes = {**listing, **_looked_up(lake, [key for key in listed if key not in listing])}
+    units = _units(pipeline, sizes.keys() - listed.keys())
+    read, _ = read_all(lake, [unit for unit in units.values() if later or unit not in manifests])
+    missing = [f for f in listed.values() if f.key not in sizes]
     return LakeFacts(
         sizes=sizes,
-        named=_named(pipeline, lake, sizes, known),
+        named=_by_name({**manifests, **read}, units),
         unmoved=frozenset(f.key for f in missing if lake.size(f.attempt_key) is not None),
-        checksums=_checksums(lake, [f for f in listed if sizes.get(f.key) == f.bytes]) if checksums else {},
+        checksums=_checksums(lake, [f for f in listed.values() if sizes.get(f.key) == f.bytes])
+        if checksums
+        else {},
         attempts=_old_attempts(pipeline, lake) if whole else (),
     )
 
@@ -107,13 +110,17 @@ def _looked_up(lake: Lake, keys: Sequence[str]) -> dict[str, int]:
     return {key: size for key, size in sizes if size is not None}
 
 
-def _named(
-    pipeline: Pipeline, lake: Lake, keys: Iterable[str], known: Mapping[Unit, Manifest]
+def _by_name(
+    manifests: Mapping[Unit, Manifest], units: Mapping[tuple[str, str], Unit]
 ) -> dict[tuple[str, str], Manifest | None]:
+    found: dict[tuple[str, str], Manifest | None] = {(u.slice.id, u.cluster): m for u, m in manifests.items()}
+    return found | {pair: manifests.get(unit) for pair, unit in units.items()}
+
+
+def _units(pipeline: Pipeline, keys: Iterable[str]) -> dict[tuple[str, str], Unit]:
+    """The units that the files' names say they are of, by slice id and cluster."""
     names = {(n.slice, n.cluster) for n in map(parse_name, keys) if n is not None}
-    units = {pair: unit for pair in names if (unit := _unit(pipeline, *pair)) is not None}
-    read, _ = read_all(lake, [unit for unit in units.values() if unit not in known])
-    return {pair: known.get(unit) or read.get(unit) for pair, unit in units.items()}
+    return {pair: unit for pair in names if (unit := _unit(pipeline, *pair)) is not None}
 
 
 def _old_attempts(pipeline: Pipeline, lake: Lake) -> tuple[str, ...]:

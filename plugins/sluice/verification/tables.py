@@ -35,9 +35,8 @@ def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
         if rollup:
             yield from check_rollup(facts, table, repairs)
         for status, manifest in () if rollup else done:
-            command = repairs.reload(status.unit.slice)
             for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
-                yield replace(anomaly, command=command)
+                yield replace(anomaly, command=repairs.reload(status.unit.slice))
         for part in [part for part in facts.shards if part.table == table.table] or [table]:
             for anomaly in _uncovered(facts, part, repairs):
                 yield replace(anomaly, shard=part.shard)
