@@ -46,8 +46,8 @@ def catch_up(
         land(batch)
         for target in pipeline.targets:
             steps.load_table(pipeline, target.table, batch, mode, token, say)
-    steps.verify_range(pipeline, left.slices)
-    return steps.publish_range(pipeline, left.slices)
+    found = steps.verify_range(pipeline, left.slices)
+    return steps.publish_range(pipeline, left.slices, found)
 
 
 def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:

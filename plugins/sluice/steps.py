@@ -6,7 +6,7 @@ read from the lake and ClickHouse, never from the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pendulum
@@ -133,34 +133,42 @@ def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
     return [(c, n) for c, n in client.rows(render("rejected_by_column"), known)] if slices else []
 
 
-def verify_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
-    """Raises Conservation, naming every place, when an equation of the range does not hold.
+def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
+    """The state of each unit. Raises Conservation, naming every place, when an equation of the range does not
+    hold.
 
     That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
         found, findings = audit(pipeline, slices)
-        count({"units": len(found), "rows": sum(s.manifest.read for s in found if s.manifest)})
-    records = sum(s.manifest.read for s in found if s.manifest)
-    metrics_sink.emit(metrics_of.verified(pipeline.name, len(found), records, findings))
+        count({"units": len(found), "rows": records_of(found)})
+    metrics_sink.emit(metrics_of.verified(pipeline.name, len(found), records_of(found), findings))
     note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"))
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
     findings = [f for f in findings if f.kind is not Kind.INCOMPLETE or (f.slice, f.cluster) not in apart]
     if findings:
         more = f" (and {len(findings) - 5} more: `sluice verify`)" if len(findings) > 5 else ""
         raise Conservation("; ".join(str(finding) for finding in findings[:5]) + more)
-    return {"units": len(found), "records": sum(s.manifest.read for s in found if s.manifest)}
+    return found
 
 
-def publish_range(pipeline: Pipeline, slices: SliceRange) -> list[dict[str, Any]]:
+def records_of(found: Iterable[UnitStatus]) -> int:
+    """How many records of Kafka have landed."""
+    return sum(status.manifest.read for status in found if status.manifest)
+
+
+def publish_range(
+    pipeline: Pipeline, slices: SliceRange, found: Sequence[UnitStatus] | None = None
+) -> list[dict[str, Any]]:
     """Marks complete event hours, and returns for each table and complete slice what became available.
 
-    A slice that waits for one of several clusters is left out: it is published when that has landed. Raises
-    Refused for one that is not complete for another reason.
+    `found` is what `verify_range` has just seen, where it was the same process that verified. A slice that
+    waits for one of several clusters is left out: it is published when that has landed. Raises Refused for
+    one that is not complete for another reason.
     """
     lake = open_lake(pipeline)
     with timed(lake, "publish", slices) as count:
-        found = survey(pipeline, slices)
+        found = survey(pipeline, slices) if found is None else found
         points.reached(Publish.SURVEYED)
         publish_event_hours(pipeline, lake, slices)
         points.reached(Publish.HOURS_MARKED)

@@ -55,7 +55,7 @@ class Steps:
     def verify_range(self, pipeline: Pipeline, slices: SliceRange) -> None:
         self.did.append(f"verify {slices}")
 
-    def publish_range(self, pipeline: Pipeline, slices: SliceRange) -> list[dict]:
+    def publish_range(self, pipeline: Pipeline, slices: SliceRange, found: object = None) -> list[dict]:
         self.did.append(f"publish {slices}")
         return EVENTS
 

@@ -137,7 +137,8 @@ def verify(config: str, batch: dict[str, str]) -> None:
 
     pipeline = read(Path(config))
     slices = from_xcom(batch, pipeline.slice)
-    log.info("verified", batch=str(slices), **steps.verify_range(pipeline, slices))
+    found = steps.verify_range(pipeline, slices)
+    log.info("verified", batch=str(slices), units=len(found), records=steps.records_of(found))
 
 
 @task(map_index_template=BATCH_NAME)
@@ -162,4 +163,6 @@ def verify_all(config: str, slices: dict[str, str]) -> None:
 
     pipeline = read(Path(config))
     asked = from_xcom(slices, pipeline.slice)
-    log.info("verified the whole range", slices=str(asked), **steps.verify_range(pipeline, asked))
+    found = steps.verify_range(pipeline, asked)
+    records = steps.records_of(found)
+    log.info("verified the whole range", slices=str(asked), units=len(found), records=records)

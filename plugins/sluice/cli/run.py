@@ -29,6 +29,7 @@ from sluice.pipeline import Pipeline
 from sluice.pipeline_files import find
 from sluice.plan import Work
 from sluice.slices import SliceRange
+from sluice.status import UnitStatus
 
 # What spark_jobs/land.py exits with when doing it again can cure the error.
 _TEMPORARY = 75
@@ -47,10 +48,7 @@ def run(
     check_mode(mode)
     slices = slice_range(spec, start, to)
     token = uuid.uuid4().hex
-    silent = _steps(spec, find(pipeline, config), slices, mode, token)
-    from sluice.survey import survey
-
-    found = survey(spec, slices)
+    found, silent = _steps(spec, find(pipeline, config), slices, mode, token)
     if json:
         print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
     else:
@@ -60,8 +58,8 @@ def run(
 
 def _steps(
     spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str
-) -> Mapping[str, SluiceError]:
-    """The errors of clusters that did not answer, while others did."""
+) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
+    """What verify has seen, and the errors of clusters that did not answer, while others did."""
     from sluice import steps
 
     progress(f"resolve {slices}: {len(slices)} slices")
@@ -79,9 +77,9 @@ def _steps(
     if failed:
         raise typer.Exit(failed)
     progress(f"verify {slices}")
-    steps.verify_range(spec, slices)
-    steps.publish_range(spec, slices)
-    return resolved["waiting"]
+    found = steps.verify_range(spec, slices)
+    steps.publish_range(spec, slices, found)
+    return found, resolved["waiting"]
 
 
 def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> int:
