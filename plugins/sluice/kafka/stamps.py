@@ -1,36 +1,22 @@
-"""Reads the offsets and timestamps of many records, by librdkafka: what kafka-python does in Python for each
-record takes ten times as long.
-
-What its settings mean: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
-"""
+"""Reads the offsets and timestamps of many records, by librdkafka."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from sluice.errors import KafkaOutOfReach
 from sluice.kafka.client import REQUEST_MS
+from sluice.kafka.consumer import plain_consumer, raise_unless_end
 from sluice.kafka.settings import KafkaSettings
 
 _AT_ONCE = 10_000
 _POLL_SECONDS = 0.5
-_CONFIGURATION = {
-    "group.id": "sluice",  # named, and never joined or committed to
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",
-    "enable.partition.eof": True,
-    "allow.auto.create.topics": False,
-    "queued.max.messages.kbytes": 32 << 10,
-    "fetch.queue.backoff.ms": 5,  # else it rests for a second whenever the queue is full
-    "log_level": 0,  # its errors are said in one line
-}
+_CONFIGURATION = {"queued.max.messages.kbytes": 32 << 10}
 
 
 class Stamps(NamedTuple):
@@ -50,7 +36,7 @@ def read_stamps(
     """
     untils = {partition: until for partition, (start, until) in spans.items() if start < until}
     trouble: list[str] = []
-    with _consumer(settings, trouble) as consumer:
+    with plain_consumer(settings, trouble, _CONFIGURATION) as consumer:
         consumer.assign([TopicPartition(topic, partition, spans[partition][0]) for partition in untils])
         deadline = _deadline()
         while untils:
@@ -87,24 +73,8 @@ def _by_partition(messages: Sequence[Message]) -> Iterator[Stamps]:
 
 def _ended(message: Message) -> int:
     """The partition that has no more records. Raises KafkaException for every other error."""
-    if message.error().code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(message.error())
+    raise_unless_end(message)
     return int(message.partition())
-
-
-@contextmanager
-def _consumer(settings: KafkaSettings, trouble: list[str]) -> Iterator[Consumer]:
-    """`trouble` takes what librdkafka says of the line meanwhile."""
-    options = {**_CONFIGURATION, "isolation.level": settings.isolation, **settings.for_librdkafka()}
-    try:
-        consumer = Consumer({**options, "error_cb": lambda error: trouble.append(error.str())})
-        try:
-            yield consumer
-        finally:
-            consumer.close()
-    except KafkaException as error:
-        reason = " ".join([error.args[0].str(), *trouble[-1:]])
-        raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason) from error
 
 
 def _deadline() -> float:
