@@ -6,8 +6,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from types import TracebackType
+from typing import TypeVar
 
 import pyarrow as pa
 import workers
@@ -22,7 +24,9 @@ from sluice import errors
 from sluice.counts.total import Total
 from sluice.errors import SluiceError, SparkFailed
 from sluice.garbage import collect_seldom
+from sluice.kafka.settings import settings_of
 from sluice.landing.merge import Merge
+from sluice.landing.own_read import batches
 from sluice.landing.reads import Run
 from sluice.landing.reports import Report, WrittenFile, decode, encode
 from sluice.landing.task import CUT_BYTES, Task
@@ -34,6 +38,8 @@ cloudpickle.register_pickle_by_value(workers)
 _RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
 _CUT_RECORDS = (256 << 20) // CUT_BYTES
 _NO_BOUND = (1 << 31) - 1
+_Work = TypeVar("_Work", Task, Merge, Total)
+_Done = TypeVar("_Done", bytes, WrittenFile)
 _OWN_ERROR = re.compile(r"^sluice\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
@@ -62,6 +68,26 @@ class SparkEngine:
             self._spark.stop()
 
     def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+        """Whole records, which may be large, come through Spark's source, which bounds their bytes."""
+        own = [(run, task) for run, task in reads if run.together and not task.whole]
+        rest = [(run, task) for run, task in reads if not run.together or task.whole]
+        return Report.of([*self._read_by_tasks(own), *self._read_by_spark(rest)])
+
+    def _read_by_tasks(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
+        if not reads:
+            return []
+        first = reads[0][1].pipeline
+        settings = {
+            cluster: settings_of(first.cluster(cluster)) for cluster in {run.cluster for run, _ in reads}
+        }
+        rows = sum(run.offsets for run, _ in reads)
+
+        def land(task: Task, name: str) -> bytes:
+            return encode(task.land(batches(settings[task.cluster], task), name))
+
+        return [decode(report) for report in self._each(land, [task for _, task in reads], "read", rows)]
+
+    def _read_by_spark(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
         reports: list[Report] = []
         for start in range(0, len(reads), _RUNS_PER_JOB):
             with _explained():
@@ -71,13 +97,32 @@ class SparkEngine:
                 rows = sum(run.offsets for run, _ in part)
                 with Progress(frame.sparkSession.sparkContext, "read", self._say, rows):
                     reports += (decode(bytes(row.report)) for row in frame.collect())
-        return Report.of(reports)
+        return reports
 
     def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
-        context = self.session().sparkContext
-        work = context.parallelize(merges, min(len(merges), 4 * context.defaultParallelism))
-        with _explained(), Progress(context, "merge", self._say):
-            return work.mapPartitions(_merged).collect()
+        return self._each(lambda merge, name: merge.run(f"merged-{name}"), merges, "merge")
+
+    def _each(
+        self, do: Callable[[_Work, str], _Done], works: Sequence[_Work], what: str, rows: int = 0
+    ) -> list[_Done]:
+        """What `do` gives for each of the works and a name for its files, in their order. With `rows`, which
+        they read in all, each is a task of its own.
+
+        What is parallelized goes through a file of Spark's. So the lake, which knows its keys, goes with the
+        function, in memory.
+        """
+        context, lake = self.session().sparkContext, works[0].lake
+        bare = [replace(work, lake=None) for work in works]
+
+        def all_of(parts: Iterator[_Work]) -> Iterator[_Done]:
+            workers.without_pandas()
+            collect_seldom()
+            for number, part in enumerate(parts):
+                yield do(replace(part, lake=lake), f"{_task_name()}-{number}")
+
+        tasks = len(works) if rows else min(len(works), 4 * context.defaultParallelism)
+        with _explained(), Progress(context, what, self._say, rows):
+            return context.parallelize(bare, tasks).mapPartitions(all_of).collect()
 
     def _frame(self, run: Run, task: Task) -> DataFrame:
         rows = records(self.session(), task.pipeline, run).selectExpr(*task.columns())
@@ -102,15 +147,9 @@ def _landing(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
     def land(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         workers.without_pandas()
         collect_seldom()
-        report = task.land(batches, _task_name())
-        yield pa.RecordBatch.from_pydict({"report": [encode(report)]})
+        yield pa.RecordBatch.from_pydict({"report": [encode(task.land(batches, _task_name()))]})
 
     return land
-
-
-def _merged(merges: Iterator[Merge | Total]) -> Iterator[WrittenFile]:
-    for number, merge in enumerate(merges):
-        yield merge.run(f"merged-{_task_name()}-{number}")
 
 
 def _task_name() -> str:

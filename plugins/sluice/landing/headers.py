@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -14,12 +16,13 @@ from sluice.landing.columns import HEADERS
 EXPRESSION = "if(headers is null, null, to_json(headers))"
 
 
-class _Header(msgspec.Struct, gc=False):
+class _Header(msgspec.Struct, gc=False, omit_defaults=True):
     key: str
     value: bytes | None = None
 
 
 _LIST = msgspec.json.Decoder(list[_Header])
+_ENCODER = msgspec.json.Encoder()
 
 
 def from_json(texts: pa.StringArray) -> pa.ListArray:
@@ -32,6 +35,11 @@ def from_json(texts: pa.StringArray) -> pa.ListArray:
     values = pa.array([header.value for row in rows for header in row], pa.binary())
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, HEADERS, mask=texts.is_null())
+
+
+def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:
+    """One record's, as EXPRESSION hands them over."""
+    return _ENCODER.encode([_Header(*header) for header in headers]).decode()
 
 
 def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:

@@ -81,7 +81,8 @@ class Attempt:
         large = [read for read in reads if _name(read.unit) in report.cut]
         if not large:
             return report
-        self.say(f"reading {len(large):,} units once more: they hold records above {CUT_BYTES >> 10} KiB")
+        what = f"records above {CUT_BYTES >> 10} KiB, or a header that is no text"
+        self.say(f"reading {len(large):,} units once more: they hold {what}")
         again = self._through_engine(large, whole=True)
         return Report.of([replace(report, cut=frozenset()), again])
 
