@@ -145,7 +145,7 @@ class Damaged:
             return error.exit_code, str(error)
         return code, self.capture.readouterr().out
 
-    def _land(self, spec: SubmitSpec, on_line: object) -> int:
+    def _land(self, spec: SubmitSpec, *_: object) -> int:
         """What spark_jobs/land.py does, with the records of this process."""
         words = spec.application_args
         given = dict(zip(words[::2], words[1::2], strict=True))

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 from sluice.errors import WrongUse
 from sluice.landing import submit
-from sluice.landing.submit import run_locally, spark_submit_arguments
+from sluice.landing.submit import Running, run_locally, spark_submit_arguments
 from tests.landing_world import hours, pipeline
 
 NAMES = ("spark-sql-kafka-0-10_2.13-4.2.0", "spark-token-provider-kafka-0-10_2.13-4.0.0")
@@ -103,6 +105,32 @@ def test_an_interruption_stops_the_application_and_its_workers(environment, tmp_
         run_locally(spec, interrupted)
     deadline = time.monotonic() + 10
     while running(group[0]):
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["while it runs", "before it has begun"])
+def test_another_thread_stops_it(environment, tmp_path, monkeypatch, before):
+    script = tmp_path / "spark-submit"
+    script.write_text("#!/bin/sh\necho $$\nsleep 600 & wait\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(submit, "_binary", lambda: str(script))
+    monkeypatch.setenv("JAVA_HOME", "/anywhere")
+    spec = spark_submit_arguments(pipeline(), Path("x"), hours(1), "fill", "t", environment)
+    held, groups, began = Running(), [], threading.Event()
+
+    def note(line: str) -> None:
+        groups.append(int(line))
+        began.set()
+
+    if before:
+        held.stop()
+    with ThreadPoolExecutor(1) as other:
+        code = other.submit(run_locally, spec, note, held)
+        assert before or began.wait(10)
+        held.stop()
+        assert code.result(10) != 0
+    deadline = time.monotonic() + 10
+    while any(running(group) for group in groups):
         assert time.monotonic() < deadline
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -30,6 +33,9 @@ from sluice.pipeline_files import find
 from sluice.plan import Work
 from sluice.slices import SliceRange
 from sluice.status import UnitStatus
+
+if TYPE_CHECKING:
+    from sluice.landing.submit import Running
 
 # What spark_jobs/land.py exits with when doing it again can cure the error.
 _TEMPORARY = 75
@@ -83,41 +89,63 @@ def _steps(
 
 
 def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> int:
-    """Lands and loads batch after batch; the exit code of the landing that failed, or 0.
+    """Lands and loads batch after batch, each landing beside the load of the batch before; the exit code of
+    the landing that failed, or 0.
 
-    Raises ShardsWait at the end, when one of the shards could not be loaded now.
+    Raises ShardsWait at the end, when one of the shards could not be loaded now. Every other error stops the
+    landing that is under way.
     """
     from sluice import steps
+    from sluice.landing.submit import Running
 
     pace = Pace(work, steps.expected_time(spec, work))
-    started, failed = time.monotonic(), 0
+    started, failed, count = time.monotonic(), 0, len(work.batches)
     waits: list[ShardsWait] = []
-    for number, batch in enumerate(work.batches):
-        name = f"batch {number + 1} of {len(work.batches)}"
-        progress(f"{name}: land {batch}; {pace.line(number, number, time.monotonic() - started)}")
-        failed = _land(spec, path, batch, mode, token) or failed
-        for target in spec.targets:
-            line = pace.line(number + 1, number, time.monotonic() - started)
-            progress(f"{name}: load {target.table}; {line}")
-            try:
-                steps.load_table(spec, target.table, batch, mode, token, progress)
-            except ShardsWait as error:
-                # Its other shards are loaded; the other tables' and batches' are, too, before it is raised.
-                progress(str(error))
-                waits.append(error)
-        done = pace.line(number + 1, number + 1, time.monotonic() - started)
-        progress(f"{name}: {'not all of it landed' if failed else 'done'}; {done}")
+    running = Running()
+
+    def say(number: int, what: str, landed: int, loaded: int) -> None:
+        line = pace.line(landed, loaded, time.monotonic() - started)
+        progress(f"batch {number + 1} of {count}: {what}; {line}")
+
+    def begin(number: int) -> Future[int]:
+        say(number, f"land {work.batches[number]}", number, max(number - 1, 0))
+        return ahead.submit(_land, spec, path, work.batches[number], mode, token, running)
+
+    with ThreadPoolExecutor(1) as ahead, _stopped_by_errors(running):
+        landings = [begin(0)] if count else []
+        for number, batch in enumerate(work.batches):
+            failed = landings[number].result() or failed
+            if number + 1 < count:
+                landings.append(begin(number + 1))
+            for target in spec.targets:
+                say(number, f"load {target.table}", number + 1, number)
+                try:
+                    steps.load_table(spec, target.table, batch, mode, token, progress)
+                except ShardsWait as error:
+                    # Its other shards are loaded; the other tables' and batches' are, before it is raised.
+                    progress(str(error))
+                    waits.append(error)
+            say(number, "not all of it landed" if failed else "done", number + 1, number + 1)
     if waits:
         raise waits[0]
     return failed
 
 
-def _land(spec: Pipeline, path: Path, batch: SliceRange, mode: str, token: str) -> int:
+@contextmanager
+def _stopped_by_errors(running: Running) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        running.stop()
+        raise
+
+
+def _land(spec: Pipeline, path: Path, batch: SliceRange, mode: str, token: str, running: Running) -> int:
     """The exit code of the application, which says itself on stderr what went wrong.
 
     What has landed is loaded all the same: an hour that expired must not hold up those after it.
     """
     from sluice.landing.submit import run_locally, spark_submit_arguments
 
-    code = run_locally(spark_submit_arguments(spec, path, batch, mode, token), progress)
+    code = run_locally(spark_submit_arguments(spec, path, batch, mode, token), progress, running)
     return OutOfReach.exit_code if code == _TEMPORARY else code

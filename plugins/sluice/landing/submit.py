@@ -168,10 +168,33 @@ def _environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
     }
 
 
-def run_locally(spec: SubmitSpec, on_line: Callable[[str], None]) -> int:
+class Running:
+    """What `run_locally` has started in one thread, so that another may stop it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._stopped = False
+
+    def began(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._process = process
+            if self._stopped:
+                _stop(process)
+
+    def stop(self) -> None:
+        """Stops it, and what is started after."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None:
+                _stop(self._process)
+
+
+def run_locally(spec: SubmitSpec, on_line: Callable[[str], None], running: Running | None = None) -> int:
     """Runs spark-submit to its end and returns its exit code; `on_line` gets the lines of its progress.
 
-    Its errors go to this process's stderr. An interruption stops Spark first. Raises WrongUse without Java.
+    Its errors go to this process's stderr. An interruption stops Spark first, as `running` does where it is
+    given. Raises WrongUse without Java.
     """
     environment = {**os.environ, **spec.env_vars}
     if not (environment.get("JAVA_HOME") or shutil.which("java")):
@@ -185,6 +208,8 @@ def run_locally(spec: SubmitSpec, on_line: Callable[[str], None]) -> int:
         text=True,
         start_new_session=True,
     )
+    if running is not None:
+        running.began(process)
     try:
         complaints = threading.Thread(target=_pass_on, args=(process.stderr,))
         complaints.start()

@@ -1,0 +1,99 @@
+"""`sluice run` over many batches: a landing goes on beside the load of the batch before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice import steps
+from sluice.cli import run
+from sluice.errors import Refused, SluiceError
+from sluice.estimate import Expected
+from sluice.landing import submit
+from sluice.pipeline import Pipeline
+from sluice.plan import Work
+from sluice.slices import SliceRange
+from tests.landing_world import hours, pipeline
+
+FIRST, SECOND, THIRD = (hours(1, first=number) for number in range(3))
+ONE = (1, 1)
+_SECONDS = 10
+
+
+def batches(
+    monkeypatch: pytest.MonkeyPatch,
+    land: Callable[[SliceRange], int],
+    load: Callable[[SliceRange], None],
+    work: tuple[SliceRange, ...] = (FIRST, SECOND, THIRD),
+) -> int:
+    spec: Pipeline = pipeline(tables={"click": "db.click"})
+    monkeypatch.setattr(run, "_land", lambda spec, path, batch, *_: land(batch))
+    monkeypatch.setattr(steps, "load_table", lambda spec, table, batch, *_: load(batch))
+    monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
+    amounts = (ONE,) * len(work)
+    return run._batches(spec, Path("x"), Work(work, amounts, amounts, ONE), "fill", "t")
+
+
+def test_each_landing_is_beside_the_load_of_the_batch_before(monkeypatch: pytest.MonkeyPatch):
+    """Landing and load wait for each other: one after the other, neither would go on."""
+    landing = {SECOND: threading.Event(), THIRD: threading.Event()}
+    loading = {FIRST: threading.Event(), SECOND: threading.Event()}
+    before, after = {SECOND: FIRST, THIRD: SECOND}, {FIRST: SECOND, SECOND: THIRD}
+    did: list[str] = []
+
+    def land(batch: SliceRange) -> int:
+        if batch in landing:
+            landing[batch].set()
+            assert loading[before[batch]].wait(_SECONDS)
+        did.append(f"landed {batch}")
+        return 0
+
+    def load(batch: SliceRange) -> None:
+        assert f"landed {batch}" in did
+        if batch in loading:
+            loading[batch].set()
+            assert landing[after[batch]].wait(_SECONDS)
+        did.append(f"loaded {batch}")
+
+    assert batches(monkeypatch, land, load) == 0
+    assert [line for line in did if line.startswith("loaded")] == [
+        f"loaded {b}" for b in (FIRST, SECOND, THIRD)
+    ]
+    assert len(did) == 6
+
+
+def test_a_failed_landing_holds_up_no_batch_and_is_the_exit_code(monkeypatch: pytest.MonkeyPatch):
+    loaded: list[SliceRange] = []
+    assert batches(monkeypatch, lambda batch: 4 if batch == FIRST else 0, loaded.append) == 4
+    assert loaded == [FIRST, SECOND, THIRD]
+
+
+def test_nothing_to_do(monkeypatch: pytest.MonkeyPatch):
+    assert batches(monkeypatch, lambda _: 1, lambda _: None, ()) == 0
+
+
+@pytest.mark.parametrize("error", [Refused("no"), KeyboardInterrupt()])
+def test_what_ends_the_run_stops_the_landing_under_way(
+    monkeypatch: pytest.MonkeyPatch, error: SluiceError | KeyboardInterrupt
+):
+    under_way, stopped = threading.Event(), threading.Event()
+    monkeypatch.setattr(submit.Running, "stop", lambda self: stopped.set())
+    landed: list[SliceRange] = []
+
+    def land(batch: SliceRange) -> int:
+        landed.append(batch)
+        if batch == SECOND:
+            under_way.set()
+            assert stopped.wait(_SECONDS)
+        return 0
+
+    def load(batch: SliceRange) -> None:
+        assert under_way.wait(_SECONDS)
+        raise error
+
+    with pytest.raises(type(error)):
+        batches(monkeypatch, land, load)
+    assert stopped.is_set() and landed == [FIRST, SECOND]
