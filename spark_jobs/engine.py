@@ -85,7 +85,8 @@ class SparkEngine:
         def land(task: Task, name: str) -> bytes:
             return encode(task.land(batches(settings[task.cluster], task), name))
 
-        return [decode(report) for report in self._each(land, [task for _, task in reads], "read", rows)]
+        tasks = [task for _, task in reads]
+        return [decode(report) for report in self._each(land, tasks, len(tasks), "read", rows)]
 
     def _read_by_spark(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
         reports: list[Report] = []
@@ -100,13 +101,14 @@ class SparkEngine:
         return reports
 
     def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
-        return self._each(lambda merge, name: merge.run(f"merged-{name}"), merges, "merge")
+        tasks = min(len(merges), 4 * self.session().sparkContext.defaultParallelism)
+        return self._each(lambda merge, name: merge.run(f"merged-{name}"), merges, tasks, "merge")
 
     def _each(
-        self, do: Callable[[_Work, str], _Done], works: Sequence[_Work], what: str, rows: int = 0
+        self, do: Callable[[_Work, str], _Done], works: Sequence[_Work], tasks: int, what: str, rows: int = 0
     ) -> list[_Done]:
-        """What `do` gives for each of the works and a name for its files, in their order. With `rows`, which
-        they read in all, each is a task of its own.
+        """What `do` gives for each of the works and a name for its files, in their order; `rows`, where it is
+        known, is how many they read in all.
 
         What is parallelized goes through a file of Spark's. So the lake, which knows its keys, goes with the
         function, in memory.
@@ -120,7 +122,6 @@ class SparkEngine:
             for number, part in enumerate(parts):
                 yield do(replace(part, lake=lake), f"{_task_name()}-{number}")
 
-        tasks = len(works) if rows else min(len(works), 4 * context.defaultParallelism)
         with _explained(), Progress(context, what, self._say, rows):
             return context.parallelize(bare, tasks).mapPartitions(all_of).collect()
 

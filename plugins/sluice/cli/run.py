@@ -119,16 +119,24 @@ def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> i
                 landings.append(begin(number + 1))
             for target in spec.targets:
                 say(number, f"load {target.table}", number + 1, number)
-                try:
-                    steps.load_table(spec, target.table, batch, mode, token, progress)
-                except ShardsWait as error:
-                    # Its other shards are loaded; the other tables' and batches' are, before it is raised.
-                    progress(str(error))
-                    waits.append(error)
+                waits += _load(spec, target.table, batch, mode, token)
             say(number, "not all of it landed" if failed else "done", number + 1, number + 1)
     if waits:
         raise waits[0]
     return failed
+
+
+def _load(spec: Pipeline, table: str, batch: SliceRange, mode: str, token: str) -> list[ShardsWait]:
+    """What keeps one of its shards waiting: the others are loaded, and so are the other tables and batches
+    before it is raised."""
+    from sluice import steps
+
+    try:
+        steps.load_table(spec, table, batch, mode, token, progress)
+    except ShardsWait as error:
+        progress(str(error))
+        return [error]
+    return []
 
 
 @contextmanager

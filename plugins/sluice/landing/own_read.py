@@ -6,7 +6,7 @@ records in all, took the JVM 50 s of the processor. Where tasks read themselves 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -29,43 +29,35 @@ def batches(settings: KafkaSettings, task: Task) -> Iterator[pa.RecordBatch]:
     """
     edges = sorted(task.edges.items())
     spans = [Span(*place, int(offsets[0]), int(offsets[-1])) for place, offsets in edges]
-    gathered: list[Records] = []
+    gathered: list[pa.RecordBatch] = []
+    rows, before = 0, None
     for records in read_records(settings, spans):
-        if gathered and (gathered[0][:2] != records[:2] or _count(gathered) >= _RECORDS):
-            yield _batch(task, gathered)
-            gathered = []
-        gathered.append(_cut(records))
+        place, count = records[:2], len(records.offsets)
+        if gathered and (place != before or rows + count > _RECORDS):
+            yield pa.concat_batches(gathered)
+            gathered, rows = [], 0
+        # Cut at once: the whole of what is too long would be held until the batch is full.
+        gathered.append(_batch(task, records))
+        rows, before = rows + count, place
     if gathered:
-        yield _batch(task, gathered)
+        yield pa.concat_batches(gathered)
 
 
-def _count(gathered: Iterable[Records]) -> int:
-    return sum(len(records.offsets) for records in gathered)
-
-
-def _cut(records: Records) -> Records:
-    """Without most of what is too long: the whole of it would be held until its batch is full."""
-    keys, values = ([_short(text) for text in texts] for texts in (records.keys, records.values))
-    return records._replace(keys=keys, values=values)
+def _batch(task: Task, records: Records) -> pa.RecordBatch:
+    place = task.place(records.topic, records.partition)
+    columns = {
+        "value": pa.array(map(_short, records.values), pa.binary()),
+        "key": pa.array(map(_short, records.keys), pa.binary()),
+        "headers": pa.array(_texts(records), pa.string()),
+        "place": pa.array(np.full(len(records.offsets), place, np.int32)),
+        "offset": pa.array(records.offsets, pa.int64()),
+        "timestamp": pa.array(np.array(records.timestamps) * 1000, pa.timestamp("us", "UTC")),
+    }
+    return pa.record_batch(columns)
 
 
 def _short(text: bytes | None) -> bytes | None:
     return text if text is None or len(text) <= CUT_BYTES else text[: CUT_BYTES + 1]
-
-
-def _batch(task: Task, gathered: Sequence[Records]) -> pa.RecordBatch:
-    topic, partition = gathered[0][:2]
-    count = _count(gathered)
-    milliseconds = np.array([at for records in gathered for at in records.timestamps], np.int64)
-    columns = {
-        "value": pa.array([value for records in gathered for value in records.values], pa.binary()),
-        "key": pa.array([key for records in gathered for key in records.keys], pa.binary()),
-        "headers": pa.array([text for records in gathered for text in _texts(records)], pa.string()),
-        "place": pa.array(np.full(count, task.place(topic, partition), np.int32)),
-        "offset": pa.array([offset for records in gathered for offset in records.offsets], pa.int64()),
-        "timestamp": pa.array(milliseconds * 1000, pa.timestamp("us", "UTC")),
-    }
-    return pa.record_batch(columns)
 
 
 def _texts(records: Records) -> list[str | None]:
