@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from sluice.lake import layout
+from sluice.manifest import encode
 from sluice.pipeline import Pipeline
 from tests.integration.landed import Event, World, client_of, event, land, unit
 
@@ -37,6 +42,11 @@ CASES: list[tuple[str, str, object]] = [
     ("Int32", "2147483648", REJECTED),
     ("Int32", "1e3", "1000"),
     ("Int32", "1e30", REJECTED),
+    ("UInt64", "1e15", "1000000000000000"),
+    ("UInt64", "1e19", "10000000000000000000"),
+    ("UInt64", "900719925474099e2", "90071992547409900"),
+    ("UInt64", "9007199254740993.0", REJECTED),
+    ("Int128", "1.5e20", "150000000000000000000"),
     ("Int32", "7.0000000000000000001", REJECTED),
     ("Bool", "1.0000000000000000001", REJECTED),
     ("Decimal(76, 30)", "-71.999999999999999999999999999999", REJECTED),
@@ -258,6 +268,35 @@ def test_a_value_arrives_exactly_or_its_row_is_rejected(loaded, number: int):
         assert number not in rejected
         blank = {"Array(UInt8)": "[]", "UInt16": "0", "String": ""}.get(kind)
         assert rows[number][TYPES.index(kind)] == (blank if expected is DEFAULT else expected)
+
+
+def of_fifteen_digits(random: Random) -> str:
+    """A number with a point or an exponent: JSON parsers make doubles of these."""
+    digits = str(random.randrange(1, 10 ** random.randint(1, 15)))
+    point = random.randint(0, len(digits) - 1)
+    whole, rest = digits[:point].lstrip("0") or "0", digits[point:]
+    if len(whole + rest) > 15:  # the zero before the point counts
+        rest = rest[:-1]
+    exponent = random.choice(["", f"e{random.randint(-14, 25)}", f"E+{random.randint(0, 25)}"])
+    return f"{random.choice(['', '-'])}{whole}.{rest or '0'}{exponent}"
+
+
+@pytest.mark.parametrize("looked_at", [True, False], ids=["event by event", "none is long"])
+def test_a_number_of_up_to_fifteen_digits_keeps_its_value(world: World, looked_at: bool):
+    name = f"short_{looked_at}".lower()
+    world.sql(
+        f"CREATE TABLE {{db}}.{name} (price Decimal(76, 30), _slice DateTime('UTC'), _offset Int64, "
+        "_cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _offset"
+    )
+    random = Random(15)
+    numbers = [of_fifteen_digits(random) for _ in range(5000)]
+    place = unit(7 + looked_at)
+    made = land(world.lake, place, [Event("click", f'{{"price": {number}}}') for number in numbers])
+    manifest = encode(replace(made, long_numbers=looked_at))
+    world.lake.put(layout.manifest(place.slice.id, place.cluster), manifest)
+    world.load(world.pipeline({"click": name}), place)
+    found = world.sql(f"SELECT price FROM {{db}}.{name} ORDER BY _offset")
+    assert [row[0] for row in found] == [Decimal(number) for number in numbers]
 
 
 def test_there_are_many_cases():
