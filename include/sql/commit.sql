@@ -7,12 +7,7 @@ SELECT
     {generation:UInt64}, {attempt:UInt32}, 'committed',
     fence.manifest, fence.types, fence.landed, staged.rows, rejected.rows, {token:String}, {sharding:String}
 FROM {fence} AS fence
-LEFT JOIN
-(
-    SELECT _slice AS slice, _cluster AS cluster, count() AS rows
-    FROM {staging}
-    GROUP BY slice, cluster
-) AS staged ON staged.slice = fence.slice AND staged.cluster = fence.cluster
+LEFT JOIN ({staged}) AS staged ON staged.slice = fence.slice AND staged.cluster = fence.cluster
 LEFT JOIN
 (
     SELECT slice, cluster, count() AS rows

@@ -87,10 +87,9 @@ class Run:
         stored = [(f.table, f.projections, f.replicated) for f in self.found.fed if f.engine != "Null"]
         own = (self.found.table, self.found.projections, self.found.replicated)
         for name, projections, replicated in [own, *stored]:
-            count = render("count_rows", table=table(name), fence=self._fence)
-            if self.writer.counts(count):
+            if self.writer.count_rows(table(name)):
                 self.writer.run("delete", self._deletion(name, projections, replicated))
-                self._expect_nothing(name, self.writer.counts(count))
+                self._expect_nothing(name, self.writer.count_rows(table(name)))
         if self.staging.count_misfits(identifier("sluice", "rejected")):
             sql = render("delete_misfits", fence=self._fence)
             if self.replicated:
@@ -156,8 +155,7 @@ class Run:
             self.writer.run("move", sql, blocks=touched)
 
     def _compare(self, rows: UnitCounts, misfits: UnitCounts) -> None:
-        sql = render("count_rows", table=table(self.found.table), fence=self._fence)
-        there = self.writer.counts(sql)
+        there = self.writer.count_rows(table(self.found.table))
         rejected = self.staging.count_misfits(identifier("sluice", "rejected"))
         for work in self.works:
             expected, counted = rows.get(work.unit, 0), there.get(work.unit, 0)
@@ -171,7 +169,8 @@ class Run:
                 raise _uneven("sluice.rejected", work, expected, counted)
 
     def _commit(self) -> None:
-        sql = render("commit", fence=self._fence, staging=self._staging, misfits=self._misfits)
+        staged = self.writer.rows_by_unit(self._staging)
+        sql = render("commit", fence=self._fence, staged=staged, misfits=self._misfits)
         self.writer.run("commit", sql, self._ledger_values(), blocks=1)
 
     def _drop(self) -> None:

@@ -121,7 +121,7 @@ class Staging:
 
         Raises Conservation when the lake's files do not hold what landed, on this shard and all others.
         """
-        staged = self.writer.counts(render("count_rows", table=self._staging, fence=self._fence))
+        staged = self.writer.count_rows(self._staging)
         if self.sieve.by_record:
             return staged, self._rest(self._own_works(), staged)
         if not self.sieve.by_value:

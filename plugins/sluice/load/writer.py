@@ -14,7 +14,7 @@ from sluice.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.errors import Fenced
 from sluice.load.names import Attempt
 from sluice.load.settings import WRITE
-from sluice.load.sql import Sql
+from sluice.load.sql import Sql, listed, literal, render
 from sluice.points import Load
 from sluice.slices import Unit
 
@@ -64,6 +64,18 @@ class Writer:
         found = self.rows(sql, parameters)
         counted = {self.unit_of(start, cluster): rows for start, cluster, rows in found}
         return {unit: rows for unit, rows in counted.items() if unit in self.units}
+
+    def count_rows(self, table: Sql) -> UnitCounts:
+        """How many rows of each of the attempt's units the table holds."""
+        return self.counts(render("count_rows", rows_by_unit=self.rows_by_unit(table)))
+
+    def rows_by_unit(self, table: Sql) -> Sql:
+        """The SELECT of (slice, cluster, rows), without units that have none."""
+        clusters = [
+            f"({literal(name)}, countIf(_cluster = {literal(name)}))"
+            for name in sorted({unit.cluster for unit in self.units})
+        ]
+        return render("rows_by_unit", clusters=listed(clusters), table=table, fence=self.attempt.fence)
 
     def rows(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
         """What a statement that only reads gives. Raises Fenced when a table of this attempt is gone."""

@@ -69,5 +69,4 @@ class RollupStaging(Staging):
                 f"table {self.found.table}: {self.rollup.source} was loaded again in slice {unit} while the "
                 "rollup read it: make it again"
             )
-        count = render("count_rows", table=self.writer.attempt.staging, fence=self.writer.attempt.fence)
-        return self.writer.counts(count), {}
+        return self.writer.count_rows(self.writer.attempt.staging), {}
