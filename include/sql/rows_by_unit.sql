@@ -6,7 +6,7 @@ FROM
     SELECT _slice AS slice, [{clusters}] AS counted
     FROM {table}
     WHERE _slice IN (SELECT slice FROM {fence})
-    GROUP BY slice
+    GROUP BY _slice
 )
 ARRAY JOIN counted AS found
 WHERE rows > 0

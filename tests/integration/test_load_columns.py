@@ -398,7 +398,19 @@ def test_a_new_column_fills_from_the_next_load_on(world: World, tmp_path: Path):
 
 
 def test_names_that_need_quoting(world: World):
-    nasty = ["a`b", "it's", "back\\slash", "a.b", "{x}", "{y:String}", "sp ace", "é"]
+    nasty = [
+        "a`b",
+        "it's",
+        "back\\slash",
+        "a.b",
+        "{x}",
+        "{y:String}",
+        "sp ace",
+        "é",
+        "slice",
+        "cluster",
+        "rows",
+    ]
     columns = ", ".join(
         f"`{n.replace(chr(92), chr(92) * 2).replace('`', chr(92) + '`')}` UInt8" for n in nasty
     )
