@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sluice.load.exact import SHORT, exact
+from sluice.load.exact import exact
 from sluice.load.sql import Sql, literal
 from sluice.load.types import Type
 
@@ -101,7 +101,7 @@ def _decimal(kind: Type, x: str, key: str) -> str:
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
     fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
     plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')})"
-    cheap = f"{plain} * (length({x}) <= {SHORT}) * (long_numbers = 0)"
+    cheap = f"{plain} * (long_numbers = 0)"
     return f"if({cheap} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
 
 
