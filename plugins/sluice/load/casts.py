@@ -9,27 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from sluice.load.decimals import decimal
 from sluice.load.exact import exact
-from sluice.load.sql import Sql, literal
+from sluice.load.sql import literal
+from sluice.load.times import RANGES, time
 from sluice.load.types import Type
 
 _INTEGERS = re.compile(r"U?Int(8|16|32|64)")
 _WIDE_INTEGERS = re.compile(r"U?Int(128|256)")
-_DECIMALS = {"Decimal32": 9, "Decimal64": 18, "Decimal128": 38, "Decimal256": 76}
 _PASSED_THROUGH = ("UUID", "IPv4", "IPv6", "FixedString", "JSON")
-_DAY = r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-_CLOCK = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)?"
-# A day, ISO 8601 with or without a zone, ten digits of seconds since the epoch or thirteen of milliseconds.
-_TIME = Sql(literal(rf"^({_DAY}({_CLOCK})?|\d{{10}}(\.\d+)?|\d{{13}})$"))
-# [first, end) of what each type holds: https://clickhouse.com/docs/sql-reference/data-types
-_RANGES = {
-    "Date": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2149, 6, 7, tzinfo=UTC)),
-    "DateTime": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2106, 2, 7, 6, 28, 16, tzinfo=UTC)),
-    "Date32": (datetime(1900, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)),
-    "DateTime64": (datetime(1900, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)),
-}
 
 
 class UnsupportedType(ValueError):
@@ -78,10 +67,10 @@ def _scalar(kind: Type, x: str, key: str) -> str:
     if kind.name in ("Float32", "Float64"):
         number = f"accurateCastOrNull({x}, '{kind.name}')"
         return f"if(isFinite({number}), {number}, NULL)"
-    if kind.name == "Decimal" or kind.name in _DECIMALS:
-        return _decimal(kind, x, key)
-    if kind.name in _RANGES:
-        return _time(kind, x, key)
+    if kind.name.startswith("Decimal"):
+        return decimal(kind, x, key)
+    if kind.name in RANGES:
+        return time(kind, x, key)
     if kind.name == "Bool":
         value = f"multiIf({x} IN ('true', '1'), true, {x} IN ('false', '0'), false, NULL)"
         return f"if({exact(x, key)}, {value}, NULL)"
@@ -90,49 +79,6 @@ def _scalar(kind: Type, x: str, key: str) -> str:
         known = f"transform({x}, [{names}], [{names}], NULL)"
         return f"CAST({known}, {literal(f'Nullable({kind.text})')})"
     raise UnsupportedType(kind.text)
-
-
-def _decimal(kind: Type, x: str, key: str) -> str:
-    """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
-    scale = int(kind.arguments[-1]) if kind.name != "Decimal" or len(kind.arguments) == 2 else 0
-    value = f"accurateCastOrNull({x}, {literal(kind.text)})"
-    number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
-    fits = f"{_digits_after_the_point(x)} <= {scale} AND {exact(x, key)}"
-    # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
-    fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
-    plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')})"
-    cheap = f"{plain} * (long_numbers = 0)"
-    return f"if({cheap} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
-
-
-def _digits_after_the_point(x: str) -> str:
-    """How many a number's text needs: 1.50 needs one, 25e-3 three, 1200 none, 12e2 as many as -2; 0 none."""
-    mantissa = f"splitByChar('e', lower(assumeNotNull({x})))[1]"
-    exponent = f"toInt32OrZero(splitByChar('e', lower(assumeNotNull({x})))[2])"
-    digits = f"extractAllGroups({mantissa}, '^[+-]?([0-9]*)[.]?([0-9]*)$')[1]"
-    kept = f"replaceRegexpOne(concat({digits}[1], {digits}[2]), '0+$', '')"
-    needed = f"length({kept}) - length({digits}[1]) - {exponent}"
-    return f"if(empty({kept}), 0, {needed})"
-
-
-def _time(kind: Type, x: str, key: str) -> str:
-    """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
-    digits = max(3, int(kind.arguments[0])) if kind.name == "DateTime64" else 3
-    parsed = f"parseDateTime64BestEffortOrNull({x}, {digits}, 'UTC')"
-    cut = _cut(kind, parsed)
-    first, end = (int(edge.timestamp()) * 1000 for edge in _RANGES[kind.name])
-    stamp = f"toUnixTimestamp64Milli({parsed})"
-    fits = f"match({x}, {_TIME}) * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
-    # Seconds with a fraction are a double; anything else of that length is text.
-    sure = f"(substring({x}, 11, 1) != '.' OR {exact(x, key)})"
-    return f"CAST(if({fits} AND {sure}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
-
-
-def _cut(kind: Type, parsed: str) -> str:
-    """A cast to fewer than milliseconds cuts towards 1970, which is up before it."""
-    digits = int(kind.arguments[0]) if kind.name == "DateTime64" else 3
-    unit = f"toIntervalMillisecond({10 ** (3 - digits)})" if digits < 3 else ""
-    return f"toStartOfInterval({parsed}, {unit})" if unit else parsed
 
 
 def _array(element: Type, x: str, depth: int) -> Cast:

@@ -1,0 +1,30 @@
+"""From a field's text to a decimal, strictly (load/casts.py)."""
+
+from __future__ import annotations
+
+from sluice.load.exact import exact
+from sluice.load.sql import literal
+from sluice.load.types import Type
+
+
+def decimal(kind: Type, x: str, key: str) -> str:
+    """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
+    scale = int(kind.arguments[-1]) if kind.name != "Decimal" or len(kind.arguments) == 2 else 0
+    value = f"accurateCastOrNull({x}, {literal(kind.text)})"
+    number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
+    fits = f"{_digits_after_the_point(x)} <= {scale} AND {exact(x, key)}"
+    # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
+    fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
+    plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')})"
+    cheap = f"{plain} * (long_numbers = 0)"
+    return f"if({cheap} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
+
+
+def _digits_after_the_point(x: str) -> str:
+    """How many a number's text needs: 1.50 needs one, 25e-3 three, 1200 none, 12e2 as many as -2; 0 none."""
+    mantissa = f"splitByChar('e', lower(assumeNotNull({x})))[1]"
+    exponent = f"toInt32OrZero(splitByChar('e', lower(assumeNotNull({x})))[2])"
+    digits = f"extractAllGroups({mantissa}, '^[+-]?([0-9]*)[.]?([0-9]*)$')[1]"
+    kept = f"replaceRegexpOne(concat({digits}[1], {digits}[2]), '0+$', '')"
+    needed = f"length({kept}) - length({digits}[1]) - {exponent}"
+    return f"if(empty({kept}), 0, {needed})"

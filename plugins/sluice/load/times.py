@@ -1,0 +1,41 @@
+"""From a field's text to a Date, Date32, DateTime or DateTime64, strictly (load/casts.py)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sluice.load.exact import exact
+from sluice.load.sql import Sql, literal
+from sluice.load.types import Type
+
+_DAY = r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_CLOCK = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)?"
+# A day, ISO 8601 with or without a zone, ten digits of seconds since the epoch or thirteen of milliseconds.
+_TIME = Sql(literal(rf"^({_DAY}({_CLOCK})?|\d{{10}}(\.\d+)?|\d{{13}})$"))
+# [first, end) of what each type holds: https://clickhouse.com/docs/sql-reference/data-types
+RANGES = {
+    "Date": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2149, 6, 7, tzinfo=UTC)),
+    "DateTime": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2106, 2, 7, 6, 28, 16, tzinfo=UTC)),
+    "Date32": (datetime(1900, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)),
+    "DateTime64": (datetime(1900, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)),
+}
+
+
+def time(kind: Type, x: str, key: str) -> str:
+    """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
+    digits = max(3, int(kind.arguments[0])) if kind.name == "DateTime64" else 3
+    parsed = f"parseDateTime64BestEffortOrNull({x}, {digits}, 'UTC')"
+    cut = _cut(kind, parsed)
+    first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
+    stamp = f"toUnixTimestamp64Milli({parsed})"
+    fits = f"match({x}, {_TIME}) * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
+    # Seconds with a fraction are a double; anything else of that length is text.
+    sure = f"(substring({x}, 11, 1) != '.' OR {exact(x, key)})"
+    return f"CAST(if({fits} AND {sure}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
+
+
+def _cut(kind: Type, parsed: str) -> str:
+    """A cast to fewer than milliseconds cuts towards 1970, which is up before it."""
+    digits = int(kind.arguments[0]) if kind.name == "DateTime64" else 3
+    unit = f"toIntervalMillisecond({10 ** (3 - digits)})" if digits < 3 else ""
+    return f"toStartOfInterval({parsed}, {unit})" if unit else parsed
