@@ -225,6 +225,7 @@ KINDS: tuple[Kind, ...] = (
     *(_int(bits, signed) for bits in (8, 16, 32, 64, 128, 256) for signed in (False, True)),
     *map(_floats, (32, 64)),
     *(_decimal(*shape) for shape in ((9, 0), (9, 9), (18, 4), (38, 10), (76, 30))),
+    *(_decimal(*shape) for shape in ((5, 2), (15, 15), (60, 10))),  # fewer digits than their bits hold
     _strings, _fixed, _enum, _bool, _uuid, _four, _six,
     _time("Date"), _time("Date32"), _time("DateTime", type_="DateTime('UTC')"),
     _time("DateTime", type_="DateTime('Europe/Berlin')"),

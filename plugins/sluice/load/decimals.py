@@ -6,18 +6,34 @@ from sluice.load.exact import exact
 from sluice.load.sql import literal
 from sluice.load.types import Type
 
+_WIDEST = (9, 18, 38, 76)  # digits that 32, 64, 128 and 256 bits hold
+
 
 def decimal(kind: Type, x: str, key: str) -> str:
     """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
-    scale = int(kind.arguments[-1]) if kind.name != "Decimal" or len(kind.arguments) == 2 else 0
-    value = f"accurateCastOrNull({x}, {literal(kind.text)})"
+    precision, scale = map(int, kind.arguments)
+    value = _within(kind, precision, scale, x)
     number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
     fits = f"{_digits_after_the_point(x)} <= {scale} AND {exact(x, key)}"
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
     fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
-    plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')})"
-    cheap = f"{plain} * (long_numbers = 0)"
-    return f"if({cheap} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
+    plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')}) * (long_numbers = 0)"
+    return f"if({plain} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
+
+
+def _within(kind: Type, precision: int, scale: int, x: str) -> str:
+    """ClickHouse looks at what the bits hold, not at the precision: 12345.6 would be a Decimal(5, 2)."""
+    value = f"accurateCastOrNull({x}, {literal(kind.text)})"
+    widest = _widest(precision)
+    if precision == widest:
+        return value
+    # All the bits hold, with as many digits before the point.
+    room = f"Decimal({widest}, {scale + widest - precision})"
+    return f"if(isNotNull(accurateCastOrNull({x}, '{room}')), {value}, NULL)"
+
+
+def _widest(precision: int) -> int:
+    return next(widest for widest in _WIDEST if precision <= widest)
 
 
 def _digits_after_the_point(x: str) -> str:
