@@ -72,8 +72,9 @@ def _scalar(kind: Type, x: str, key: str) -> str:
     if kind.name in RANGES:
         return time(kind, x, key)
     if kind.name == "Bool":
-        value = f"multiIf({x} IN ('true', '1'), true, {x} IN ('false', '0'), false, NULL)"
-        return f"if({exact(x, key)}, {value}, NULL)"
+        words = {"true": "true", "false": "false", "1": "true", "0": "false"}
+        value = ", ".join(f"{x} = '{word}', {truth}" for word, truth in words.items())
+        return f"if({exact(x, key)}, multiIf({value}, NULL), NULL)"
     if kind.name in ("Enum8", "Enum16"):
         names = ", ".join(part.rpartition("=")[0].strip() for part in kind.arguments)
         known = f"transform({x}, [{names}], [{names}], NULL)"
