@@ -16,6 +16,9 @@ WRITE: dict[str, object] = {
     "cast_keep_nullable": 0,
     # The driver sets best_effort, the server's own default is basic.
     "date_time_input_format": "basic",
+    # As many digits as the type has, not always six (load/times.py).
+    "formatdatetime_f_prints_scale_number_of_digits": 1,
+    "formatdatetime_f_prints_single_zero": 0,
     "short_circuit_function_evaluation": "enable",
     "allow_hyperscan": 1,
     "use_hive_partitioning": 0,

@@ -28,10 +28,17 @@ def time(kind: Type, x: str, key: str) -> str:
     cut = _cut(kind, parsed)
     first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
     stamp = f"toUnixTimestamp64Milli({parsed})"
-    fits = f"match({x}, {_TIME}) * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
+    fits = f"{_spelled(x, parsed)} * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
     # Seconds with a fraction are a double; anything else of that length is text.
     sure = f"(substring({x}, 11, 1) != '.' OR {exact(x, key)})"
     return f"CAST(if({fits} AND {sure}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
+
+
+def _spelled(x: str, parsed: str) -> str:
+    """`x` is spelled as a time is. The usual spelling is what the parsed time is written as, which is known
+    in half the time that the expression takes."""
+    usual = f"formatDateTime(if(endsWith({x}, 'Z'), {parsed}, NULL), '%Y-%m-%dT%H:%i:%S.%fZ') = {x}"
+    return f"if({usual}, 1, match({x}, {_TIME}))"
 
 
 def _cut(kind: Type, parsed: str) -> str:
