@@ -39,7 +39,7 @@ def _widest(precision: int) -> int:
 
 
 def _by_double(kind: Type, precision: int, scale: int, x: str, otherwise: str) -> str:
-    """The same by arithmetic where few digits let a double say it all, at a third of the time.
+    """The same by arithmetic where few digits let a double say it all, in half the time.
 
     Two decimals of at most SHORT digits are never the same double (DBL_DIG of IEEE 754). One is written, the
     other is `units` of the column's last digit: where that is the same double, it is what was written. A zero
