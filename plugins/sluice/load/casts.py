@@ -67,7 +67,7 @@ def _scalar(kind: Type, x: str, key: str) -> str:
     if kind.name in ("Float32", "Float64"):
         number = f"accurateCastOrNull({x}, '{kind.name}')"
         return f"if(isFinite({number}), {number}, NULL)"
-    if kind.name.startswith("Decimal"):
+    if kind.name == "Decimal":  # as ClickHouse names Decimal32(4), too
         return decimal(kind, x, key)
     if kind.name in RANGES:
         return time(kind, x, key)

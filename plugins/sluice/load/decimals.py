@@ -7,7 +7,7 @@ from sluice.load.sql import literal
 from sluice.load.types import Type
 
 _EXACT_POWERS = 18  # 10 to these fits UInt64, and is a double without rounding
-_WIDTHS = {9: 32, 18: 64, 38: 128, 76: 256}
+_WIDTHS = {9: 32, 18: 64, 38: 128, 76: 256}  # the digits that so many bits hold
 
 
 def decimal(kind: Type, x: str, key: str) -> str:
@@ -42,8 +42,9 @@ def _by_double(kind: Type, precision: int, scale: int, x: str, otherwise: str) -
     """The same by arithmetic where few digits let a double say it all, in half the time.
 
     Two decimals of at most SHORT digits are never the same double (DBL_DIG of IEEE 754). One is written, the
-    other is `units` of the column's last digit: where that is the same double, it is what was written. A zero
-    may be less than any double: "1e-400".
+    other is `units` of the column's last digit: where that is the same double, it is what was written. One
+    character more is the point; sixteen digits without one are an integer, and the limit of `units` leaves
+    those that begin with zeros. A zero may be less than any double: "1e-400".
     """
     double = f"toFloat64OrNull({x})"
     units = f"round({double} * {10**scale})"
