@@ -139,7 +139,7 @@ def test_columns_of_a_file_are_plain_for_any_reader(lake):
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 9000), st.integers(0, 1000), st.integers(-17_000_000, 70_000_000)),
+        st.tuples(st.integers(0, 9000), st.integers(-1, 1 << 31), st.integers(-17_000_000, 70_000_000)),
         min_size=1,
     )
 )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 ROWS_GATHERED = 250_000
 BYTES_GATHERED = 64 << 20
+_LARGEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Codes:
-    """Per row the slice's number, the type's number, and the event hour since the epoch."""
+    """Per row the slice's number, the type's number or OVERFLOW, and the event hour since the epoch."""
 
     slices: np.ndarray
     types: np.ndarray
@@ -71,10 +72,15 @@ class Gathering:
 
 def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int]]]:
     """The stable order by (slice, type, hour), None where all are alike, and each with its rows."""
-    first_hour = int(codes.hours.min())
-    hours = int(codes.hours.max()) - first_hour + 1
-    types = int(codes.types.max()) + 1
-    combined = (codes.slices.astype(np.int64) * types + codes.types) * hours + (codes.hours - first_hour)
+    columns = (codes.slices, codes.types, codes.hours)
+    first_slice, first_type, first_hour = (int(column.min()) for column in columns)
+    slices, types, hours = (int(column.max()) - int(column.min()) + 1 for column in columns)
+    if slices * types * hours > _LARGEST and types > len(codes.types):
+        return _sort_by_rank(codes)
+    combined = (codes.slices.astype(np.int64) - first_slice) * types + (
+        codes.types.astype(np.int64) - first_type
+    )
+    combined = combined * hours + (codes.hours - first_hour)
     found = pa.array(combined).dictionary_encode()
     met = found.dictionary.to_numpy()
     # numpy sorts 16 bits by radix, many times faster than the combined numbers.
@@ -84,4 +90,14 @@ def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int
     order = None if len(met) == 1 else np.argsort(ranks, kind="stable")
     counts = np.bincount(ranks, minlength=len(met)).tolist()
     places = zip(np.sort(met).tolist(), counts, strict=True)
-    return order, [(c // hours // types, c // hours % types, c % hours + first_hour, n) for c, n in places]
+    return order, [
+        (c // hours // types + first_slice, c // hours % types + first_type, c % hours + first_hour, n)
+        for c, n in places
+    ]
+
+
+def _sort_by_rank(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int]]]:
+    """The same for type codes that lie too far apart to be one number with slice and hour."""
+    types, ranks = np.unique(codes.types, return_inverse=True)
+    order, runs = sort(replace(codes, types=ranks))
+    return order, [(slice_number, int(types[rank]), hour, n) for slice_number, rank, hour, n in runs]

@@ -9,6 +9,9 @@ import numpy as np
 
 from sluice.landing.reports import WrittenFile
 
+OVERFLOW = -1
+"""The code of rows that go to the overflow: types are counted from 0, those of later batches too."""
+
 
 class Admission:
     """In one task: the configured types have their files, and of each slice the first `max_types` others."""
@@ -19,12 +22,12 @@ class Admission:
         self._admitted: dict[int, set[int]] = {}
 
     def codes(self, slices: np.ndarray, types: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """`types` with `len(names)` for those that go to the overflow."""
+        """`types` with OVERFLOW for those that have no file of their own."""
         if len(names) <= self._max_types:
             return types
         pairs, inverse = np.unique(slices.astype(np.int64) * len(names) + types, return_inverse=True)
         own = [self._admits(*divmod(pair, len(names)), names) for pair in pairs.tolist()]
-        return np.where(np.array(own)[inverse], types, len(names)).astype(types.dtype)
+        return np.where(np.array(own)[inverse], types, OVERFLOW).astype(types.dtype)
 
     def _admits(self, slice_number: int, code: int, names: Sequence[str]) -> bool:
         admitted = self._admitted.setdefault(slice_number, set())

@@ -20,7 +20,7 @@ from sluice.landing.gathering import Codes, Gathering
 from sluice.landing.long_numbers import may_be_long
 from sluice.landing.once import Once
 from sluice.landing.opening import Opened
-from sluice.landing.overflow import Admission
+from sluice.landing.overflow import OVERFLOW, Admission
 from sluice.landing.parse import Parsed, Parser, Records
 from sluice.landing.reports import Report, WrittenFile
 from sluice.landing.seen import SeenRecords, runs_of
@@ -181,7 +181,7 @@ class _Landing:
         """Everything gathered, as one row group in each file that it belongs to."""
         names = self._parser.types.names
         for run in self._rows.drain():
-            own = None if run.type == len(names) else names[run.type]
+            own = None if run.type == OVERFLOW else names[run.type]
             codes = run.rows["_type"].combine_chunks()
             found = columns.constant(own, len(codes)) if own is not None else columns.names(codes, names)
             counts = {} if own is not None else Counter(found.to_pylist())
