@@ -1,12 +1,14 @@
 """Tells records that were shipped twice: `sluice publish` names a batch and a line in a header.
 
-Within one read of one slice the first of each line lands, and later ones go to `_rejected/`. A line without a
-key goes to the same partition each time, and a publish that was killed goes on with its last seconds: so
-second copies are in the same read, or at the edge of two.
+Within one read of one slice the first of each line lands, and later ones go to `_rejected/`. A line goes to
+the same partition of its topic each time, and a publish that was killed goes on with its last seconds: so
+second copies are in the same read, or at the edge of two. The same line in another topic or partition is
+another record, whether one task reads both or two tasks do.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
@@ -16,6 +18,9 @@ import pyarrow as pa
 from sluice.landing.headers import from_json, last_values
 from sluice.landing.reasons import SHIPPED_TWICE
 from sluice.pipeline import Event
+
+# `<batch>:<line>` as `sluice publish` writes it: at most 127 characters, and the number of a line in a file.
+_LINE = re.compile(rb"(.{1,127}):(0|[1-9][0-9]{0,17})", re.DOTALL)
 
 
 @dataclass
@@ -50,12 +55,15 @@ class Once:
 
     def __init__(self, event: Event) -> None:
         self._header = None if event.batch is None else event.batch.header
-        self._seen: dict[tuple[int, bytes], Lines] = {}
+        self._seen: dict[tuple[str, int, int, bytes], Lines] = {}
 
-    def refused(self, headers: pa.StringArray, slices: np.ndarray) -> dict[int, str]:
-        """The positions of records whose batch and line came before, in the slice that each is of.
+    def refused(
+        self, topic: str, partition: int, headers: pa.StringArray, slices: np.ndarray
+    ) -> dict[int, str]:
+        """The positions of records whose batch and line came before in their partition, in the slice that
+        each is of.
 
-        `headers` are as Spark hands them over.
+        `headers` are as Spark hands them over. A header that `sluice publish` does not write names no line.
         """
         if self._header is None or headers.null_count == len(headers):
             return {}
@@ -63,11 +71,11 @@ class Once:
         return {
             position: SHIPPED_TWICE
             for position, (name, number) in enumerate(zip(names, slices.tolist(), strict=True))
-            if name is not None and not self._first(name, number)
+            if name is not None and not self._first((topic, partition, number), name)
         }
 
-    def _first(self, name: bytes, number: int) -> bool:
-        batch, _, line = name.rpartition(b":")
-        if not batch or not line.isdigit():
-            return True  # another program's header: nothing is known of it
-        return self._seen.setdefault((number, batch), Lines()).add(int(line))
+    def _first(self, place: tuple[str, int, int], name: bytes) -> bool:
+        found = _LINE.fullmatch(name)
+        if found is None:
+            return True
+        return self._seen.setdefault((*place, found[1]), Lines()).add(int(found[2]))

@@ -129,7 +129,7 @@ class _Landing:
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
         """The records, without those that were shipped twice: these are rejected."""
         self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
-        twice = self._shipped.refused(batch["headers"], slices)
+        twice = self._shipped.refused(topic, partition, batch["headers"], slices)
         if twice:
             self.seen.refuse(topic, partition, slices, twice)
             found = headers.from_json(batch["headers"])
