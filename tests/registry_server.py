@@ -22,13 +22,17 @@ from sluice.formats.protobuf import compiled
 @dataclass
 class RegistryServer:
     """`schemas` by id and by (subject, version). `status`: what every call is answered with, if set;
-    `login` is asked for, if set. `asked` are the paths, in their order."""
+    `login` is asked for, if set. `asked` are the paths, in their order. `base`: the path below which the
+    registry is; what is beside it is answered as by a plain web server. `bodies`: whole answers (status,
+    headers, bytes) to the next calls."""
 
     schemas: dict[object, dict] = field(default_factory=dict)
     status: int | None = None
     login: str = ""
     asked: list[str] = field(default_factory=list)
     url: str = ""
+    base: str = ""
+    bodies: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
 
     def avro(self, number: int, schema: object, references: list[dict] | None = None) -> None:
         self.add(number, {"schema": json.dumps(schema), "references": references or []})
@@ -46,6 +50,17 @@ class RegistryServer:
         """Also as version `number` of the subject `s/<number>`."""
         self.schemas[number] = self.schemas[f"s/{number}", str(number)] = schema
 
+    def whole_answer(self, path: str, login: str) -> tuple[int, dict[str, str], bytes]:
+        if self.bodies:
+            self.asked.append(path)
+            return self.bodies.pop(0)
+        if not path.startswith(self.base):
+            self.asked.append(path)
+            return 404, {"Content-Type": "text/html"}, b"<html><h1>404 Not Found</h1></html>"
+        status, content = self.answer(path.removeprefix(self.base), login)
+        kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+        return status, kind, json.dumps(content).encode()
+
     def answer(self, path: str, login: str) -> tuple[int, dict]:
         self.asked.append(path)
         if self.status is not None:
@@ -54,8 +69,6 @@ class RegistryServer:
             return 401, {"error_code": 40101, "message": "Unauthorized"}
         place, query = urlsplit(path), parse_qs(urlsplit(path).query)
         parts = [unquote(part) for part in place.path.strip("/").split("/")]
-        if parts == ["schemas", "types"]:
-            return 200, {}
         known = self.schemas.get(int(parts[2]) if parts[0] == "schemas" else (parts[1], parts[3]))
         if known is None:
             return 404, {"error_code": 40403, "message": "Schema not found"}
@@ -76,11 +89,10 @@ def serve() -> Iterator[RegistryServer]:
         def do_GET(self) -> None:
             scheme, _, token = self.headers.get("Authorization", "").partition(" ")
             login = base64.b64decode(token).decode() if scheme == "Basic" else ""
-            status, content = registry.answer(self.path, login)
-            body = json.dumps(content).encode()
+            status, headers, body = registry.whole_answer(self.path, login)
             self.send_response(status)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(body)))
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 
@@ -88,7 +100,7 @@ def serve() -> Iterator[RegistryServer]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         registry.url = f"http://127.0.0.1:{server.server_address[1]}"
         yield registry
         server.shutdown()

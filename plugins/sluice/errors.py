@@ -209,17 +209,15 @@ class RegistryOutOfReach(OutOfReach):
 
 @dataclass(eq=False)
 class RegistryRefused(SluiceError):
-    """The schema registry is there, and refuses: a missing login, or an answer that is none."""
+    """The schema registry is there, and refuses: a wrong login or address, or an answer that is no schema."""
 
     url: str
     reason: str
+    remedy: str
     exit_code = 3
 
     def __str__(self) -> str:
-        return (
-            f"the schema registry {self.url} refuses ({self.reason}): check the connection's login and its "
-            "address"
-        )
+        return f"the schema registry {self.url} refuses ({self.reason}): {self.remedy}"
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ import pytest
 
 from sluice.connections import Connection
 from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused, WrongUse
-from sluice.formats.registry import address_of
+from sluice.formats.registry import Registry, Stored, address_of
 from sluice.formats.wire import framed, indexed
 from sluice.landing.decoding import Decoding, _decode, decoding_of
 from sluice.landing.reasons import Unparsed
@@ -29,6 +29,11 @@ PROTO = """syntax = "proto3"; package adx; import "kinds.proto"; import "google/
 message First { int32 a = 1; google.protobuf.Timestamp at = 2; message Inner { int32 b = 1; } }
 message Second { Kind kind = 1; }"""
 KINDS = 'syntax = "proto3"; package adx; enum Kind { NONE = 0; CLICK = 1; }'
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch):
+    monkeypatch.setattr("sluice.formats.registry.WAITS", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -164,6 +169,108 @@ def test_with_a_proto_file_only_its_message_is_taken(registry, decoder, tmp_path
     assert reason(decode, message(2, b"\x00\x08\x05")) == "schema of another kind or message"
 
 
+HTML = {"Content-Type": "text/html"}
+JETTY = b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+SCHEMA_7 = "/schemas/ids/7"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((404, HTML, b"<html>Not Found</html>"), "status 404 of http://.*/schemas/ids/7.*base path"),
+        ((404, {}, JETTY), "status 404 of http://.*/schemas/ids/7, error code 404.*base path"),
+        ((404, {}, b""), "status 404 .*base path"),
+        ((404, {}, b"[40403]"), "status 404 .*base path"),
+        ((404, {}, b'{"error_code":"40403"}'), "status 404 .*base path"),
+        ((404, {}, b"[" * 100_000), "status 404 .*base path"),
+        ((404, {}, b'{"error_code":40401}'), "error code 40401"),
+        ((200, HTML, b"<html>Log in</html>"), "/schemas/ids/7 is no schema.*base path"),
+        ((200, {}, b"{}"), "is no schema"),
+        ((200, {}, b'["AVRO"]'), "is no schema"),
+        ((200, {}, b'{"schema":{"type":"record"}}'), "is no schema"),
+        ((200, {}, b'{"schema":"\xff"}'), "is no schema"),
+        ((200, {}, b'{"schema":"1","references":[{"name":"x"}]}'), "is no schema"),
+        ((200, {}, b""), "is no schema"),
+        ((204, {}, b""), "is no schema"),
+        ((301, {"Location": "http://elsewhere/api"}, b""), "now at http://elsewhere/api"),
+        ((400, {}, b"{}"), "status 400"),
+        ((401, {}, b'{"error_code":40101}'), "status 401.*check the login"),
+        ((403, {}, b""), "status 403.*check the login"),
+        ((422, {}, b'{"error_code":42202}'), "status 422 .*error code 42202"),
+    ],
+)
+def test_only_the_registrys_own_word_says_that_a_schema_is_unknown(registry, decoder, answer, told):
+    decode = decoder("avro")
+    registry.bodies = [answer]
+    with pytest.raises(RegistryRefused, match=told) as caught:
+        decode(message(7, b"x"))
+    assert (caught.value.retryable, caught.value.exit_code) == (False, 3)
+    assert len(str(caught.value).splitlines()) == 1
+    assert reason(decode, message(7, b"x")) == "unknown schema id"  # the registry itself says so: 40403
+    assert registry.asked == [SCHEMA_7, SCHEMA_7]
+
+
+def test_a_wrong_base_path_is_told_and_the_right_one_kept(registry):
+    registry.base = "/api/registry"
+    registry.avro(7, FIRST)
+    host, _, port = registry.url.rpartition(":")
+    wrong, right = (Connection("c", host=host + path, port=int(port)) for path in ("/api", "/api/registry"))
+    assert Registry(address_of(right), serialized=False).schema(7) == Stored("AVRO", json.dumps(FIRST))
+    assert Registry(address_of(right), serialized=False).schema(8) is None
+    Registry(address_of(right), serialized=False).check()
+    for call in (lambda found: found.schema(7), lambda found: found.check()):
+        with pytest.raises(RegistryRefused, match=rf"404 of {registry.url}/api/schemas/ids/.*base path"):
+            call(Registry(address_of(wrong), serialized=False))
+
+
+def test_an_id_that_no_registry_can_have_is_unknown_without_asking(registry, decoder):
+    """Asked for it, Confluent's own answers a plain 404: such a message would stop its hour for good."""
+    decode = decoder("avro")
+    for number in (1 << 31, (1 << 32) - 1):
+        assert reason(decode, message(number, b"x")) == "unknown schema id"
+    assert registry.asked == []
+    assert reason(decode, message((1 << 31) - 1, b"x")) == "unknown schema id"
+    assert registry.asked == [f"/schemas/ids/{(1 << 31) - 1}"]
+
+
+@pytest.mark.parametrize("code", [40401, 40402])
+def test_what_a_schema_refers_to_and_nobody_has_stops_the_step(registry, decoder, code):
+    registry.avro(2, OUTER, [{"name": "Click", "subject": "s/1", "version": 1}])
+    decode = decoder("avro")
+    gone = json.dumps({"error_code": code, "message": "not found"}).encode()
+    registry.bodies = [(200, {}, json.dumps(registry.schemas[2]).encode()), (404, {}, gone)]
+    with pytest.raises(RegistryRefused, match=rf"s%2F1/versions/1.*error code {code}.*register again"):
+        decode(message(2, b"x"))
+
+
+def test_schemas_that_refer_to_each_other_in_a_circle_are_refused(registry, decoder):
+    registry.avro(1, FIRST, [{"name": "Out", "subject": "s/2", "version": 2}])
+    registry.avro(2, OUTER, [{"name": "Click", "subject": "s/1", "version": 1}])
+    with pytest.raises(RegistryRefused, match="refers to itself"):
+        decoder("avro")(message(2, b"x"))
+
+
+def test_each_further_try_waits_longer_and_their_number_is_bounded(registry, monkeypatch):
+    monkeypatch.undo()
+    address = address_of(Connection("c", host=registry.url))
+    registry.avro(1, FIRST)
+    for answers, waits in [(0, []), (1, [0.5]), (3, [0.5, 1.0, 2.0]), (4, [0.5, 1.0, 2.0, 4.0])]:
+        registry.bodies = [(503, {}, b"")] * answers
+        slept: list[float] = []
+        assert Registry(address, serialized=False, sleep=slept.append).schema(1) is not None
+        assert slept == waits
+    registry.bodies, slept = [(429, {}, b"")] * 5, []
+    with pytest.raises(RegistryOutOfReach, match="status 429"):
+        Registry(address, serialized=False, sleep=slept.append).schema(1)
+    assert slept == [0.5, 1.0, 2.0, 4.0] and registry.bodies == []
+
+
+def test_an_answer_that_cannot_be_unpacked_is_tried_again(registry, decoder):
+    registry.avro(1, FIRST)
+    registry.bodies = [(200, {"Content-Encoding": "gzip"}, b"no gzip")]
+    assert decoder("avro")(avro(1, FIRST, {"url": "/a"})) == b'{"url":"/a"}'
+
+
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_a_registry_that_does_not_answer_is_out_of_reach(registry, decoder, status):
     decode = decoder("avro")
@@ -201,6 +308,8 @@ def test_a_login_is_sent_and_a_wrong_one_refused(registry, decoder):
         (Connection("c", host="r", port=8081), "http://r:8081"),
         (Connection("c", host="r", schema="https"), "https://r"),
         (Connection("c", host="https://r/api"), "https://r/api"),
+        (Connection("c", host="https://r/api/", port=8081), "https://r:8081/api/"),
+        (Connection("c", host="r/api", port=8081), "http://r:8081/api"),
     ],
 )
 def test_the_address_is_an_airflow_connection(conn, url):
@@ -208,6 +317,9 @@ def test_the_address_is_an_airflow_connection(conn, url):
 
 
 def test_a_connection_without_a_host_or_with_lost_files_is_wrong():
+    for host in ("kafka://r", "r:x", "[", "http://[::1"):
+        with pytest.raises(WrongUse, match=r"connection 'c': expected http"):
+            address_of(Connection("c", host=host))
     with pytest.raises(WrongUse, match="host is missing"):
         address_of(Connection("c"))
     lost = address_of(Connection("c", host="https://r", extra={"ca": "/nowhere/ca.pem"}))

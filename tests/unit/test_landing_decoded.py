@@ -10,7 +10,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from sluice.errors import RegistryOutOfReach, SchemaRefused
+from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused
 from sluice.lake.folder import FolderLake
 from sluice.manifests import read_manifests
 from sluice.pipeline import Event
@@ -104,7 +104,15 @@ def test_a_schema_that_cannot_be_used_lands_nothing(tmp_path, spec):
     assert not list(FolderLake(tmp_path / "demo").list("_slices/"))
 
 
-def test_a_registry_that_does_not_answer_lands_nothing_until_it_does(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [({"status": 503}, RegistryOutOfReach), ({"base": "/api"}, RegistryRefused)],
+    ids=["no answer", "another path"],
+)
+def test_a_registry_that_does_not_answer_as_one_lands_nothing_until_it_does(
+    tmp_path, monkeypatch, state, error
+):
+    monkeypatch.setattr("sluice.formats.registry.WAITS", (0.0,))
     form = {"type": {"field": "type"}, "time": {"field": "at"}, "format": "avro"}
     event = Event.model_validate({**form, "registry": {"connection": "schemas"}})
     spec = pipeline().model_copy(update={"event": event})
@@ -112,12 +120,13 @@ def test_a_registry_that_does_not_answer_lands_nothing_until_it_does(tmp_path, m
         monkeypatch.setenv("AIRFLOW_CONN_SCHEMAS", registry.url)
         monkeypatch.setitem(globals(), "MESSAGES", [b"\0\0\0\0\x05" + MESSAGES[0], b"\0\0\0\0\x06x", b"{}"])
         registry.avro(5, SCHEMA)
-        registry.status = 503
-        with pytest.raises(RegistryOutOfReach):
+        for name, value in state.items():
+            setattr(registry, name, value)
+        with pytest.raises(error):
             landed(tmp_path, spec)
         lake = FolderLake(tmp_path / "demo")
         assert [item.key for item in lake.list("") if not item.key.startswith("_boundaries/")] == []
-        registry.status = None
+        registry.status, registry.base = None, ""
         lake, manifest = landed(tmp_path, spec)
     assert [row["_payload"] for row in rows(lake, manifest.files)] == [
         '{"type":"click","at":"2026-01-01T00:05:00Z","id":"/w=="}'

@@ -20,4 +20,4 @@ def format_checks(event: Event) -> Iterator[Check]:
         from sluice.formats.registry import Registry
 
         Registry(decoding.registry, serialized=False).check()
-        yield ok(Area.SCHEMA, "format", f"the schema registry {decoding.registry.url} answers")
+        yield ok(Area.SCHEMA, "format", f"the schema registry {decoding.registry.url} answers as one")

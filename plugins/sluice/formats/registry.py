@@ -2,26 +2,53 @@
 
     GET /schemas/ids/{id}                              GET /subjects/{subject}/versions/{version}
 
+An unknown id is a 404 with the error code 40403, and an unknown subject or version one with 40401 or 40402.
+
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
+import msgspec
 
 from sluice.connections import Connection
-from sluice.errors import RegistryOutOfReach, RegistryRefused, WrongUse
+from sluice.errors import RegistryOutOfReach, RegistryRefused, SluiceError, WrongUse
 
 SECONDS = 20
-_TRIES = 3
-_NOT_FOUND = 404
+WAITS = (0.5, 1.0, 2.0, 4.0)
+"""Seconds before each further try of a call that a later one may cure."""
 _TRY_LATER = (408, 429)
+_NO_SUBJECT, _NO_VERSION, _NO_SCHEMA = 40401, 40402, 40403
+_LARGEST_ID = (1 << 31) - 1  # ids are Java's int: asked for a larger one, a registry has no such path
+_ADDRESS = "check the address in its connection, with its base path"
+
+
+class _Reference(msgspec.Struct):
+    name: str
+    subject: str
+    version: int
+
+
+class _Schema(msgspec.Struct, rename="camel"):
+    schema: str
+    schema_type: str | None = None
+    references: list[_Reference] | None = None
+
+
+class _Refusal(msgspec.Struct):
+    error_code: int
+
+
+_SCHEMA = msgspec.json.Decoder(_Schema)
+_REFUSAL = msgspec.json.Decoder(_Refusal)
+_NO_ANSWER = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -57,7 +84,14 @@ def address_of(connection: Connection) -> Address:
         raise WrongUse(f"connection {connection.conn_id!r}: its host is missing, for example http://registry")
     scheme, _, rest = connection.host.rpartition("://")
     port = f":{connection.port}" if connection.port else ""
-    url = f"{scheme or connection.schema or 'http'}://{rest}{port}"
+    try:
+        place = urlsplit(f"{scheme or connection.schema or 'http'}://{rest}")
+        url = place._replace(netloc=place.netloc + port).geturl()
+        known = httpx.URL(url).scheme in ("http", "https")
+    except (ValueError, httpx.InvalidURL):
+        known = False
+    if not known:
+        raise WrongUse(f"connection {connection.conn_id!r}: expected http(s)://host as its host, and a port")
     extra = {name: connection.extra.get(name) for name in ("ca", "certificate", "key")}
     return Address(url, connection.login, connection.password, **extra)
 
@@ -65,10 +99,13 @@ def address_of(connection: Connection) -> Address:
 class Registry:
     """One per task. `schema` answers the same for ever: an id never gets another schema."""
 
-    def __init__(self, address: Address, serialized: bool) -> None:
-        """`serialized`: schemas are Protobuf's, and wanted as descriptors."""
+    def __init__(
+        self, address: Address, serialized: bool, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """`serialized`: schemas are Protobuf's, and wanted as descriptors. Raises WrongUse."""
         self._address = address
         self._format = {"format": "serialized"} if serialized else {}
+        self._sleep = sleep
         login = (address.login, address.password or "") if address.login else None
         self._client = httpx.Client(
             base_url=address.url, auth=login, timeout=SECONDS, verify=_trust(address), trust_env=False
@@ -76,52 +113,84 @@ class Registry:
 
     def schema(self, number: int) -> Stored | None:
         """None: the registry knows no such id. Raises RegistryOutOfReach, RegistryRefused."""
-        found = self._get(f"/schemas/ids/{number}")
+        found = self._of_id(number) if number <= _LARGEST_ID else None
         if found is None:
             return None
         references: dict[str, str] = {}
-        self._refer(found, references)
-        kind = found.get("schemaType", "AVRO")
-        return Stored(kind, found["schema"], tuple(references.values()), tuple(references))
+        self._refer(found, references, frozenset())
+        kind = found.schema_type or "AVRO"
+        return Stored(kind, found.schema, tuple(references.values()), tuple(references))
 
     def check(self) -> None:
-        """Raises RegistryOutOfReach, RegistryRefused."""
-        self._get("/schemas/types")
+        """Asks what a landing asks. Raises RegistryOutOfReach, RegistryRefused."""
+        self._of_id(1)
 
-    def _refer(self, schema: Mapping[str, Any], known: dict[str, str]) -> None:
+    def _of_id(self, number: int) -> _Schema | None:
+        """A 404 without the registry's own error code is another server's, or of another path of its own:
+        it says nothing of the schema."""
+        answer = self._get(f"/schemas/ids/{number}")
+        if answer.status_code == httpx.codes.NOT_FOUND and _error_code(answer) == _NO_SCHEMA:
+            return None
+        return self._schema(answer)
+
+    def _refer(self, schema: _Schema, known: dict[str, str], inside: frozenset[str]) -> None:
         """Adds what `schema` refers to, and that what it refers to itself, before it."""
-        for reference in schema.get("references") or ():
-            if reference["name"] not in known:
-                place = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
-                found = self._get(place)
-                if found is None:
-                    raise RegistryRefused(self._address.url, f"it has no {place}, which a schema refers to")
-                self._refer(found, known)
-                known[reference["name"]] = found["schema"]
+        for reference in schema.references or ():
+            place = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+            if place in inside:
+                raise self._refused(f"{place} refers to itself", "register it without the circle")
+            if reference.name not in known:
+                found = self._schema(self._get(place))
+                self._refer(found, known, inside | {place})
+                known[reference.name] = found.schema
 
-    def _get(self, place: str) -> dict[str, Any] | None:
-        for left in reversed(range(_TRIES)):
+    def _get(self, place: str) -> httpx.Response:
+        """The first answer that another try would not change. Raises RegistryOutOfReach after the last."""
+        for wait in (*WAITS, None):
             try:
                 answer = self._client.get(place, params=self._format)
-            except httpx.TransportError as error:
-                if not left:
-                    raise RegistryOutOfReach(self._address.url, str(error) or type(error).__name__) from error
-                continue
-            if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
-                break
-        return self._said(place, answer)
+            except httpx.RequestError as error:
+                reason = str(error) or type(error).__name__
+            else:
+                if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
+                    return answer
+                reason = f"status {answer.status_code} of {place}"
+            if wait is not None:
+                self._sleep(wait)
+        raise RegistryOutOfReach(self._address.url, _one_line(reason))
 
-    def _said(self, place: str, answer: httpx.Response) -> dict[str, Any] | None:
-        if answer.status_code >= 500 or answer.status_code in _TRY_LATER:
-            raise RegistryOutOfReach(self._address.url, f"status {answer.status_code} of {place}")
-        if answer.status_code == _NOT_FOUND:
-            return None
+    def _schema(self, answer: httpx.Response) -> _Schema:
+        """Raises RegistryRefused for every other answer."""
+        status, code = answer.status_code, _error_code(answer)
+        reason = f"status {status} of {answer.url}" + (f", error code {code}" if code else "")
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise self._refused(reason, "check the login in its connection")
+        if code in (_NO_SUBJECT, _NO_VERSION):
+            raise self._refused(reason, "register again what a schema refers to")
+        if answer.has_redirect_location:
+            reason += f", which is now at {_one_line(answer.headers['location'])}"
         if not answer.is_success:
-            raise RegistryRefused(self._address.url, f"status {answer.status_code} of {place}")
+            raise self._refused(reason, _ADDRESS)
         try:
-            return answer.json()
-        except ValueError as error:
-            raise RegistryRefused(self._address.url, f"its answer to {place} is not JSON") from error
+            return _SCHEMA.decode(answer.content)
+        except _NO_ANSWER as error:
+            reason = f"the answer of {answer.url} is no schema: {_one_line(str(error))}"
+            raise self._refused(reason, _ADDRESS) from error
+
+    def _refused(self, reason: str, remedy: str) -> SluiceError:
+        return RegistryRefused(self._address.url, reason, remedy)
+
+
+def _error_code(answer: httpx.Response) -> int | None:
+    """The registry's own, which says more than the status; None where it is another server's answer."""
+    try:
+        return _REFUSAL.decode(answer.content).error_code
+    except _NO_ANSWER:
+        return None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]
 
 
 def _trust(address: Address) -> ssl.SSLContext:
