@@ -11,6 +11,7 @@ from functools import reduce
 from types import TracebackType
 from typing import TypeVar
 
+import odd_stamps
 import pyarrow as pa
 import workers
 from kafka_source import records
@@ -26,13 +27,14 @@ from sluice.errors import SluiceError, SparkFailed
 from sluice.garbage import collect_seldom
 from sluice.kafka.settings import settings_of
 from sluice.landing.merge import Merge
-from sluice.landing.own_read import batches
+from sluice.landing.own_read import batches, divided
 from sluice.landing.reads import Run
 from sluice.landing.reports import Report, WrittenFile, decode, encode
 from sluice.landing.task import CUT_BYTES, Task
 
 # Workers have the library, but not this folder.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(odd_stamps)
 cloudpickle.register_pickle_by_value(workers)
 
 _RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
@@ -68,7 +70,7 @@ class SparkEngine:
             self._spark.stop()
 
     def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
-        """Whole records, which may be large, come through Spark's source, which bounds their bytes."""
+        """Whole records, which may be large, come through Spark's source: it can read every header."""
         own = [(run, task) for run, task in reads if run.together and not task.whole]
         rest = [(run, task) for run, task in reads if not run.together or task.whole]
         return Report.of([*self._read_by_tasks(own), *self._read_by_spark(rest)])
@@ -85,20 +87,30 @@ class SparkEngine:
         def land(task: Task, name: str) -> bytes:
             return encode(task.land(batches(settings[task.cluster], task), name))
 
-        tasks = [task for _, task in reads]
+        shares = ([task] if run.together else divided(task, first.rows_per_read) for run, task in reads)
+        tasks = [task for share in shares for task in share]
         return [decode(report) for report in self._each(land, tasks, len(tasks), "read", rows)]
 
     def _read_by_spark(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
         reports: list[Report] = []
         for start in range(0, len(reads), _RUNS_PER_JOB):
-            with _explained():
-                self._bound_batches(whole=any(task.whole for _, task in reads))
-                part = reads[start : start + _RUNS_PER_JOB]
-                frame = reduce(DataFrame.unionAll, [self._frame(*read) for read in part])
-                rows = sum(run.offsets for run, _ in part)
-                with Progress(frame.sparkSession.sparkContext, "read", self._say, rows):
-                    reports += (decode(bytes(row.report)) for row in frame.collect())
+            part = reads[start : start + _RUNS_PER_JOB]
+            try:
+                reports += self._read_by_source(part)
+            except SparkFailed as error:
+                if not odd_stamps.stopped(error.__cause__ or error):
+                    raise
+                self._say("Spark cannot hand over the timestamps of some records: tasks read them themselves")
+                reports += self._read_by_tasks(part)
         return reports
+
+    def _read_by_source(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
+        with _explained():
+            self._bound_batches(whole=any(task.whole for _, task in reads))
+            frame = reduce(DataFrame.unionAll, [self._frame(*read) for read in reads])
+            rows = sum(run.offsets for run, _ in reads)
+            with Progress(frame.sparkSession.sparkContext, "read", self._say, rows):
+                return [decode(bytes(row.report)) for row in frame.collect()]
 
     def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
         tasks = min(len(merges), 4 * self.session().sparkContext.defaultParallelism)
@@ -148,7 +160,8 @@ def _landing(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
     def land(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         workers.without_pandas()
         collect_seldom()
-        yield pa.RecordBatch.from_pydict({"report": [encode(task.land(batches, _task_name()))]})
+        report = task.land(odd_stamps.checked(batches), _task_name())
+        yield pa.RecordBatch.from_pydict({"report": [encode(report)]})
 
     return land
 

@@ -162,7 +162,7 @@ def kafka_batch(
             "headers": pa.nulls(len(rows), pa.string()),
             "place": pa.array([place] * len(rows), pa.int32()),
             "offset": pa.array([offset for offset, _, _ in rows], pa.int64()),
-            "timestamp": pa.array([at * 1000 for _, _, at in rows], pa.timestamp("us", "UTC")),
+            "timestamp": pa.array([at for _, _, at in rows], pa.int64()),
         }
     )
 

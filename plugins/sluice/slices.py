@@ -13,6 +13,9 @@ from pendulum.parsing.exceptions import ParserError
 from sluice.errors import WrongUse
 
 HOUR = timedelta(hours=1)
+FIRST_MS = -62_135_596_800_000
+"""0001-01-01T00Z, as milliseconds since the epoch; LAST_MS is the end of 9999."""
+LAST_MS = 253_402_300_799_999
 _EPOCH = pendulum.from_timestamp(0)
 _ID = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)(\d\d)?Z", re.ASCII)
 
@@ -70,9 +73,17 @@ def from_seconds(seconds: int) -> pendulum.DateTime:
 
 
 def from_ms(ms: int) -> pendulum.DateTime:
-    """Kafka's milliseconds since the epoch, as an instant."""
-    seconds, rest = divmod(ms, 1000)
+    """Kafka's milliseconds since the epoch, as an instant; those of no year from 1 to 9999 as the nearest.
+
+    A record's stamp may be any number: producers write microseconds and nanoseconds, too.
+    """
+    seconds, rest = divmod(min(max(ms, FIRST_MS), LAST_MS), 1000)
     return pendulum.from_timestamp(seconds).replace(microsecond=rest * 1000)
+
+
+def ms_text(ms: int) -> str:
+    """The instant, or the number itself where it is of no year from 1 to 9999."""
+    return str(from_ms(ms)) if FIRST_MS <= ms <= LAST_MS else f"{ms} ms since the epoch"
 
 
 def to_ms(instant: datetime) -> int:

@@ -48,6 +48,24 @@ def test_no_hour_is_emptied_when_the_time_of_the_stamp_comes(minutes):
 def test_what_is_stamped_ahead_says_where_it_is():
     said = str(FutureStamped("dc1", "bids", 3, 17, at(48)))
     assert "offset 17 of dc1/bids/3 is stamped 2026-11-22" in said
+    micro = str(FutureStamped("dc1", "bids", 3, 17, at(48) * 1000))
+    assert "is stamped 1795305600000000 ms since the epoch, in the future" in micro
+
+
+@pytest.mark.parametrize("odd", [at(0.5) * 1000, at(0.5) * 1_000_000, (1 << 63) - 1, -1, -5, -(1 << 63)])
+def test_a_stamp_that_is_no_instant_moves_no_boundary(odd):
+    """Before, between and behind the records of each hour; asked for at once, and hour by hour."""
+    stamps = [odd, at(0.1), odd, at(0.9), odd, at(1.1), at(1.9), odd, at(2.5), odd]
+    for pieces in ([[0, 1, 2]], [[0], [1], [2]]):
+        kafka, lake = FakeKafka({BIDS: FakeTopic("id", {0: stamps})}), MemoryLake()
+        for hours in pieces:
+            slices = [Slice(START.add(hours=hour)) for hour in hours]
+            found = resolve(pipeline_of(dc1=["bids"]), lake, slices, slices[-1].end, kafka.topics_of)
+            assert all(str(odd) in str(record) for record in found.future)
+            assert bool(found.future) is (odd > 0)
+        state = BoundaryLog(lake).read()
+        ranges = [state.ranges(Slice(START.add(hours=hour)), "dc1", ["bids"]) for hour in range(3)]
+        assert [(r.start, r.until) for own in ranges for r in own or ()] == [(1, 5), (5, 8), (8, 10)]
 
 
 def test_a_topic_is_not_accepted_from_before_a_landed_slice():

@@ -10,7 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.errors import WrongUse
-from sluice.slices import HOUR, Slice, SliceRange, Unit, ceil, floor, from_ms, parse_instant, to_ms, utc
+from sluice.slices import (
+    HOUR,
+    Slice,
+    SliceRange,
+    Unit,
+    ceil,
+    floor,
+    from_ms,
+    ms_text,
+    parse_instant,
+    to_ms,
+    utc,
+)
 
 # Every length that a pipeline file allows: multiples of 15 minutes that divide the day.
 LENGTHS = [timedelta(minutes=m) for m in (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)]
@@ -204,3 +216,20 @@ class TestRanges:
 
 def test_hour_is_the_default() -> None:
     assert Slice(pendulum.datetime(2026, 1, 1)).length == HOUR == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("ms", "instant", "text"),
+    [
+        (1_795_132_800_000_000, "9999-12-31T23:59:59.999+00:00", "1795132800000000 ms since the epoch"),
+        ((1 << 63) - 1, "9999-12-31T23:59:59.999+00:00", "9223372036854775807 ms since the epoch"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999+00:00", "9999-12-31 23:59:59.999000+00:00"),
+        (-1, "1969-12-31T23:59:59.999+00:00", "1969-12-31 23:59:59.999000+00:00"),
+        (-62_135_596_800_000, "0001-01-01T00:00:00+00:00", "0001-01-01 00:00:00+00:00"),
+        (-62_135_596_800_001, "0001-01-01T00:00:00+00:00", "-62135596800001 ms since the epoch"),
+        (-(1 << 63), "0001-01-01T00:00:00+00:00", "-9223372036854775808 ms since the epoch"),
+    ],
+)
+def test_a_stamp_may_be_any_number(ms: int, instant: str, text: str) -> None:
+    assert from_ms(ms) == at(instant)
+    assert ms_text(ms) == text

@@ -16,8 +16,8 @@ from sluice.landing.columns import HEADERS
 from sluice.landing.decoding import Decoding, opener
 from sluice.landing.opening import Opened
 from sluice.landing.parse import Parser, Records
-from sluice.landing.times import FIRST_MS, LAST_MS
 from sluice.pipeline import Event
+from sluice.slices import FIRST_MS, LAST_MS
 
 Path = tuple[str, ...]
 """Where a field is in an event: the names from the outside to it."""

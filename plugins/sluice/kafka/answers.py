@@ -12,7 +12,7 @@ from sluice.boundaries.clamp import Answers, PartitionAnswers
 from sluice.boundaries.columns import TopicBoundaries
 from sluice.errors import TopicRecreated
 from sluice.kafka.lookups import NONE, PartitionLookUp
-from sluice.slices import HOUR, from_ms, to_ms
+from sluice.slices import HOUR, ms_text, to_ms
 
 FUTURE_MS = int(HOUR.total_seconds() * 1000)
 
@@ -47,7 +47,7 @@ class FutureStamped:
 
     def __str__(self) -> str:
         place = f"offset {self.offset} of {self.cluster}/{self.topic}/{self.partition}"
-        return f"the record at {place} is stamped {from_ms(self.timestamp)}, in the future: it was read past"
+        return f"the record at {place} is stamped {ms_text(self.timestamp)}, in the future: it was read past"
 
 
 def ask(

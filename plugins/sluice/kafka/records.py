@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from operator import methodcaller
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -23,6 +24,10 @@ _CONFIGURATION = {
 }
 
 Headers = list[tuple[str, bytes | None]]
+
+# confluent-kafka answers and leaves an error set for a name that is not UTF-8. Called from C, the answer is
+# checked, and becomes a SystemError; the interpreter's own call, once it is warm, lets the error out later.
+_HEADERS_OF = methodcaller("headers")
 
 
 class Span(NamedTuple):
@@ -110,8 +115,8 @@ def _headers(messages: Sequence[Message]) -> tuple[list[Headers | None], frozens
     unreadable = []
     for number, message in enumerate(messages):
         try:
-            found.append(message.headers())
-        except SystemError:  # what becomes of its UnicodeDecodeError
+            found.append(_HEADERS_OF(message))
+        except SystemError:
             found.append(None)
             unreadable.append(number)
     return found, frozenset(unreadable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,8 @@ from kafka import TopicPartition
 from kafka.errors import InvalidMetadataError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
-from sluice.errors import KafkaOutOfReach, UnknownTopic
-from sluice.kafka.client import REQUEST_MS, admin, consumer, reached
+from sluice.errors import UnknownTopic
+from sluice.kafka.client import admin, reached
 from sluice.kafka.holes import BatchAdmin, Hole
 from sluice.kafka.lookups import PartitionLookUp, Question, Reply, divided, joined, look_up
 from sluice.kafka.settings import KafkaSettings, settings_of
@@ -78,24 +77,12 @@ class Topics:
         return admin(self._settings, _Admin)
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(offset, timestamp) of every visible record in `[start, end)`, in order."""
-        place = TopicPartition(topic, partition)
-        with reached(self._settings), consumer(self._settings) as reader:
-            reader.assign([place])
-            reader.seek(place, start)
-            deadline = time.monotonic() + REQUEST_MS / 1000
-            while (at := reader.position(place)) < end:
-                for found in reader.poll(timeout_ms=500).get(place, ()):
-                    if found.offset < end:
-                        yield found.offset, found.timestamp
-                if reader.position(place) > at:
-                    deadline = time.monotonic() + REQUEST_MS / 1000
-                elif time.monotonic() > deadline:
-                    raise KafkaOutOfReach(
-                        self._settings.cluster,
-                        self._settings.bootstrap,
-                        f"{topic}/{partition} stands still at offset {at}",
-                    )
+        """(offset, timestamp) of every visible record in `[start, end)`, in order, whatever else it holds.
+
+        kafka-python refuses a record with a header whose name is not UTF-8, and with it all behind it.
+        """
+        for part in read_stamps(self._settings, topic, {partition: (start, end)}):
+            yield from zip(part.offsets.tolist(), part.timestamps.tolist(), strict=True)
 
     def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None:
         """The first of the holes, which are in order, that neither compaction nor transactions explain."""

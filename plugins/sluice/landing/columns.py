@@ -85,7 +85,7 @@ def taken(batch: pa.RecordBatch, cluster: str, topic: str, partition: int, heade
         "_topic": constant(topic, count),
         "_partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
         "_offset": batch["offset"],
-        "_timestamp": batch["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False),
+        "_timestamp": batch["timestamp"].view(pa.timestamp("ms", "UTC")),
         "_key": batch["key"],
         "_headers": headers,
     }

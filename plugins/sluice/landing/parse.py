@@ -14,9 +14,10 @@ from sluice.landing import reasons
 from sluice.landing.fields import FastReader, fields_of, slow_read
 from sluice.landing.headers import last_values
 from sluice.landing.reasons import Unparsed
-from sluice.landing.times import FIRST_MS, LAST_MS, READERS
+from sluice.landing.times import READERS
 from sluice.landing.types import TypeCodes
 from sluice.pipeline import Event
+from sluice.slices import FIRST_MS, LAST_MS
 
 Reasons = dict[int, str]
 

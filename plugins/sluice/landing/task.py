@@ -22,6 +22,7 @@ from sluice.landing.once import Once
 from sluice.landing.opening import Opened
 from sluice.landing.overflow import OVERFLOW, Admission
 from sluice.landing.parse import Parsed, Parser, Records
+from sluice.landing.reasons import HEADER_NOT_UTF8
 from sluice.landing.reports import Report, WrittenFile
 from sluice.landing.seen import SeenRecords, runs_of
 from sluice.landing.times import HOUR_MS, event_bounds, hour_name
@@ -66,7 +67,7 @@ class Task:
         texts = {"value": "value", "key": "key", "headers": headers.EXPRESSION}
         cut = texts if self.whole else {n: f"substring({t}, 1, {CUT_BYTES + 1})" for n, t in texts.items()}
         contents = [f"{text} as {name}" for name, text in cut.items()]
-        return (*contents, f"{place} as place", "offset", "timestamp")
+        return (*contents, f"{place} as place", "offset", "unix_millis(timestamp) as timestamp")
 
     def place(self, topic: str, partition: int) -> int:
         return partition * len(self.topics) + self.topics.index(topic)
@@ -127,21 +128,22 @@ class _Landing:
         return np.searchsorted(self._task.edges[topic, partition], offsets, "right") - 1
 
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
-        """The records, without those that were shipped twice: these are rejected."""
+        """Rejects records shipped twice, or with headers that nothing can read, and takes the others on."""
         self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
-        twice = self._shipped.refused(topic, partition, batch["headers"], slices)
-        if twice:
-            self.seen.refuse(topic, partition, slices, twice)
+        refused = self._shipped.refused(topic, partition, batch["headers"], slices)
+        refused |= dict.fromkeys(headers.unreadable(batch["headers"]), HEADER_NOT_UTF8)
+        if refused:
+            self.seen.refuse(topic, partition, slices, refused)
             found = headers.from_json(batch["headers"])
             taken = columns.taken(batch, self._task.cluster, topic, partition, found)
-            self._reject(taken, slices, twice)
-            left = np.setdiff1d(np.arange(batch.num_rows), list(twice))
+            self._reject(taken, slices, refused)
+            left = np.setdiff1d(np.arange(batch.num_rows), list(refused))
             batch, slices = batch.take(pa.array(left)), slices[left]
         if batch.num_rows:
             self._add(topic, partition, batch, slices)
 
     def _add(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
-        times = batch["timestamp"].view(pa.int64()).to_numpy() // 1000
+        times = batch["timestamp"].to_numpy()
         earliest, latest = self._earliest[slices], self._latest[slices]
         found = headers.from_json(batch["headers"])
         records = Records(batch["value"], topic, found, times, earliest, latest)

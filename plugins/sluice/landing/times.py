@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.landing.reasons import TIME_NOT_UNDERSTOOD, Unparsed
-from sluice.slices import Slice, to_ms
+from sluice.slices import FIRST_MS, LAST_MS, Slice, to_ms
 
 HOUR_MS = 3_600_000
-FIRST_MS = -62_135_596_800_000  # 0001-01-01T00Z and the end of 9999: what a folder's date can say
-LAST_MS = 253_402_300_799_999
 _OUTSIDE = LAST_MS + 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
