@@ -16,13 +16,15 @@ class Killed(BaseException):
 
 @dataclass
 class FakePublisher:
-    """`taken` are (header, event) that the topic holds, whoever was killed later. `kill_at` is the number of
-    the call after which the process is dead; the topic has then what was served before."""
+    """`taken` are (header, event) that the topic holds, whoever was killed later; `stamps` are their times.
+    `kill_at` is the number of the call after which the process is dead; the topic has then what was served
+    before."""
 
     kill_at: int | None = None
     serves_at_once: int = 1_000_000
     refuse: Callable[[bytes], object | None] = lambda event: None
     taken: list[tuple[bytes | None, bytes]] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
     facts: TopicFacts = field(default_factory=lambda: TopicFacts(4, 2**62, 2**62, "uuid-1"))
     topic: str = "clicks"
     settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(cluster="dc1", bootstrap="x:1"))
@@ -31,15 +33,16 @@ class FakePublisher:
 
     def send(self, event, key, partition, at, headers, delivered) -> None:
         self._call()
-        self._waiting.append((event, partition, headers, delivered))
+        self._waiting.append((event, partition, at, headers, delivered))
 
     def serve(self, seconds: float = 0) -> None:
         self._call()
         for _ in range(min(self.serves_at_once, len(self._waiting))):
-            event, partition, headers, delivered = self._waiting.popleft()
+            event, partition, at, headers, delivered = self._waiting.popleft()
             error = self.refuse(event)
             if error is None:
                 self.taken.append((headers[0][1] if headers else None, event))
+                self.stamps.append(at)
             message = SimpleNamespace(
                 partition=lambda p=partition: max(p, 0),
                 offset=lambda: len(self.taken) - 1,

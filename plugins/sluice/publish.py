@@ -62,9 +62,9 @@ def publish(
 ) -> Report:
     """Publishes every line of the source as one event, as it is; empty lines are none.
 
-    Record time is the event's time plus `lag`; now where the pipeline takes the time from the record. A
-    missing topic is made. Each record of a file has its batch and its line in the header `sluice_batch`. An
-    interruption ends it after what was sent is acknowledged.
+    Record time is the event's time plus `lag`; that of the line before where an event has none; now where the
+    pipeline takes the time from the record. A missing topic is made. Each record of a file has its batch and
+    its line in the header `sluice_batch`. An interruption ends it after what was sent is acknowledged.
 
     `on_report` hears what was acknowledged, also when an error is raised then. Raises WrongUse for a file or
     topic that does not do, KafkaOutOfReach, LakeOutOfReach, EventsRefused, Busy, Fenced.
@@ -166,6 +166,7 @@ def _report(shipment: Shipment, worker: Follower | Shipper, end: End, seconds: f
         unacknowledged=shipment.events - acknowledged,
         no_time=shipment.times.no_time,
         time_refused=shipment.times.refused,
+        stamped_now=shipment.times.now,
         no_key=shipment.keys.missing,
         gaps=worker.gaps if isinstance(worker, Follower) else 0,
         seconds=round(seconds, 3),

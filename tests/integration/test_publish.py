@@ -55,12 +55,22 @@ def test_bad_bytes_and_impossible_times_are_published_too(kafka_broker: str, nam
     old = b'{"at": "1960-01-01T00:00:00Z"}'
     bad = [b"\xff\x00", b"not json", b'{"type": "click"}', soon, old]
     path.write_bytes(b"\n".join([event(1), *bad, event(2)]))
-    before = int(time.time() * 1000)
     result = publish(pipeline_of(kafka_broker, name, tmp_path), Order(str(path)))
-    assert (result.events, result.no_time, result.time_refused) == (7, 3, 2)
+    assert (result.events, result.no_time, result.time_refused, result.stamped_now) == (7, 3, 2, 0)
     found = dict(stored(kafka_broker, name))
     assert found.keys() == {event(1), *bad, event(2)}
-    assert all(before <= found[value] <= int(time.time() * 1000) for value in bad)
+    assert {found[value] for value in [event(1), *bad]} == {int(AT.add(minutes=1).timestamp() * 1000)}
+
+
+def test_a_file_without_a_time_is_published_at_the_time_of_now(kafka_broker: str, name: str, tmp_path: Path):
+    path = tmp_path / "events.ndjson"
+    path.write_bytes(b"\n".join([b"one", b"two"]))
+    before = int(time.time() * 1000)
+    result = publish(pipeline_of(kafka_broker, name, tmp_path), Order(str(path)))
+    assert (result.events, result.no_time, result.stamped_now) == (2, 2, 2)
+    found = dict(stored(kafka_broker, name))
+    assert found.keys() == {b"one", b"two"}
+    assert all(before <= stamp <= int(time.time() * 1000) for stamp in found.values())
 
 
 def test_a_large_event(kafka_broker: str, name: str, tmp_path: Path):

@@ -57,6 +57,7 @@ class World:
     folder: Path
     topic: FakePublisher = field(default_factory=FakePublisher)
     said: list[str] = field(default_factory=list)
+    event: Event = EVENT
 
     @property
     def log(self) -> Path:
@@ -73,7 +74,7 @@ class World:
 
     def follow(self, *acts: Act, rest: Iterable[Act] = ()) -> Follower:
         """Runs until the acts are over, or until the topic kills it; `rest` keeps what was not acted then."""
-        times, keys = RecordTimes(EVENT, timedelta()), RecordKeys(None)
+        times, keys = RecordTimes(self.event, timedelta()), RecordKeys(None)
         shipment = Shipment(self.topic, times, keys, Progress("dc1/clicks", self.said.append))
         state = StateFile(self.folder / "state.json", "dc1/clicks")
         follower = Follower(

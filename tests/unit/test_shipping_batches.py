@@ -16,6 +16,7 @@ import pytest
 from sluice.errors import EventsRefused, Fenced, KafkaOutOfReach, WrongUse
 from sluice.kafka.producer import DeliveryError
 from sluice.lake.folder import FolderLake
+from sluice.pipeline import Event
 from sluice.shipping.batches import batches_of, content_id, given_id
 from sluice.shipping.progress import Progress
 from sluice.shipping.record_keys import RecordKeys
@@ -108,9 +109,16 @@ class Waits:
                     return
 
 
-def ship(folder: Path, topic: FakePublisher, source: str, waits: Waits | None = None, **more) -> Shipper:
+def ship(
+    folder: Path,
+    topic: FakePublisher,
+    source: str,
+    waits: Waits | None = None,
+    event: Event = EVENT,
+    **more,
+) -> Shipper:
     progress = Progress("dc1/clicks", lambda line: None)
-    shipment = Shipment(topic, RecordTimes(EVENT, timedelta()), RecordKeys(None), progress)
+    shipment = Shipment(topic, RecordTimes(event, timedelta()), RecordKeys(None), progress)
     said: list[str] = []
     known = register(folder, topic.facts.uuid)
     shipper = Shipper(shipment, known, waits or Waits(), said.append, **more)

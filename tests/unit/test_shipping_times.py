@@ -10,7 +10,7 @@ from sluice.errors import WrongUse
 from sluice.kafka.making import TopicFacts
 from sluice.pipeline import Event, Pipeline
 from sluice.shipping.record_keys import RecordKeys
-from sluice.shipping.record_times import RecordTimes
+from sluice.shipping.record_times import RecordTimes, SourceTimes
 from sluice.shipping.topic import choose
 
 NOW = 1_795_000_000_000
@@ -24,7 +24,7 @@ def event(**time) -> Event:
 
 def times(source: Event, events: list[bytes], lag: timedelta = timedelta(), facts: TopicFacts = FACTS):
     clock = RecordTimes(source, lag)
-    return clock.of(events, NOW, facts), clock.no_time, clock.refused
+    return SourceTimes(clock).of(events, NOW, facts), clock.no_time, clock.refused
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,25 @@ def test_the_record_time_is_the_events(source: Event, line: bytes, expected: int
     "line",
     [b"\xff\xfe", b"{", b"[]", b"{}", b'{"at": null}', b'{"at": 5}', b'{"at": "soon"}', b"[" * 100_000],
 )
-def test_bad_events_get_the_time_of_now_and_harm_nobody(line: bytes):
-    good = b'{"at": "2026-11-18T09:00:00Z"}'
-    assert times(event(field="at"), [good, line, good]) == (
-        [1_794_992_400_000, NOW, 1_794_992_400_000],
+def test_bad_events_get_the_time_of_the_line_before_and_harm_nobody(line: bytes):
+    good, later = b'{"at": "2026-11-18T09:00:00Z"}', b'{"at": "2026-11-18T09:00:01Z"}'
+    assert times(event(field="at"), [good, line, line, later]) == (
+        [1_794_992_400_000] * 3 + [1_794_992_401_000],
+        2,
+        0,
+    )
+    assert times(event(field="at"), [line, good, later]) == (
+        [1_794_992_400_000] * 2 + [1_794_992_401_000],
         1,
         0,
     )
+    assert times(event(field="at"), [line, line]) == ([NOW] * 2, 2, 0)
+
+
+def test_a_time_that_the_broker_would_refuse_is_none():
+    lines = [b'{"at": %d}' % at for at in (NOW + 2 * HOUR, NOW - 5, NOW + 2 * HOUR, NOW - 7, -1)]
+    found = times(event(field="at", format="epoch_ms"), lines)
+    assert found == ([NOW - 5, NOW - 5, NOW - 5, NOW - 7, NOW - 7], 0, 3)
 
 
 @pytest.mark.parametrize(

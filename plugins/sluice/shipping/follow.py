@@ -40,6 +40,7 @@ class Follower:
     def __post_init__(self) -> None:
         self._bookmark = Bookmark(self.state)
         self._sending: Sending | None = None
+        self._at: int | None = None  # the record time of the line before the file's first
         self._log: LogFile | None = None
 
     def run(self) -> None:
@@ -57,6 +58,7 @@ class Follower:
         """Goes on at the saved place, wherever its file is now."""
         if place is None:
             return
+        self._at = place.at
         if not place.known:
             # It was empty when it was noted, and nothing of it was sent: all that was rotated since goes.
             return self._go_on(replace(place, device=0, inode=0), self.state.changed_ns - 1)
@@ -87,7 +89,7 @@ class Follower:
     def _read(self, log: LogFile) -> bool:
         """Whether there were whole lines."""
         if not log.place.known:
-            self._bookmark.settle(log.recognise())
+            self._bookmark.settle(replace(log.recognise(), at=self._at))
             self._bookmark.save()
         return self._ship(log.read())
 
@@ -185,14 +187,16 @@ class Follower:
         """What was sent before is acknowledged, and the new place is saved, before anything of it is sent:
         an id is never forgotten after its first use."""
         self._drain()
+        if self._sending is not None:
+            self._at = self._sending.times.last
         self._close()
-        self._bookmark.settle(place)
+        self._bookmark.settle(replace(place, at=self._at))
         self._bookmark.save()
-        self._sending = self.shipment.of(str(self.path), place.batch, self._bookmark.settle)
+        self._sending = self.shipment.of(str(self.path), place.batch, self._bookmark.settle, self._at)
 
     def _ship(self, piece: Piece | None) -> bool:
         if piece is not None and self._sending is not None:
-            self._sending.ship(piece.chunk, piece.place)
+            self._sending.ship(piece.chunk, lambda times: replace(piece.place, at=times.last))
         return piece is not None
 
     def _pause(self) -> None:

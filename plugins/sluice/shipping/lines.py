@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -35,10 +36,13 @@ class Chunk:
 
     def after(self, line: int) -> Chunk:
         """Without the events up to that line."""
-        if not self.numbers or self.numbers[0] > line:
-            return self
-        kept = [at for at, number in enumerate(self.numbers) if number > line]
-        return Chunk([self.events[at] for at in kept], [self.numbers[at] for at in kept], self.last)
+        first = bisect_right(self.numbers, line)
+        return Chunk(self.events[first:], self.numbers[first:], self.last) if first else self
+
+    def until(self, line: int) -> Chunk:
+        """Only the events up to that line."""
+        first = bisect_right(self.numbers, line)
+        return Chunk(self.events[:first], self.numbers[:first], min(self.last, line))
 
 
 def chunks(stream: BinaryIO, source: str) -> Iterator[Chunk]:

@@ -32,7 +32,8 @@ class Mark:
 class Place:
     """`offset` bytes and `line` lines of one file are shipped, as batch `batch`; both begin at 0.
 
-    `device` and `inode` are the file's, which a rename leaves alone.
+    `at` is the record time (ms) of the last of them that had one, here or in the files before: a line without
+    a time has it. `device` and `inode` are the file's, which a rename leaves alone.
     """
 
     device: int
@@ -41,6 +42,7 @@ class Place:
     offset: int = 0
     line: int = 0
     mark: Mark = Mark()
+    at: int | None = None
 
     @property
     def known(self) -> bool:

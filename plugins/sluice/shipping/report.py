@@ -35,8 +35,10 @@ class BatchReport:
 @dataclass(frozen=True)
 class Report:
     """`no_time`: events whose time is missing or not understood; `time_refused`: those whose time the broker
-    would refuse (more than an hour ahead, by default). Both got the time of now. `no_key`: events without
-    the field that is the key. `gaps`: places where a log's rest could not be found.
+    would refuse (more than an hour ahead, by default). Both got the time of the line before them, or at the
+    start of a source that of its first line with a time; `stamped_now` of them that of now, because no such
+    line was there. `no_key`: events without the field that is the key. `gaps`: places where a log's rest
+    could not be found.
 
     `events` were handed over; of them `acknowledged` are in Kafka, and `partitions` says where.
     """
@@ -50,6 +52,7 @@ class Report:
     unacknowledged: int
     no_time: int
     time_refused: int
+    stamped_now: int
     no_key: int
     gaps: int
     seconds: float

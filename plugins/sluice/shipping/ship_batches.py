@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +15,7 @@ from sluice.shipping.batches import Batch, content_id
 from sluice.shipping.interruption import Interruption
 from sluice.shipping.lines import chunks
 from sluice.shipping.opening import opened
+from sluice.shipping.record_times import Ahead, nothing
 from sluice.shipping.register import Claim, Register
 from sluice.shipping.report import BatchReport, BatchState
 from sluice.shipping.shipment import Sending, Shipment
@@ -73,9 +75,12 @@ class Shipper:
         with batch.local() as path:
             before = _seen(path, batch.name)
             number = self.given or content_id(path)
-            self._claimed(batch.name, number, _unchanged(path, batch.name, before))
+            ahead = partial(_events, path, batch.name)
+            self._claimed(batch.name, number, _unchanged(path, batch.name, before), ahead)
 
-    def _claimed(self, name: str, batch: str, stream: AbstractContextManager[BinaryIO]) -> None:
+    def _claimed(
+        self, name: str, batch: str, stream: AbstractContextManager[BinaryIO], ahead: Ahead = nothing
+    ) -> None:
         begin, claim = self.register.begin(batch, name, self.again)
         if claim is None:
             self.say(f"{name} was shipped before (batch {batch}); --again ships it once more")
@@ -83,14 +88,19 @@ class Shipper:
             return
         if begin.line:
             self.say(f"{name}: lines up to {begin.line:,} were shipped before; the rest follows")
-        self._send(name, batch, stream, Note(claim, begin.line))
+        self._send(name, batch, stream, Note(claim, begin.line), ahead)
 
     def _send(
-        self, name: str, batch: str | None, stream: AbstractContextManager[BinaryIO], note: Note
+        self,
+        name: str,
+        batch: str | None,
+        stream: AbstractContextManager[BinaryIO],
+        note: Note,
+        ahead: Ahead = nothing,
     ) -> None:
         """However it ends, what is on its way is waited for, so that note and report are exact."""
         before = note.line
-        sending = self.shipment.of(name, batch, note.settle)
+        sending = self.shipment.of(name, batch, note.settle, ahead=ahead)
         done = False
         try:
             with stream as lines:
@@ -106,11 +116,19 @@ class Shipper:
     def _lines(self, sending: Sending, stream: BinaryIO, before: int) -> bool:
         """Whether it came to the end, with every event acknowledged."""
         for chunk in self.interruption.until(chunks(stream, sending.source)):
-            sending.ship(chunk.after(before), max(chunk.last, before))
+            sending.pass_over(chunk.until(before))
+            last = max(chunk.last, before)
+            sending.ship(chunk.after(before), lambda _, last=last: last)
         if self.interruption.asked:
             return False
         sending.drain()
         return True
+
+
+def _events(path: Path, name: str) -> Iterator[Sequence[bytes]]:
+    with opened(path, name) as stream:
+        for chunk in chunks(stream, name):
+            yield chunk.events
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from sluice.kafka.producer import NotTaken, Publisher, out_of_reach
 from sluice.shipping.lines import Chunk
 from sluice.shipping.progress import Progress
 from sluice.shipping.record_keys import RecordKeys
-from sluice.shipping.record_times import RecordTimes
+from sluice.shipping.record_times import Ahead, RecordTimes, SourceTimes, nothing
 from sluice.shipping.window import Undelivered, Window
 
 HEADER = "sluice_batch"  # its value is `<batch>:<line>`: a line that is shipped twice has the same twice
@@ -32,11 +32,20 @@ class Shipment:
     events: int = 0
     bytes: int = 0
 
-    def of(self, source: str, batch: str | None, settle: Callable[[Any], None]) -> Sending:
-        """The part of one source. `settle` hears of places up to which every event is acknowledged."""
+    def of(
+        self,
+        source: str,
+        batch: str | None,
+        settle: Callable[[Any], None],
+        last: int | None = None,
+        ahead: Ahead = nothing,
+    ) -> Sending:
+        """The part of one source. `settle` hears of places up to which every event is acknowledged. `last` is
+        the record time (ms) of the line before its first, `ahead` reads the source's events once more."""
         window = Window()
         self.windows.append(window)
-        return Sending(self, source, batch, settle, window)
+        times = SourceTimes(self.times, last, ahead)
+        return Sending(self, source, batch, settle, times, window)
 
 
 @dataclass(frozen=True)
@@ -47,14 +56,20 @@ class Sending:
     source: str
     batch: str | None
     settle: Callable[[Any], None]
+    times: SourceTimes
     window: Window
 
-    def ship(self, chunk: Chunk, place: Any) -> None:
-        """Hands the chunk over, and looks at what has become of earlier ones; `place` is settled with it."""
+    def ship(self, chunk: Chunk, place: Callable[[SourceTimes], Any]) -> None:
+        """Hands the chunk over, and looks at what has become of earlier ones; `place`, once the chunk's times
+        are known, is settled with it."""
         self._send(chunk, place)
         self.shipment.publisher.serve()
         self.look()
         self.check()
+
+    def pass_over(self, chunk: Chunk) -> None:
+        """An earlier attempt has shipped it."""
+        self.times.passed(chunk.events, _now_ms(), self.shipment.publisher.facts)
 
     def look(self) -> None:
         """Settles what can be settled, and says how far it is."""
@@ -82,11 +97,11 @@ class Sending:
         self.wait()
         self.check()
 
-    def _send(self, chunk: Chunk, place: Any) -> None:
+    def _send(self, chunk: Chunk, place: Callable[[SourceTimes], Any]) -> None:
         sent, batch = self.shipment, self.batch
         facts, send = sent.publisher.facts, sent.publisher.send
-        times = sent.times.of(chunk.events, time.time_ns() // 1_000_000, facts)
-        run = self.window.begin(chunk, place)
+        times = self.times.of(chunk.events, _now_ms(), facts)
+        run = self.window.begin(chunk, place(self.times))
         answer, headers, name = run.delivered, None, (batch or "").encode()
         rows = zip(chunk.events, chunk.numbers, times, sent.keys.of(chunk.events), strict=True)
         for event, number, at, key in rows:
@@ -108,3 +123,7 @@ class Sending:
             return publisher.gone(error.str())
         cluster = publisher.settings.cluster
         return EventsRefused(cluster, publisher.topic, error.name(), self.source, undelivered.line)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
