@@ -10,8 +10,8 @@ from fractions import Fraction
 
 _TEXT = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)"
-    r"([T ](?P<hour>\d\d):(?P<minute>\d\d)(:(?P<second>\d\d)(\.(?P<fraction>\d+))?)?"
-    r"(?P<zone>Z|[+-]\d\d:?\d\d)?)?",
+    r"([Tt ](?P<hour>\d\d):(?P<minute>\d\d)(:(?P<second>\d\d)(\.(?P<fraction>\d+))?)?"
+    r"(?P<zone>[Zz]|[+-]\d\d:?\d\d)?)?",
     re.ASCII,
 )
 _EPOCH = date(1970, 1, 1)
@@ -64,7 +64,7 @@ def _epoch(text: str) -> Instant | None:
 
 
 def _offset(zone: str | None) -> int | None:
-    if zone is None or zone == "Z":
+    if zone in (None, "Z", "z"):
         return 0
     hours, minutes = int(zone[1:3]), int(zone[-2:])
     if hours > 23 or minutes > 59:

@@ -53,6 +53,28 @@ def test_odd_ones_do_not_spoil_the_others():
     assert refused == {1: "time not understood"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["2026-01-01t00:00:00z", "2026-01-01T00:00:00z", "2026-01-01t00:00:00Z", "2026-01-01t00:00:00.000z",
+     "2026-01-01t01:00:00+01:00", "2026-01-01 00:00z", "2026-01-01_00:00:00z", "20260101t000000z"],
+)  # fmt: skip
+def test_small_letters_are_those_of_rfc_3339(text: str):
+    """Section 5.6: "T" and "Z" may alternatively be lower case."""
+    for beside in ([], ["2026-01-01T00:00:00Z"], [ODD]):
+        found, refused = times.iso8601([*beside, text])
+        assert (found.tolist(), refused) == ([1_767_225_600_000] * (len(beside) + 1), {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-01-01500:00", "2026-01-01x00:00", "2026-01-01Z00:00", "z", "", "Z", "2026-01-01z", "2026-01-01t"],
+)
+def test_what_only_looks_like_a_time_is_none(text: str):
+    for beside in ([], ["2026-01-01T00:00:00Z"], [ODD]):
+        _, refused = times.iso8601([*beside, text])
+        assert refused == {len(beside): "time not understood"}
+
+
 @given(st.integers(-(10**8), 10**8), st.integers(0, 999))
 def test_seconds_with_a_fraction_lose_no_millisecond(seconds: int, ms: int):
     text = f"{seconds + 2 * 10**9}.{ms:03d}"

@@ -13,7 +13,7 @@ from sluice.load.sql import literal
 _FEW = 0.1  # of the values being different makes a text worth a dictionary
 _WORTH_A_LOOK = 20
 _DAY = re.compile(r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
-_INSTANT = re.compile(_DAY.pattern + r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+_INSTANT = re.compile(_DAY.pattern + r"[Tt ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?")
 _SIGNED, _UNSIGNED = range(-(1 << 63), 1 << 63), range(1 << 64)
 _MICROSECONDS = re.compile(r"\.\d{4,}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -18,6 +19,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Times = tuple[np.ndarray, dict[int, str]]
 Reader = Callable[[Sequence[str] | Sequence[float]], Times]
 
+# Python takes any character for the T, so that 2026-11-20510:00 would be ten o'clock.
+_DAY_FIRST = re.compile(r"\d{4}-\d\d-\d\d[0-9A-SU-Za-su-z]", re.ASCII)
 # Fractions of up to six and up to nine digits; with a zone, and without one, which is UTC.
 _SHAPES = tuple(pa.timestamp(unit, zone) for zone in ("UTC", None) for unit in ("us", "ns"))
 
@@ -59,8 +62,10 @@ def _iso8601_column(texts: Sequence[str]) -> np.ndarray | None:
 
 
 def _iso8601_value(text: str) -> int:
+    if _DAY_FIRST.match(text):
+        raise Unparsed(TIME_NOT_UNDERSTOOD)
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(f"{text[:-1]}Z" if text.endswith("z") else text)
         if found.tzinfo is None:
             found = found.replace(tzinfo=UTC)
         since = found - _EPOCH

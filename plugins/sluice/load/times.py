@@ -9,7 +9,7 @@ from sluice.load.sql import Sql, literal
 from sluice.load.types import Type
 
 _DAY = r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-_CLOCK = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)?"
+_CLOCK = r"[Tt ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)?"
 # A day, ISO 8601 with or without a zone, ten digits of seconds since the epoch or thirteen of milliseconds.
 _TIME = Sql(literal(rf"^({_DAY}({_CLOCK})?|\d{{10}}(\.\d+)?|\d{{13}})$"))
 # [first, end) of what each type holds: https://clickhouse.com/docs/sql-reference/data-types
@@ -24,7 +24,8 @@ RANGES = {
 def time(kind: Type, x: str, key: str) -> str:
     """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
     digits = max(3, int(kind.arguments[0])) if kind.name == "DateTime64" else 3
-    parsed = f"parseDateTime64BestEffortOrNull({x}, {digits}, 'UTC')"
+    # ClickHouse knows T and Z only; RFC 3339, section 5.6, has small letters, too.
+    parsed = f"parseDateTime64BestEffortOrNull(upper({x}), {digits}, 'UTC')"
     cut = _cut(kind, parsed)
     first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
     stamp = f"toUnixTimestamp64Milli({parsed})"
