@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -147,6 +148,38 @@ def test_a_string_is_the_same_however_it_is_escaped(lake):
     assert escaped != plain and json.loads(escaped) == json.loads(plain)
     (row,) = rows_of(lake, land(lake, [(plain, stamp), (escaped, stamp)]))
     assert row[3:] == ('"DE/\\u00e9"', "null", 2)
+
+
+def test_what_the_parser_takes_is_counted_however_deep_it_is(lake):
+    """They are made a few frames deeper in the stack than the parser reads. A task for each record: beside
+    one that is refused, the parser reads deeper, too."""
+    value, stamp = record("click", 1, country="DE")
+    nests = [b"[" * depth + b"]" * depth for depth in range(900, 1000)]
+    beside = [(value[:-1] + b',"x":' + nest + b"}", stamp) for nest in nests]
+    inside = [(value[:-1] + b',"device":{"os":' + nest + b"}}", stamp) for nest in nests]
+    made, world = pipeline(counts=[SPEC]), World({BIDS: [[*beside, *inside]]})
+    world.resolve(made, lake, hours(1))
+    world.land(made, lake, hours(1), rows_per_read=1)
+    (manifest,) = read_manifests(lake, [Unit(Slice(START), "dc1")]).values()
+    refused = {
+        row["_payload"]
+        for file in manifest.rejected
+        for row in pq.read_table(lake.root / file.key).to_pylist()
+    }
+    assert 0 < len(refused) < 200 and manifest.unparsed == {"nested too deep": len(refused)}
+    wanted = Counter("null" for text, _ in beside if text not in refused)
+    wanted.update(nest.decode() for nest, (text, _) in zip(nests, inside, strict=True) if text not in refused)
+    assert Counter({row[4]: row[-1] for row in rows_of_texts(lake, manifest)}) == wanted
+
+
+def rows_of_texts(lake: Lake, manifest: Manifest) -> list[tuple]:
+    """As `rows_of`, with each field's own text: Python's reader of JSON takes no deeper ones either."""
+    (file,) = manifest.traffic_for("db.traffic").files
+    with lake.local(file.key) as path:
+        rows = pq.read_table(path)["_payload"].to_pylist()
+    form = re.compile(r'{"hour":"(.*?)","type":"(.*?)","country":(.*?),"device_os":(.*),"count":(\d+)}')
+    found = [form.fullmatch(row).groups() for row in rows]
+    return [(manifest.slice, *fields, int(count)) for *fields, count in found]
 
 
 def test_each_row_of_a_message_counts(lake):

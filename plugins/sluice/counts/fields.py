@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+_FRAMES = 100
 NULL = b"null"  # a missing field counts as one that is null
 _ABSENT = msgspec.Raw(NULL)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -34,6 +37,13 @@ class FieldTexts:
         if not self._paths:
             return []
         try:
+            return self._read(payloads)
+        except RecursionError:
+            with _deeper():
+                return self._read(payloads)
+
+    def _read(self, payloads: Sequence[bytes]) -> list[list[bytes]]:
+        try:
             events = [*map(self._decode, payloads)]
         except msgspec.DecodeError:  # somewhere a value is no object where a path runs through it
             rows = [self._slowly(payload) for payload in payloads]
@@ -42,6 +52,17 @@ class FieldTexts:
 
     def _slowly(self, payload: bytes) -> list[bytes]:
         return [_find(payload, path) for path in self._paths]
+
+
+@contextmanager
+def _deeper() -> Iterator[None]:
+    """What the parser has taken is not nested too deep here, where fewer frames are left."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _FRAMES)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def canonical(text: bytes) -> bytes:
