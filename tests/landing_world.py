@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from sluice.errors import KafkaOutOfReach
 from sluice.lake.base import Lake
+from sluice.landing.headers import to_json
 from sluice.landing.land import Landing, land
 from sluice.landing.merge import Merge
 from sluice.landing.reads import Run
@@ -47,10 +48,11 @@ def hours(count: int, first: int = 0) -> SliceRange:
 
 @dataclass
 class World:
-    """`logs`: by (cluster, topic) a list of (value, record time) for each partition; a value of HOLE is an
-    offset without a record. `plain`: no topic is compacted or has transactions."""
+    """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers as a
+    third; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
+    """
 
-    logs: dict[tuple[str, str], list[list[tuple[bytes | None, int]]]]
+    logs: dict[tuple[str, str], list[list[tuple]]]
     kafka: FakeKafka = field(init=False)
     reads: list[tuple[str, int, int, int]] = field(default_factory=list)
     plain: bool = False
@@ -58,7 +60,7 @@ class World:
     def __post_init__(self) -> None:
         self.kafka = FakeKafka({})
         for (cluster, topic), partitions in self.logs.items():
-            stamps = {number: [at for _, at in log] for number, log in enumerate(partitions)}
+            stamps = {number: [at for _, at, *_ in log] for number, log in enumerate(partitions)}
             self.kafka.topics[cluster, topic] = FakeTopic(f"id-{topic}", stamps)
 
     def expire(self, cluster: str, topic: str, partition: int, start: int) -> None:
@@ -148,21 +150,21 @@ class InProcess:
         offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in self.hidden]
         for some in (offsets[: len(offsets) // 2], offsets[len(offsets) // 2 :]):
             most = None if task.whole else CUT_BYTES + 1
-            yield kafka_batch(task.place(topic, partition), [(o, log[o][0], log[o][1]) for o in some], most)
+            yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some], most)
 
 
-def kafka_batch(
-    place: int, rows: Sequence[tuple[int, bytes | None, int]], most: int | None = None
-) -> pa.RecordBatch:
-    """A batch of (offset, value, record time in ms) as Spark hands it over: `most` bytes of each value."""
+def kafka_batch(place: int, rows: Sequence[tuple], most: int | None = None) -> pa.RecordBatch:
+    """A batch of (offset, value, record time in ms), some with headers, as Spark hands it over: `most` bytes
+    of each value."""
+    texts = [to_json(row[3]) if row[3:] and row[3] is not None else None for row in rows]
     return pa.record_batch(
         {
-            "value": pa.array([value and value[:most] for _, value, _ in rows], pa.binary()),
-            "key": pa.array([b"k%d" % offset for offset, _, _ in rows], pa.binary()),
-            "headers": pa.nulls(len(rows), pa.string()),
+            "value": pa.array([value and value[:most] for _, value, *_ in rows], pa.binary()),
+            "key": pa.array([b"k%d" % offset for offset, *_ in rows], pa.binary()),
+            "headers": pa.array([text and text[:most] for text in texts], pa.string()),
             "place": pa.array([place] * len(rows), pa.int32()),
-            "offset": pa.array([offset for offset, _, _ in rows], pa.int64()),
-            "timestamp": pa.array([at for _, _, at in rows], pa.int64()),
+            "offset": pa.array([offset for offset, *_ in rows], pa.int64()),
+            "timestamp": pa.array([at for _, _, at, *_ in rows], pa.int64()),
         }
     )
 
