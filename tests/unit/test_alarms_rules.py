@@ -152,6 +152,15 @@ def test_a_first_move_tells_no_pace_and_the_second_does():
     assert known["x"] == LogStart(17, 7200, True, (9, 3600))
 
 
+@pytest.mark.parametrize("first", [-1, -(1 << 63), 0, 1_795_132_800_000_000, (1 << 63) - 1])
+def test_no_setting_and_no_stamp_is_too_large(first):
+    settings = {"retention.ms": str((1 << 63) - 1), "retention.bytes": str((1 << 63) - 1)}
+    now = TEN.add(hours=10)
+    assert overtaking(facts(PartitionFacts(0, 1000, first, 10), **settings), now) == []
+    few = facts(PartitionFacts(0, 1000, ms(TEN), 1), **{**settings, "retention.bytes": str(1 << 62)})
+    assert overtaking(few, now) == []
+
+
 def test_the_earliest_of_several_counts_and_what_is_gone_does_not():
     now = TEN.add(days=1, hours=22)
     young = PartitionFacts(0, 1000, ms(TEN), 1000)

@@ -113,6 +113,14 @@ def test_settings(changed: dict, expected: str | None):
     assert [expected in line for line in said] == ([True] if expected else [])
 
 
+@pytest.mark.parametrize("first", [-1, -(1 << 63), 0, 1_795_132_800_000_000, (1 << 63) - 1])
+def test_no_setting_and_no_stamp_is_too_large(first: int):
+    settings = {**SOUND, "retention.ms": str((1 << 63) - 1), "retention.bytes": str((1 << 63) - 1)}
+    found = checks(settings, partitions={0: PartitionFacts(0, 10, first, 10)})
+    assert only(found, Level.FAIL) == only(found, Level.WARN) == []
+    assert any("kept for ever" in check.found for check in found)
+
+
 def test_retention_shorter_than_two_outages():
     (said,) = only(checks({**SOUND, "retention.ms": str(3 * DAY_MS)}, heal="2d"), Level.WARN)
     assert "an outage of 3 days loses records" in said

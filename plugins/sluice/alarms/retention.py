@@ -12,6 +12,8 @@ from sluice.pipeline import Pipeline
 from sluice.slices import from_ms, utc
 from sluice.status import UnitStatus
 
+_FOR_EVER_SECONDS = 100 * 366 * 86_400
+
 Topics = Mapping[tuple[str, str], TopicFacts]
 """By (cluster, topic)."""
 
@@ -50,8 +52,8 @@ def _ends(
     if partition is None or partition.start > r.start:
         return  # it has expired already: that is a problem of its own
     kept = facts.number("retention.ms")
-    if kept is not None and kept >= 0:
-        yield status.unit.slice.start + timedelta(milliseconds=kept), "retention.ms"
+    if kept is not None and kept >= 0 and (at := _after(status.unit.slice.start, kept / 1000)) is not None:
+        yield at, "retention.ms"
     if (at := _by_size(partition, facts.number("retention.bytes"), r.start, now)) is not None:
         yield at, "retention.bytes"
     name = f"{facts.cluster}/{facts.topic}/{r.partition}"
@@ -68,7 +70,7 @@ def _by_size(partition: PartitionFacts, limit: int | None, offset: int, now: dat
     seconds = (now - from_ms(partition.first_stamp)).total_seconds()
     rate = partition.bytes / seconds if seconds > 0 else 0.0
     behind = partition.bytes * (partition.end - offset) / partition.records
-    return now + timedelta(seconds=max(limit - behind, 0) / rate) if rate else None
+    return _after(now, max(limit - behind, 0) / rate) if rate else None
 
 
 def _by_movement(
@@ -81,7 +83,12 @@ def _by_movement(
     first, since = start.before
     seconds = now.timestamp() - since
     rate = (start.offset - first) / seconds if seconds > 0 else 0.0
-    return now + timedelta(seconds=(offset - start.offset) / rate) if rate > 0 else None
+    return _after(now, (offset - start.offset) / rate) if rate > 0 else None
+
+
+def _after(instant: datetime, seconds: float) -> datetime | None:
+    """None for what nobody will see: settings may say 2^63 ms, and a first record may be stamped -1."""
+    return instant + timedelta(seconds=seconds) if seconds < _FOR_EVER_SECONDS else None
 
 
 def seen_at(earlier: LogStart | None, offset: int, now: datetime) -> LogStart:

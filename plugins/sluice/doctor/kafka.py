@@ -13,6 +13,7 @@ from sluice.pipeline import Pipeline
 from sluice.slices import HOUR, ceil, from_ms
 
 _NEEDED = frozenset({"READ", "DESCRIBE"})
+_FOR_EVER = timedelta(days=36_600)
 _HOUR_MS = int(HOUR.total_seconds() * 1000)
 
 
@@ -76,7 +77,7 @@ def _complete_from(partition: PartitionFacts, now: datetime) -> datetime:
 
 def _retention(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: datetime) -> Check:
     kept_ms = facts.number("retention.ms")
-    if kept_ms is None or kept_ms < 0:
+    if kept_ms is None or not 0 <= kept_ms < _FOR_EVER // timedelta(milliseconds=1):
         return ok(Area.KAFKA, _place(facts), "retention.ms: records are kept for ever")
     kept = timedelta(milliseconds=kept_ms)
     found = f"retention.ms keeps records for {_words(kept)}"
@@ -114,7 +115,10 @@ def lasts(partition: PartitionFacts, limit: int, now: datetime) -> timedelta | N
     """For how long `limit` bytes hold a partition's records, at the rate of those that are there."""
     if not partition.bytes or partition.first_stamp is None:
         return None
-    return limit / partition.bytes * (now - from_ms(partition.first_stamp))
+    seconds = (now - from_ms(partition.first_stamp)).total_seconds()
+    if seconds <= 0:
+        return None  # its stamp says nothing of when it came
+    return timedelta(seconds=min(limit / partition.bytes * seconds, _FOR_EVER.total_seconds()))
 
 
 def _stamps(facts: TopicFacts) -> Check:

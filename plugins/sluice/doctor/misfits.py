@@ -13,6 +13,7 @@ from sluice.load.source import structure
 from sluice.load.sql import Sql, identifier, listed, literal, render
 
 _SHOWN = 80  # characters of a value
+_LAST_STAMP = 10_413_791_999_999  # ms: the end of 2299, and of what a DateTime64 has a text for
 _MAX_QUERY = 256 << 20
 
 
@@ -58,7 +59,7 @@ def _row(item: Sampled) -> Sql:
                 "_topic": record.topic,
                 "_partition": record.partition,
                 "_offset": record.offset,
-                "_timestamp": f"{max(record.timestamp, 0) / 1000:.3f}",
+                "_timestamp": f"{min(max(record.timestamp, 0), _LAST_STAMP) / 1000:.3f}",
                 "_key": None,
                 "_payload": item.payload,
                 "_slice": 0,
