@@ -74,6 +74,6 @@ def _survey(
 ) -> list[UnitStatus]:
     units = units_of(pipeline, slices, boundaries)
     with connect_shards(pipeline) as servers:
-        ledgers = ledgers_of(servers, pipeline, lake.url)
+        ledgers = ledgers_of(servers, pipeline, lake.url, slices)
     manifests = read_manifests(lake, units)
     return statuses(pipeline, units, boundaries, manifests, ledgers, pendulum.now("UTC"), expired)

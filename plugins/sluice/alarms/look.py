@@ -74,7 +74,7 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
     boundaries, expired, mute = _kafka(pipeline, lake, slices, now, silent)
     units = units_of(pipeline, slices, boundaries)
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
-    ledgers, server = _clickhouse(pipeline, lake, silent)
+    ledgers, server = _clickhouse(pipeline, lake, slices, silent)
     manifests = read_manifests(lake, units)
     found = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, expired)
     if ledgers is None:
@@ -115,12 +115,12 @@ def _kafka(
 
 
 def _clickhouse(
-    pipeline: Pipeline, lake: Lake, silent: dict[Source, str]
+    pipeline: Pipeline, lake: Lake, slices: SliceRange, silent: dict[Source, str]
 ) -> tuple[Ledgers | None, ServerFacts | None]:
     def ask() -> tuple[Ledgers, ServerFacts]:
         with connect_shards(pipeline) as servers:
             clients = [(server.shard.name, server.reached) for server in servers]
-            ledgers = ledgers_of(servers, pipeline, lake.url)
+            ledgers = ledgers_of(servers, pipeline, lake.url, slices)
             tables = [target.table for target in pipeline.targets]
             return ledgers, joined([(name, server_facts(client, tables)) for name, client in clients])
 
