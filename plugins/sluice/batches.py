@@ -12,6 +12,8 @@ from sluice.slices import Slice, SliceRange
 
 MAX_ROWS = 50_000_000
 MAX_SLICES = 9_000
+OLDER_SLICES = 240
+"""What an hourly run looks at of older hours that are not complete: ten days of hours."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,12 @@ GAUGES = _metrics(
     # the watch: hours
     ("lag_seconds", "seconds", "Since the end of the newest complete slice", "pipeline"),
     ("lag_records", "records", "In Kafka and not landed, of all clusters that answer", "pipeline"),
-    ("hours_behind", "slices", "Slices that are over and not complete", "pipeline"),
+    (
+        "hours_behind",
+        "slices",
+        "Slices that are over and not complete, older ones than `heal` included",
+        "pipeline",
+    ),
     ("units_in_state", "units", "Units of the last `heal`, by state", "pipeline state"),
     ("table_units_behind", "units", "Units that are landed and not in the table", "pipeline table"),
     ("units_expired", "units", "Units that Kafka no longer has whole", "pipeline"),

@@ -15,6 +15,7 @@ from sluice.alarms.problem import LogStart, Source
 from sluice.alarms.retention import threats
 from sluice.alarms.server import WATCHED
 from sluice.alarms.watch import Watched
+from sluice.backlog import Backlog
 from sluice.metrics_sink import Sample, sample
 from sluice.pipeline import Pipeline
 from sluice.rollups.wanted import is_behind
@@ -45,13 +46,14 @@ def _hours(
     states = Counter(str(status.state) for status in found)
     for state in State:
         yield sample("units_in_state", states[str(state)], pipeline=name, state=state)
-    yield sample("units_expired", states[str(State.EXPIRED)], pipeline=name)
+    lost = sum(state is State.EXPIRED for state in sight.older.states.values())
+    yield sample("units_expired", states[str(State.EXPIRED)] + lost, pipeline=name)
     yield sample("boundary_entries", sight.boundaries.entries, pipeline=name)
-    left = [threat.at for threat in threats(found, sight.topics, earlier, now)]
+    left = [threat.at for threat in threats((*sight.oldest, *found), sight.topics, earlier, now)]
     if left:
         yield sample("retention_seconds_left", (min(left) - now).total_seconds(), pipeline=name)
     if sight.server is not None:
-        yield from _complete(pipeline, found, now)
+        yield from _complete(pipeline, found, sight.older, now)
     landed_ones = [status for status in found if status.manifest is not None]
     if landed_ones:
         newest = max(s.unit.slice.end for s in landed_ones)
@@ -61,11 +63,13 @@ def _hours(
         yield sample("rows_per_slice", rows, pipeline=name, cluster=status.unit.cluster)
 
 
-def _complete(pipeline: Pipeline, found: Sequence[UnitStatus], now: datetime) -> Iterator[Sample]:
+def _complete(
+    pipeline: Pipeline, found: Sequence[UnitStatus], older: Backlog, now: datetime
+) -> Iterator[Sample]:
     """What nobody knows without the ledger."""
     name = pipeline.name
     open_slices = {s.unit.slice for s in found if not s.state.done and s.state is not State.NOT_OVER}
-    yield sample("hours_behind", len(open_slices), pipeline=name)
+    yield sample("hours_behind", len(open_slices) + len(older.slices), pipeline=name)
     done = [s.unit.slice.end for s in found if s.state.done]
     if done:
         yield sample("newest_complete_timestamp", max(done).timestamp(), pipeline=name)

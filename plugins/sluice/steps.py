@@ -43,7 +43,10 @@ Say = Callable[[str], None]
 
 
 def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
-    """The slices that the run of `own` also heals: `heal` back from its end, not before `start`."""
+    """The slices that the run of `own` looks at each time: `heal` back from its end, not before `start`.
+
+    Of older ones `sluice.look_back` takes a part.
+    """
     start = floor(own.end - pipeline.heal, pipeline.slice)
     if pipeline.start is not None:
         start = max(start, pendulum.instance(pipeline.start))

@@ -27,7 +27,7 @@ from sluice.status import UnitStatus, statuses
 def survey(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     """The state of each unit from the lake and ClickHouse; Kafka is not asked."""
     lake = open_lake(pipeline)
-    return _survey(pipeline, slices, lake, BoundaryLog(lake).read())
+    return survey_of(pipeline, slices, lake, BoundaryLog(lake).read())
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def preview(pipeline: Pipeline, slices: SliceRange) -> Preview:
         except SluiceError as error:
             unreachable[cluster] = error
     raise_if_all(pipeline, unreachable)
-    return Preview(_survey(pipeline, slices, lake, resolution.boundaries, expired), unreachable)
+    return Preview(survey_of(pipeline, slices, lake, resolution.boundaries, expired), unreachable)
 
 
 def raise_if_all(pipeline: Pipeline, unreachable: Mapping[str, SluiceError]) -> None:
@@ -65,13 +65,14 @@ def raise_if_all(pipeline: Pipeline, unreachable: Mapping[str, SluiceError]) -> 
         raise next(iter(unreachable.values()))
 
 
-def _survey(
+def survey_of(
     pipeline: Pipeline,
     slices: SliceRange,
     lake: Lake,
     boundaries: Boundaries,
     expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
 ) -> list[UnitStatus]:
+    """As `survey`, with boundaries that are known, and what Kafka has been seen to lack since."""
     units = units_of(pipeline, slices, boundaries)
     with connect_shards(pipeline) as servers:
         ledgers = ledgers_of(servers, pipeline, lake.url, slices)

@@ -91,7 +91,11 @@ def test_tags_owner_and_documentation(dags: dict[str, DAG]):
         assert {task.owner for task in dag.tasks} == {"sluice"}
         assert all(task.doc_md for task in dag.tasks)
     assert "| `ads.bids` | bid, * |" in dags["ads"].doc_md
-    assert "of the last 1 day," in dags["ads"].doc_md
+    text = " ".join(dags["ads"].doc_md.split())
+    assert "missing of the last 1 day. Then it takes a part of what is missing of older hours" in text
+    assert "back to `start`, 2026-01-01T00:00Z: at most 240 slices and 50,000,000 rows" in text
+    assert "back to the first hour that was ever resolved" in dags["plain"].doc_md
+    assert "by hand" not in text
     assert "--from" in dags["ads_backfill"].doc_md
 
 

@@ -205,6 +205,32 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
     assert AlarmStore(world.lake).read().alarms == {}
 
 
+def test_hours_that_heal_no_longer_reaches_are_told_until_they_are_complete(world: World, mailbox, hook):
+    """Hours 5 and 1 ago are complete. `heal` goes back two hours, and nobody lands those between."""
+    world.complete(5, 1)
+    assert places(world.watch(), Kind.OVERDUE) == [f"slice {world.hour(ago).id}/dc1" for ago in (4, 3, 2)]
+    world.pipeline = world.pipeline.model_copy(update={"heal": 2 * HOUR})
+    seen = world.watch()
+    assert places(seen, Kind.OVERDUE) == [f"slice {world.hour(2).id}/dc1"]
+    (older,) = [problem for problem in seen.problems if problem.kind is Kind.OLDER]
+    assert older.message.startswith(
+        f"2 slices from {world.hour(4).id} to {world.hour(3).id} are not complete (2 missing)"
+    )
+    # Those that were told of as overdue are not over.
+    assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 1 problem"
+    world.complete(4, 3)
+    assert places(world.watch(), Kind.OLDER) == []
+    assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 3 over"
+
+
+def test_hours_that_kafka_will_delete_are_told_also_before_heal(world: World, mailbox, hook):
+    """Kept for seven hours: of the two that are left out only the older is within two hours of its end."""
+    world.complete(3, 2, 1)
+    start = world.hour(5).start
+    world.pipeline = world.pipeline.model_copy(update={"heal": 2 * HOUR, "start": start})
+    assert places(world.watch(), Kind.RETENTION) == [f"slice {world.hour(5).id}/dc1"]
+
+
 def test_a_channel_that_fails_is_tried_again_and_the_other_is_not_told_twice(world: World, mailbox, hook):
     hook.answer = 503
     with pytest.raises(NotSent) as error:

@@ -46,6 +46,13 @@ def test_several_at_once_are_one_notice():
     assert rounds([problem("y"), problem("x")], [problem("z")]) == [(["x", "y"], []), (["z"], ["x", "y"])]
 
 
+def test_an_hour_that_is_told_of_otherwise_is_not_over():
+    x, y = problem("x"), problem("y")
+    alarms = {one.key: Alarm(one, "1", ("a",)) for one in (x, y)}
+    after = decide([], alarms, (), "2", {x.key})
+    assert {alarm.problem.place: alarm.over for alarm in after.values()} == {"x": False, "y": True}
+
+
 def test_what_nobody_was_told_of_is_forgotten_without_a_word():
     alarms = decide([problem("x")], {}, (), "1")
     assert decide([], alarms, (), "2") == {}

@@ -13,6 +13,7 @@ from sluice.alarms.problem import Kind, LogStart
 from sluice.alarms.retention import log_starts, retention
 from sluice.alarms.server import Disk, ServerError, ServerFacts, joined, server_problems
 from sluice.alarms.settings import Alarms, Channel
+from sluice.backlog import Backlog
 from sluice.kafka.facts import PartitionFacts, TopicFacts
 from sluice.load.ledger import LedgerRow
 from sluice.manifest import Loss, Manifest, OffsetRange
@@ -58,6 +59,22 @@ def test_an_expired_hour_says_how_much():
     (problem,) = rules.overdue(pipeline(), [status(0, State.EXPIRED, losses=lost)], TEN.add(hours=9))
     assert problem.kind is Kind.EXPIRED
     assert "up to 60 of its offsets expired" in problem.message
+
+
+def test_older_hours_are_one_problem_with_their_range_and_what_to_do():
+    assert list(rules.older(pipeline(), Backlog())) == []
+    states = {unit(-30 + n): State.EXPIRED if n == 1 else State.MISSING for n in range(3)}
+    (problem,) = rules.older(pipeline(), Backlog(states))
+    assert problem.kind is Kind.OLDER
+    assert problem.message.startswith(
+        "3 slices from 2026-11-19T04Z to 2026-11-19T06Z are not complete (2 missing, 1 expired); the runs of "
+    )
+    assert "--from 2026-11-19T04:00Z --to 2026-11-19T07:00Z" in problem.message
+    assert "on_expired: land_rest" in problem.message
+    late = {*rules.overdue(pipeline(), [status(-30, State.MISSING), status(-9, State.MISSING)], TEN)}
+    assert {problem.place for problem in late if problem.key in rules.still_open(Backlog(states))} == {
+        f"slice {unit(-30)}"
+    }
 
 
 def test_a_table_that_lacks_hours_is_one_problem_with_their_range():

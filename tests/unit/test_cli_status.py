@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console, Group
 
+from sluice.backlog import Backlog
 from sluice.cli import hours
 from sluice.cli import status as command
 from sluice.cli.commands import commands
@@ -16,7 +18,7 @@ from sluice.errors import WrongUse
 from sluice.page.models import Lag, PartitionLag
 from sluice.state import State
 from sluice.status import UnitStatus
-from tests.unit.test_alarms_rules import status
+from tests.unit.test_alarms_rules import status, unit
 from tests.unit.test_doctor_kafka import pipeline
 
 PIPELINE = """\
@@ -116,3 +118,19 @@ def test_many_hours_are_told_by_day():
     assert cells[1][:4] == ["2026-11-21", "dc1", "24 complete", str(sum(range(14, 38)))]
     few = text_of(*command.shown(spec, found[:-1], "p"))
     assert "by day" not in few and "2026-11-20T13Z" in few
+
+
+def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys):
+    found = [status(0, State.COMPLETE, tables=["e.clicks"])]
+    older = Backlog({unit(-40): State.MISSING, unit(-39): State.EXPIRED})
+    monkeypatch.setattr(command, "_look", lambda *_: (found, "p"))
+    monkeypatch.setattr(command, "_older", lambda _: older)
+    commands(args=["status", *config], standalone_mode=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "older: 2 slices from 2026-11-18T18Z to 2026-11-18T19Z are not complete (1 missing, 1 expired)"
+        in said
+    )
+    commands(args=["status", *config, "--json"], standalone_mode=False)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["older"] == {"missing": ["2026-11-18T18Z/dc1"], "expired": ["2026-11-18T19Z/dc1"]}

@@ -23,6 +23,7 @@ from sluice.airflow.tasks import (
     plan_hour,
     publish,
     resolve,
+    resolve_hour,
     settle,
     verify,
     verify_all,
@@ -56,7 +57,7 @@ def hourly_dag(pipeline: Pipeline, config: str) -> DAG:
     ) as dag:
         slices = plan_hour(config)
         settled = settle(config, slices)
-        batches = resolve(config, slices)
+        batches = resolve_hour(config, slices)
         chain(settled, batches)
         _steps(pipeline, config, slices, batches)
     return dag

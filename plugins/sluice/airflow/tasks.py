@@ -7,6 +7,7 @@ Docstrings are what Airflow's UI shows as the task's documentation.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pendulum
@@ -24,11 +25,15 @@ from sluice.airflow.intervals import (
 from sluice.airflow.metrics import measured
 from sluice.airflow.params import mode_of
 from sluice.airflow.retries import final_errors_fail
+from sluice.errors import Refused, SluiceError
 from sluice.metrics_sink import count
+from sluice.pipeline import Pipeline
 from sluice.pipeline_files import read
+from sluice.slices import SliceRange
 
 log = structlog.get_logger(__name__)
 
+OLDER_ERROR = "older_error"
 BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch']['to'] }}"
 
 
@@ -36,7 +41,7 @@ BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch
 @final_errors_fail
 @measured("plan")
 def plan_hour(config: str) -> dict[str, str]:
-    """The slices of this run: its own, and back to `heal` before its end for what an outage left out."""
+    """The slices that every run looks at: its own, and back to `heal` before its end."""
     from sluice import steps
 
     context, pipeline = get_current_context(), read(Path(config))
@@ -92,10 +97,47 @@ def settle(config: str, slices: dict[str, str]) -> bool:
 def resolve(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
     """Stores the boundaries of the slices, once and for ever, then cuts what has work to do into batches:
     each is landed by one Spark application."""
-    from sluice import steps
+    pipeline = read(Path(config))
+    return list(map(to_xcom, _resolved(pipeline, from_xcom(slices, pipeline.slice))))
 
+
+@task(task_id="resolve")
+@final_errors_fail
+@measured("resolve")
+def resolve_hour(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
+    """Stores the boundaries of the slices, once and for ever, and cuts what has work to do into batches.
+    Batches of older hours that are not complete follow: a part of them in each run, the oldest first."""
     pipeline = read(Path(config))
     asked = from_xcom(slices, pipeline.slice)
+    return list(map(to_xcom, [*_resolved(pipeline, asked), *_older(pipeline, asked)]))
+
+
+def _older(pipeline: Pipeline, asked: SliceRange) -> Sequence[SliceRange]:
+    """What this run does of hours before its own; nothing when it is a run for a past hour."""
+    from sluice.look_back import older_batches
+
+    if asked.end + pipeline.heal < pendulum.now("UTC"):
+        return ()
+    try:
+        older = older_batches(
+            pipeline, asked.start, asked.end.int_timestamp // int(pipeline.slice.total_seconds())
+        )
+    except SluiceError as error:
+        if error.retryable:
+            raise
+        # The run's own hours do not wait for what an older one needs: `verify_all` fails with it.
+        log.error("older hours", error=str(error))
+        get_current_context()["ti"].xcom_push(OLDER_ERROR, str(error))
+        return ()
+    waiting = {cluster: str(error) for cluster, error in older.waiting.items()}
+    log.info("batches of older hours", batches=list(map(str, older.batches)), waiting=waiting)
+    return older.batches
+
+
+def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
+    """The batches of a range whose boundaries are stored now."""
+    from sluice import steps
+
     resolved = steps.resolve_range(pipeline, asked)
     waiting = {cluster: str(error) for cluster, error in resolved["waiting"].items()}
     log.info("resolved", **{**resolved, "waiting": waiting})
@@ -105,7 +147,7 @@ def resolve(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
     count("batches", len(batches), pipeline=pipeline.name, mode=mode)
     count("batch_slices", sum(map(len, batches)), pipeline=pipeline.name, mode=mode)
     log.info("batches", batches=list(map(str, batches)), units=work.units, rows=work.rows, mode=mode)
-    return [to_xcom(batch) for batch in batches]
+    return list(batches)
 
 
 # It runs also when landing failed for good: what has landed need not wait for what has not.
@@ -158,7 +200,7 @@ def publish(config: str, batch: dict[str, str]) -> None:
 @measured("verify_all")
 def verify_all(config: str, slices: dict[str, str]) -> None:
     """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
-    run until it is resolved."""
+    run until it is resolved. So does what keeps older hours from being looked at."""
     from sluice import steps
 
     pipeline = read(Path(config))
@@ -166,3 +208,6 @@ def verify_all(config: str, slices: dict[str, str]) -> None:
     found = steps.verify_range(pipeline, asked)
     records = steps.records_of(found)
     log.info("verified the whole range", slices=str(asked), units=len(found), records=records)
+    older = get_current_context()["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)
+    if older is not None:
+        raise Refused(f"hours before {asked.start:%Y-%m-%dT%H:%MZ} were left out: {older}")

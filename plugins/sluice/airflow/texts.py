@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pendulum
 
+from sluice.batches import MAX_ROWS, OLDER_SLICES
 from sluice.pipeline import CATCH_ALL, Pipeline, Target
 
 
@@ -14,9 +15,19 @@ Lands every hour of **{pipeline.name}** in the lake and loads it into ClickHouse
 
 {_pipeline(pipeline)}
 
-A run takes its own hour and whatever is missing of the last {healed}, so after an outage nothing has
-to be done by hand. Clearing a task or a run is always safe. Past hours: `{pipeline.name}_backfill`.
+A run takes its own hour and whatever is missing of the last {healed}. Then it takes a part of what is missing
+of older hours, back to {_first(pipeline)}: at most {OLDER_SLICES} slices and {MAX_ROWS:,} rows, the oldest
+first. So the runs catch up after an outage, or when this DAG was paused, while Kafka still has the records.
+Records that Kafka has deleted need a decision: `on_expired` in the pipeline file. `sluice status` and
+`{pipeline.name}_watch` tell of an hour until it is complete. Clearing a task or a run is always safe.
+Past hours: `{pipeline.name}_backfill`.
 {_clusters(pipeline)}"""
+
+
+def _first(pipeline: Pipeline) -> str:
+    if pipeline.start is None:
+        return "the first hour that was ever resolved"
+    return f"`start`, {pipeline.start:%Y-%m-%dT%H:%MZ}"
 
 
 def backfill(pipeline: Pipeline) -> str:
@@ -40,6 +51,7 @@ def watch(pipeline: Pipeline) -> str:
     bounds = pipeline.alarms
     channels = "".join(f"\n- {channel.name}" for channel in bounds.notify) or " nobody, for now."
     every = pendulum.duration(seconds=bounds.every.total_seconds()).in_words()
+    healed = pendulum.duration(seconds=pipeline.heal.total_seconds()).in_words()
     overdue = pendulum.duration(seconds=(pipeline.settle + bounds.overdue).total_seconds()).in_words()
     return f"""\
 Looks at **{pipeline.name}** every {every} and tells of a
@@ -48,6 +60,7 @@ problem once, and once more when it is over.
 | problem | when |
 | --- | --- |
 | hour overdue, hour not committed | {overdue} after the hour's end it is not landed, or not in a table |
+| older hours | hours before the last {healed} are not complete |
 | retention | Kafka will soon delete an hour that has not landed |
 | lag | the newest complete hour, or the records not landed, are beyond a bound |
 | partition stands still | no record while the topic's other partitions move |

@@ -20,18 +20,23 @@ class Notice:
 
 
 def decide(
-    now: Iterable[Problem], known: Mapping[str, Alarm], blind: Collection[Source], at: str
+    now: Iterable[Problem],
+    known: Mapping[str, Alarm],
+    blind: Collection[Source],
+    at: str,
+    unseen: Collection[str] = (),
 ) -> dict[str, Alarm]:
     """The alarms after a look: new problems are open, those that are gone are over.
 
-    One whose source is in `blind`, because it did not answer, stays as it is: nobody knows.
+    One whose source is in `blind`, because it did not answer, stays as it is: nobody knows. So does one whose
+    key is in `unseen`: it is not over, but told of otherwise.
     """
     there = {problem.key: problem for problem in now}
     after = {key: _seen(known.get(key), problem, at) for key, problem in there.items()}
     for key, alarm in known.items():
         if key in there:
             continue
-        if not alarm.over and set(alarm.problem.sources) & set(blind):
+        if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind)):
             after[key] = alarm
         elif alarm.told:
             after[key] = replace(alarm, over=True)

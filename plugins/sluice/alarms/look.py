@@ -10,6 +10,7 @@ from typing import TypeVar
 from sluice.alarms.problem import Kind, Problem, Source
 from sluice.alarms.retention import Topics
 from sluice.alarms.server import WATCHED, Disk, ServerError, ServerFacts, joined
+from sluice.backlog import Backlog
 from sluice.boundaries.model import Boundaries
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.shards import connect_shards
@@ -20,17 +21,20 @@ from sluice.lake.base import Lake
 from sluice.lake.overlay import Overlay
 from sluice.load.shares import ledgers_of
 from sluice.load.sql import render
+from sluice.look_back import seen_backlog
 from sluice.manifests import read_manifests
 from sluice.page.lag import ask_topics, lag_of
 from sluice.page.models import Lag
 from sluice.pipeline import Pipeline
 from sluice.resolve import resolve, retained_losses
-from sluice.slices import SliceRange, Unit, floor
+from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.status import Ledgers, UnitStatus, statuses
 from sluice.summary.anomalies import Verdict
 from sluice.summary.store import read_verdict
 
 _ERRORS_OF_SECONDS = 900
+# Of the hours that are not complete before the watched range, those that are asked of Kafka.
+_OLDEST = 24
 T = TypeVar("T")
 
 
@@ -39,6 +43,8 @@ class Sight:
     """All that one look has seen. `silent` says of each source that did not answer why.
 
     Without ClickHouse `found` holds only units that have not landed: of the others nobody knows the state.
+    `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
+    the first units of it that have not landed: of these Kafka deletes records first.
     """
 
     slices: SliceRange
@@ -48,6 +54,8 @@ class Sight:
     topics: Topics
     verdict: Verdict
     server: ServerFacts | None
+    older: Backlog = field(default_factory=Backlog)
+    oldest: tuple[UnitStatus, ...] = ()
     silent: Mapping[Source, str] = field(default_factory=dict)
 
     @property
@@ -60,7 +68,7 @@ class Sight:
 
 
 def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
-    """The last `heal` of complete slices, not before `start`: what the hourly run takes care of."""
+    """The last `heal` of complete slices, not before `start`: what each hourly run looks at."""
     end = floor(now, pipeline.slice)
     start = floor(end - pipeline.heal, pipeline.slice)
     if pipeline.start is not None:
@@ -71,7 +79,10 @@ def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
 def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
     """Changes nothing. Raises LakeOutOfReach: without the lake nothing is known at all."""
     slices, silent = watched_range(pipeline, now), {}
-    boundaries, expired, mute = _kafka(pipeline, lake, slices, now, silent)
+    older = _told(Source.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)) or Backlog()
+    first = older.unlanded(_OLDEST)
+    asked = [*sorted({unit.slice for unit in first}), *slices]
+    boundaries, expired, mute = _kafka(pipeline, lake, asked, first, now, silent)
     units = units_of(pipeline, slices, boundaries)
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
     ledgers, server = _clickhouse(pipeline, lake, slices, silent)
@@ -79,6 +90,7 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
     found = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, expired)
     if ledgers is None:
         found = [status for status in found if status.manifest is None]
+    oldest = statuses(pipeline, first, boundaries, {}, {}, now, expired)
     states, errors = ask_topics(answering) if answering.kafka else ({}, [])
     if errors:
         silent[Source.KAFKA] = errors[0]
@@ -88,9 +100,11 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
         boundaries=boundaries,
         found=tuple(found),
         lag=lag_of(found, states, errors, now),
-        topics=_topics(answering, found, silent),
+        topics=_topics(answering, [*oldest, *found], silent),
         verdict=read_verdict(lake),
         server=server,
+        older=older.seen(oldest),
+        oldest=tuple(oldest),
         silent=silent,
     )
 
@@ -98,18 +112,20 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
 def _kafka(
     pipeline: Pipeline,
     lake: Lake,
-    slices: SliceRange,
+    slices: Sequence[Slice],
+    older: Sequence[Unit],
     now: datetime,
     silent: dict[Source, str],
 ) -> tuple[Boundaries, dict[Unit, tuple], dict[str, str]]:
-    """The boundaries as resolving now would find them, what Kafka no longer has, and why clusters did not
-    answer, by name. Nothing is stored."""
-    resolution = resolve(pipeline, Overlay(lake), list(slices), now)
+    """The boundaries of `slices` as resolving now would find them, what Kafka no longer has of the watched
+    range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
+    resolution = resolve(pipeline, Overlay(lake), slices, now)
     mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
     if mute:
         silent[Source.KAFKA] = "; ".join(mute.values())
     own = set(pipeline.clusters) - mute.keys()
-    asked = [u for u in units_of(pipeline, slices, resolution.boundaries) if u.cluster in own]
+    recent = units_of(pipeline, watched_range(pipeline, now), resolution.boundaries)
+    asked = [unit for unit in (*older, *recent) if unit.cluster in own]
     lost = _told(Source.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked))
     return resolution.boundaries, lost or {}, mute
 

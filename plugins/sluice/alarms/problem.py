@@ -16,6 +16,7 @@ class Kind(StrEnum):
 
     OVERDUE = "hour overdue"
     NOT_COMMITTED = "hour not committed"
+    OLDER = "older hours"
     LAG = "lag"
     STILL = "partition stands still"
     RETENTION = "retention"

@@ -8,6 +8,7 @@ from datetime import datetime
 import pendulum
 
 from sluice.alarms.problem import Kind, Problem, Source
+from sluice.backlog import Backlog
 from sluice.boundaries.model import Boundaries
 from sluice.pipeline import Pipeline
 from sluice.rollups.wanted import is_behind
@@ -54,6 +55,26 @@ def not_committed(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime
             f"{hours} landed and not committed, {since} after the end of the first; look at its load task"
         )
         yield Problem(Kind.NOT_COMMITTED, f"table {table}", message, _BOTH)
+
+
+def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
+    """Hours before the watched range that are not complete."""
+    if not backlog:
+        return
+    edges = f"--from {backlog.range.start:%Y-%m-%dT%H:%MZ} --to {backlog.range.end:%Y-%m-%dT%H:%MZ}"
+    message = (
+        f"{backlog}; the runs of DAG {pipeline.name} go back to them, the oldest first, or "
+        f"`sluice run {pipeline.name} {edges}`"
+    )
+    if State.EXPIRED in backlog.states.values():
+        message += "; of what has expired `on_expired: land_rest` lands what is left and records the loss"
+    yield Problem(Kind.OLDER, "before the last `heal`", message, _BOTH)
+
+
+def still_open(backlog: Backlog) -> frozenset[str]:
+    """Keys of problems that are not over, although their hours are no longer in the watched range."""
+    kinds = (Kind.OVERDUE, Kind.EXPIRED)
+    return frozenset(f"{kind}|slice {unit}" for unit in backlog.states for kind in kinds)
 
 
 def behind(

@@ -61,7 +61,8 @@ def problems_of(
     """Every problem that a look shows. Pure."""
     yield from sight.out_of_reach()
     yield from rules.overdue(pipeline, sight.found, now)
-    yield from retention(pipeline, sight.found, sight.topics, earlier, now)
+    yield from rules.older(pipeline, sight.older)
+    yield from retention(pipeline, (*sight.oldest, *sight.found), sight.topics, earlier, now)
     yield from rules.anomalies(sight.verdict.anomalies)
     yield from rules.still(pipeline, sight.slices, sight.boundaries, sight.found, now)
     if sight.server is not None:
@@ -76,7 +77,8 @@ def after(
     """What is known after the look. Pure."""
     channels = [channel.name for channel in pipeline.alarms.notify]
     at = utc(now).isoformat(timespec="seconds")
-    alarms = decide(problems, forget(known.alarms, channels), sight.silent.keys(), at)
+    unseen = rules.still_open(sight.older)
+    alarms = decide(problems, forget(known.alarms, channels), sight.silent.keys(), at, unseen)
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in sight.lag.partitions}
     return Known(alarms, log_starts(starts, known.log_starts, now))
 

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from sluice.backlog import Backlog
 from sluice.cli import hours
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
 from sluice.cli.output import console, print_json, table_of
@@ -58,10 +59,11 @@ def status(
         return _watch(spec, start, to, every, with_lag)
     found, title = _look(spec, start, to)
     waiting = _waiting(spec, found) if with_lag else None
+    older = _older(spec)
     if json:
-        print_json(_answer(spec, found, waiting))
+        print_json({**_answer(spec, found, waiting), "older": _older_json(older)})
     else:
-        console().print(Group(*shown(spec, found, title, waiting)))
+        console().print(Group(*shown(spec, found, title, waiting), *_older_lines(spec, older)))
 
 
 def _watch(spec: Pipeline, start: str | None, to: str, every: float, with_lag: bool) -> None:
@@ -72,7 +74,8 @@ def _watch(spec: Pipeline, start: str | None, to: str, every: float, with_lag: b
             found, title = _look(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
             waiting = _waiting(spec, found) if with_lag else None
             seen = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
-            view = Group(*shown(spec, found, title, waiting), Text(seen, style="dim"))
+            older = _older_lines(spec, _older(spec))
+            view = Group(*shown(spec, found, title, waiting), *older, Text(seen, style="dim"))
             screen.print(view) if live is None else live.update(view, refresh=True)
             time.sleep(every)
 
@@ -89,6 +92,29 @@ def _waiting(spec: Pipeline, found: list[UnitStatus]) -> Lag:
 
     topics, errors = ask_topics(spec)
     return lag_of(found, topics, errors, pendulum.now("UTC"))
+
+
+def _older(spec: Pipeline) -> Backlog:
+    """What is not complete of the hours before those that each hourly run looks at."""
+    from sluice.lake.open import open_lake
+    from sluice.look_back import seen_backlog
+
+    return seen_backlog(
+        spec, open_lake(spec), pendulum.now("UTC").subtract(seconds=spec.heal.total_seconds())
+    )
+
+
+def _older_lines(spec: Pipeline, older: Backlog) -> Iterator[Text]:
+    if older:
+        yield Text(f"older: {older}; the hourly runs go back to them", style="bold red")
+
+
+def _older_json(older: Backlog) -> dict[str, list[str]]:
+    """The older units that are not complete, by state."""
+    found: dict[str, list[str]] = {}
+    for unit, state in older.states.items():
+        found.setdefault(str(state), []).append(str(unit))
+    return found
 
 
 def show(spec: Pipeline, found: list[UnitStatus], title: str) -> None:

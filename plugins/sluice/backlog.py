@@ -1,0 +1,172 @@
+"""The backlog: hours before the hourly run's own range that are not complete, and what a run does of it.
+
+The pipeline's hours begin at the file's `start`, else at the first stored boundary. The monthly summaries say
+which of them are complete, so that years of hours cost a few objects. A summary is no evidence: units that it
+does not call complete are looked at before anything is done about them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sluice.batches import OLDER_SLICES, Weight, cut
+from sluice.boundaries.model import Boundaries
+from sluice.clusters import spans
+from sluice.pipeline import Pipeline
+from sluice.plan import has_work, rows_of
+from sluice.slices import Slice, SliceRange, Unit, floor
+from sluice.state import State
+from sluice.status import UnitStatus
+from sluice.summary.months import Summaries
+
+MOST_PARTS = 8
+"""Spark applications that a run starts for the backlog."""
+
+_DONE = frozenset(str(state) for state in State if state.done)
+_LANDED = frozenset({str(State.LANDED), str(State.STALE)})
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Units that are over and not complete, oldest first, with the state in which they were last seen."""
+
+    states: Mapping[Unit, State] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.states)
+
+    @property
+    def slices(self) -> list[Slice]:
+        return sorted({unit.slice for unit in self.states})
+
+    @property
+    def range(self) -> SliceRange:
+        """From the first of the slices to the last one; there is at least one."""
+        first, last = self.slices[0], self.slices[-1]
+        return SliceRange(first.start, last.end, first.length)
+
+    def __str__(self) -> str:
+        """`72 slices from 2026-11-17T10Z to 2026-11-20T09Z are not complete (70 missing, 2 expired)`."""
+        slices = self.slices
+        counts = ", ".join(f"{count:,} {state}" for state, count in Counter(self.states.values()).items())
+        if len(slices) == 1:
+            return f"1 slice, {slices[0].id}, is not complete ({counts})"
+        return f"{len(slices):,} slices from {slices[0].id} to {slices[-1].id} are not complete ({counts})"
+
+    def unlanded(self, most: int) -> list[Unit]:
+        """The units of the first `most` slices that have no manifest and may still land."""
+        units = [unit for unit, state in self.states.items() if state is State.MISSING]
+        slices = sorted({unit.slice for unit in units})[:most]
+        return [unit for unit in units if unit.slice <= slices[-1]] if slices else []
+
+    def outside(self, slices: SliceRange) -> Backlog:
+        """Without the units of `slices`."""
+        kept = {u: s for u, s in self.states.items() if not slices.start <= u.slice.start < slices.end}
+        return Backlog(kept)
+
+    def seen(self, found: Iterable[UnitStatus]) -> Backlog:
+        """After a look at some of its units. What was known to have expired stays so until it lands."""
+        states = dict(self.states)
+        for status in found:
+            expired = states.get(status.unit) is State.EXPIRED and status.manifest is None
+            if status.state.done:
+                states.pop(status.unit, None)
+            elif status.unit in states and not expired:
+                states[status.unit] = status.state
+        return Backlog(states)
+
+
+def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> SliceRange | None:
+    """All hours of the pipeline before `until`; None when there are none yet."""
+    span = boundaries.span()
+    first = pipeline.start or (span[0] if span else None)
+    if first is None or first >= until:
+        return None
+    return SliceRange(floor(first, pipeline.slice), floor(until, pipeline.slice), pipeline.slice)
+
+
+def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, noted: Summaries) -> Backlog:
+    """What of `hours` the summaries do not call complete; of a cluster taken away what has landed."""
+    known, states = spans(pipeline, boundaries), {}
+    for piece in hours:
+        units = noted.of(piece.id)
+        for unit in known.awaited(piece):
+            state = units[unit.cluster].state if unit.cluster in units else str(State.MISSING)
+            if state not in _DONE:
+                states[unit] = State.MISSING if state == State.NOT_OVER else State(state)
+        for unit in known.gone_from(piece):
+            if unit.cluster in units and units[unit.cluster].state in _LANDED:
+                states[unit] = State(units[unit.cluster].state)
+    return Backlog(states)
+
+
+def windows(units: Iterable[Unit], most: int = OLDER_SLICES) -> list[SliceRange]:
+    """The units' slices as ranges in order, each of at most `most` slices from its first to its last."""
+    return cut([Weight(piece, 0) for piece in sorted({unit.slice for unit in units})], max_slices=most)
+
+
+def chosen(open_windows: Sequence[SliceRange], turn: int) -> tuple[SliceRange | None, int]:
+    """The window that run number `turn` takes, None where there is none, and the number for `batches_of`.
+
+    It is the oldest, because Kafka deletes that first. Every second run takes another one in turn, so that
+    hours which fail each time hold up nothing for good.
+    """
+    if not open_windows:
+        return None, 0
+    if turn % 2 == 0:
+        return open_windows[0], turn // 2
+    number, place = divmod(turn // 2, len(open_windows))
+    return open_windows[place], number
+
+
+def workable(found: Iterable[UnitStatus], on_expired: str) -> list[UnitStatus]:
+    """What a `fill` can bring on: not what Kafka has lost, unless what is left of it shall land."""
+    return [status for status in found if has_work(status, "fill") and not _lost(status.state, on_expired)]
+
+
+def batches_of(found: Sequence[UnitStatus], on_expired: str, number: int) -> list[SliceRange]:
+    """The oldest batch of the work in `found`, in parts.
+
+    No part spans a slice that has expired, which would fail it. One slice, another with each `number`, is a
+    part of its own: a slice that fails each time fails alone sooner or later, and the others land.
+    """
+    todo = workable(found, on_expired)
+    batches = cut([Weight(status.unit.slice, rows_of(status)) for status in todo])
+    if not batches:
+        return []
+    pieces = sorted({s.unit.slice for s in todo if s.unit.slice.start < batches[0].end})
+    lost = {status.unit.slice for status in found if _lost(status.state, on_expired)}
+    parts = _parts(pieces, lost, pieces[number % len(pieces)])
+    first = number % len(parts) if len(parts) > MOST_PARTS else 0
+    taken = sorted((parts[first:] + parts[:first])[:MOST_PARTS])
+    return [SliceRange(part[0].start, part[-1].end, part[0].length) for part in taken]
+
+
+def _parts(pieces: Sequence[Slice], lost: Collection[Slice], alone: Slice) -> list[list[Slice]]:
+    parts: list[list[Slice]] = []
+    for piece in pieces:
+        last = parts[-1][-1] if parts else None
+        apart = last is None or alone in (last, piece) or any(last <= one <= piece for one in lost)
+        if apart:
+            parts.append([piece])
+        else:
+            parts[-1].append(piece)
+    return parts
+
+
+def _lost(state: State, on_expired: str) -> bool:
+    return state is State.EXPIRED and on_expired == "fail"
+
+
+def stuck(backlog: Backlog, on_expired: str, mute: Collection[str] = ()) -> frozenset[Unit]:
+    """Units that a run can do nothing for: expired ones that shall not land, and what clusters in `mute` have
+    to give. What has landed is loaded without its cluster."""
+    loads = (State.LANDED, State.STALE)
+    return frozenset(
+        unit
+        for unit, state in backlog.states.items()
+        if _lost(state, on_expired) or (unit.cluster in mute and state not in loads)
+    )

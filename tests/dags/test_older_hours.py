@@ -1,0 +1,99 @@
+"""What the hourly DAG's tasks do of hours before their own, and what they say when they cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pendulum
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from sluice import look_back, steps
+from sluice.airflow import tasks
+from sluice.airflow.intervals import to_xcom
+from sluice.errors import KafkaOutOfReach, SluiceError, UnknownTopic
+from sluice.look_back import Older
+from sluice.plan import Work
+from sluice.slices import SliceRange, floor
+from tests.dags.pipeline_texts import TWO_TABLES
+
+NOW = floor(pendulum.now("UTC"), pendulum.duration(hours=1))
+OWN = SliceRange(NOW.subtract(hours=24), NOW)
+LONG_AGO = SliceRange(NOW.subtract(days=9), NOW.subtract(days=8))
+
+
+class Instance:
+    """A task instance's XComs."""
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+    def xcom_pull(self, task_ids: str, key: str) -> Any:
+        assert task_ids == "resolve"
+        return self.pushed.get(key)
+
+
+class There:
+    """`older` is what a look back gives, or raises."""
+
+    def __init__(self, older: Older | SluiceError) -> None:
+        self.older, self.asked = older, []
+
+    def older_batches(self, pipeline, until, turn) -> Older:
+        self.asked.append((until, turn))
+        if isinstance(self.older, SluiceError):
+            raise self.older
+        return self.older
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    (tmp_path / "ads.yaml").write_text(TWO_TABLES)
+    return str(tmp_path / "ads.yaml")
+
+
+@pytest.fixture
+def instance(monkeypatch: pytest.MonkeyPatch) -> Instance:
+    instance = Instance()
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"params": {}, "ti": instance})
+    monkeypatch.setattr(steps, "resolve_range", lambda *_: {"waiting": {}})
+    monkeypatch.setattr(steps, "work_in", lambda *_: Work((OWN,), ((1, 1),), ((1, 1),), (1, 1)))
+    monkeypatch.setattr(steps, "verify_range", lambda *_: [])
+    return instance
+
+
+def resolve(config: str, monkeypatch, there: There, slices: SliceRange = OWN) -> list[dict[str, str]]:
+    monkeypatch.setattr(look_back, "older_batches", there.older_batches)
+    return tasks.resolve_hour.function(config, to_xcom(slices))
+
+
+def test_older_hours_follow_the_runs_own(config: str, instance: Instance, monkeypatch: pytest.MonkeyPatch):
+    there = There(Older((LONG_AGO,)))
+    assert resolve(config, monkeypatch, there) == [to_xcom(OWN), to_xcom(LONG_AGO)]
+    assert there.asked == [(OWN.start, int(NOW.timestamp()) // 3600)]
+    assert tasks.verify_all.function(config, to_xcom(OWN)) is None
+
+
+def test_a_run_for_a_past_hour_takes_its_own_only(config, instance, monkeypatch):
+    there = There(Older((LONG_AGO,)))
+    assert resolve(config, monkeypatch, there, LONG_AGO) == [to_xcom(OWN)]
+    assert there.asked == []
+
+
+def test_an_older_hour_that_nobody_can_look_at_fails_the_run_after_its_own_hours(
+    config, instance, monkeypatch
+):
+    there = There(UnknownTopic("dc1", "bids"))
+    assert resolve(config, monkeypatch, there) == [to_xcom(OWN)]
+    with pytest.raises(AirflowFailException, match=r"hours before .*Z were left out: .*bids"):
+        tasks.verify_all.function(config, to_xcom(OWN))
+
+
+def test_what_a_retry_cures_is_tried_again(config, instance, monkeypatch):
+    with pytest.raises(KafkaOutOfReach):
+        resolve(config, monkeypatch, There(KafkaOutOfReach("dc1", "k:9092", "no answer")))
+    assert instance.pushed == {}
