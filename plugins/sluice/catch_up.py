@@ -12,7 +12,7 @@ from sluice.kafka.topics import open_topics
 from sluice.pipeline import Pipeline
 from sluice.plan import work_of
 from sluice.slices import SliceRange
-from sluice.survey import survey
+from sluice.survey import survey_past
 from sluice.waiting import Waiting, waiting
 
 
@@ -41,7 +41,7 @@ def catch_up(
     say(f"{left}; the cluster answers: catching up")
     alone = pipeline.model_copy(update={"kafka": [pipeline.cluster(cluster)]})
     steps.resolve_range(alone, left.slices)
-    found = [s for s in survey(pipeline, left.slices) if s.unit.cluster == cluster]
+    found = [s for s in survey_past(pipeline, left.slices) if s.unit.cluster == cluster]
     for batch in work_of(found, mode).batches:
         land(batch)
         for target in pipeline.targets:
@@ -52,5 +52,5 @@ def catch_up(
 
 def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:
     """What is not landed of the cluster's part of the slices."""
-    found = waiting(pipeline, survey(pipeline, slices), mode, token)
+    found = waiting(pipeline, survey_past(pipeline, slices), mode, token)
     return next((part for part in found if part.cluster == cluster), None)

@@ -422,6 +422,23 @@ class EndInFuture(WrongUse):
         return f"{self.instant} is not over yet (it is {self.now}): end the range earlier, or use `--to now`"
 
 
+@dataclass(eq=False)
+class ClockBehind(SluiceError):
+    """The range of a run is over by another machine's clock, and not by this one's. Waiting cures it."""
+
+    host: str
+    now: str
+    end: str
+
+    retryable = True
+
+    def __str__(self) -> str:
+        return (
+            f"the clock of this worker ({self.host}) is behind: it says {self.now}, and the run's hours "
+            f"ended at {self.end} by the scheduler's clock: set it right (NTP); the task is tried again"
+        )
+
+
 class Conservation(Refused):
     """A count that must hold does not. The message names partition, offsets or table, and both counts."""
 

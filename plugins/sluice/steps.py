@@ -33,7 +33,7 @@ from sluice.resolve import resolve
 from sluice.slices import Slice, SliceRange, floor
 from sluice.status import UnitStatus
 from sluice.summary.store import note, note_verified
-from sluice.survey import Preview, preview, raise_if_all, survey
+from sluice.survey import Preview, preview, raise_if_all, survey, survey_past
 from sluice.timings import newest, timed
 from sluice.verification.anomaly import Kind
 from sluice.verification.audit import audit
@@ -171,7 +171,7 @@ def publish_range(
     """
     lake = open_lake(pipeline)
     with timed(lake, "publish", slices) as count:
-        found = survey(pipeline, slices) if found is None else found
+        found = survey_past(pipeline, slices) if found is None else found
         points.reached(Publish.SURVEYED)
         publish_event_hours(pipeline, lake, slices)
         points.reached(Publish.HOURS_MARKED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pendulum
 
@@ -28,6 +29,12 @@ def survey(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     """The state of each unit from the lake and ClickHouse; Kafka is not asked."""
     lake = open_lake(pipeline)
     return survey_of(pipeline, slices, lake, BoundaryLog(lake).read())
+
+
+def survey_past(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
+    """As `survey`, of a range that a run has resolved: it is over, also where this clock is behind."""
+    lake, now = open_lake(pipeline), max(pendulum.now("UTC"), slices.end)
+    return survey_of(pipeline, slices, lake, BoundaryLog(lake).read(), now=now)
 
 
 @dataclass(frozen=True)
@@ -71,10 +78,11 @@ def survey_of(
     lake: Lake,
     boundaries: Boundaries,
     expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
+    now: datetime | None = None,
 ) -> list[UnitStatus]:
     """As `survey`, with boundaries that are known, and what Kafka has been seen to lack since."""
     units = units_of(pipeline, slices, boundaries)
     with connect_shards(pipeline) as servers:
         ledgers = ledgers_of(servers, pipeline, lake.url, slices)
     manifests = read_manifests(lake, units)
-    return statuses(pipeline, units, boundaries, manifests, ledgers, pendulum.now("UTC"), expired)
+    return statuses(pipeline, units, boundaries, manifests, ledgers, now or pendulum.now("UTC"), expired)

@@ -79,7 +79,7 @@ def config(tmp_path: Path) -> Path:
 
 def run(config: Path, monkeypatch: pytest.MonkeyPatch, there: Steps, cluster: str = "dc2") -> list[dict]:
     monkeypatch.setattr(module, "steps", there)
-    monkeypatch.setattr(module, "survey", there.survey)
+    monkeypatch.setattr(module, "survey_past", there.survey)
     return catch_up(
         read(config), cluster, RANGE, "fill", "run 7", lambda batch: there.did.append(f"land {batch}"),
         lambda line: None, there.topics_of,
@@ -130,7 +130,7 @@ def test_only_what_a_retry_cures_is_tried_again_by_airflow(
 ):
     there = Steps(lacking=[0], cause=cause)
     monkeypatch.setattr(module, "steps", there)
-    monkeypatch.setattr(module, "survey", there.survey)
+    monkeypatch.setattr(module, "survey_past", there.survey)
     monkeypatch.setattr(module, "knock", lambda cluster, topics_of: cause)
     batch = {"from": str(RANGE.start), "to": str(RANGE.end)}
     task = CatchUp(

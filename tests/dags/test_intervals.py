@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.airflow.intervals import from_xcom, refuse_future, requested_slices, scheduled_slices, to_xcom
-from sluice.errors import EndInFuture, WrongUse
+from sluice.airflow.intervals import (
+    from_xcom,
+    over_elsewhere,
+    refuse_future,
+    requested_slices,
+    scheduled_slices,
+    to_xcom,
+)
+from sluice.errors import ClockBehind, EndInFuture, WrongUse
 from sluice.slices import SliceRange
 
 HOUR, QUARTER, DAY = timedelta(hours=1), timedelta(minutes=15), timedelta(days=1)
@@ -98,6 +106,23 @@ def test_an_end_in_the_future_is_refused():
     with pytest.raises(EndInFuture, match="2026-11-21 09:00:00"):
         refuse_future(slices, at("2026-11-21T08:59"))
     assert refuse_future(slices, at("2026-11-21T09:00")) is slices
+
+
+def test_a_range_that_was_over_when_the_scheduler_started_the_run_is_over():
+    """The worker's clock is ten minutes behind the scheduler's."""
+    slices = requested_slices("2026-11-21T07:00", "2026-11-21T09:00", at("2026-11-21T08:10"), HOUR)
+    assert refuse_future(slices, at("2026-11-21T08:50"), at("2026-11-21T09:00")) is slices
+    with pytest.raises(EndInFuture):
+        refuse_future(slices, at("2026-11-21T08:50"), at("2026-11-21T08:59"))
+    assert refuse_future(slices, at("2026-11-21T09:01"), None) is slices
+
+
+def test_a_worker_whose_clock_is_behind_says_so_and_is_tried_again():
+    with pytest.raises(ClockBehind) as raised, over_elsewhere():
+        raise EndInFuture("2026-11-21T09:00Z", "2026-11-21T08:50:03Z")
+    assert raised.value.retryable
+    assert socket.gethostname() in str(raised.value)
+    assert "says 2026-11-21T08:50:03Z, and the run's hours ended at 2026-11-21T09:00Z" in str(raised.value)
 
 
 def test_xcom_is_plain_text_and_comes_back():

@@ -13,6 +13,7 @@ CURED = [
     errors.ClickHouseOutOfReach("127.0.0.1:8123", "refused"),
     errors.Fenced("a successor has the lease"),
     errors.Busy("another attempt is alive"),
+    errors.ClockBehind("w1", "08:50", "09:00"),
 ]
 FINAL = [
     errors.WrongUse("wrong"),

@@ -44,7 +44,7 @@ def patched(monkeypatch: pytest.MonkeyPatch, units: list[UnitStatus], *anomalies
     lake = MemoryLake()
     known: dict[str, Any] = {
         "open_lake": lambda pipeline: lake,
-        "survey": lambda pipeline, slices: units,
+        "survey_past": lambda pipeline, slices: units,
         "audit": lambda pipeline, slices: (units, list(anomalies)),
         "publish_event_hours": lambda *_: [],
     }

@@ -65,3 +65,11 @@ def test_a_watch_reads_the_ledger_of_what_it_watches(client: Asked, monkeypatch:
     spec = pipeline(heal="3h")
     looking.look(spec, MemoryLake(), pendulum.datetime(2026, 11, 20, 13, 10))
     assert [(asked["start"], asked["end"]) for asked in client.parameters] == [SECONDS]
+
+
+def test_what_was_resolved_is_over_by_a_clock_that_is_behind(client: Asked, monkeypatch: pytest.MonkeyPatch):
+    """A run of two hours on a worker by whose clock the second is not over: what is not there is missing."""
+    monkeypatch.setattr(pendulum, "now", lambda tz=None: START.add(hours=1, minutes=50))
+    slices = SliceRange(START, START.add(hours=2))
+    assert [str(s.state) for s in surveying.survey(pipeline(), slices)] == ["missing", "not over"]
+    assert [str(s.state) for s in surveying.survey_past(pipeline(), slices)] == ["missing", "missing"]

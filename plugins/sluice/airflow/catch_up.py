@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from sluice.airflow.assets import emit_events, pipeline_alias
-from sluice.airflow.intervals import from_xcom
+from sluice.airflow.intervals import from_xcom, over_elsewhere
 from sluice.airflow.land import Land
 from sluice.airflow.metrics import measuring
 from sluice.airflow.params import mode_of
@@ -49,7 +49,7 @@ class CatchUp(Land):
         def land(batch: SliceRange) -> None:
             self._land(pipeline, batch, context, cluster=self.cluster)
 
-        with measuring(pipeline.name, "cluster"):
+        with measuring(pipeline.name, "cluster"), over_elsewhere():
             published = catch_up(pipeline, self.cluster, slices, mode, context["run_id"], land, self.log.info)
         emit_events(pipeline.name, published, context["outlet_events"])
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 import pendulum
 
-from sluice.errors import EndInFuture
+from sluice.errors import ClockBehind, EndInFuture
 from sluice.slices import SliceRange, floor, parse_instant, utc
 
 
@@ -30,11 +33,24 @@ def requested_slices(start: str, end: str, now: datetime, length: timedelta) -> 
     return SliceRange.widen(parse_instant(start, now, length), parse_instant(end, now, length), length)
 
 
-def refuse_future(slices: SliceRange, now: datetime) -> SliceRange:
-    """Raises EndInFuture, so that no run waits for an hour that is far from over."""
-    if slices.end > utc(now):
+def refuse_future(slices: SliceRange, now: datetime, started: datetime | None = None) -> SliceRange:
+    """Raises EndInFuture, so that no run waits for an hour that is far from over.
+
+    `started` is when the scheduler started the run, by its own clock: what was over then is over, and this
+    machine's clock is behind.
+    """
+    if slices.end > max(utc(now), utc(started or now)):
         raise EndInFuture(str(slices.end), str(utc(now)))
     return slices
+
+
+@contextmanager
+def over_elsewhere() -> Iterator[None]:
+    """Raises ClockBehind for an EndInFuture: for steps of a run whose range was over before they began."""
+    try:
+        yield
+    except EndInFuture as error:
+        raise ClockBehind(socket.gethostname(), error.now, error.instant) from error
 
 
 def to_xcom(slices: SliceRange) -> dict[str, str]:

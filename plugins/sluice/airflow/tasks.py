@@ -6,6 +6,7 @@ Docstrings are what Airflow's UI shows as the task's documentation.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from airflow.sdk import get_current_context, task
 from sluice.airflow.assets import emit_events
 from sluice.airflow.intervals import (
     from_xcom,
+    over_elsewhere,
     refuse_future,
     requested_slices,
     scheduled_slices,
@@ -25,7 +27,7 @@ from sluice.airflow.intervals import (
 from sluice.airflow.metrics import measured
 from sluice.airflow.params import mode_of
 from sluice.airflow.retries import final_errors_fail
-from sluice.errors import Refused, SluiceError
+from sluice.errors import ClockBehind, Refused, SluiceError
 from sluice.metrics_sink import count
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import read
@@ -51,7 +53,8 @@ def plan_hour(config: str) -> dict[str, str]:
         context["dag_run"].run_after,
         pipeline.slice,
     )
-    healed = steps.hourly_range(pipeline, refuse_future(own, pendulum.now("UTC")))
+    now, started = pendulum.now("UTC"), context["dag_run"].start_date
+    healed = steps.hourly_range(pipeline, refuse_future(own, now, started))
     log.info("slices of this run", own=str(own), healed=str(healed), slices=len(healed))
     return to_xcom(healed)
 
@@ -86,9 +89,12 @@ def settle(config: str, slices: dict[str, str]) -> bool:
     """Waits until the hour has been over for `settle`, so that records on their way are in it. Between
     two looks it holds no worker."""
     pipeline = read(Path(config))
-    ready = from_xcom(slices, pipeline.slice).end + pipeline.settle
+    end, now = from_xcom(slices, pipeline.slice).end, pendulum.now("UTC")
+    ready = end + pipeline.settle
     log.info("waiting for records that are on their way", until=str(ready))
-    return pendulum.now("UTC") >= ready
+    if now < end:
+        log.warning("clock", behind=str(ClockBehind(socket.gethostname(), str(now), str(end))))
+    return now >= ready
 
 
 @task
@@ -138,7 +144,8 @@ def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
     """The batches of a range whose boundaries are stored now."""
     from sluice import steps
 
-    resolved = steps.resolve_range(pipeline, asked)
+    with over_elsewhere():
+        resolved = steps.resolve_range(pipeline, asked)
     waiting = {cluster: str(error) for cluster, error in resolved["waiting"].items()}
     log.info("resolved", **{**resolved, "waiting": waiting})
     mode = mode_of(get_current_context()["params"])
