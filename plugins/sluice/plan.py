@@ -39,6 +39,11 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
     return _FILL[status.state]
 
 
+def to_land(found: Sequence[UnitStatus], mode: str, on_expired: str = "fail") -> list[UnitStatus]:
+    """The units that `mode` reads from Kafka."""
+    return [status for status in found if action(status, mode, on_expired).startswith("land")]
+
+
 Amount = tuple[int, int]
 """Units and rows."""
 

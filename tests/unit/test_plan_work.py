@@ -7,12 +7,15 @@ from dataclasses import replace
 import pendulum
 import pytest
 
+from sluice.cli import plan as command
 from sluice.manifest import Manifest, OffsetRange
 from sluice.plan import has_work, work_of
 from sluice.reach import Reach, told
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state import State
 from sluice.status import UnitStatus
+from sluice.survey import Preview
+from tests.unit.test_doctor_kafka import pipeline
 
 DAY = pendulum.datetime(2026, 11, 20)
 
@@ -63,6 +66,18 @@ def test_nothing_to_do():
     work = work_of([MIXED[0], MIXED[4]], "fill")
     assert (work.batches, work.land, work.units) == ((), (), 0)
     assert not has_work(MIXED[5], "reland")
+
+
+@pytest.mark.parametrize(("mode", "offsets"), [("fill", 4), ("reload", 4), ("reland", 1 + 2 + 4 + 8 + 16)])
+def test_the_plan_counts_the_offsets_that_the_mode_reads(mode, offsets, monkeypatch, capsys):
+    """Hours of 1, 2, 4 … offsets; a reland reads all but the open hour again."""
+    found = [replace(s, ranges=(OffsetRange("bids", "id", 0, 0, 2**n),)) for n, s in enumerate(MIXED)]
+    monkeypatch.setattr(command, "load_pipeline", lambda *_: pipeline())
+    monkeypatch.setattr("sluice.survey.preview", lambda *_: Preview(found))
+    monkeypatch.setattr("sluice.steps.expected_time", lambda *_: "unknown")
+    command.plan("p", "2026-11-20", "2026-11-21", mode)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "offsets to land" in line]
+    assert line.split()[-1] == str(offsets)
 
 
 def test_how_far_a_backfill_is():

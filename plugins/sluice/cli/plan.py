@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_facts, print_json, print_table
 from sluice.errors import SluiceError
-from sluice.plan import action, as_json, rows_of, work_of
-from sluice.state import State
+from sluice.plan import action, as_json, rows_of, to_land, work_of
 from sluice.waiting import missing_lines
 
 _COLUMNS = ("slice", "cluster", "state", "does", "offsets", "rows", "reads")
@@ -33,7 +32,7 @@ def plan(
     if json:
         print_json([as_json(status, mode, spec.on_expired) for status in found])
         return _raise_first(seen.unreachable)
-    work = work_of(found, mode)
+    work, landing = work_of(found, mode), to_land(found, mode, spec.on_expired)
     rows = [
         (
             status.unit.slice.id,
@@ -53,8 +52,8 @@ def plan(
         {
             "slices": len(slices),
             "complete": sum(s.state.done for s in found),
-            "offsets to land": sum(s.offsets for s in found if s.state is State.MISSING),
-            "reads": sum(s.reads for s in found if s.state is State.MISSING),
+            "offsets to land": sum(status.offsets for status in landing),
+            "reads": sum(status.reads for status in landing),
             "rows to load": work.rows,
             "batches": len(work.batches),
             "time": str(expected_time(spec, work)),

@@ -9,7 +9,7 @@ from sluice.errors import WrongUse
 from sluice.estimate import Expected
 from sluice.page.models import PlanAsked, PlanLine, PlanView
 from sluice.pipeline import Pipeline
-from sluice.plan import Work, action
+from sluice.plan import Work, action, to_land
 from sluice.slices import SliceRange
 from sluice.status import UnitStatus
 from sluice.survey import Preview
@@ -38,7 +38,7 @@ def plan_view(
     batches of all `work`, and `took` is the time that it would take."""
     found: Sequence[UnitStatus] = seen.found
     actions = [action(status, mode, pipeline.on_expired) for status in found]
-    landing = [s for s, act in zip(found, actions, strict=True) if act.startswith("land")]
+    landing = to_land(found, mode, pipeline.on_expired)
     return PlanView(
         start=slices.start.to_iso8601_string(),
         end=slices.end.to_iso8601_string(),
