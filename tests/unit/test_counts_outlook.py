@@ -23,7 +23,15 @@ def test_hours_and_values_are_summed_and_what_is_unknown_stays_so():
         Traffic(H + 3600, "", 7.0, None),
     ]
     assert added([found[0], Traffic(H, "DE", 1.5, 1)]) == [Traffic(H, "DE", 12.0, 9)]
-    assert by_value(found) == [("DE", 10, 11, 2, 7), ("US", 4, 6, -2, 0)]
+    assert by_value(found) == [("DE", 11, 10, 8, 2, 7), ("US", 6, 4, 6, -2, 0)]
+
+
+def test_expected_and_seen_are_of_the_same_hours():
+    """A first day of 5,860 rows, of which 1,501 came in the one hour for which something is expected."""
+    first = [Traffic(H + 3600 * hour, "DE", None, rows) for hour, rows in enumerate((2000, 2359))]
+    found = [*first, Traffic(H + 7200, "DE", 1450.0, 1501), Traffic(H + 10800, "DE", 1480.0, None)]
+    assert by_value(found) == [("DE", 5860, 1450, 1501, -51, 1480)]
+    assert by_value(first) == [("DE", 4359, "-", "-", "-", 0)]
 
 
 def test_the_plot_draws_what_was_seen_and_what_is_missing():

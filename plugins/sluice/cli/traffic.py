@@ -12,6 +12,7 @@ from sluice.counts.outlook import Traffic, by_value, hourly, plot
 from sluice.counts.spec import Counts
 from sluice.errors import WrongUse
 
+_VALUES = ("seen in 24 h", "expected", "seen", "difference", "expected next")
 _HOURS = ("hour (UTC)", "expected", "seen", "difference", "█ seen  ░ expected")
 
 
@@ -35,8 +36,8 @@ def traffic(pipeline: Name, config: Config = None, json: Json = False) -> None:
 
 def _shown(spec: Counts, found: list[Traffic]) -> Group:
     field = next(iter(spec.by), "")
-    columns = (field or "all", "expected", "seen", "difference", "expected next")
+    title = f"{spec.table}: the last 24 hours, of them those for which something is expected, and the next 24"
     return Group(
         table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found))),
-        table_of(f"{spec.table}: the last 24 hours, and the next 24", columns, by_value(found)),
+        table_of(title, (field or "all", *_VALUES), by_value(found)),
     )

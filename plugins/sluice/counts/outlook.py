@@ -53,17 +53,25 @@ def plot(hours: Sequence[Traffic]) -> list[tuple[object, ...]]:
 
 
 def by_value(found: Sequence[Traffic], most: int = 12) -> list[tuple[object, ...]]:
-    """(value, expected, seen, difference, expected next): over the hours that have both, then those to come;
-    the values with the most rows first."""
+    """(value, seen in all, expected, seen, difference, expected next), the values with the most rows first.
+
+    Expected, seen and their difference are of the hours that have both; what is next is of those to come.
+    """
     rows = []
     for value in sorted({one.value for one in found}):
         own = [one for one in found if one.value == value]
         both = [one for one in own if one.difference is not None]
-        seen, expected = sum(one.seen or 0 for one in own), sum(one.expected or 0 for one in both)
-        ahead = sum(one.expected or 0 for one in own if one.seen is None)
-        difference = sum(one.difference or 0 for one in both) if both else None
-        rows.append((value, _shown(expected if both else None), seen, _shown(difference), round(ahead)))
-    return sorted(rows, key=lambda row: (-row[2], row[0]))[:most]
+        ahead = round(sum(one.expected or 0 for one in own if one.seen is None))
+        rows.append((value, sum(one.seen or 0 for one in own), *_compared(both), ahead))
+    return sorted(rows, key=lambda row: (-row[1], row[0]))[:most]
+
+
+def _compared(both: Sequence[Traffic]) -> tuple[object, object, object]:
+    """Expected, seen and the difference of hours that have both."""
+    if not both:
+        return "-", "-", "-"
+    expected, seen = sum(one.expected or 0 for one in both), sum(one.seen or 0 for one in both)
+    return round(expected), seen, round(expected - seen)
 
 
 def _sum(one: float | None, other: float | None) -> float | None:
