@@ -140,11 +140,13 @@ def _by_bytes(found: tuple[str, object]) -> bytes:
 
 @dataclass
 class FakeTopic:
-    """Partitions as lists of record timestamps (milliseconds); the offset is the index."""
+    """Partitions as lists of record timestamps (milliseconds); the offset is the index. `stable`: the last
+    stable offset of partitions with an open transaction."""
 
     uuid: str
     records: dict[int, list[int]]
     starts: dict[int, int] = field(default_factory=dict)
+    stable: dict[int, int] = field(default_factory=dict)
 
     @property
     def log_starts(self) -> dict[int, int]:
@@ -152,7 +154,9 @@ class FakeTopic:
 
     @property
     def ends(self) -> dict[int, int]:
-        return {partition: len(stamps) for partition, stamps in self.records.items()}
+        return {
+            partition: self.stable.get(partition, len(stamps)) for partition, stamps in self.records.items()
+        }
 
 
 @dataclass
@@ -195,12 +199,16 @@ class FakeReader:
     def _look_up(self, topic: FakeTopic, partition: int, instants: Sequence[int]) -> PartitionLookUp:
         result = PartitionLookUp()
         stamps = topic.records[partition]
-        left = range(topic.log_starts[partition], len(stamps))
+        left = range(topic.log_starts[partition], topic.ends[partition])
         for instant in instants:
             offset = next((o for o in left if stamps[o] >= instant), NONE)
             result.offsets.append(offset)
             result.timestamps.append(-1 if offset == NONE else stamps[offset])
         return result
+
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        records = self.kafka.topics[self.cluster, topic].records
+        return {partition: len(records[partition]) for partition in partitions}
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
         self.kafka.scanned.append((start, end))

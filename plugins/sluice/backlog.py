@@ -7,12 +7,14 @@ does not call complete are looked at before anything is done about them. Pure.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluice.batches import OLDER_SLICES, Weight, cut
+from sluice.boundaries.columns import TopicBoundaries
 from sluice.boundaries.model import Boundaries
 from sluice.clusters import spans
 from sluice.pipeline import Pipeline
@@ -101,6 +103,36 @@ def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, no
             if unit.cluster in units and units[unit.cluster].state in _LANDED:
                 states[unit] = State(units[unit.cluster].state)
     return Backlog(states)
+
+
+def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
+    """The offsets of the backlog's missing hours by (cluster, topic, partition), as far as boundaries tell:
+    between the last stored one before such hours and the first one after them."""
+    found: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for (cluster, topic, uuid), block in boundaries.blocks.items():
+        if boundaries.uuid(cluster, topic) != uuid or not len(block.instants):
+            continue
+        missing = {u.slice for u, s in backlog.states.items() if u.cluster == cluster and s is State.MISSING}
+        for spell in _spells(sorted(missing)):
+            first, last = _rows(block, spell)
+            for partition, column in block.columns.items():
+                edges = (column.offset(first), column.offset(last))
+                found.setdefault((cluster, topic, partition), []).append(edges)
+    return found
+
+
+def _rows(block: TopicBoundaries, spell: SliceRange) -> tuple[int, int]:
+    last = bisect_left(block.instants, int(spell.end.timestamp()))
+    return block.nearest(int(spell.start.timestamp())), min(last, len(block.instants) - 1)
+
+
+def _spells(pieces: Iterable[Slice]) -> list[SliceRange]:
+    """The slices as ranges without holes."""
+    found: list[SliceRange] = []
+    for piece in pieces:
+        start = found.pop().start if found and found[-1].end == piece.start else piece.start
+        found.append(SliceRange(start, piece.end, piece.length))
+    return found
 
 
 def windows(units: Iterable[Unit], most: int = OLDER_SLICES) -> list[SliceRange]:

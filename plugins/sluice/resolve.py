@@ -27,7 +27,7 @@ from sluice.errors import (
     TopicRecreated,
     WrongUse,
 )
-from sluice.kafka.answers import FutureStamped, Reader
+from sluice.kafka.answers import FutureStamped, Held, Reader
 from sluice.kafka.inquiry import Inquiry, TopicsOf
 from sluice.kafka.topics import open_topics
 from sluice.lake.base import Lake
@@ -42,14 +42,15 @@ from sluice.slices import Slice, SliceRange, Unit, floor, utc
 class Resolution:
     """`unreachable` says of each cluster that could not be resolved why; the others are stored.
 
-    `future` are records whose timestamps would have pinned later boundaries to them. `stored` counts the
-    boundaries that were new, by instant.
+    `future` are records whose timestamps would have pinned later boundaries to them; `held` are offsets
+    behind open transactions. `stored` counts the boundaries that were new, by instant.
     """
 
     boundaries: Boundaries
     unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
     future: tuple[FutureStamped, ...] = ()
     stored: int = 0
+    held: tuple[Held, ...] = ()
 
 
 def resolve(
@@ -84,7 +85,7 @@ def resolve(
             state, stored = new, max((len(block.instants) for block in blocks), default=0)
             break
         state = log.read(state)
-    return Resolution(state, inquiry.failed, tuple(inquiry.future), stored)
+    return Resolution(state, inquiry.failed, tuple(inquiry.future), stored, tuple(inquiry.held))
 
 
 def accept_topic(

@@ -56,6 +56,7 @@ def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
 def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     """Stores every boundary of the range that is missing. `waiting` holds the error of each cluster that
     could not be asked: the others' boundaries are stored, and the range goes on with them.
+    `stamped_ahead` and `held` have a line for each record from the future, and for each open transaction.
 
     Raises EndInFuture when the range is not over, and what Kafka raises when no cluster could be asked.
     """
@@ -69,9 +70,10 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
         count({"units": resolution.stored, "rows": 0})
     metrics_sink.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
     metrics_sink.count("future_records", len(resolution.future), pipeline=pipeline.name)
-    ahead = [str(record) for record in resolution.future]
+    ahead, held = map(str, resolution.future), map(str, resolution.held)
     edges = {"from": str(slices.start), "to": str(slices.end)}
-    return {"slices": len(slices), **edges, "stamped_ahead": ahead, "waiting": dict(resolution.unreachable)}
+    reports = {"stamped_ahead": list(ahead), "held": list(held)}
+    return {"slices": len(slices), **edges, **reports, "waiting": dict(resolution.unreachable)}
 
 
 def check_targets(pipeline: Pipeline) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.alarms import rules
+from sluice.alarms import rules, transactions
 from sluice.alarms.look import watched_range
 from sluice.alarms.problem import Kind, LogStart
 from sluice.alarms.retention import log_starts, retention
@@ -17,6 +17,7 @@ from sluice.backlog import Backlog
 from sluice.kafka.facts import PartitionFacts, TopicFacts
 from sluice.load.ledger import LedgerRow
 from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.page.models import Lag, PartitionLag
 from sluice.slices import Slice, Unit
 from sluice.state import State
 from sluice.status import UnitStatus
@@ -273,3 +274,36 @@ def test_the_servers_of_all_shards_are_told_as_one():
     assert (one.address, one.errors[0].count) == ("a:1, b:1", 7)
     assert (one.queues, one.parts) == ((("e.clicks", 10),), (("e.clicks", 40),))
     assert [disk.name for disk in one.disks] == ["s1: default", "s2: default"]
+
+
+def lag_with(log_end: int, held: int, errors: tuple[str, ...] = ()) -> Lag:
+    one = PartitionLag(
+        cluster="dc1", topic="bids", partition=3, landed_until=None, log_start=0, log_end=log_end,
+        records=held, seconds=None, rate=0.0, held=held,
+    )  # fmt: skip
+    return Lag(at="", partitions=[] if errors else [one], errors=list(errors))
+
+
+def test_a_transaction_that_stays_open_is_told_after_settle_and_overdue():
+    """Seen first at 10:00; settle is 2 minutes and `overdue` 30."""
+    spec = pipeline()
+    first = transactions.seen(lag_with(500, 7), {}, TEN)
+    assert list(transactions.held_up(spec, lag_with(500, 7), first, TEN.add(minutes=31))) == []
+    (problem,) = transactions.held_up(spec, lag_with(500, 1200), first, TEN.add(minutes=32))
+    assert (problem.kind, problem.place) == (Kind.TRANSACTION, "partition dc1/bids/3")
+    assert problem.message.startswith(
+        "1,200 offsets wait behind an open transaction that begins at offset 500, for 32 minutes at least"
+    )
+
+
+def test_transactions_that_follow_each_other_are_none():
+    spec, later = pipeline(), TEN.add(hours=2)
+    first = transactions.seen(lag_with(500, 7), {}, TEN)
+    moved = transactions.seen(lag_with(600, 7), first, later)
+    assert {name: (one.offset, one.at) for name, one in moved.items()} == {
+        "dc1/bids/3": (600, int(later.timestamp()))
+    }
+    assert list(transactions.held_up(spec, lag_with(600, 7), first, later)) == []
+    assert transactions.seen(lag_with(500, 0), first, later) == {}
+    assert transactions.seen(lag_with(500, 7, ("dc1 is silent",)), first, later) == first
+    assert list(transactions.held_up(spec, lag_with(0, 0, ("dc1 is silent",)), first, later)) == []

@@ -7,18 +7,21 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pendulum
 import pytest
 from rich.console import Console, Group
 
 from sluice.backlog import Backlog
-from sluice.cli import hours
+from sluice.cli import hours, lag
 from sluice.cli import status as command
 from sluice.cli.commands import commands
+from sluice.cli.lag import Behind, look_behind
 from sluice.errors import WrongUse
 from sluice.page.models import Lag, PartitionLag
+from sluice.slices import SliceRange
 from sluice.state import State
 from sluice.status import UnitStatus
-from tests.unit.test_alarms_rules import status, unit
+from tests.unit.test_alarms_rules import TEN, status, unit
 from tests.unit.test_doctor_kafka import pipeline
 
 PIPELINE = """\
@@ -37,7 +40,10 @@ PARTITION = PartitionLag(
     records=1150,
     seconds=None,
     rate=2.5,
+    held=40,
 )
+
+NOTHING = Behind([], Backlog())
 
 
 @pytest.fixture
@@ -55,8 +61,8 @@ def text_of(*view) -> str:
 def test_hours_and_what_waits_in_kafka():
     spec = pipeline(tables={"click": "e.clicks"})
     found = [status(0, State.COMPLETE, tables=["e.clicks"]), status(1, State.MISSING)]
-    lag = Lag(at="", partitions=[PARTITION], errors=["Kafka cluster 'dc2' does not answer"])
-    lines = text_of(*command.shown(spec, found, "p", lag)).splitlines()
+    there = Lag(at="", partitions=[PARTITION], errors=["Kafka cluster 'dc2' does not answer"])
+    lines = text_of(*command.shown(spec, found, "p", Behind(found, Backlog(), there))).splitlines()
     (missing,) = [line for line in lines if "2026-11-20T11Z" in line]
     assert missing.split("│")[3].strip() == "missing"
     (partition,) = [line for line in lines if "dc1/bids/3" in line]
@@ -65,11 +71,12 @@ def test_hours_and_what_waits_in_kafka():
         "100",
         "1,250",
         "1,150",
+        "40",
         "-",
         "2.5",
     ]
     assert "Kafka cluster 'dc2' does not answer" in lines
-    assert "1,150 records wait in Kafka" in lines
+    assert "1,150 records wait in Kafka, 40 of them behind open transactions" in lines
     assert "e.clicks: 0 rows, 0 misfits" in lines
 
 
@@ -84,6 +91,7 @@ def test_live_it_looks_until_it_is_stopped(config, monkeypatch, capsys):
 
     monkeypatch.setattr(command, "_look", lambda *_: ([status(0, next(looks), tables=["e.clicks"])], "p"))
     monkeypatch.setattr(command.time, "sleep", sleep)
+    monkeypatch.setattr(command, "look_behind", lambda *_: NOTHING)
     with pytest.raises(KeyboardInterrupt):
         command.status(*config[:1], watch=True, every=7, config=Path(config[2]))
     out = capsys.readouterr().out
@@ -111,12 +119,12 @@ def test_many_hours_are_told_by_day():
         counted(number, State.MISSING if number == 3 else State.COMPLETE)
         for number in range(hours.MOST_HOURS + 1)
     ]
-    lines = text_of(*command.shown(spec, found, "p")).splitlines()
+    lines = text_of(*command.shown(spec, found, "p", NOTHING)).splitlines()
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "2026-" in line]
     assert lines[0].strip() == "p, by day (--json has the 501 hours)"
     assert cells[0][:4] == ["2026-11-20", "dc1", "13 complete, 1 missing", str(sum(range(14)) - 3)]
     assert cells[1][:4] == ["2026-11-21", "dc1", "24 complete", str(sum(range(14, 38)))]
-    few = text_of(*command.shown(spec, found[:-1], "p"))
+    few = text_of(*command.shown(spec, found[:-1], "p", NOTHING))
     assert "by day" not in few and "2026-11-20T13Z" in few
 
 
@@ -124,7 +132,7 @@ def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys)
     found = [status(0, State.COMPLETE, tables=["e.clicks"])]
     older = Backlog({unit(-40): State.MISSING, unit(-39): State.EXPIRED})
     monkeypatch.setattr(command, "_look", lambda *_: (found, "p"))
-    monkeypatch.setattr(command, "_older", lambda _: older)
+    monkeypatch.setattr(command, "look_behind", lambda *_: Behind(found, older))
     commands(args=["status", *config], standalone_mode=False)
     said = " ".join(capsys.readouterr().out.split())
     assert (
@@ -134,3 +142,24 @@ def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys)
     commands(args=["status", *config, "--json"], standalone_mode=False)
     answer = json.loads(capsys.readouterr().out)
     assert answer["older"] == {"missing": ["2026-11-18T18Z/dc1"], "expired": ["2026-11-18T19Z/dc1"]}
+
+
+def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatch):
+    """The old hour's age is no lag: the last complete slice ended at 15:00, and it is 16:10."""
+    spec = pipeline(tables={"click": "e.clicks"})
+    asked = []
+
+    def survey(_: object, slices: SliceRange) -> list[UnitStatus]:
+        asked.append(str(slices))
+        return [status(4, State.COMPLETE, tables=["e.clicks"]), status(5, State.MISSING)]
+
+    monkeypatch.setattr("sluice.survey.survey", survey)
+    monkeypatch.setattr(lag, "known_range", lambda *_, **__: SliceRange(TEN, TEN.add(hours=6)))
+    monkeypatch.setattr(lag, "_older", lambda _: Backlog())
+    monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=6, minutes=10))
+    old = [status(0, State.COMPLETE, tables=["e.clicks"])]
+    assert text_of(*lag.lines(look_behind(spec, old))).strip() == "lag: 4,200 s"
+    assert asked == [str(SliceRange(TEN, TEN.add(hours=6)))]
+    newest = [status(5, State.COMPLETE, tables=["e.clicks"])]
+    assert look_behind(spec, newest).seconds == 600
+    assert len(asked) == 1

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from sluice.backlog import Backlog, unlanded
 from sluice.kafka.topics import TopicState
-from sluice.page.lag import ask_topics, lag_of
+from sluice.manifest import OffsetRange
+from sluice.page.lag import TopicNow, ask_topics, lag_of
 from sluice.page.samples import SHOWN_BYTES, text_of
 from sluice.page.series import OTHERS, late_table, long_series_of, series_of
+from sluice.resolve import resolve
 from sluice.slices import SliceRange
+from sluice.state import State
+from sluice.status import UnitStatus
 from sluice.summary import store
 from tests.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.page_world import START, complete, file, missing, pipeline, unit
@@ -54,7 +61,7 @@ def test_late_events_by_arrival_and_own_hour():
 
 
 def test_lag_by_partition():
-    topics = {("dc1", "t"): TopicState("u", {0: 0, 1: 30}, {0: 3_712, 1: 40})}
+    topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0, 1: 30}, {0: 3_712, 1: 40}))}
     found = [complete(unit(0), rows=7), missing(unit(1))]
     known, unknown = lag_of(found, topics, [], NOW).partitions
     assert (known.landed_until, known.records, known.seconds) == (107, 3_605, 4 * 3600)
@@ -62,11 +69,63 @@ def test_lag_by_partition():
     assert (unknown.landed_until, unknown.records, unknown.seconds) == (None, 10, None)
 
 
+def ranged(hour: int, start: int, until: int) -> UnitStatus:
+    whole = complete(unit(hour))
+    ranges = (OffsetRange("t", "u", 0, start, until),)
+    return replace(whole, manifest=replace(whole.manifest, ranges=ranges), ranges=ranges)
+
+
+def test_what_was_left_out_between_landed_hours_is_not_landed():
+    """Landed are [100, 200) and [450, 500). Of the hours between one is resolved; 30 offsets came since."""
+    found = [
+        ranged(0, 100, 200),
+        replace(missing(unit(1)), ranges=(OffsetRange("t", "u", 0, 200, 250),)),
+        missing(unit(2)),
+        ranged(3, 450, 500),
+    ]
+    topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 530}))}
+    (one,) = lag_of(found, topics, [], NOW).partitions
+    assert (one.landed_until, one.records) == (500, 250 + 30)
+    older = {("dc1", "t", 0): [(20, 60), (90, 120)]}
+    (one,) = lag_of(found, topics, [], NOW, older).partitions
+    assert one.records == 40 + 30 + 250 + 30
+    expired = {("dc1", "t"): TopicNow(TopicState("u", {0: 230}, {0: 530}))}
+    (one,) = lag_of(found, expired, [], NOW, older).partitions
+    assert one.records == 220 + 30
+
+
+def test_what_waits_behind_an_open_transaction_is_not_landed():
+    """The log ends at 7; a transaction is open from offset 5 on. Another partition has none."""
+    kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: [1] * 7, 1: [1] * 3}, stable={0: 5})})
+    topics, _ = ask_topics(pipeline(), kafka.topics_of)
+    first, second = lag_of([ranged(0, 0, 5)], topics, [], NOW).partitions
+    assert (first.log_end, first.records, first.held) == (5, 2, 2)
+    assert (second.log_end, second.records, second.held) == (3, 3, 0)
+
+
+def test_offsets_of_older_hours_lie_between_the_boundaries_around_them():
+    """Hours 0 and 1 were resolved, then hours 5 and 6, and nobody has asked for those between. Each has ten
+    records."""
+    kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: [ms(h) for h in range(8) for _ in range(10)]})})
+    spec, lake = pipeline(), MemoryLake()
+    for first, last in ((0, 2), (5, 7)):
+        slices = list(SliceRange(START.add(hours=first), START.add(hours=last)))
+        boundaries = resolve(spec, lake, slices, START.add(hours=9), kafka.topics_of).boundaries
+    left = Backlog({unit(h): State.EXPIRED if h == 6 else State.MISSING for h in (1, 2, 3, 4, 6)})
+    assert unlanded(left, boundaries) == {("dc1", "t", 0): [(10, 50)]}
+    never = Backlog({unit(h): State.MISSING for h in (7, 8)})
+    assert unlanded(never, boundaries) == {("dc1", "t", 0): [(70, 70)]}
+
+
+def ms(hour: int) -> int:
+    return int(START.add(hours=hour, minutes=30).timestamp() * 1000)
+
+
 def test_a_silent_cluster_is_a_line_beside_the_others():
     kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: [1, 2]})}, silent={"dc2"})
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     topics, errors = ask_topics(pipeline(kafka=two), kafka.topics_of)
-    assert {name: state.ends for name, state in topics.items()} == {("dc1", "t"): {0: 2}}
+    assert {name: now.state.ends for name, now in topics.items()} == {("dc1", "t"): {0: 2}}
     assert len(errors) == 1 and "dc2" in errors[0]
 
 

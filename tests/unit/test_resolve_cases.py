@@ -249,3 +249,17 @@ def test_a_topic_made_again_is_accepted_from_an_instant_on():
     assert retained_losses(it.pipeline, found, units, it.kafka.topics_of) == {
         units[0]: (Loss("bids", 0, 0, 1, exact=True),)
     }
+
+
+def test_what_waits_behind_an_open_transaction_at_the_end_of_an_hour_is_told():
+    """Offsets 0 and 1 are in hour 10; the transaction that is open begins at offset 2, in hour 10, too."""
+    it = world([ms(10), ms(10, 30), ms(10, 40), ms(11, 20), ms(11, 30)])
+    it.topic.stable[0] = 2
+    resolution = it.resolve(10)
+    assert it.edges(10) == (0, 2)
+    (held,) = resolution.held
+    assert (held.cluster, held.topic, held.partition, held.offset, held.count) == ("dc1", "bids", 0, 2, 3)
+    assert str(held).startswith("3 offsets of dc1/bids/0 wait behind an open transaction")
+    it.topic.stable.clear()
+    assert it.resolve(11).held == ()
+    assert it.edges(11) == (2, 5)

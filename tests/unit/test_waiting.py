@@ -5,7 +5,9 @@ from __future__ import annotations
 import pendulum
 import pytest
 
-from sluice.cli.status import lag, shown
+from sluice.backlog import Backlog
+from sluice.cli.lag import Behind
+from sluice.cli.status import shown
 from sluice.errors import ClusterRefused, KafkaOutOfReach, UnknownTopic
 from sluice.manifest import Manifest, OffsetRange
 from sluice.page.cells import missing_from
@@ -58,10 +60,11 @@ def test_what_is_not_landed_waits_for_its_cluster():
 
 
 def test_status_shows_it_and_the_lag_is_that_of_whole_hours():
-    texts = [str(part) for part in shown(BOTH, FOUND, "demo") if not hasattr(part, "columns")]
+    behind = Behind(FOUND, Backlog())
+    texts = [str(part) for part in shown(BOTH, FOUND, "demo", behind) if not hasattr(part, "columns")]
     assert texts[-3:-1] == missing_lines(BOTH, FOUND)
     since = (pendulum.now("UTC") - DAY.add(hours=1)).total_seconds()
-    assert abs(lag(FOUND) - since) < 60
+    assert behind.seconds is not None and abs(behind.seconds - since) < 60
 
 
 def test_with_one_cluster_nobody_notices():

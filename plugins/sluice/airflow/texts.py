@@ -62,6 +62,7 @@ problem once, and once more when it is over.
 | hour overdue, hour not committed | {overdue} after the hour's end it is not landed, or not in a table |
 | older hours | hours before the last {healed} are not complete |
 | retention | Kafka will soon delete an hour that has not landed |
+| open transaction | records wait behind a transaction that does not end |
 | lag | the newest complete hour, or the records not landed, are beyond a bound |
 | partition stands still | no record while the topic's other partitions move |
 | anomaly | the last verify of an hour has found a broken equation |

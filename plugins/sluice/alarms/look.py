@@ -10,7 +10,7 @@ from typing import TypeVar
 from sluice.alarms.problem import Kind, Problem, Source
 from sluice.alarms.retention import Topics
 from sluice.alarms.server import WATCHED, Disk, ServerError, ServerFacts, joined
-from sluice.backlog import Backlog
+from sluice.backlog import Backlog, unlanded
 from sluice.boundaries.model import Boundaries
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.shards import connect_shards
@@ -99,7 +99,7 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
         slices=slices,
         boundaries=boundaries,
         found=tuple(found),
-        lag=lag_of(found, states, errors, now),
+        lag=lag_of(found, states, errors, now, unlanded(older, boundaries)),
         topics=_topics(answering, [*oldest, *found], silent),
         verdict=read_verdict(lake),
         server=server,

@@ -19,6 +19,7 @@ class Kind(StrEnum):
     OLDER = "older hours"
     LAG = "lag"
     STILL = "partition stands still"
+    TRANSACTION = "open transaction"
     RETENTION = "retention"
     EXPIRED = "records expired"
     ANOMALY = "anomaly"
@@ -83,11 +84,20 @@ class LogStart:
 
 
 @dataclass(frozen=True)
+class Open:
+    """A last stable offset with records behind it, seen there first at `at` (seconds since the epoch)."""
+
+    offset: int
+    at: int
+
+
+@dataclass(frozen=True)
 class Known:
-    """`_alarms/state.json`: alarms by key, log starts by `cluster/topic/partition`."""
+    """`_alarms/state.json`: alarms by key; log starts and open transactions by `cluster/topic/partition`."""
 
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     log_starts: Mapping[str, LogStart] = field(default_factory=dict)
+    open: Mapping[str, Open] = field(default_factory=dict)
 
 
 _DECODER = msgspec.json.Decoder(Known)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sluice.alarms import rules, text
+from sluice.alarms import rules, text, transactions
 from sluice.alarms.decide import Notice, decide, forget, pending, told
 from sluice.alarms.look import Sight, look
 from sluice.alarms.problem import Known, LogStart, Problem
@@ -48,21 +48,20 @@ def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
     store = AlarmStore(lake)
     with Lease.acquire(lake, _LEASE, uuid.uuid4().hex, _TERM, _PATIENCE) as lease, lease.keep():
         sight = look(pipeline, lake, now)
-        earlier = store.read().log_starts
-        problems = tuple(problems_of(pipeline, sight, earlier, now))
+        known = store.read()
+        problems = tuple(problems_of(pipeline, sight, known, now))
         store.change(lambda known: after(pipeline, known, sight, problems, now))
         sent = _tell(pipeline, store, send)
-    return Watched(sight, problems, earlier, sent)
+    return Watched(sight, problems, known.log_starts, sent)
 
 
-def problems_of(
-    pipeline: Pipeline, sight: Sight, earlier: Mapping[str, LogStart], now: datetime
-) -> Iterator[Problem]:
-    """Every problem that a look shows. Pure."""
+def problems_of(pipeline: Pipeline, sight: Sight, known: Known, now: datetime) -> Iterator[Problem]:
+    """Every problem that a look shows, after what earlier looks have seen. Pure."""
     yield from sight.out_of_reach()
     yield from rules.overdue(pipeline, sight.found, now)
     yield from rules.older(pipeline, sight.older)
-    yield from retention(pipeline, (*sight.oldest, *sight.found), sight.topics, earlier, now)
+    yield from retention(pipeline, (*sight.oldest, *sight.found), sight.topics, known.log_starts, now)
+    yield from transactions.held_up(pipeline, sight.lag, known.open, now)
     yield from rules.anomalies(sight.verdict.anomalies)
     yield from rules.still(pipeline, sight.slices, sight.boundaries, sight.found, now)
     if sight.server is not None:
@@ -80,7 +79,8 @@ def after(
     unseen = rules.still_open(sight.older)
     alarms = decide(problems, forget(known.alarms, channels), sight.silent.keys(), at, unseen)
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in sight.lag.partitions}
-    return Known(alarms, log_starts(starts, known.log_starts, now))
+    open_now = transactions.seen(sight.lag, known.open, now)
+    return Known(alarms, log_starts(starts, known.log_starts, now), open_now)
 
 
 def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[int, int]]:

@@ -70,8 +70,8 @@ def _steps(
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
-    for record in resolved["stamped_ahead"]:
-        progress(record)
+    for line in (*resolved["stamped_ahead"], *resolved["held"]):
+        progress(line)
     for cluster, why in resolved["waiting"].items():
         progress(f"cluster {cluster} waits: {why}")
     steps.check_targets(spec)

@@ -22,6 +22,8 @@ class TopicState(Protocol):
     log_starts: Mapping[int, int]
     ends: Mapping[int, int]
 
+    def held(self, high_watermarks: Mapping[int, int]) -> Mapping[int, int]: ...
+
 
 class Reader(Protocol):
     """What `sluice.kafka.topics.Topics` offers."""
@@ -33,6 +35,8 @@ class Reader(Protocol):
     ) -> Mapping[int, PartitionLookUp]: ...
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
+
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> Mapping[int, int]: ...
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,33 @@ class FutureStamped:
         return f"the record at {place} is stamped {ms_text(self.timestamp)}, in the future: it was read past"
 
 
+@dataclass(frozen=True)
+class Held:
+    """`count` offsets from `offset` on that wait behind an open transaction, which ends the last slice."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    count: int
+
+    def __str__(self) -> str:
+        place = f"{self.cluster}/{self.topic}/{self.partition}"
+        return (
+            f"{self.count:,} offsets of {place} wait behind an open transaction that begins at offset "
+            f"{self.offset}: they come with a later hour"
+        )
+
+
+@dataclass(frozen=True)
+class Said:
+    """A topic's answers, and what somebody should know about them."""
+
+    answers: Answers
+    future: tuple[FutureStamped, ...] = ()
+    held: tuple[Held, ...] = ()
+
+
 def ask(
     reader: Reader,
     cluster: str,
@@ -57,7 +88,7 @@ def ask(
     instants: Sequence[int],
     known: TopicBoundaries | None,
     now: datetime,
-) -> tuple[Answers, tuple[FutureStamped, ...]]:
+) -> Said:
     """Where `instants` (seconds since the epoch, ascending) are in every partition of the topic.
 
     The end is taken before the look-ups, so that a record which arrives between the two is not put before
@@ -82,6 +113,8 @@ def ask(
             for row, offset in zip(starts, cuts(records, wanted, end, limit), strict=True):
                 offsets[row], how[row] = offset, Found.SCAN
         placed[partition] = offsets, how
+    ended = [partition for partition, (_, how) in placed.items() if Found.END in how]
+    highest = reader.high_watermarks(topic, ended) if ended else {}
     after = reader.describe(topic)
     if after.uuid != before.uuid:
         raise TopicRecreated(cluster, topic, before.uuid, after.uuid)
@@ -89,7 +122,8 @@ def ask(
         number: PartitionAnswers(before.log_starts[number], after.log_starts[number], offsets, how)
         for number, (offsets, how) in placed.items()
     }
-    return Answers(cluster, topic, before.uuid, instants, said), tuple(future)
+    held = [Held(cluster, topic, p, after.ends[p], count) for p, count in after.held(highest).items()]
+    return Said(Answers(cluster, topic, before.uuid, instants, said), tuple(future), tuple(held))
 
 
 def cuts(

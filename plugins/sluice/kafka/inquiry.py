@@ -12,7 +12,7 @@ from sluice.boundaries.columns import TopicBoundaries
 from sluice.boundaries.model import Boundaries
 from sluice.clusters import begun
 from sluice.errors import KafkaOutOfReach, PartitionMissing, SluiceError, TopicRecreated
-from sluice.kafka.answers import FutureStamped, Reader, ask
+from sluice.kafka.answers import FutureStamped, Held, Reader, ask
 from sluice.pipeline import Cluster, Pipeline
 from sluice.slices import Slice
 
@@ -34,6 +34,7 @@ class Inquiry:
         self._said: dict[Name, Answers] = {}
         self.failed: dict[str, SluiceError] = {}
         self.future: list[FutureStamped] = []
+        self.held: list[Held] = []
 
     def ask(self, state: Boundaries) -> None:
         """Asks all clusters that have something missing, side by side."""
@@ -85,8 +86,8 @@ class Inquiry:
         self, reader: Reader, cluster: str, topic: str, instants: Sequence[int], state: Boundaries
     ) -> None:
         try:
-            answers, future = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
-            contradiction = _contradiction(state, answers)
+            said = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
+            contradiction = _contradiction(state, said.answers)
             if contradiction is not None:
                 raise contradiction
         except KafkaOutOfReach:
@@ -94,8 +95,9 @@ class Inquiry:
         except SluiceError as error:  # this topic's own trouble: the cluster's others go on
             self.failed.setdefault(cluster, error)
             return
-        self._said[cluster, topic] = answers
-        self.future += future
+        self._said[cluster, topic] = said.answers
+        self.future += said.future
+        self.held += said.held
 
 
 def _contradiction(state: Boundaries, answers: Answers) -> SluiceError | None:

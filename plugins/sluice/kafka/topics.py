@@ -36,6 +36,11 @@ class TopicState:
     log_starts: Mapping[int, int]
     ends: Mapping[int, int]
 
+    def held(self, high_watermarks: Mapping[int, int]) -> dict[int, int]:
+        """By partition the offsets that waited behind an open transaction, at high watermarks seen before."""
+        ends = self.ends.items()
+        return {p: high_watermarks[p] - end for p, end in ends if end < high_watermarks.get(p, end)}
+
 
 class Topics:
     """One cluster's topics. Every method raises KafkaOutOfReach when the cluster does not answer."""
@@ -57,6 +62,12 @@ class Topics:
             starts = self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
             ends = self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
             return TopicState(str(found["topic_id"]), starts, ends)
+
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The ends of the log, also behind open transactions."""
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        with reached(self._settings):
+            return self._offsets(dict.fromkeys(places, OffsetSpec.LATEST), IsolationLevel.READ_UNCOMMITTED)
 
     def look_up(
         self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
@@ -98,8 +109,11 @@ class Topics:
     def _isolation(self) -> IsolationLevel:
         return IsolationLevel.build_from(self._settings.isolation)
 
-    def _offsets(self, wanted: Mapping[TopicPartition, Any]) -> dict[int, int]:
-        found = self._client.list_partition_offsets(dict(wanted), isolation_level=self._isolation)
+    def _offsets(
+        self, wanted: Mapping[TopicPartition, Any], isolation: IsolationLevel | None = None
+    ) -> dict[int, int]:
+        asked = self._isolation if isolation is None else isolation
+        found = self._client.list_partition_offsets(dict(wanted), isolation_level=asked)
         return {place.partition: answer.offset for place, answer in sorted(found.items())}
 
 

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 
 from sluice.errors import SluiceError
+from sluice.kafka.answers import Reader, TopicState
 from sluice.kafka.inquiry import TopicsOf
-from sluice.kafka.topics import TopicState, open_topics
+from sluice.kafka.topics import open_topics
 from sluice.page.models import Lag, PartitionLag
 from sluice.pipeline import Cluster, Pipeline
 from sluice.slices import utc
 from sluice.status import UnitStatus
 
-Topics = Mapping[tuple[str, str], TopicState]
+
+@dataclass(frozen=True)
+class TopicNow:
+    """A topic as Kafka describes it; `held`: by partition the offsets behind an open transaction."""
+
+    state: TopicState
+    held: Mapping[int, int] = field(default_factory=dict)
+
+
+Topics = Mapping[tuple[str, str], TopicNow]
+Spans = Sequence[tuple[int, int]]
+"""Offsets `[from, until)` of one partition."""
+Unlanded = Mapping[tuple[str, str, int], Spans]
+"""By (cluster, topic, partition)."""
 
 
 def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[Topics, list[str]]:
@@ -28,20 +44,39 @@ def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[T
 def _ask(cluster: Cluster, topics_of: TopicsOf) -> tuple[Topics, str]:
     try:
         with topics_of(cluster) as reader:
-            return {(cluster.cluster, topic): reader.describe(topic) for topic in cluster.topics}, ""
+            return {(cluster.cluster, topic): _now(reader, topic) for topic in cluster.topics}, ""
     except SluiceError as error:
         return {}, str(error)
 
 
-def lag_of(found: Sequence[UnitStatus], topics: Topics, errors: list[str], now: datetime) -> Lag:
-    """Against the newest landed slice in `found`. The rate is that of the landed slices, records a second;
-    a partition in which nothing is landed counts from its log start."""
-    landed = _landed(found)
+def _now(reader: Reader, topic: str) -> TopicNow:
+    """The last stable offset is asked for after the log's end: only what it has not passed then is held."""
+    highest = reader.high_watermarks(topic, reader.describe(topic).ends)
+    state = reader.describe(topic)
+    return TopicNow(state, state.held(highest))
+
+
+def lag_of(
+    found: Sequence[UnitStatus],
+    topics: Topics,
+    errors: list[str],
+    now: datetime,
+    older: Unlanded = MappingProxyType({}),
+) -> Lag:
+    """Against the landed slices in `found`, which are the newest, and what is not landed before (`older`).
+
+    The rate is that of the landed slices, records a second; a partition in which nothing is landed counts
+    from its log start.
+    """
+    landed, between = _landed(found), _between(found)
     rows = []
-    for (cluster, topic), state in sorted(topics.items()):
-        for number, end in sorted(state.ends.items()):
-            until, at, rate = landed.get((cluster, topic, number), (None, None, 0.0))
-            begin = state.log_starts[number]
+    for (cluster, topic), seen in sorted(topics.items()):
+        for number, end in sorted(seen.state.ends.items()):
+            name = (cluster, topic, number)
+            until, at, rate = landed.get(name, (None, None, 0.0))
+            begin, held = seen.state.log_starts[number], seen.held.get(number, 0)
+            tail = (begin if until is None else until, end)
+            spans = [*older.get(name, ()), *between.get(name, ()), tail]
             rows.append(
                 PartitionLag(
                     cluster=cluster,
@@ -50,12 +85,41 @@ def lag_of(found: Sequence[UnitStatus], topics: Topics, errors: list[str], now: 
                     landed_until=until,
                     log_start=begin,
                     log_end=end,
-                    records=max(0, end - max(begin, until or 0)),
+                    records=covered(spans, begin, end) + held,
+                    held=held,
                     seconds=None if at is None else int((now - at).total_seconds()),
                     rate=rate,
                 )
             )
     return Lag(at=utc(now).isoformat(timespec="seconds"), partitions=rows, errors=errors)
+
+
+def covered(spans: Iterable[tuple[int, int]], begin: int, end: int) -> int:
+    """How many offsets of `[begin, end)` lie in at least one of the spans."""
+    total, reached = 0, begin
+    for start, until in sorted(spans):
+        first, last = max(start, reached), min(until, end)
+        total += max(last - first, 0)
+        reached = max(reached, last)
+    return total
+
+
+def _between(found: Iterable[UnitStatus]) -> Unlanded:
+    """What lies between the landed slices, and what is resolved and not landed."""
+    reached: dict[tuple[str, str, int], int] = {}
+    spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for status in sorted(found, key=lambda s: s.unit):
+        manifest = status.manifest
+        for r in manifest.ranges if manifest else status.ranges or ():
+            name = (status.unit.cluster, r.topic, r.partition)
+            own = spans.setdefault(name, [])
+            if manifest is None:
+                own.append((r.start, r.until))
+            elif name in reached:
+                own.append((reached[name], r.start))
+            if manifest is not None:
+                reached[name] = max(r.until, reached.get(name, 0))
+    return spans
 
 
 def _landed(found: Iterable[UnitStatus]) -> dict[tuple[str, str, int], tuple[int, datetime, float]]:

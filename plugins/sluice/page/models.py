@@ -69,7 +69,8 @@ class AnomalyRow(Model):
 
 
 class PartitionLag(Model):
-    """`records` in Kafka that are not landed; `seconds` since the end of the newest landed slice."""
+    """`records` in Kafka that are not landed, of which `held` wait behind an open transaction; `seconds`
+    since the end of the newest landed slice. `log_end` is the last stable offset."""
 
     cluster: str
     topic: str
@@ -80,6 +81,7 @@ class PartitionLag(Model):
     records: int
     seconds: int | None
     rate: float
+    held: int = 0
 
 
 class Lag(Model):

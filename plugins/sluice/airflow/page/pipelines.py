@@ -19,7 +19,10 @@ from sluice.airflow.page.runs import runs_of
 from sluice.airflow.page.tasks import progress_of
 from sluice.airflow.page.watch import problems_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
+from sluice.backlog import unlanded
+from sluice.boundaries.log import BoundaryLog
 from sluice.lake.open import open_lake
+from sluice.look_back import backlog_before
 from sluice.page import models, planning
 from sluice.page.lag import ask_topics, lag_of
 from sluice.page.look import Memory
@@ -79,8 +82,11 @@ def _paused(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
 def lag(pipeline: Readable) -> models.Lag:
     now = pendulum.now("UTC")
     topics, errors = ask_topics(pipeline)
-    found = memory.look(pipeline, SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)).statuses
-    return lag_of(found, topics, errors, now)
+    slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
+    lake, found = open_lake(pipeline), memory.look(pipeline, slices).statuses
+    boundaries = BoundaryLog(lake).read()
+    older = backlog_before(pipeline, lake, slices.start, boundaries)
+    return lag_of(found, topics, errors, now, unlanded(older, boundaries))
 
 
 @pipelines.get("/pipelines/{pipeline}/series")

@@ -89,6 +89,7 @@ function showLag(place, lag) {
       { name: "Landed until", number: true, value: (r) => (r.landed_until === null ? "–" : count(r.landed_until)) },
       { name: "Log end", number: true, value: (r) => count(r.log_end) },
       { name: "Behind", number: true, value: (r) => count(r.records), title: "Records in Kafka that are not landed" },
+      { name: "Held", number: true, value: (r) => count(r.held), title: "Of these, offsets behind an open transaction" },
       { name: "Age", number: true, value: (r) => duration(r.seconds), title: "Since the end of the newest landed hour" },
       { name: "Rate", number: true, value: (r) => rate(r.rate), title: "Records a second over the landed hours shown" },
     ], rows, "No partition is known."),

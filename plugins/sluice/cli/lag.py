@@ -1,0 +1,119 @@
+"""How far a pipeline is behind, as `sluice status` and `sluice run` say it: always of its newest hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pendulum
+from rich.console import RenderableType
+from rich.text import Text
+
+from sluice.backlog import Backlog, unlanded
+from sluice.cli.options import known_range
+from sluice.cli.output import table_of
+from sluice.pipeline import Pipeline
+from sluice.slices import floor
+from sluice.status import UnitStatus, complete_slices
+
+if TYPE_CHECKING:
+    from sluice.page.models import Lag, PartitionLag
+
+NEWEST = 48
+_COLUMNS = (
+    "partition",
+    "landed until",
+    "log end",
+    "records waiting",
+    "behind open transaction",
+    "seconds",
+    "records/s",
+)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """How far a pipeline is behind: its newest hours, what is not complete of older ones, and with `--lag`
+    what Kafka holds that has not landed."""
+
+    newest: list[UnitStatus]
+    older: Backlog
+    waiting: Lag | None = None
+
+    @property
+    def seconds(self) -> int | None:
+        """Since the end of the last complete slice, or None when none is complete."""
+        done = complete_slices(self.newest)
+        return int((pendulum.now("UTC") - done[-1].end).total_seconds()) if done else None
+
+
+def look_behind(spec: Pipeline, found: list[UnitStatus], with_lag: bool = False) -> Behind:
+    """`found` is a look at some hours of the pipeline."""
+    newest, older = _newest(spec, found), _older(spec)
+    return Behind(newest, older, _waiting(spec, newest, older) if with_lag else None)
+
+
+def lines(behind: Behind) -> Iterator[RenderableType]:
+    if behind.waiting is not None:
+        yield from _partitions(behind.waiting)
+    seconds = behind.seconds
+    yield Text("lag: none of the newest slices is complete" if seconds is None else f"lag: {seconds:,} s")
+    if behind.older:
+        yield Text(f"older: {behind.older}; the hourly runs go back to them", style="bold red")
+
+
+def as_json(behind: Behind) -> dict[str, Any]:
+    """`older` are the units that are not complete, by state."""
+    older: dict[str, list[str]] = {}
+    for unit, state in behind.older.states.items():
+        older.setdefault(str(state), []).append(str(unit))
+    waiting = {} if behind.waiting is None else {"waiting": behind.waiting.model_dump()}
+    return {"lag_seconds": behind.seconds, "older": older, **waiting}
+
+
+def _newest(spec: Pipeline, found: list[UnitStatus]) -> list[UnitStatus]:
+    """`found`, or a look at the newest hours where it ends before them: a range of old hours says nothing of
+    how far the pipeline is behind."""
+    from sluice.survey import survey
+
+    slices = known_range(spec, None, "now", newest=NEWEST)
+    last = min(slices.end, floor(pendulum.now("UTC"), spec.slice))
+    return found if found and found[-1].unit.slice.end >= last else survey(spec, slices)
+
+
+def _waiting(spec: Pipeline, newest: list[UnitStatus], older: Backlog) -> Lag:
+    from sluice.boundaries.log import BoundaryLog
+    from sluice.lake.open import open_lake
+    from sluice.page.lag import ask_topics, lag_of
+
+    topics, errors = ask_topics(spec)
+    spans = unlanded(older, BoundaryLog(open_lake(spec)).read())
+    return lag_of(newest, topics, errors, pendulum.now("UTC"), spans)
+
+
+def _older(spec: Pipeline) -> Backlog:
+    """What is not complete of the hours before those that each hourly run looks at."""
+    from sluice.lake.open import open_lake
+    from sluice.look_back import seen_backlog
+
+    until = floor(pendulum.now("UTC"), spec.slice) - spec.heal
+    return seen_backlog(spec, open_lake(spec), until)
+
+
+def _partitions(waiting: Lag) -> Iterator[RenderableType]:
+    """What has not landed, by partition."""
+    yield table_of("not landed yet", _COLUMNS, [_partition(p) for p in waiting.partitions])
+    yield from (Text(error, style="bold red") for error in waiting.errors)
+    held = sum(p.held for p in waiting.partitions)
+    behind = f", {held:,} of them behind open transactions" if held else ""
+    yield Text(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka{behind}")
+
+
+def _partition(p: PartitionLag) -> tuple[object, ...]:
+    place = f"{p.cluster}/{p.topic}/{p.partition}"
+    return place, _known(p.landed_until), p.log_end, p.records, p.held, _known(p.seconds), p.rate
+
+
+def _known(value: int | None) -> object:
+    return "-" if value is None else value
