@@ -147,6 +147,7 @@ class FakeTopic:
     records: dict[int, list[int]]
     starts: dict[int, int] = field(default_factory=dict)
     stable: dict[int, int] = field(default_factory=dict)
+    kept_ms: int | None = None
 
     @property
     def log_starts(self) -> dict[int, int]:
@@ -205,6 +206,9 @@ class FakeReader:
             result.offsets.append(offset)
             result.timestamps.append(-1 if offset == NONE else stamps[offset])
         return result
+
+    def kept_ms(self, topic: str) -> int | None:
+        return self.kafka.topics[self.cluster, topic].kept_ms
 
     def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         records = self.kafka.topics[self.cluster, topic].records

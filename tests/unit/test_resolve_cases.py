@@ -9,6 +9,7 @@ import pytest
 
 from sluice.boundaries.boundary import Found
 from sluice.boundaries.log import BoundaryLog
+from sluice.boundaries.retention import kept_ms, kept_since
 from sluice.errors import (
     EndInFuture,
     KafkaOutOfReach,
@@ -263,3 +264,66 @@ def test_what_waits_behind_an_open_transaction_at_the_end_of_an_hour_is_told():
     it.topic.stable.clear()
     assert it.resolve(11).held == ()
     assert it.edges(11) == (2, 5)
+
+
+DAY_MS = 86_400_000
+
+
+def test_an_idle_partition_whose_old_records_went_by_age_has_lost_nothing_of_new_hours():
+    """Kept for a day; five records of a month ago are gone, and the partition has been empty since. Its
+    sibling is alive. It is noon; with an hour for the clocks, hours from 13:00 yesterday on are whole."""
+    it = world([ms(-700)] * 5, [ms(9), ms(10, 30), ms(11, 30)])
+    it.topic.starts[0], it.topic.kept_ms = 5, DAY_MS
+    hours = [-12, -11, 10, 11]
+    it.resolved(*hours)
+    boundaries = BoundaryLog(it.lake).read()
+    lost = {hour: boundaries.expired(slice_at(hour), "dc1", ["bids"]) for hour in hours}
+    assert lost == {-12: (Loss("bids", 0, 0, 5, exact=False),), -11: (), 10: (), 11: ()}
+    assert [it.edges(hour) for hour in hours] == [(5, 5)] * 4
+    assert [it.edges(hour, 1) for hour in hours] == [(0, 0), (0, 0), (1, 2), (2, 3)]
+
+
+def test_without_a_known_age_any_hour_may_have_had_what_is_gone():
+    it = world([ms(-700)] * 5)
+    it.topic.starts[0] = 5
+    it.resolved(10)
+    lost = BoundaryLog(it.lake).read().expired(slice_at(10), "dc1", ["bids"])
+    assert lost == (Loss("bids", 0, 0, 5, exact=False),)
+
+
+def test_what_was_purged_after_a_boundary_was_stored_is_lost_to_the_hour_that_follows_it():
+    """Hour 9 is resolved and ends at offset 2. Then somebody deletes offsets 2 and 3, however young they are:
+    whatever the age says, the lost range is told, once."""
+    it = world([ms(9), ms(9, 30), ms(10, 10), ms(11, 10), ms(11, 30)])
+    it.resolved(9)
+    it.topic.starts[0], it.topic.kept_ms = 4, 30 * DAY_MS
+    it.resolved(10, 11)
+    assert (it.edges(10), it.edges(11)) == ((2, 4), (4, 5))
+    units = [Unit(slice_at(hour), "dc1") for hour in (9, 10, 11)]
+    lost = retained_losses(it.pipeline, BoundaryLog(it.lake).read(), units, it.kafka.topics_of)
+    assert lost[units[1]] == (Loss("bids", 0, 2, 4, exact=True),)
+    assert units[2] not in lost
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"retention.ms": "604800000"}, 604_800_000),
+        ({"retention.ms": "0"}, 0),
+        ({"retention.ms": "-1"}, None),
+        ({"retention.ms": "1000", "retention.bytes": "1073741824"}, None),
+        ({"retention.ms": "1000", "cleanup.policy": "compact,delete"}, None),
+        ({"retention.ms": "1000", "cleanup.policy": "compact"}, None),
+        ({}, None),
+    ],
+)
+def test_what_a_topics_settings_say_of_the_age_of_its_records(settings: dict[str, str], kept: int | None):
+    assert kept_ms({"cleanup.policy": "delete", "retention.bytes": "-1", **settings}) == kept
+    assert kept_ms(settings) is None  # without the right to see the others
+
+
+def test_the_first_whole_second_is_rounded_up():
+    """A day before 1970-01-02T00:00:00.001Z, and an hour for the clocks."""
+    assert kept_since(DAY_MS + 1, DAY_MS) == 3601
+    assert kept_since(DAY_MS, DAY_MS) == 3600
+    assert kept_since(DAY_MS, None) is None

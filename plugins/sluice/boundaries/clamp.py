@@ -36,13 +36,23 @@ class PartitionAnswers:
 
 @dataclass(frozen=True)
 class Answers:
-    """What Kafka said about one topic; `instants` are seconds since the epoch, ascending."""
+    """What Kafka said about one topic; `instants` are seconds since the epoch, ascending.
+
+    Records stamped at `kept_since` or later have not gone by age: where an instant from there on gives the
+    log start, it is the first record that late. None: nobody knows.
+    """
 
     cluster: str
     topic: str
     uuid: str
     instants: Sequence[int]
     partitions: Mapping[int, PartitionAnswers]
+    kept_since: int | None = None
+
+    @property
+    def certain(self) -> int:
+        """From this instant on the log start hides nothing."""
+        return _NO_CEILING if self.kept_since is None else self.kept_since
 
 
 def settle(known: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
@@ -61,17 +71,24 @@ def settle(known: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
     above = np.searchsorted(np.asarray(known.instants, np.int64), np.asarray(instants, np.int64))
     columns = {}
     for partition, said in sorted(answers.partitions.items()):
-        placed = _at_once(known, partition, above, rows, said)
-        columns[partition] = placed or _place(known, partition, instants, rows, said)
+        hidden = np.asarray(instants, np.int64) < answers.certain
+        placed = _at_once(known, partition, above, rows, said, hidden)
+        columns[partition] = placed or _place(known, partition, instants, rows, said, answers.certain)
     return TopicBoundaries(answers.cluster, answers.topic, answers.uuid, instants, columns)
 
 
 def _at_once(
-    known: TopicBoundaries, partition: int, above: np.ndarray, rows: Sequence[int], said: PartitionAnswers
+    known: TopicBoundaries,
+    partition: int,
+    above: np.ndarray,
+    rows: Sequence[int],
+    said: PartitionAnswers,
+    hidden: np.ndarray,
 ) -> Column | None:
     """What `_place` gives, for all instants at once; None where records may have expired.
 
-    `above`: of each instant the first known row at or after it.
+    `above`: of each instant the first known row at or after it. `hidden`: whether the log start may hide its
+    records.
     """
     first = known.columns[partition].first_start if partition in known.columns else said.log_start
     stored = np.full(len(known.instants), first, np.int64)
@@ -80,7 +97,7 @@ def _at_once(
         stored = np.where(offsets == UNKNOWN, first, offsets)
     below, ceiling = np.append(0, stored)[above], np.append(stored, _NO_CEILING)[above]
     answers = np.asarray(said.offsets, np.int64)[list(rows)]
-    if ((below < answers) & (answers <= said.log_start_after)).any():
+    if ((below < answers) & (answers <= said.log_start_after) & hidden).any():
         return None
     placed = np.minimum(np.maximum.accumulate(np.maximum(answers, below)), ceiling)
     codes = np.fromiter((CODE[said.found[row]] for row in rows), np.int8, len(rows))
@@ -97,6 +114,7 @@ def _place(
     instants: Sequence[int],
     rows: Sequence[int],
     said: PartitionAnswers,
+    certain_from: int,
 ) -> Column:
     column = known.columns.get(partition) or Column.unknown(said.log_start, len(known.instants))
     placed = Column(column.first_start, array("q"), array("q"), array("q"), array("b"))
@@ -109,7 +127,8 @@ def _place(
         prior = max(below, certain)
         largest = max(answer, below, largest)
         offset = largest if ceiling is None else min(largest, ceiling)
-        expired = prior < answer <= said.log_start_after and prior < offset
+        hidden = instant < certain_from and answer <= said.log_start_after
+        expired = hidden and prior < min(answer, offset)
         if expired:
             found = Found.LOG_START
         else:

@@ -14,6 +14,34 @@ LogStarts = Mapping[tuple[str, int], int]
 """(topic, partition) of one cluster to the first offset that is still there."""
 
 
+# By so much the broker's clock may be ahead of this machine's, a long look-up included.
+CLOCKS_MS = 3_600_000
+
+
+def kept_ms(settings: Mapping[str, str]) -> int | None:
+    """How long a topic keeps every record, by its effective settings; None where they do not say it.
+
+    A segment goes when its newest record is older than `retention.ms` (Kafka, UnifiedLog). So a younger
+    record is there. How long a segment may grow, and when it is looked at, only keeps records longer. Nothing
+    is known where segments go by size, where a topic is compacted, and where nothing goes by age: then
+    something else has moved the log start.
+    """
+    known = {name: settings.get(name) for name in ("cleanup.policy", "retention.bytes", "retention.ms")}
+    if (
+        known["cleanup.policy"] != "delete"
+        or known["retention.bytes"] != "-1"
+        or known["retention.ms"] is None
+    ):
+        return None
+    kept = int(known["retention.ms"])
+    return kept if kept >= 0 else None
+
+
+def kept_since(now_ms: int, kept: int | None) -> int | None:
+    """The first second since the epoch of which no record has gone by age."""
+    return None if kept is None else -((kept - now_ms - CLOCKS_MS) // 1000)
+
+
 def retained(ranges: Iterable[OffsetRange], log_starts: LogStarts) -> tuple[Loss, ...]:
     """The losses: the part of each range below its partition's log start."""
     return tuple(

@@ -10,6 +10,7 @@ from typing import Protocol
 from sluice.boundaries.boundary import Found
 from sluice.boundaries.clamp import Answers, PartitionAnswers
 from sluice.boundaries.columns import TopicBoundaries
+from sluice.boundaries.retention import kept_since
 from sluice.errors import TopicRecreated
 from sluice.kafka.lookups import NONE, PartitionLookUp
 from sluice.slices import HOUR, ms_text, to_ms
@@ -37,6 +38,8 @@ class Reader(Protocol):
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
 
     def high_watermarks(self, topic: str, partitions: Iterable[int]) -> Mapping[int, int]: ...
+
+    def kept_ms(self, topic: str) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,9 @@ def ask(
         for number, (offsets, how) in placed.items()
     }
     held = [Held(cluster, topic, p, after.ends[p], count) for p, count in after.held(highest).items()]
-    return Said(Answers(cluster, topic, before.uuid, instants, said), tuple(future), tuple(held))
+    started = any(start > 0 for start in after.log_starts.values())
+    since = kept_since(to_ms(now), reader.kept_ms(topic)) if started else None
+    return Said(Answers(cluster, topic, before.uuid, instants, said, since), tuple(future), tuple(held))
 
 
 def cuts(

@@ -12,9 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import InvalidMetadataError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
+from sluice.boundaries.retention import kept_ms
 from sluice.errors import UnknownTopic
 from sluice.kafka.client import admin, reached
 from sluice.kafka.holes import BatchAdmin, Hole
@@ -105,6 +107,11 @@ class Topics:
         with reached(self._settings):
             return self._client.compacted(topic)
 
+    def kept_ms(self, topic: str) -> int | None:
+        """How long the topic keeps every record; None where that is not known, also for want of rights."""
+        with reached(self._settings):
+            return kept_ms(self._client.configuration(topic))
+
     @property
     def _isolation(self) -> IsolationLevel:
         return IsolationLevel.build_from(self._settings.isolation)
@@ -122,6 +129,12 @@ class _Admin(BatchAdmin):
     asks for metadata before each: that takes four times as long for a year of hours."""
 
     _leaders: Mapping[TopicPartition, int] = MappingProxyType({})
+
+    def configuration(self, topic: str) -> dict[str, str]:
+        """Empty without the right to see it."""
+        wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
+        found = self.describe_configs([wanted], config_filter="all").get("topic", {}).get(topic, {})
+        return {name: item["value"] for name, item in found.items() if item["value"] is not None}
 
     def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
         asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
