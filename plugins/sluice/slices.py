@@ -36,7 +36,7 @@ class Slice:
     def id(self) -> str:
         """`2026-11-20T10Z`; where slices are not whole hours `2026-11-20T1015Z`."""
         at = self.start  # strftime takes four times as long, and ids are asked for by the hundred thousand
-        minute = f"{at.minute:02}" if self.length % HOUR else ""
+        minute = f"{at.minute:02}" if has_minutes(self.length) else ""
         return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}{minute}Z"
 
     @classmethod
@@ -49,6 +49,11 @@ class Slice:
         if found.id != slice_id or floor(start, length) != start:
             raise WrongUse(f"{slice_id!r} is not the id of a slice of {length}")
         return found
+
+
+def has_minutes(length: timedelta) -> bool:
+    """Whether the ids of slices of this length say the minute."""
+    return bool(length % HOUR)
 
 
 def _start_of(slice_id: str) -> pendulum.DateTime | None:

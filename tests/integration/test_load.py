@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -14,7 +15,7 @@ from sluice.clickhouse.errors import ServerError
 from sluice.connections import Connection
 from sluice.errors import ClickHouseOutOfReach, Conservation, Refused, TargetRefused
 from sluice.load.ledger import committed
-from sluice.slices import SliceRange
+from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.verification.held import Span, look_at_table
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
 
@@ -146,6 +147,22 @@ def test_pulled_and_pushed_rows_are_the_same(world: World, read: str):
     ]  # fmt: skip
     assert found == expected
     assert sum(len(m.files) for m in manifests) == 6
+
+
+@pytest.mark.parametrize("minutes", [15, 30, 60, 90, 120, 1440])
+def test_two_slices_of_any_length_in_one_load(world: World, minutes: int):
+    """The server takes each row's slice from its file's name."""
+    make(world)
+    length = timedelta(minutes=minutes)
+    first = Slice(floor(START, length), length)
+    slices = [first, Slice(first.end, length)]
+    pipeline = world.pipeline({"click": "clicks"}, slice=f"{minutes}m", clickhouse={"read": "pull"})
+    for number, piece in enumerate(slices):
+        land(world.lake, Unit(piece, "dc1"), [event(n=number * 10 + k) for k in range(2)])
+    world.load(pipeline, *(Unit(piece, "dc1") for piece in slices))
+    starts = [int(piece.start.timestamp()) for piece in slices]
+    found = world.sql("SELECT toUnixTimestamp(_slice), n FROM {db}.clicks ORDER BY n")
+    assert found == [(starts[0], 0), (starts[0], 1), (starts[1], 10), (starts[1], 11)]
 
 
 @pytest.mark.parametrize("read", ["pull", "push"])
