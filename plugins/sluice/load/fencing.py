@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sluice.clickhouse.client import Client
 from sluice.load.names import SYSTEM, fences, stagings, statements
+from sluice.load.settings import WRITE
 from sluice.load.sql import identifier, render
 
 
@@ -19,7 +20,7 @@ def fence_off(client: Client, target: str, renew: Callable[[], None]) -> None:
     prefixes = {"fences": fences(target), "stagings": stagings(target)}
     for (name,) in client.rows(render("leftovers"), prefixes):
         renew()
-        client.run(render("drop_table", table=identifier(SYSTEM, name)))
+        client.run(render("drop_table", table=identifier(SYSTEM, name)), settings=WRITE)
     renew()
     client.run(render("kill_statements"), {"prefix": statements(target)})
     renew()

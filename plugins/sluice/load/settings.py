@@ -29,6 +29,9 @@ WRITE: dict[str, object] = {
     "alter_sync": 2,
     # A mutation has to read the fence when it runs, not when it is accepted.
     "mutations_execute_subqueries_on_initiator": 0,
+    # Temporary tables are dropped, however large.
+    "max_table_size_to_drop": 0,
+    "max_partition_size_to_drop": 0,
     "max_execution_time": 0,
     "max_query_size": 64 * 1024 * 1024,
 }

@@ -1,0 +1,44 @@
+"""Limits of the server and its user's profile, set low: a load goes on, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.load.names import digest
+from sluice.load.protocol import Run
+from tests.integration.landed import World, client_of, event, land, unit
+
+pytestmark = pytest.mark.integration
+
+KEYS = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
+DROP_LIMITS = (
+    "<clickhouse><max_table_size_to_drop>1</max_table_size_to_drop>"
+    "<max_partition_size_to_drop>1</max_partition_size_to_drop></clickhouse>"
+)
+
+
+@pytest.fixture
+def world(start_clickhouse_server, tmp_path, name) -> World:
+    made = World(tmp_path, client_of(start_clickhouse_server(config=DROP_LIMITS)), name)
+    made.sql("CREATE DATABASE {db}")
+    return made
+
+
+def test_temporary_tables_above_the_servers_drop_limit_are_dropped(world: World, monkeypatch):
+    world.sql(f"CREATE TABLE {{db}}.clicks (n UInt16, {KEYS}) ENGINE = MergeTree ORDER BY n")
+    pipeline = world.pipeline({"click": "clicks"}, clickhouse={"lease": "1s"})
+    land(world.lake, unit(), [event(n=n) for n in range(100)] + [event(n="x")])
+
+    def broken(run: Run) -> None:
+        raise ConnectionError("the loader dies here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_revoke", broken)
+        with pytest.raises(ConnectionError):
+            world.load(pipeline, unit())
+    for mode in ("fill", "reload"):
+        assert world.load(pipeline, unit(), mode=mode).summary()["rows"] == 100
+        assert world.sql("SELECT n FROM {db}.clicks ORDER BY n") == [(n,) for n in range(100)]
+    own = digest(f"{world.database}.clicks")
+    names = world.sql("SELECT name FROM system.tables WHERE database = 'sluice'")
+    assert [name for (name,) in names if own in name] == []
