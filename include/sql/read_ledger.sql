@@ -1,34 +1,31 @@
--- What is committed for some pipelines' tables in a range of slices: of each unit the newest row, where that is
--- not a revocation. A table made again under the same name has another UUID, and starts with nothing.
+-- What is committed for some tables in a range of slices: of each unit the newest row, whoever wrote it, where that
+-- is not a revocation. A table made again under the same name has another UUID, and starts with nothing.
 SELECT
-    pipeline,
-    lake,
+    newest.2 AS pipeline,
+    newest.3 AS lake,
     target,
     toUnixTimestamp(slice),
     cluster,
-    newest.2 AS manifest,
-    newest.3 AS types,
-    newest.4 AS landed,
-    newest.5 AS rows,
-    newest.6 AS misfits,
-    newest.7 AS token,
-    newest.8 AS generation,
-    newest.9 AS sharding
+    newest.4 AS manifest,
+    newest.5 AS types,
+    newest.6 AS landed,
+    newest.7 AS rows,
+    newest.8 AS misfits,
+    newest.9 AS token,
+    newest.10 AS generation,
+    newest.11 AS sharding
 FROM
 (
     SELECT
-        pipeline,
-        lake,
         target,
         slice,
         cluster,
         argMax(
-            (state, manifest, types, landed, rows, misfits, token, generation, {sharding}),
+            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger
-    WHERE target IN {targets:Array(String)} AND pipeline IN {pipelines:Array(String)}
-        AND lake IN {lakes:Array(String)}
+    WHERE target IN {targets:Array(String)}
         AND (target, table_uuid) IN (
             SELECT concat(database, '.', name), uuid
             FROM system.tables
@@ -36,6 +33,6 @@ FROM
                 AND concat(database, '.', name) IN {targets:Array(String)}
         )
         AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
-    GROUP BY pipeline, lake, target, slice, cluster
+    GROUP BY target, slice, cluster
 )
 WHERE newest.1 = 'committed'

@@ -1,5 +1,6 @@
--- When each unit of a table was last committed.
-SELECT toUnixTimestamp(slice), toString(cluster), toUnixTimestamp(max(at))
+-- When each unit of a table was committed, by its newest row.
+SELECT toUnixTimestamp(slice), toString(cluster), toUnixTimestamp(argMax(at, (generation, attempt, state)))
 FROM sluice.ledger
-WHERE target = {target:String} AND table_uuid = {uuid:UUID} AND state = 'committed'
+WHERE target = {target:String} AND table_uuid = {uuid:UUID}
 GROUP BY slice, cluster
+HAVING argMax(state, (generation, attempt, state)) = 'committed'

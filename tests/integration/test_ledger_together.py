@@ -47,14 +47,15 @@ def pipeline(name: str, length: str, **tables: str) -> Pipeline:
 
 def write(client: Client, name: str, who: str, table: str, minutes: int, rows: int, **more: str) -> None:
     """A row of the ledger, of the table as it is now."""
-    row = {"lake": LAKE, "state": "committed", "attempt": "1", **more}
+    row = {"lake": LAKE, "state": "committed", "generation": "1", "attempt": "1", **more}
     at = int((START + timedelta(minutes=minutes)).timestamp())
     database, _, own = table.partition(".")
     client.run(
         "INSERT INTO sluice.ledger (pipeline, lake, target, table_uuid, slice, cluster, generation, "
         "attempt, state, manifest, types, landed, rows, misfits, token) "
-        f"SELECT '{name}_{who}', '{row['lake']}', '{table}', uuid, toDateTime({at}, 'UTC'), 'dc1', 1, "
-        f"{row['attempt']}, '{row['state']}', '1-a', ['click'], {rows}, {rows}, 0, 'run' "
+        f"SELECT '{name}_{who}', '{row['lake']}', '{table}', uuid, toDateTime({at}, 'UTC'), 'dc1', "
+        f"{row['generation']}, {row['attempt']}, "
+        f"'{row['state']}', '1-a', ['click'], {rows}, {rows}, 0, 'run' "
         f"FROM system.tables WHERE database = '{database}' AND name = '{own}'"
     )
 
@@ -84,12 +85,12 @@ def test_each_has_its_own(client: Client, name: str):
     commit("one", f"{name}.again", 0, 9)
     client.run(f"DROP TABLE {name}.again SYNC")
     client.run(f"CREATE TABLE {name}.again (a UInt8) ENGINE = MergeTree ORDER BY a")
-    commit("two", f"{name}.shared", 0, 10, lake=OTHER_LAKE)
+    commit("two", f"{name}.shared", 0, 10, lake=OTHER_LAKE, generation="0")  # before it was the one's
     commit("two", f"{name}.shared", 15, 11, lake=OTHER_LAKE)
     commit("two", f"{name}.shared", 255, 12, lake=OTHER_LAKE)
     commit("two", f"{name}_b.own", 30, 13, lake=OTHER_LAKE)
     commit("two", f"{name}_b.own", 45, 14)  # another lake
-    commit("three", f"{name}.shared", 0, 15)  # of somebody else
+    commit("three", f"{name}.shared", 0, 15, generation="0")  # of somebody else, before
 
     later = SliceRange(START.add(minutes=15), START.add(hours=5), timedelta(minutes=15))
     questions = [Question(one, LAKE, one.targets, HOURS), Question(two, OTHER_LAKE, two.targets, later)]
@@ -100,6 +101,8 @@ def test_each_has_its_own(client: Client, name: str):
     together = ask_ledger(client, questions)
     assert [told(found) for found in together] == expected
     assert [ask_ledger(client, [question])[0] for question in questions] == together
+    others = {instant(unit.slice) for unit in together[0][f"{name}.shared"].others}
+    assert others == {"10:15", "13"}
     units = [unit for found in together for ledger in found.values() for unit in ledger]
     assert {unit.slice.length for unit in units} == {timedelta(hours=1), timedelta(minutes=15)}
 

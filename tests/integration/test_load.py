@@ -15,6 +15,7 @@ from sluice.clickhouse.errors import ServerError
 from sluice.connections import Connection
 from sluice.errors import ClickHouseOutOfReach, Conservation, Refused, TargetRefused
 from sluice.load.ledger import committed
+from sluice.load.protocol import Run
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.verification.held import Span, look_at_table
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
@@ -311,6 +312,52 @@ def test_a_target_belongs_to_one_pipeline_and_lake(world: World, tmp_path_factor
     with pytest.raises(TargetRefused, match="belongs to pipeline 'p'"):
         other.load(other.pipeline({"click": "clicks"}), unit())
     assert numbers(world) == [1]
+
+
+def give_to_the_next(world: World) -> None:
+    """What the refusal tells to do where the other pipeline is gone."""
+    world.sql("DELETE FROM sluice.targets WHERE target = '{db}.clicks'")
+
+
+def test_a_table_that_comes_back_to_a_lake_is_loaded_again(world: World, tmp_path_factory):
+    make(world)
+    other = world.with_root(tmp_path_factory.mktemp("other"))
+    land(world.lake, unit(), [event(n=1), event(n="x")])
+    land(world.lake, unit(1), [event(n=2)])
+    land(other.lake, unit(), [event(n=3)])
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit(), unit(1))
+    give_to_the_next(world)
+    other.load(other.pipeline({"click": "clicks"}), unit())
+    assert numbers(world) == [2, 3]
+    give_to_the_next(world)
+    before = committed(world.client, pipeline, world.lake.url, pipeline.targets[0])
+    assert (set(before), before.others) == ({unit(1)}, {unit()})
+    assert [u.unit for u in world.load(pipeline, unit(), unit(1)).loaded] == [unit()]
+    assert numbers(world) == [1, 2]
+    assert world.sql("SELECT value FROM sluice.rejected WHERE target = '{db}.clicks'") == [("x",)]
+
+
+def test_rows_that_another_lake_has_committed_are_revoked_before_they_go(
+    world: World, tmp_path_factory, monkeypatch
+):
+    make(world)
+    other = world.with_root(tmp_path_factory.mktemp("other"))
+    land(world.lake, unit(), [event(n=1)])
+    land(other.lake, unit(), [event(n=3)])
+    theirs = other.pipeline({"click": "clicks"})
+    other.load(theirs, unit())
+    give_to_the_next(world)
+
+    def broken(run: Run) -> None:
+        raise ConnectionError("the loader dies here")
+
+    monkeypatch.setattr(Run, "_reject", lambda run, misfits: broken(run))
+    with pytest.raises(ConnectionError):
+        world.load(world.pipeline({"click": "clicks"}), unit())
+    assert numbers(world) == []
+    assert committed(world.client, theirs, other.lake.url, theirs.targets[0]) == {}
+    assert world.sql("SELECT n FROM sluice.`{db}.clicks`") == []
 
 
 def test_many_small_files(world: World):

@@ -8,6 +8,7 @@ import pytest
 
 from sluice.clickhouse.settings import Shard
 from sluice.errors import ClickHouseOutOfReach, OutOfReach, WrongUse
+from sluice.lake.open import open_lake
 from sluice.page.ledgers import ask_together
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange
@@ -24,15 +25,28 @@ class Ledger:
         self.hours, self.silent, self.asked = hours, silent, []
 
     def rows(self, sql: str, parameters: dict) -> list[tuple]:
-        self.asked.append(parameters["pipelines"])
+        names = [table.removeprefix("events.") for table in parameters["targets"]]
+        self.asked.append(names)
         if self.silent:
             raise ClickHouseOutOfReach("h:1", "away")
         starts = [int(unit(hour).slice.start.timestamp()) for hour in self.hours]
         return [
-            (name, lake, table, at, "dc1", "1-a", ["click"], 5, 5, 0, "run", 1, "")
-            for name in parameters["pipelines"]
-            for lake in parameters["lakes"]
-            for table in parameters["targets"]
+            (
+                name,
+                open_lake(named(name)).url,
+                f"events.{name}",
+                at,
+                "dc1",
+                "1-a",
+                ["click"],
+                5,
+                5,
+                0,
+                "run",
+                1,
+                "",
+            )
+            for name in names
             for at in starts
         ]
 

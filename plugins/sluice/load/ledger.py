@@ -51,7 +51,17 @@ class Question:
 
 
 Ledger = dict[Unit, LedgerRow]
-"""A table's units whose newest row is a commit into the table as it is now (its UUID)."""
+"""A table's units whose newest row is a commit into the table as it is now (its UUID), by the pipeline that
+asks and from its lake."""
+
+
+class Commits(Ledger):
+    """A ledger, and in `others` the units whose newest row is another pipeline's or lake's commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: set[Unit] = set()
+
 
 # The whole of ClickHouse's DateTime, in seconds since the epoch.
 _EVER = (0, 2**32 - 1)
@@ -59,27 +69,33 @@ _EVER = (0, 2**32 - 1)
 
 def committed(
     client: Client, pipeline: Pipeline, lake: str, target: Target, slices: SliceRange | None = None
-) -> Ledger:
+) -> Commits:
     """One table's. Raises what the client raises."""
     (found,) = ask_ledger(client, [Question(pipeline, lake, [target], slices)])
     return found[target.table]
 
 
-def ask_ledger(client: Client, questions: Sequence[Question]) -> list[dict[str, Ledger]]:
+def ask_ledger(client: Client, questions: Sequence[Question]) -> list[dict[str, Commits]]:
     """The ledgers of each question's tables, by one statement; the questions are of different pipelines.
 
     A table without commits is there, and empty: all are where ClickHouse has no ledger yet. Raises what the
     client raises.
     """
-    answers = [{target.table: Ledger() for target in question.targets} for question in questions]
-    asked = {(q.pipeline.name, q.lake): (q, answer) for q, answer in zip(questions, answers, strict=True)}
+    answers = [{target.table: Commits() for target in question.targets} for question in questions]
+    asked: dict[str, list[tuple[Question, Commits]]] = {}
+    for question, answer in zip(questions, answers, strict=True):
+        for table, ledger in answer.items():
+            asked.setdefault(table, []).append((question, ledger))
     for name, lake, table, *values in _rows(client, _parameters(questions)):
-        # The statement's lakes, tables and hours are those of all the questions.
-        question, answer = asked.get((name, lake), (None, {}))
-        if question is not None and table in answer:
+        # The statement's tables and hours are those of all the questions.
+        for question, ledger in asked.get(table, ()):
             row = _row(question.pipeline, *values)
-            if _within(row.unit.slice, question.slices):
-                answer[table][row.unit] = row
+            if not _within(row.unit.slice, question.slices):
+                continue
+            if (name, lake) == (question.pipeline.name, question.lake):
+                ledger[row.unit] = row
+            else:
+                ledger.others.add(row.unit)
     return answers
 
 
@@ -95,8 +111,6 @@ def _parameters(questions: Sequence[Question]) -> dict[str, Any]:
         "end": max(end for _, end in spans),
         "targets": sorted({target.table for target in targets}),
         "databases": sorted({target.database for target in targets}),
-        "pipelines": [question.pipeline.name for question in questions],
-        "lakes": sorted({question.lake for question in questions}),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -18,7 +19,7 @@ from sluice.load.columns import Filling
 from sluice.load.decide import Mode, Work, choose, cut
 from sluice.load.fencing import fence_off
 from sluice.load.inspect import TargetTable
-from sluice.load.ledger import LedgerRow, committed, unit_of
+from sluice.load.ledger import Commits, LedgerRow, committed, unit_of
 from sluice.load.names import Attempt
 from sluice.load.placement import ALONE, Placement
 from sluice.load.protocol import Run
@@ -155,7 +156,14 @@ class _Loading:
         limit = None if self.others is None else clickhouse.takeover
         return write_settings(clickhouse, limit) if found.replicated else {}
 
-    def _choose(self, units: list[Unit], ledger: Mapping[Unit, LedgerRow]) -> Choice:
+    def _choose(self, units: list[Unit], ledger: Commits) -> Choice:
+        todo, skipped = self._todo(units, ledger)
+        # Rows that another pipeline or lake has committed go as well: its commit is void before they do.
+        return [
+            replace(work, replaces=True) if work.unit in ledger.others else work for work in todo
+        ], skipped
+
+    def _todo(self, units: list[Unit], ledger: Commits) -> Choice:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         if self.target.rollup is not None:
             made = Made(self.target.rollup, self._source(), *how)
