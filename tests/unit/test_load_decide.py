@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clickhouse.errors import Outcome, ServerError, shorten
+from sluice.errors import TargetRefused
 from sluice.load.decide import Work, choose, cut, differences, grouped
-from sluice.load.inspect import view_target
+from sluice.load.inspect import TargetTable, Unseen, view_target, written_by
 from sluice.load.ledger import LedgerRow
 from sluice.load.names import Attempt, fences, stagings, statements
 from sluice.load.place import Folder
 from sluice.load.source import FILES_PER_STATEMENT, FileRows, overflowing, pulls, routed
+from sluice.load.view_checks import check_views
 from sluice.manifest import LandedFile, Manifest
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit
@@ -172,6 +174,34 @@ def test_small_files_are_gathered_into_large_blocks(rows: list[int], gathered: b
 )  # fmt: skip
 def test_where_a_view_writes_to(text: str, place: tuple[str, str] | None):
     assert view_target("db", "u", text) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("CREATE MATERIALIZED VIEW db.v TO db.t (`n` UInt8) AS SELECT n FROM db.x", ("db", "t")),
+        ("CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR TO db.t (`n` UInt8) AS SELECT 1", ("db", "t")),
+        (
+            "CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 YEAR OFFSET 2 DAY RANDOMIZE FOR 1 HOUR SETTINGS "
+            "refresh_retries = 3 APPEND TO `d b`.t (`n` UInt8) DEFINER = u SQL SECURITY DEFINER AS SELECT 1",
+            ("d b", "t"),
+        ),
+        (
+            "CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR (`n` UInt8) ENGINE = Log AS SELECT 1 TO db.x",
+            ("db", ".inner_id.u"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_view_writes_to_whenever_it_does(text: str, place: tuple[str, str]):
+    assert written_by("db", "u", text) == place
+
+
+def test_what_gets_rows_and_is_no_materialized_view_is_refused():
+    target = TargetTable(
+        "e.t", "u", "MergeTree", "", "", (), False, (), (Unseen("e.t", "e.w", "WindowView"),)
+    )
+    with pytest.raises(TargetRefused, match=r"table e\.t: e\.w, a WindowView, gets its rows"):
+        check_views(None, target)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def _target(client: Client, pipeline: Pipeline, lake_url: str, target: Target, u
     )
     yield ok(Area.CLICKHOUSE, found.table, told)
     yield _owner(client, pipeline, lake_url, target)
-    for name in (found.table, *(fed.table for fed in found.fed if fed.engine != "Null")):
+    for name in (found.table, *(fed.table for fed in found.stored)):
         yield from _granted(client, user, _TARGET_RIGHTS, table(name))
     yield from _slice_is_found_quickly(client, found, target)
     yield from _expiring(found)

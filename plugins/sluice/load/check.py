@@ -11,9 +11,11 @@ from sluice.counts.target import check_counts, creation_of
 from sluice.errors import TargetRefused
 from sluice.load.casts import UnsupportedType
 from sluice.load.columns import ALWAYS, HOLDERS, Column, Filling, fill
-from sluice.load.inspect import FedTable, TargetTable, read_table
+from sluice.load.feeders import check_feeders
+from sluice.load.inspect import TargetTable, read_table
 from sluice.load.sql import Sql, identifier, render, table
 from sluice.load.types import parse
+from sluice.load.view_checks import check_views
 from sluice.pipeline import Pipeline, Target
 from sluice.rollups import target as rollups
 
@@ -25,7 +27,7 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     """The table as it is and how its columns are filled; nothing is written.
 
     Raises TargetRefused for a missing table, an engine that merges rows away, missing `_slice` and
-    `_cluster` (in it or in what its materialized views write to), and types that Sluice does not fill.
+    `_cluster`, types that Sluice does not fill, and materialized views whose rows it could not replace.
     """
     found = read_table(client, target.database, target.name)
     if found is None:
@@ -35,8 +37,10 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     if target.counted:
         check_counts(found.table, found.columns)
     _check_lake_columns(found)
-    for fed in found.fed:
-        _check_fed(fed)
+    for fed in found.stored:
+        _check_needed(fed.table, fed.columns)
+    check_views(client, found)
+    check_feeders(client, pipeline, found)
     if target.rollup is not None:
         rollups.check_rollup(client, found, target, target.rollup)
         return found, Filling((), (), (), ())
@@ -91,27 +95,6 @@ def _check_lake_columns(found: TargetTable) -> None:
                 f"column {column.name} has type {column.type}, which cannot hold the lake's column",
                 f"ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} {kinds}",
             )
-
-
-def _check_fed(fed: FedTable) -> None:
-    if fed.engine == "Null":
-        return
-    if not fed.engine.endswith("MergeTree"):
-        reason = f"materialized view {fed.view} writes to it, and its engine is {fed.engine or 'unknown'}"
-        raise TargetRefused(fed.table, reason, "let the view write to a table of the MergeTree family")
-    _check_needed(fed.table, fed.columns)
-    absent = [needed for needed in ALWAYS if needed not in fed.view_columns]
-    if absent:
-        names = " and ".join(absent)
-        remedy = f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with {names} in its SELECT"
-        raise TargetRefused(fed.table, f"materialized view {fed.view} does not select {names}", remedy)
-    keys = {part.strip(" `") for part in fed.sorting_key.split(",")}
-    if fed.engine not in ("MergeTree", "ReplicatedMergeTree") and not set(ALWAYS) <= keys:
-        raise TargetRefused(
-            fed.table,
-            f"materialized view {fed.view} writes to it, and {fed.engine} would merge slices into each other",
-            "make it anew with _slice and _cluster in its ORDER BY",
-        )
 
 
 def _check_paths(found: TargetTable, target: Target) -> None:

@@ -15,11 +15,18 @@ _VIEW = re.compile(
     r"(?: TO (?P<database>`(?:\\.|[^`])*`|[^\s`.]+)\.(?P<table>`(?:\\.|[^`])*`|[^\s`(]+))?(?= |$)",
     re.DOTALL,
 )
+# Between REFRESH and TO stands the schedule, without brackets.
+_REFRESHING = re.compile(
+    r" REFRESH [^(]*? TO (?P<database>`(?:\\.|[^`])*`|[^\s`.]+)\.(?P<table>`(?:\\.|[^`])*`|[^\s`(]+)"
+)
 
 
 @dataclass(frozen=True)
 class FedTable:
-    """A table that a materialized view writes to when rows are inserted. `view_columns` are the SELECT's."""
+    """A materialized view, and the table that it writes to when rows are inserted into its `source`.
+
+    `view_columns` are the SELECT's, which is `select`. A table that two views write to is there twice.
+    """
 
     view: str
     table: str
@@ -28,6 +35,19 @@ class FedTable:
     columns: tuple[Column, ...]
     view_columns: frozenset[str]
     projections: bool
+    source: str = ""
+    select: str = ""
+    engine_full: str = ""
+
+    @property
+    def stores(self) -> bool:
+        """Whether rows stay in the table, and do not only pass through it."""
+        return self.engine != "Null"
+
+    @property
+    def counted(self) -> bool:
+        """Whether as many rows stay as were inserted."""
+        return self.engine in ("MergeTree", "ReplicatedMergeTree") and " TTL " not in self.engine_full
 
     @property
     def replicated(self) -> bool:
@@ -35,8 +55,18 @@ class FedTable:
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """Something that gets the rows of `source`, and that is no materialized view; `engine` is empty where the
+    user may not see what it is."""
+
+    source: str
+    view: str
+    engine: str
+
+
+@dataclass(frozen=True)
 class TargetTable:
-    """A target as it is now; `fed` are the tables of its views, and of their views."""
+    """A target as it is now; `fed` are its views and the views of their tables, with the tables."""
 
     table: str
     uuid: str
@@ -46,6 +76,7 @@ class TargetTable:
     columns: tuple[Column, ...]
     projections: bool
     fed: tuple[FedTable, ...]
+    unseen: tuple[Unseen, ...] = ()
 
     @property
     def ttl(self) -> bool:
@@ -55,6 +86,11 @@ class TargetTable:
     @property
     def replicated(self) -> bool:
         return self.engine.startswith("Replicated")
+
+    @property
+    def stored(self) -> tuple[FedTable, ...]:
+        """The tables in which the views' rows stay, each once."""
+        return tuple({fed.table: fed for fed in self.fed if fed.stores}.values())
 
     @property
     def attachable(self) -> bool:
@@ -74,6 +110,7 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
     if not found:
         return None
     engine, engine_full, uuid, partition_key, _ = found[0]
+    fed, unseen = _views(client, f"{database}.{name}")
     return TargetTable(
         table=f"{database}.{name}",
         uuid=uuid,
@@ -82,42 +119,64 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
         partition_key=partition_key,
         columns=_columns(client, database, name),
         projections=_projections(client, database, name),
-        fed=tuple(_fed(client, database, name, {(database, name)})),
+        fed=tuple(fed),
+        unseen=tuple(unseen),
     )
 
 
-def _fed(client: Client, database: str, name: str, seen: set[tuple[str, str]]) -> list[FedTable]:
-    tables: list[FedTable] = []
-    for view_database, view, uuid, text in client.rows(
-        render("inspect_views"), {"database": database, "name": name}
-    ):
-        place = view_target(view_database, uuid, text)
-        if place is None or place in seen:
-            continue
-        seen.add(place)
-        found = client.rows(render("inspect_table"), {"database": place[0], "name": place[1]})
-        engine, _, _, _, sorting_key = found[0] if found else ("", "", "", "", "")
-        columns = frozenset(column.name for column in _columns(client, view_database, view))
-        tables.append(
-            FedTable(
-                view=f"{view_database}.{view}",
-                table=".".join(place),
-                engine=engine,
-                sorting_key=sorting_key,
-                columns=_columns(client, *place),
-                view_columns=columns,
-                projections=_projections(client, *place),
-            )
-        )
-        tables += _fed(client, *place, seen)
-    return tables
+def _views(client: Client, target: str) -> tuple[list[FedTable], list[Unseen]]:
+    """Every view that an INSERT into the target feeds, directly or through another's table, once."""
+    fed: list[FedTable] = []
+    unseen: list[Unseen] = []
+    waiting, known = [target], {target}
+    while waiting:
+        source = waiting.pop(0)
+        for database, view in client.rows(render("inspect_dependencies"), _place(source)):
+            found = client.rows(render("inspect_view"), {"database": database, "name": view})
+            engine, uuid, text, select = found[0] if found else ("", "", "", "")
+            if engine != "MaterializedView":
+                unseen.append(Unseen(source, f"{database}.{view}", engine))
+            elif (place := view_target(database, uuid, text)) is not None:
+                fed.append(_fed(client, source, (database, view), place, select))
+                if fed[-1].table not in known:
+                    known.add(fed[-1].table)
+                    waiting.append(fed[-1].table)
+    return fed, unseen
+
+
+def _fed(client: Client, source: str, view: tuple[str, str], place: tuple[str, str], select: str) -> FedTable:
+    found = client.rows(render("inspect_table"), {"database": place[0], "name": place[1]})
+    engine, engine_full, _, _, sorting_key = found[0] if found else ("", "", "", "", "")
+    return FedTable(
+        view=".".join(view),
+        table=".".join(place),
+        engine=engine,
+        sorting_key=sorting_key,
+        columns=_columns(client, *place),
+        view_columns=frozenset(column.name for column in _columns(client, *view)),
+        projections=_projections(client, *place),
+        source=source,
+        select=select,
+        engine_full=engine_full,
+    )
+
+
+def _place(name: str) -> dict[str, str]:
+    database, _, own = name.partition(".")
+    return {"database": database, "name": own}
 
 
 def view_target(database: str, uuid: str, text: str) -> tuple[str, str] | None:
     """(database, table) that a view of this definition writes to; None for one that refreshes by itself."""
     found = _VIEW.match(text)
+    return None if found is not None and found["refresh"] else written_by(database, uuid, text)
+
+
+def written_by(database: str, uuid: str, text: str) -> tuple[str, str]:
+    """As `view_target`, also for a view that refreshes by itself."""
+    found = _VIEW.match(text)
     if found is not None and found["refresh"]:
-        return None
+        found = _REFRESHING.search(text, found.start("refresh"))
     if found is not None and found["table"]:
         return _unquoted(found["database"]), _unquoted(found["table"])
     return database, f".inner_id.{uuid}"

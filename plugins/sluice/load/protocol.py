@@ -84,7 +84,7 @@ class Run:
 
     def _delete(self) -> None:
         """Empties target, views' tables and sluice.rejected of the units, and sees that they are empty."""
-        stored = [(f.table, f.projections, f.replicated) for f in self.found.fed if f.engine != "Null"]
+        stored = [(f.table, f.projections, f.replicated) for f in self.found.stored]
         own = (self.found.table, self.found.projections, self.found.replicated)
         for name, projections, replicated in [own, *stored]:
             if self.writer.count_rows(table(name)):
