@@ -82,12 +82,12 @@ def floating(bits: int, value: Any) -> Verdict:
         return Expected(Zero())
     found = float(value)
     if bits == 32:
-        found = _single(found)
+        found = single(found)
     certain = _NUMBER.fullmatch(value) is not None
     return Expected({found}, certain) if math.isfinite(found) else REJECTED
 
 
-def _single(value: float) -> float:
+def single(value: float) -> float:
     """The nearest of 32 bits; infinite beyond them."""
     try:
         return struct.unpack("<f", struct.pack("<f", value))[0]

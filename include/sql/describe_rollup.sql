@@ -1,4 +1,5 @@
--- The columns that a rollup's SELECT gives.
+-- The columns that a rollup's SELECT gives, their types as system.columns writes them.
 DESCRIBE TABLE (
 {select}
 )
+SETTINGS print_pretty_type_names = 0

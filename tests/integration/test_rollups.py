@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from sluice import points
@@ -16,7 +18,7 @@ from sluice.verification.facts import Facts, TableFacts
 from sluice.verification.held import Span, look_at_table
 from sluice.verification.repairs import Repairs
 from tests.integration.landed import START, World, client_of, unit
-from tests.integration.rolled import Rolled, clicks
+from tests.integration.rolled import KEYS, Rolled, clicks
 
 pytestmark = pytest.mark.integration
 
@@ -149,10 +151,84 @@ def test_the_table_that_a_refusal_creates_takes_the_rollup(rolled: Rolled):
     assert rolled.seen()["by_user"] == rolled.expected()["by_user"]
 
 
-def test_a_value_that_does_not_fit_stops_the_rollup(rolled: Rolled):
-    rolled.world.sql("ALTER TABLE {db}.by_user MODIFY COLUMN clicks UInt8")
-    rolled.land(unit(0), clicks(2000))
-    rolled.load(unit(0), table="clicks")
-    with pytest.raises(Exception, match="(?i)cannot be safely converted|out of range|overflow|too large"):
+# What the SELECT gives, the column's type, and the value that the refusal names.
+TOO_MUCH = [
+    ("count() + 300", "UInt8", "306"),
+    ("toDateTime64('2200-01-01 00:00:00', 3, 'UTC')", "DateTime('UTC')", "2200-01-01 00:00:00.000"),
+    ("toDateTime64('1960-01-01 00:00:00', 3, 'UTC')", "DateTime('UTC')", "1960-01-01 00:00:00.000"),
+    ("repeat('9', 41)", "Int128", "9" * 41),
+    ("123456.5", "Decimal(5, 1)", "123456.5"),
+    ("1.239", "Decimal(9, 2)", "1.239"),
+    ("'2026-02-30'", "Date", "2026-02-30"),
+    ("0.9", "Bool", "0.9"),
+    ("toUInt64(70000)", "SimpleAggregateFunction(max, UInt16)", "70000"),
+    ("[toUInt64(1), 256]", "Array(UInt8)", "[1,256]"),
+    ("nullIf(1, 1)", "UInt8", "NULL"),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "value"), TOO_MUCH, ids=lambda text: text[:30])
+def test_a_value_that_does_not_fit_stops_the_rollup(rolled: Rolled, given: str, kind: str, value: str):
+    rolled.world.sql(f"ALTER TABLE {{db}}.by_user ADD COLUMN more {kind}")
+    rolled.land(unit(0), clicks(30))
+    rolled.load_all(unit(0))
+    file = rolled.world.root / "by_user.sql"
+    file.write_text(file.read_text().replace("count() AS clicks", f"count() AS clicks, {given} AS more"))
+    with pytest.raises(TargetRefused, match="column more has type") as refusal:
         rolled.load(unit(0), table="by_user")
-    assert rolled.seen()["by_user"] == []
+    assert f"type {kind}, which cannot be {value!r}, as" in str(refusal.value)
+    assert rolled.seen()["by_user"] == rolled.expected()["by_user"], "the older rows are as they were"
+    assert rolled.states(unit(0)) == [State.STALE]
+
+
+def test_values_that_fit_arrive_as_they_are(rolled: Rolled):
+    columns = {
+        "day": ("toDate(min(at))", "Date32", "2026-11-20"),
+        "earliest": ("min(at)", "DateTime64(3, 'UTC')", None),
+        "ratio": ("toFloat64(0.25)", "Decimal(9, 2)", "0.25"),
+        "word": ("'12'", "UInt16", "12"),
+        "parts": ("map('a', [toUInt64(255)])", "Map(LowCardinality(String), Array(UInt8))", "{'a':[255]}"),
+        "pair": ("tuple(toInt64(7), 'x')", "Tuple(n UInt8, t String)", "(7,'x')"),
+        "most": ("toUInt64(65535)", "SimpleAggregateFunction(max, UInt16)", "65535"),
+    }
+    for name, (_, kind, _) in columns.items():
+        rolled.world.sql(f"ALTER TABLE {{db}}.by_user ADD COLUMN {name} {kind}")
+    rolled.world.sql("ALTER TABLE {db}.by_user ADD COLUMN uniques AggregateFunction(uniqExact, String)")
+    given = ", ".join(f"{expression} AS {name}" for name, (expression, _, _) in columns.items())
+    file = rolled.world.root / "by_user.sql"
+    text = f"count() AS clicks, {given}, uniqExactState(page) AS uniques"
+    file.write_text(file.read_text().replace("count() AS clicks", text))
+    rolled.land(unit(0), clicks(60))
+    rolled.load_all(unit(0))
+    assert rolled.seen() == rolled.expected()
+    for name, (_, _, expected) in columns.items():
+        if expected is not None:
+            assert rolled.world.sql(f"SELECT DISTINCT toString({name}) FROM {{db}}.by_user") == [(expected,)]
+    earliest = (
+        "SELECT user, toUnixTimestamp(min(at)), uniqExact(page) FROM {db}.clicks GROUP BY user ORDER BY user"
+    )
+    kept = (
+        "SELECT user, toUnixTimestamp(earliest), finalizeAggregation(uniques) FROM {db}.by_user ORDER BY user"
+    )
+    assert rolled.world.sql(kept) == rolled.world.sql(earliest)
+
+
+def test_a_select_leaves_values_out_before_they_are_cast(rolled: Rolled):
+    rolled.world.sql(f"CREATE TABLE {{db}}.few (ms UInt8, {KEYS}) ENGINE = MergeTree ORDER BY ms")
+    file = rolled.world.root / "by_user.sql"
+    file.write_text("SELECT ms FROM {source} WHERE ms < 256")
+    rolled.world.sql("RENAME TABLE {db}.by_user TO {db}.old, {db}.few TO {db}.by_user")
+    rolled.land(unit(0), clicks(300))
+    rolled.load(unit(0), table="clicks")
+    rolled.load(unit(0), table="by_user")
+    expected = sorted(n for n in (json.loads(e.payload)["ms"] for e in rolled.landed[unit(0)]) if n < 256)
+    assert [n for (n,) in rolled.world.sql("SELECT ms FROM {db}.by_user ORDER BY ms")] == expected
+
+
+def test_types_that_say_different_things_are_refused(rolled: Rolled):
+    rolled.world.sql("ALTER TABLE {db}.by_user MODIFY COLUMN plan UUID")
+    rolled.world.sql("ALTER TABLE {db}.by_user ADD COLUMN at UInt32")
+    file = rolled.world.root / "by_user.sql"
+    file.write_text(file.read_text().replace("count() AS clicks", "count() AS clicks, min(at) AS at"))
+    with pytest.raises(TargetRefused, match="at as DateTime.'UTC'., of which not every value can be UInt32"):
+        rolled.load(unit(0), table="by_user")

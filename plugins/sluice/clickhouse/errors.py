@@ -35,6 +35,7 @@ UNKNOWN_IDENTIFIER = 47
 UNKNOWN_TABLE = 60
 UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
+THROWN = 395  # by throwIf()
 
 _PASSWORD = "correct user and password of the connection"
 _RIGHTS = "grant it to the user of the connection"

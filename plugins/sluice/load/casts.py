@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from sluice.load.decimals import decimal
-from sluice.load.exact import exact
+from sluice.load.exact import Key, exact
 from sluice.load.sql import literal
 from sluice.load.times import RANGES, time
 from sluice.load.types import Type
@@ -34,7 +34,7 @@ class Cast:
     container: bool = False
 
 
-def cast(kind: Type, x: str, depth: int = 0, key: str = "") -> Cast:
+def cast(kind: Type, x: str, depth: int = 0, key: Key = "") -> Cast:
     """The cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around it.
 
     Raises UnsupportedType.
@@ -53,7 +53,7 @@ def misfit_of(x: str, value: str) -> str:
     return f"(isNull({value}) > isNull({x}))"
 
 
-def _scalar(kind: Type, x: str, key: str) -> str:
+def _scalar(kind: Type, x: str, key: Key) -> str:
     if kind.name == "String":
         return x
     if _INTEGERS.fullmatch(kind.name):

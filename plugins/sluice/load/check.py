@@ -42,8 +42,7 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     check_views(client, found)
     check_feeders(client, pipeline, found)
     if target.rollup is not None:
-        rollups.check_rollup(client, found, target, target.rollup)
-        return found, Filling((), (), (), ())
+        return found, rollups.check_rollup(client, found, target, target.rollup)
     _check_paths(found, target)
     _check_place(client, pipeline, found)
     return found, _filling(client, found, target)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sluice.load.casts import UnsupportedType, cast, misfit_of
 from sluice.load.exact import LONG, NONE_LONG
-from sluice.load.sql import Sql, identifier, literal
+from sluice.load.sql import Sql, identifier, listed, literal, summed
 from sluice.load.types import parse
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
@@ -84,8 +85,15 @@ class Filling:
 
     @property
     def misfit(self) -> Sql:
-        counted = " + ".join(check.misfit for check in self.checks)
-        return Sql(f"({counted}) > 0" if counted else "0")
+        return Sql(f"({summed([check.misfit for check in self.checks])}) > 0" if self.checks else "0")
+
+    def first(self, attribute: Literal["column", "type", "text"]) -> Sql:
+        """What a row's first misfit has: the column's name, its type, or the value's text."""
+        parts = []
+        for check in self.checks:
+            value = getattr(check, attribute)
+            parts += [check.misfit, value if attribute == "text" else literal(value)]
+        return Sql(f"multiIf({listed(parts)}, '')" if parts else "''")
 
     def of_short_numbers(self) -> Filling:
         """The same for events that hold no long numbers: it spares the look at each."""
@@ -181,6 +189,6 @@ def _element(tree: Tree, path: tuple[str, ...]) -> str:
 
 def _whole(tree: Tree) -> Check:
     """An event that is no object would fill by position or not at all; the full look is taken rarely."""
-    there = " + ".join(f"isNotNull(tupleElement(fields, {index}))" for index in range(1, len(tree) + 1))
+    there = summed([f"isNotNull(tupleElement(fields, {index}))" for index in range(1, len(tree) + 1)])
     misfit = f"if(startsWith(_payload, '{{') * ({there}) > 0, 0, JSONType(_payload) != 'Object')"
     return Check("", "a JSON object that ClickHouse can parse", "_payload", misfit)

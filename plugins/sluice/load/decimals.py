@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.load.exact import SHORT, exact
+from sluice.load.exact import SHORT, Key, exact, unrounded
 from sluice.load.sql import literal
 from sluice.load.types import Type
 
@@ -10,7 +10,7 @@ _EXACT_POWERS = 18  # 10 to these fits UInt64, and is a double without rounding
 _WIDTHS = {9: 32, 18: 64, 38: 128, 76: 256}  # the digits that so many bits hold
 
 
-def decimal(kind: Type, x: str, key: str) -> str:
+def decimal(kind: Type, x: str, key: Key) -> str:
     """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
     precision, scale = map(int, kind.arguments)
     value = _within(kind, precision, scale, x)
@@ -18,9 +18,9 @@ def decimal(kind: Type, x: str, key: str) -> str:
     fits = f"{_digits_after_the_point(x)} <= {scale} AND {exact(x, key)}"
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
     fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
-    plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')}) * (long_numbers = 0)"
+    plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')}) * {unrounded(key)}"
     text = f"if({plain} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
-    return _by_double(kind, precision, scale, x, text) if scale <= _EXACT_POWERS else text
+    return _by_double(kind, precision, scale, x, key, text) if scale <= _EXACT_POWERS else text
 
 
 def _within(kind: Type, precision: int, scale: int, x: str) -> str:
@@ -38,7 +38,7 @@ def _widest(precision: int) -> int:
     return next(widest for widest in _WIDTHS if precision <= widest)
 
 
-def _by_double(kind: Type, precision: int, scale: int, x: str, otherwise: str) -> str:
+def _by_double(kind: Type, precision: int, scale: int, x: str, key: Key, otherwise: str) -> str:
     """The same by arithmetic where few digits let a double say it all, in half the time.
 
     Two decimals of at most SHORT digits are never the same double (DBL_DIG of IEEE 754). One is written, the
@@ -48,7 +48,7 @@ def _by_double(kind: Type, precision: int, scale: int, x: str, otherwise: str) -
     """
     double = f"toFloat64OrNull({x})"
     units = f"round({double} * {10**scale})"
-    short = f"(length({x}) + {SHORT} * ({double} = 0) <= {SHORT + 1}) * (long_numbers = 0)"
+    short = f"(length({x}) + {SHORT} * ({double} = 0) <= {SHORT + 1}) * {unrounded(key)}"
     same = f"(abs({units}) < {10 ** min(SHORT, precision)}) * ({units} / {10**scale} = {double})"
     width = _WIDTHS[_widest(precision)]
     return f"if({short} * {same} > 0, reinterpret(toInt{width}({units}), {literal(kind.text)}), {otherwise})"

@@ -23,8 +23,18 @@ NONE_LONG = Sql("0 AS long_numbers")
 """The same where the manifests say that no event does (landing/long_numbers.py)."""
 
 
-def exact(x: str, key: str) -> str:
-    """The condition on `x`, the text of the field `key` (empty: not known, an element of a container).
+Key = str | None
+"""The field whose text is cast: empty where it is not known (an element of a container), and None where
+the text is no JSON number's and says exactly what the value is."""
+
+
+def unrounded(key: Key) -> str:
+    """The condition that no number's text is rounded."""
+    return "1" if key is None else "(long_numbers = 0)"
+
+
+def exact(x: str, key: Key) -> str:
+    """The condition on `x`, the text of the field `key`.
 
     In an event without long numbers it is exact: a double's text is the shortest that gives it back, and has
     the digits of the event's number where these are no more than SHORT. (ClickHouse folds the condition to 1
@@ -32,6 +42,8 @@ def exact(x: str, key: str) -> str:
     only such key: that is quickly seen. Else no number in the payload may be the same double in another
     spelling with a point or an exponent.
     """
+    if key is None:
+        return "1"
     text = f"assumeNotNull({x})"
     same = f"ifNull(toFloat64OrNull(t) = toFloat64OrNull({text}), 0)"
     other = f"{_plain('t')} != {_plain(text)} AND match(t, '[.eE]') AND {same}"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from sluice.project import SHIPPED
@@ -40,6 +40,14 @@ def literal(text: str) -> Sql:
 
 def listed(parts: Iterable[str], separator: str = ", ") -> Sql:
     return Sql(separator.join(parts))
+
+
+def summed(parts: Sequence[str]) -> Sql:
+    """Their sum, as a tree: the server refuses a chain of some hundred operators as nested too deep."""
+    if len(parts) < 3:
+        return Sql(" + ".join(parts) or "0")
+    half = len(parts) // 2
+    return Sql(f"({summed(parts[:half])}) + ({summed(parts[half:])})")
 
 
 def render(name: str, **parts: Sql) -> Sql:

@@ -13,7 +13,7 @@ from sluice.load.inspect import TargetTable
 from sluice.load.reading import Reading
 from sluice.load.sieve import Sieve
 from sluice.load.source import files_of, needed, overflowing, routed, selected
-from sluice.load.sql import Sql, identifier, listed, literal, render, table
+from sluice.load.sql import Sql, identifier, listed, render, table
 from sluice.load.writer import UnitCounts, Writer
 from sluice.pipeline import Pipeline, Target
 from sluice.slices import Unit
@@ -168,9 +168,9 @@ class Staging:
             sql = render(
                 "stage_misfits",
                 misfits=self._misfits,
-                column=_first_misfit(self.filling, "column"),
-                type=_first_misfit(self.filling, "type"),
-                value=_first_misfit(self.filling, "text"),
+                column=self.filling.first("column"),
+                type=self.filling.first("type"),
+                value=self.filling.first("text"),
                 named=selected(columns, self.filling.named),
                 source=source.select,
                 routed=self.sieve.wanted(routed(self.pipeline, self.target)),
@@ -186,12 +186,3 @@ class Staging:
 
 def _sharing(works: Sequence[Work], own: UnitCounts) -> list[Work]:
     return [replace(work, landed=own.get(work.unit, 0)) for work in works]
-
-
-def _first_misfit(filling: Filling, attribute: str) -> Sql:
-    """`attribute` of the first check that a row does not pass: a name, a type, or the value's text."""
-    parts = []
-    for check in filling.checks:
-        value = getattr(check, attribute)
-        parts += [check.misfit, value if attribute == "text" else literal(value)]
-    return Sql(f"multiIf({listed(parts)}, '')")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sluice.load.exact import exact
+from sluice.load.exact import Key, exact
 from sluice.load.sql import Sql, literal
 from sluice.load.types import Type
 
@@ -21,7 +21,7 @@ RANGES = {
 }
 
 
-def time(kind: Type, x: str, key: str) -> str:
+def time(kind: Type, x: str, key: Key) -> str:
     """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
     digits = max(3, int(kind.arguments[0])) if kind.name == "DateTime64" else 3
     # ClickHouse knows T and Z only; RFC 3339, section 5.6, has small letters, too.

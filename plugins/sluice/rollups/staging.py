@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sluice.errors import SourceChanged
+from sluice.clickhouse.errors import THROWN, ServerError
+from sluice.errors import SourceChanged, TargetRefused
 from sluice.load.decide import Work
 from sluice.load.sql import Sql, identifier, listed, literal, render
 from sluice.load.staging import Staging
@@ -13,11 +14,11 @@ from sluice.load.writer import UnitCounts
 from sluice.rollups.decide import Ledger, changed, is_hour
 from sluice.rollups.select import instant, of_hour, of_unit
 from sluice.rollups.spec import Rollup
-from sluice.rollups.target import cast, columns_of
 from sluice.slices import Slice, Unit
 
 # A replica that has just taken over may lack rows of the source that a quorum has.
 _SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"
+_MISFIT = "a value does not fit its column"
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,6 @@ class RollupStaging(Staging):
     source: Callable[[], Ledger]
 
     def _insert_own(self) -> None:
-        given = columns_of(self.writer.client, self.rollup)
-        kinds = {column.name: column.type for column in self.found.columns}
         for work in self.works:
             select = self._select(work)
             if select is None:
@@ -41,14 +40,50 @@ class RollupStaging(Staging):
             sql = render(
                 "stage_rollup",
                 staging=self.writer.attempt.staging,
-                columns=listed(identifier(name) for name, _ in given),
-                values=listed(cast(name, kind, kinds[name]) for name, kind in given),
+                columns=listed(map(identifier, self.filling.columns)),
+                values=listed(self.filling.values),
                 slice=instant(work.unit),
                 cluster=literal(work.unit.cluster),
-                select=select,
-                settings=Sql(_SEQUENTIAL if self.found.replicated else ""),
+                misfit=self.filling.misfit,
+                says=literal(_MISFIT),
+                **self._rows(select),
             )
-            self.writer.run("stage", sql)
+            try:
+                self.writer.run("stage", sql)
+            except ServerError as error:
+                if error.code != THROWN or _MISFIT not in error.reason:
+                    raise
+                raise self._refused(work, select, error) from error
+
+    def _rows(self, select: Sql) -> dict[str, Sql]:
+        given = [Sql(f"{identifier(name)} AS g{n}") for n, name in enumerate(self.filling.columns)]
+        return {
+            "named": listed([*(f"g{n}" for n in range(len(given))), *self.filling.named]),
+            "given": listed(given),
+            "select": select,
+            "settings": Sql(_SEQUENTIAL if self.found.replicated else ""),
+        }
+
+    def _refused(self, work: Work, select: Sql, error: ServerError) -> Exception:
+        """The error that names the value; what the server said, where it is not to be found any more."""
+        sql = render(
+            "find_rollup_misfit",
+            column=self.filling.first("column"),
+            type=self.filling.first("type"),
+            value=self.filling.first("text"),
+            misfit=self.filling.misfit,
+            **self._rows(select),
+        )
+        found = self.writer.rows(sql)
+        if not found:
+            return error
+        [(column, kind, value)] = found
+        return TargetRefused(
+            self.found.table,
+            f"column {column} has type {kind}, which cannot be {value!r}, as its SELECT says of slice "
+            f"{work.unit}",
+            f"correct {self.rollup.sql}, or give the column a type that takes it",
+        )
 
     def _select(self, work: Work) -> Sql | None:
         """None where the unit has no rows of its own: by event hour its rows are the hours'."""
