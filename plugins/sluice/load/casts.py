@@ -8,17 +8,21 @@ casts let through much of what this refuses: February 30th, 1.23456 as Decimal(1
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from sluice.load.decimals import decimal
 from sluice.load.exact import Key, exact
-from sluice.load.sql import literal
+from sluice.load.sql import listed, literal, summed
 from sluice.load.times import RANGES, time
-from sluice.load.types import Type
+from sluice.load.types import Type, named
 
 _INTEGERS = re.compile(r"U?Int(8|16|32|64)")
 _WIDE_INTEGERS = re.compile(r"U?Int(128|256)")
-_PASSED_THROUGH = ("UUID", "IPv4", "IPv6", "FixedString", "JSON")
+_PASSED_THROUGH = ("UUID", "IPv4", "IPv6", "FixedString")
+_NO_PATH = re.compile(r"SKIP |max_dynamic_(paths|types) ?=")  # the other arguments of a JSON
+_MOST_KEYS = 6  # of one typed path: its spellings double with each
 
 
 class UnsupportedType(ValueError):
@@ -44,7 +48,8 @@ def cast(kind: Type, x: str, depth: int = 0, key: Key = "") -> Cast:
         return _array(plain.argument(0), x, depth)
     if plain.name == "Map":
         return _map(plain.argument(0), plain.argument(1), x, depth)
-    value = _scalar(plain, x, key)
+    json = plain.name == "JSON"
+    value = document(plain, x, typed_paths(plain, x, depth)) if json else _scalar(plain, x, key)
     return Cast(value, "0" if plain.name == "String" else misfit_of(x, value))
 
 
@@ -103,6 +108,70 @@ def _map(key: Type, value: Type, x: str, depth: int) -> Cast:
     bad = f"arrayExists({name} -> {key_misfit}, {keys}) OR arrayExists({item} -> {item_misfit}, {items})"
     built = f"arrayMap({name} -> {key_value}, {keys}), arrayMap({item} -> {item_value}, {items})"
     return Cast(f"mapFromArrays({built})", f"({x} IS NOT NULL AND ({shape} OR {bad}))", container=True)
+
+
+@dataclass(frozen=True)
+class TypedPath:
+    """A path of a JSON that has a type of its own; `text` is what is there. `named` are (expression, name)
+    that the others use, where they are not written out."""
+
+    name: str
+    type: str
+    text: str
+    misfit: str
+    named: tuple[tuple[str, str], ...] = ()
+
+
+def typed_paths(kind: Type, x: str, depth: int = 0, suffix: str = "") -> list[TypedPath]:
+    """Those of the JSON type `kind`; with a suffix their expressions get names that end with it.
+
+    ClickHouse casts what is there loosely: it has to be what the strict cast says. It takes a key `a.b` for
+    the path of two keys, too, and hides what is no object on the way; such events are misfits.
+    Raises UnsupportedType.
+    """
+    listed_paths = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
+    if any(name.count(".") >= _MOST_KEYS for name, _ in listed_paths):
+        raise UnsupportedType(kind.text)
+    return [
+        _typed_path(kind, x, path, depth, f"{suffix}_{number}" if suffix else "")
+        for number, path in enumerate(listed_paths)
+    ]
+
+
+def _typed_path(kind: Type, x: str, path: tuple[str, Type], depth: int, suffix: str) -> TypedPath:
+    (name, inner), keys = path, path[0].split(".")
+    there = f"assumeNotNull({x})"
+    extracted = f"JSONExtract({there}, {listed(map(literal, keys))}, 'Nullable(String)')"
+    text = f"t{suffix}" if suffix else extracted
+    made = cast(inner, text, depth + 1, key=keys[-1])
+    value = f"s{suffix}" if suffix else made.value
+    stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
+    other = f"ifNull({stored} != {value}, isNotNull({stored}))"
+    strict = made.misfit if made.container or made.misfit == "0" else misfit_of(text, value)
+    outer = [f"JSONType({there}, {listed(map(literal, keys[:end]))})" for end in range(1, len(keys))]
+    odd = [f"JSONHas({there}, {listed(map(literal, way))})" for way in _spellings(keys)]
+    odd += [f"{one} NOT IN ('Object', 'Null')" for one in outer]
+    bad = " OR ".join([f"(isNotNull({text}) AND ({strict} OR {other}))", *odd])
+    misfit = f"(isNotNull({x}) AND ({bad}))"
+    if not suffix:
+        return TypedPath(name, inner.text, text, misfit)
+    parts = ((extracted, text), (made.value, value), (misfit, f"b{suffix}"))
+    return TypedPath(name, inner.text, text, f"b{suffix}", parts)
+
+
+def _spellings(keys: list[str]) -> list[list[str]]:
+    """The other ways to write a path of several keys: `a.b` as one key."""
+    return [
+        [".".join(keys[start:end]) for start, end in zip((0, *ends), (*ends, len(keys)), strict=True)]
+        for count in range(len(keys) - 1)
+        for ends in combinations(range(1, len(keys)), count)
+    ]
+
+
+def document(kind: Type, x: str, paths: Sequence[TypedPath]) -> str:
+    """The value of a JSON with these typed paths."""
+    value = f"accurateCastOrNull({x}, {literal(kind.text)})"
+    return f"if(({summed([path.misfit for path in paths])}) > 0, NULL, {value})" if paths else value
 
 
 def _inner(kind: Type, item: str, depth: int) -> tuple[str, str]:

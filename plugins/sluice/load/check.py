@@ -131,7 +131,7 @@ def _filling(client: Client, found: TargetTable, target: Target) -> Filling:
             "change its type, or make it MATERIALIZED or an ALIAS",
         ) from error
     for column in found.columns:
-        if column.kind == "DEFAULT" and parse(column.type).plain.name in ("Array", "Map"):
+        if column.kind == "DEFAULT" and column.needs_constant:
             _check_constant(client, found, column)
     return filling
 

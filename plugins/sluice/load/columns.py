@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sluice.load.casts import UnsupportedType, cast, misfit_of
+from sluice.load.casts import Cast, UnsupportedType, cast, document, misfit_of, typed_paths
 from sluice.load.exact import LONG, NONE_LONG
+from sluice.load.fields import QUOTED, Node, Path, extract, first_column, nodes, tree_of
+from sluice.load.nested import Check, nested_of
 from sluice.load.sql import Sql, identifier, listed, literal, summed
+from sluice.load.times import of_stamp
 from sluice.load.types import parse
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
@@ -55,19 +58,18 @@ class Column:
         return self.kind in ("", "DEFAULT")
 
     @property
+    def may_be_null(self) -> bool:
+        return parse(self.type).nullable
+
+    @property
+    def needs_constant(self) -> bool:
+        """Whether its DEFAULT is evaluated by the load, and not by the server behind it."""
+        return bool(self.default) and (self.may_be_null or parse(self.type).plain.name in ("Array", "Map"))
+
+    @property
     def definition(self) -> Sql:
         default = f" {self.kind} {self.default}" if self.kind else ""
         return Sql(f"{identifier(self.name)} {self.type}{default}")
-
-
-@dataclass(frozen=True)
-class Check:
-    """What tells, and says, that a row's value does not fit one column."""
-
-    column: str
-    type: str
-    text: str
-    misfit: str
 
 
 @dataclass(frozen=True)
@@ -111,84 +113,91 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
     Raises UnsupportedType with the column's name and type.
     """
     filled = [column for column in columns if column.filled]
-    fields = [column for column in filled if column.name not in HOLDERS]
-    tree = _tree([_path(column, paths) for column in fields])
-    named = [*_extract("_payload", tree, ())]
-    values: dict[str, Sql] = {c.name: identifier(c.name) for c in filled if c.name in HOLDERS}
-    checks = [_whole(tree)] if tree else []
-    for number, column in enumerate(fields):
-        path = _path(column, paths)
-        expressions, check = _field(column, number, _element(tree, path), path[-1])
+    fields = [(column, _path(column, paths)) for column in filled if column.name not in HOLDERS]
+    nested = nested_of([(column.name, column.type) for column, _ in fields], paths)
+    tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)])
+    named = extract(tree, [path for column, path in fields if column.may_be_null and column.default])
+    held = [_held(column) for column in filled if column.name in HOLDERS]
+    values = {column.name: value for column, value, _ in held}
+    checks = [
+        *([_whole(tree)] if fields else []),
+        *_strays(tree, fields),
+        *(c for *_, c in held if c is not None),
+    ]
+    for number, (column, path) in enumerate(fields):
+        expressions, found = _field(column, number, tree.node_of(path), path[-1])
         named += expressions
         values[column.name] = Sql(f"v{number}")
-        checks += [check] if check.misfit != "0" else []
-    if any("long_numbers" in expression for expression in named):
-        named.insert(0, LONG)
+        checks += found
+    numbers = {column.name: number for number, (column, _) in enumerate(fields)}
+    checks += [check for group in nested for check in group.checks(numbers, tree.element(group.name))]
     names = tuple(column.name for column in filled)
-    return Filling(names, tuple(values[name] for name in names), tuple(named), tuple(checks))
+    return Filling(names, tuple(values[name] for name in names), _shared(named), tuple(checks))
 
 
-def _field(column: Column, number: int, element: str, key: str) -> tuple[list[Sql], Check]:
+def _shared(named: list[Sql]) -> tuple[Sql, ...]:
+    """Before the others what several of them use."""
+    uses = {"quoted_braces": QUOTED, "long_numbers": LONG}
+    return (*(made for name, made in uses.items() if any(name in part for part in named)), *named)
+
+
+def _field(column: Column, number: int, node: Node, key: str) -> tuple[list[Sql], list[Check]]:
     """The column's text `r<n>`, its value `v<n>` and whether it is a misfit, `m<n>`."""
+    text, kind = f"r{number}", parse(column.type)
     try:
-        made = cast(parse(column.type), f"r{number}", key=key)
+        paths = typed_paths(kind.plain, text, suffix=str(number)) if kind.plain.name == "JSON" else []
+        made = cast(kind, text, key=key)
     except UnsupportedType as error:
         raise UnsupportedType(f"column {column.name} has type {column.type}") from error
-    value = made.value
-    if made.container and column.default:
-        # NULL cannot stand for "take the DEFAULT" here: no container is Nullable.
-        value = f"if(r{number} IS NULL, CAST({column.default}, {literal(column.type)}), {value})"
-    named = [Sql(f"{element} AS r{number}"), Sql(f"{value} AS v{number}")]
-    if made.misfit == "0":
-        return named, Check(column.name, column.type, f"r{number}", "0")
-    misfit = made.misfit if made.container else misfit_of(f"r{number}", f"v{number}")
-    named.append(Sql(f"{misfit} AS m{number}"))
-    return named, Check(column.name, column.type, f"r{number}", f"m{number}")
+    if paths:
+        made = replace(made, value=document(kind.plain, text, paths))
+    value = _or_default(column, made, text, f"has({node.keys}, {literal(key)})")
+    named = [Sql(f"{node.element(key)} AS {text}")]
+    named += [Sql(f"{expression} AS {name}") for path in paths for expression, name in path.named]
+    named.append(Sql(f"{value} AS v{number}"))
+    checks = [Check(f"{column.name}.{path.name}", path.type, path.text, path.misfit) for path in paths]
+    if made.misfit != "0":
+        misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
+        named.append(Sql(f"{misfit} AS m{number}"))
+        checks.append(Check(column.name, column.type, text, f"m{number}"))
+    return named, checks
 
 
-Tree = dict[str, "Tree"]
+def _or_default(column: Column, made: Cast, text: str, there: str) -> str:
+    """NULL cannot stand for "take the DEFAULT" in a container, nor where the column may be NULL: there a null
+    is one, and only a field that is missing takes the DEFAULT."""
+    if not column.default or not (made.container or column.may_be_null):
+        return made.value
+    missing = f"isNull({text})" if made.container else f"if(isNull({text}), NOT {there}, 0)"
+    return f"if({missing}, CAST({column.default}, {literal(column.type)}), {made.value})"
 
 
-def _path(column: Column, paths: Mapping[str, str]) -> tuple[str, ...]:
+def _held(column: Column) -> tuple[Column, Sql, Check | None]:
+    """A column of the lake, as its holder takes it."""
+    name, kind = identifier(column.name), parse(column.type)
+    if column.name != "_timestamp" or kind.plain.text.startswith("DateTime64(3"):
+        return column, name, None
+    value = of_stamp(kind.plain, name)
+    return column, Sql(value), Check(column.name, column.type, f"toString({name})", misfit_of(name, value))
+
+
+def _path(column: Column, paths: Mapping[str, str]) -> Path:
     return tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)
 
 
-def _tree(paths: Sequence[tuple[str, ...]]) -> Tree:
-    root: Tree = {}
-    for path in paths:
-        place = root
-        for name in path:
-            place = place.setdefault(name, {})
-    return root
+def _strays(tree: Node, fields: Sequence[tuple[Column, Path]]) -> list[Check]:
+    """Something that is no object, where a path leads through it."""
+    paths = [(column.name, path) for column, path in fields]
+    checks = []
+    for node in nodes(tree):
+        name, path = first_column(node, paths)
+        kind = f"an object at {'.'.join(node.path)} (its path is {'.'.join(path)})"
+        checks.append(Check(name, kind, node.text, node.stray))
+    return checks
 
 
-def _extract(text: str, tree: Tree, place: tuple[int, ...]) -> list[Sql]:
-    """One JSONExtract for the event, and one for each object inside it that columns look into."""
-    if not tree:
-        return []
-    names = ", ".join(f"{identifier(name)} Nullable(String)" for name in tree)
-    guarded = f"if(startsWith({text}, '{{'), {text}, '')" if place else text
-    found = [Sql(f"JSONExtract({guarded}, {literal(f'Tuple({names})')}) AS {_tuple(place)}")]
-    for index, inner in enumerate(tree.values(), start=1):
-        element = f"ifNull(tupleElement({_tuple(place)}, {index}), '')"
-        found += _extract(element, inner, (*place, index))
-    return found
-
-
-def _tuple(place: tuple[int, ...]) -> str:
-    return "_".join(["fields", *map(str, place)])
-
-
-def _element(tree: Tree, path: tuple[str, ...]) -> str:
-    place: tuple[int, ...] = ()
-    for name in path[:-1]:
-        place = (*place, list(tree).index(name) + 1)
-        tree = tree[name]
-    return f"tupleElement({_tuple(place)}, {list(tree).index(path[-1]) + 1})"
-
-
-def _whole(tree: Tree) -> Check:
+def _whole(tree: Node) -> Check:
     """An event that is no object would fill by position or not at all; the full look is taken rarely."""
-    there = summed([f"isNotNull(tupleElement(fields, {index}))" for index in range(1, len(tree) + 1)])
+    there = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
     misfit = f"if(startsWith(_payload, '{{') * ({there}) > 0, 0, JSONType(_payload) != 'Object')"
     return Check("", "a JSON object that ClickHouse can parse", "_payload", misfit)

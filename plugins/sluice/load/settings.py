@@ -14,8 +14,11 @@ WRITE: dict[str, object] = {
     "join_use_nulls": 0,
     "transform_null_in": 0,
     "cast_keep_nullable": 0,
-    # The driver sets best_effort, the server's own default is basic.
-    "date_time_input_format": "basic",
+    # Times at a JSON's typed paths; what it makes of them is compared with the strict cast (load/casts.py).
+    "date_time_input_format": "best_effort",
+    # A text that looks like a date stays a text: February 30th would be March 1st in a JSON.
+    "input_format_try_infer_dates": 0,
+    "input_format_try_infer_datetimes": 0,
     # As many digits as the type has, not always six (load/times.py).
     "formatdatetime_f_prints_scale_number_of_digits": 1,
     "formatdatetime_f_prints_single_zero": 0,
@@ -33,5 +36,8 @@ WRITE: dict[str, object] = {
     "max_table_size_to_drop": 0,
     "max_partition_size_to_drop": 0,
     "max_execution_time": 0,
+    # A table of 1,000 columns is one long statement, its nesting shallow.
     "max_query_size": 64 * 1024 * 1024,
+    "max_ast_elements": 50_000_000,
+    "max_expanded_ast_elements": 50_000_000,
 }

@@ -20,6 +20,9 @@ RANGES = {
     "DateTime64": (datetime(1900, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)),
 }
 
+_EPOCH = "toDateTime64(0, 3, 'UTC')"
+_NANOSECONDS = 2**63 - 1  # what 64 bits count of them since 1970
+
 
 def time(kind: Type, x: str, key: Key) -> str:
     """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
@@ -33,6 +36,17 @@ def time(kind: Type, x: str, key: Key) -> str:
     # Seconds with a fraction are a double; anything else of that length is text.
     sure = f"(substring({x}, 11, 1) != '.' OR {exact(x, key)})"
     return f"CAST(if({fits} AND {sure}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
+
+
+def of_stamp(kind: Type, x: str) -> str:
+    """The same of a DateTime64 with milliseconds; NULL where it is out of range."""
+    first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
+    if kind.arguments[:1] == ("9",):
+        end = min(end, _NANOSECONDS // 10**6 + 1)
+    stamp = f"toUnixTimestamp64Milli({x})"
+    fits = f"({stamp} >= {first}) * ({stamp} < {end}) > 0"
+    # A cast multiplies what is behind a NULL, too.
+    return f"if({fits}, CAST(if({fits}, {_cut(kind, x)}, {_EPOCH}), {literal(kind.text)}), NULL)"
 
 
 def _spelled(x: str, parsed: str) -> str:

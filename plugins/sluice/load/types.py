@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 _SPLIT = re.compile(r"""'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|[(),]|[^'`(),]+""", re.DOTALL)
 
+_NAMED = re.compile(r"(`(?:\\.|[^`\\])*`|[\w.]+)\s+(.+)", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class Type:
@@ -18,6 +20,10 @@ class Type:
 
     def argument(self, index: int) -> Type:
         return parse(self.arguments[index])
+
+    def named_arguments(self) -> list[tuple[str, Type]]:
+        """(name, type) of a Tuple's elements or a JSON's typed paths, the name empty where there is none."""
+        return [named(text) for text in self.arguments]
 
     @property
     def plain(self) -> Type:
@@ -35,6 +41,15 @@ def parse(text: str) -> Type:
     if not bracket:
         return Type(name, name)
     return Type(text.strip(), name.strip(), tuple(_arguments(rest.rstrip()[:-1])))
+
+
+def named(text: str) -> tuple[str, Type]:
+    """(name, type) of one of these arguments."""
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        return "", parse(text)
+    name = re.sub(r"\\(.)", r"\1", found[1][1:-1]) if found[1].startswith("`") else found[1]
+    return name, parse(found[2])
 
 
 def _arguments(text: str) -> list[str]:

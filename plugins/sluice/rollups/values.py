@@ -11,7 +11,7 @@ import re
 
 from sluice.load.casts import Cast, UnsupportedType, cast
 from sluice.load.sql import literal
-from sluice.load.types import Type, parse
+from sluice.load.types import Type
 
 _INTEGERS = tuple(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64, 128, 256))
 _WORD = re.compile(r"U?Int(8|16|32|64)")
@@ -189,7 +189,7 @@ def _map(given: Type, wanted: Type, x: str, depth: int) -> Cast:
 
 def _tuple(given: Type, wanted: Type, x: str, depth: int) -> Cast:
     """Element by element; names, where both have them, have to be the same in the same order."""
-    mine, theirs = _elements(given), _elements(wanted)
+    mine, theirs = given.named_arguments(), wanted.named_arguments()
     named = [name for name, _ in mine]
     if len(mine) != len(theirs) or (any(named) and named != [name for name, _ in theirs]):
         raise Unprovable
@@ -199,12 +199,3 @@ def _tuple(given: Type, wanted: Type, x: str, depth: int) -> Cast:
     ]
     misfit = " OR ".join(part.misfit for part in made)
     return Cast(f"tuple({', '.join(part.value for part in made)})", f"({misfit})", container=True)
-
-
-def _elements(kind: Type) -> list[tuple[str, Type]]:
-    """(name, type) of a Tuple's elements, the name empty where it has none."""
-    found = []
-    for text in kind.arguments:
-        named = re.fullmatch(r"(`(?:\\.|[^`\\])*`|\w+)\s+(.+)", text, re.DOTALL)
-        found.append((named[1], parse(named[2])) if named else ("", parse(text)))
-    return found
