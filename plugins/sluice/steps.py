@@ -6,6 +6,7 @@ read from the lake and ClickHouse, never from the caller.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from sluice.boundaries.log import BoundaryLog
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.shards import connect_shards
 from sluice.clusters import units_of
-from sluice.errors import Conservation, EndInFuture, Refused
+from sluice.errors import Busy, Conservation, EndInFuture, Refused
 from sluice.estimate import Expected, expected, rates
 from sluice.lake.open import open_lake
 from sluice.landing.event_hours import publish_event_hours
@@ -40,6 +41,11 @@ from sluice.verification.audit import audit
 from sluice.waiting import waiting
 
 Say = Callable[[str], None]
+
+log = logging.getLogger(__name__)
+
+# A run verifies what it has loaded: where that is not loaded, somebody has landed it again and will load it.
+_ON_ITS_WAY = (Kind.INCOMPLETE, Kind.FILE_NOT_MOVED)
 
 
 def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
@@ -145,12 +151,16 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
-        found, findings = audit(pipeline, slices)
+        found, findings, notes = audit(pipeline, slices)
         count({"units": len(found), "rows": records_of(found)})
     metrics_sink.emit(metrics_of.verified(pipeline.name, len(found), records_of(found), findings))
     note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"))
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
     findings = [f for f in findings if f.kind is not Kind.INCOMPLETE or (f.slice, f.cluster) not in apart]
+    for line in notes:
+        log.info("verify %s: %s", pipeline.name, line)
+    if findings and all(finding.kind in _ON_ITS_WAY for finding in findings):
+        raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")
     if findings:
         more = f" (and {len(findings) - 5} more: `sluice verify`)" if len(findings) > 5 else ""
         raise Conservation("; ".join(str(finding) for finding in findings[:5]) + more)

@@ -121,7 +121,7 @@ class SparkWorld:
         return self.verify(pipeline, slices)
 
     def verify(self, pipeline: Pipeline, slices: SliceRange) -> list[Anomaly]:
-        return audit(pipeline, slices, Look(whole=True))[1]
+        return audit(pipeline, slices, Look(whole=True)).anomalies
 
     def manifests(self, pipeline: Pipeline, slices: SliceRange) -> list[Manifest]:
         units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]

@@ -50,7 +50,7 @@ def pipeline_of(two: Shards, *names: str, **more: object) -> Pipeline:
 
 def seen(pipeline: Pipeline) -> list[tuple[str, str, str]]:
     """(kind, shard, seen) of what is wrong with the tables. The lake here has no boundaries."""
-    _, anomalies = audit(pipeline, HOUR)
+    anomalies = audit(pipeline, HOUR).anomalies
     return sorted((a.kind, a.shard, a.seen) for a in anomalies if a.kind in OF_TABLES)
 
 

@@ -41,21 +41,21 @@ def verify(
     slices = known_range(spec, start, to)
     look = verification.Look(True, whole=start is None, checksums=checksums, config=config)
     say = _Progress()
-    found, anomalies = verification.audit(spec, slices, look, say)
+    found, anomalies, notes = verification.audit(spec, slices, look, say)
     removed = verification.clean(spec, anomalies, look, say) if clean else 0
     if removed:
-        found, anomalies = verification.audit(spec, slices, look, say)
+        found, anomalies, notes = verification.audit(spec, slices, look, say)
     note_verified(open_lake(spec), slices, found, anomalies, pendulum.now("UTC"))
     records = sum(s.manifest.read for s in found if s.manifest)
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
     if json:
         told = [anomaly.as_dict() for anomaly in anomalies]
-        print_json({**facts, "anomalies": told, "commands": commands(anomalies)})
+        print_json({**facts, "anomalies": told, "notes": notes, "commands": commands(anomalies)})
     else:
         for anomaly in anomalies:
             print(anomaly)
         print_facts(facts)
-        for line in missing_lines(spec, found):
+        for line in (*notes, *missing_lines(spec, found)):
             print(line)
         for command in commands(anomalies):
             print(f"repair: {command}")

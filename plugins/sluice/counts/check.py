@@ -9,13 +9,14 @@ from sluice.counts.spec import Counts
 from sluice.manifest import Manifest, Traffic
 from sluice.status import UnitStatus
 from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.current import is_current, targets_of
 from sluice.verification.facts import Facts, TableFacts
 from sluice.verification.repairs import Repairs
 
 
 def check_counts(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     """Of what was counted when the slice landed: `plan` lists slices that were counted otherwise."""
-    tables = {table.table: table for table in facts.tables}
+    tables, targets = {table.table: table for table in facts.tables}, targets_of(facts.pipeline)
     for status, manifest in facts.landed:
         place = {"slice": status.unit.slice.id, "cluster": status.unit.cluster}
         for traffic in manifest.traffic:
@@ -23,7 +24,8 @@ def check_counts(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             own = {**place, "table": traffic.table, "command": command}
             yield from _differences(_landed(manifest, traffic), traffic.sums, "landed", own)
             table = tables.get(traffic.table)
-            if status.state.done and table is not None and not table.expiring:
+            held = table is not None and is_current(facts.pipeline, targets[traffic.table], status)
+            if held and not table.may_lack(status.unit):
                 own = {**place, "table": traffic.table, "command": repairs.reload(status.unit.slice)}
                 yield from _differences(traffic.sums, _held(table, status), "counted", own)
 

@@ -10,18 +10,19 @@ from collections.abc import Iterator
 from sluice.rollups.decide import is_hour
 from sluice.slices import Unit
 from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.current import units_of
 from sluice.verification.facts import Facts, TableFacts
 from sluice.verification.repairs import Repairs
 
 
 def check_rollup(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """rows in the table = rows in the ledger, per unit and per event hour."""
-    done = {status.unit for status in facts.found if status.state.done}
+    done = units_of(facts, table.table)
     for unit, row in sorted(table.ledger.items(), key=lambda item: item[0]):
         if not (unit in done or (is_hour(unit) and _within(facts, unit))):
             continue
         there = sum(table.rows.get(unit, {}).values())
-        if there == row.rows or (table.expiring and there < row.rows):
+        if there == row.rows or (table.may_lack(unit) and there < row.rows):
             continue
         kind = Kind.ROWS_EXTRA if there > row.rows else Kind.ROWS_MISSING
         hour = is_hour(unit)

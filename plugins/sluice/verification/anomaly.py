@@ -33,6 +33,7 @@ class Kind(StrEnum):
     FILE_UNKNOWN = "unknown file"  # no manifest lists it
     ATTEMPT = "old attempt"  # files of an attempt that no manifest names, a week old
     # ClickHouse
+    TABLE_MISSING = "table missing"
     LEDGER = "ledger"  # its row does not add up to what landed
     ROWS_MISSING = "rows missing"
     ROWS_EXTRA = "rows too many"

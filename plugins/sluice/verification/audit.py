@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pendulum
 
@@ -25,12 +26,14 @@ from sluice.verification.files import dead
 from sluice.verification.held import Span
 from sluice.verification.lake import list_files, look_at_lake, own, read_all
 from sluice.verification.left_shards import look_at_left
+from sluice.verification.loads import LoadWatch, leases_of, unmoved
 from sluice.verification.locate import locate
+from sluice.verification.notes import notes
 from sluice.verification.repairs import Repairs
+from sluice.verification.settling import Looks, Settled
 from sluice.verification.shard_tables import look_at_shards
 
 Say = Callable[[str], None]
-_LOOKS = 5
 
 
 @dataclass(frozen=True)
@@ -45,40 +48,60 @@ class Look:
     config: Path | None = None
 
 
-def audit(
-    pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say = lambda _: None
-) -> tuple[list[UnitStatus], list[Anomaly]]:
+class Findings(NamedTuple):
+    """What an audit has seen: the states of the units that stood still, the anomalies, and lines about what
+    could not be compared."""
+
+    found: list[UnitStatus]
+    anomalies: list[Anomaly]
+    notes: list[str]
+
+
+def audit(pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say = lambda _: None) -> Findings:
     """Every anomaly of the range, and the state of its units. Files of generations that a `reland` has
     replaced are removed.
 
-    Somebody may land or load between two looks: what is broken counts only if the ledger and the manifests
-    are the same before and after. Raises Busy when they never stand still, and what the lake and ClickHouse
-    raise.
+    Somebody may land or load meanwhile: what that explains is looked at again until it stands still, and
+    is no anomaly before. Raises Busy when nothing else is wrong and it does not stand still for ten terms of
+    the lease, and what the lake and ClickHouse raise.
     """
     lake, repairs = open_lake(pipeline), Repairs(pipeline.name, look.config)
     facts = look_at(pipeline, lake, slices, look, say)
-    for _ in range(_LOOKS):
-        anomalies = check(facts, repairs)
-        if not anomalies:
-            break
-        again = look_at(pipeline, lake, slices, look, say)
-        if (facts.found, facts.unreadable) == (again.found, again.unreadable):
-            anomalies = _sure(anomalies, check(again, repairs))
-            facts = again
-            break
-        facts = again
-    else:
-        raise Busy(f"{pipeline.name} {slices} is being landed or loaded: verify it when that is done")
+    anomalies, moving, pending = check(facts, repairs), [], frozenset()
+    if anomalies:
+        facts, settled, moving = _settled(pipeline, lake, look, say, facts, repairs)
+        anomalies = list(settled.sure)
+        pending = frozenset((anomaly.slice, anomaly.cluster) for anomaly in settled.pending)
     remove(lake, dead(facts), say)
     with connect_shards(pipeline) as servers:
         clients = [server.reached for server in servers]
-        return list(facts.found), locate(facts, clients, lake, anomalies, say)
+        located = locate(facts, clients, lake, anomalies, say)
+    found = [s for s in facts.found if (s.unit.slice.id, s.unit.cluster) not in pending]
+    return Findings(found, located, [*notes(facts), *(f"not verified: {line}" for line in moving)])
 
 
-def _sure(before: Sequence[Anomaly], after: Sequence[Anomaly]) -> list[Anomaly]:
-    """What both looks have seen: the rest was on its way."""
-    known = {anomaly.key for anomaly in before}
-    return [anomaly for anomaly in after if anomaly.key in known]
+def _settled(
+    pipeline: Pipeline, lake: Lake, look: Look, say: Say, facts: Facts, repairs: Repairs
+) -> tuple[Facts, Settled, list[str]]:
+    """The last look, what it settled, and lines about what was still moving."""
+    with connect_shards(pipeline) as servers:
+        names = leases_of(servers, pipeline)
+    watch = LoadWatch(lake, names, pipeline.clickhouse.lease.total_seconds())
+    while True:
+        idle = watch.look()
+        again = look_at(pipeline, lake, facts.slices, look, say)
+        looks = Looks(facts, again, unmoved(idle, watch.look()))
+        settled = looks.settle(check(facts, repairs), check(again, repairs))
+        facts = again
+        if not settled.pending:
+            return facts, settled, []
+        moving = watch.busy(names) or [f"{pipeline.name} {facts.slices} is being landed or loaded"]
+        say(f"{'; '.join(moving)}: looking again")
+        if not watch.wait():
+            break
+    if not settled.sure:
+        raise Busy(f"{'; '.join(moving)}: verify {facts.slices} when that is done")
+    return facts, settled, moving
 
 
 def clean(pipeline: Pipeline, anomalies: Sequence[Anomaly], look: Look, say: Say) -> int:

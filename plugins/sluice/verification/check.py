@@ -10,6 +10,7 @@ from sluice.verification.conservation import check_conservation
 from sluice.verification.facts import Facts
 from sluice.verification.fed import check_views
 from sluice.verification.files import check_files
+from sluice.verification.missing_tables import after_creation, check_missing_tables
 from sluice.verification.neighbours import check_boundaries, check_neighbours
 from sluice.verification.repairs import Repairs
 from sluice.verification.shards import check_shards
@@ -22,7 +23,8 @@ _GONE = "its cluster is not in the pipeline file: put it back there, and run `sl
 
 def check(facts: Facts, repairs: Repairs) -> list[Anomaly]:
     """Every anomaly, those of slices first; none when all holds."""
-    return [_repairable(facts, anomaly) for anomaly in _anomalies(facts, repairs)]
+    found = (_repairable(facts, anomaly) for anomaly in _anomalies(facts, repairs))
+    return [after_creation(facts, anomaly) for anomaly in found]
 
 
 def _repairable(facts: Facts, anomaly: Anomaly) -> Anomaly:
@@ -36,6 +38,7 @@ def _anomalies(facts: Facts, repairs: Repairs) -> list[Anomaly]:
     broken = {(anomaly.slice, anomaly.cluster, anomaly.table) for anomaly in tables}
     return [
         *check_states(facts, repairs),
+        *check_missing_tables(facts, repairs),
         *check_stalled(facts),
         *check_boundaries(facts, repairs),
         *check_neighbours(facts, repairs),

@@ -50,13 +50,16 @@ class Fed:
 class TableFacts:
     """A target: what it and sluice.rejected hold of each unit, by type (`""`: the table has no `_type`).
 
-    `expiring`: a TTL takes rows away. `ledger` holds what is committed, also outside the range. `counted`:
-    the sum of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of
-    it is its own part, and `misplaced` are rows that belong on another.
+    `missing`: the table is not there; the text says how to create it. `expiring`: a TTL deletes rows, but
+    none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
+    of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
+    own part, and `misplaced` are rows that belong on another.
     """
 
     table: str
+    missing: str = ""
     expiring: bool = False
+    lasting: frozenset[Unit] = frozenset()
     rows: Mapping[Unit, ByType] = field(default_factory=dict)
     misfits: Mapping[Unit, ByType] = field(default_factory=dict)
     identities: tuple[Identities, ...] = ()
@@ -65,6 +68,10 @@ class TableFacts:
     counted: Mapping[Unit, ByType] = field(default_factory=dict)
     shard: str = ""
     misplaced: Mapping[Unit, int] = field(default_factory=dict)
+
+    def may_lack(self, unit: Unit) -> bool:
+        """Whether a TTL may have deleted some of the unit's rows."""
+        return self.expiring and unit not in self.lasting
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.current import units_of
 from sluice.verification.facts import Facts
 from sluice.verification.repairs import Repairs
 from sluice.verification.sums import Sums
@@ -16,8 +17,8 @@ def check_views(
     facts: Facts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
 ) -> Iterator[Anomaly]:
     """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` cures both."""
-    done = {s.unit for s, _ in facts.landed if s.state.done}
     for table in facts.tables:
+        done = units_of(facts, table.table)
         for fed in table.fed:
             units = {*fed.there, *fed.given}
             for unit in sorted(units & done & fed.covered):

@@ -10,11 +10,13 @@ from typing import Any
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.counts.held import look_at_counts
+from sluice.load.check import creation
 from sluice.load.inspect import TargetTable, read_table
 from sluice.load.ledger import LedgerRow, unit_of
 from sluice.load.sql import Sql, render, table
 from sluice.pipeline import Pipeline, Target
 from sluice.slices import SliceRange, Unit
+from sluice.verification.expiry import forgets, lasting
 from sluice.verification.facts import ByType, Identities, TableFacts
 from sluice.verification.views import look_at_views
 
@@ -36,6 +38,9 @@ class Span:
     def of(cls, slices: SliceRange) -> Span:
         return cls(int(slices.start.timestamp()), int(slices.end.timestamp()))
 
+    def holds(self, unit: Unit) -> bool:
+        return self.start <= unit.slice.start.timestamp() < self.end
+
     @property
     def parameters(self) -> dict[str, int]:
         return {"start": self.start, "end": self.end}
@@ -44,17 +49,22 @@ class Span:
 def look_at_table(
     client: Client, pipeline: Pipeline, target: Target, ledger: Mapping[Unit, LedgerRow], span: Span
 ) -> TableFacts:
-    """A table that is not there holds nothing. Raises what the client raises."""
+    """Raises what the client raises."""
     found = read_table(client, target.database, target.name)
     misfits = _by_type(
         pipeline, _ask(client, render("verify_misfits"), {"target": target.table, **span.parameters})
     )
-    if found is None or not {"_slice", "_cluster"} <= _names(found):
+    if found is None:
+        remedy = creation(pipeline, target)
+        return TableFacts(target.table, missing=remedy, misfits=misfits, ledger=ledger)
+    if not {"_slice", "_cluster"} <= _names(found):
         return TableFacts(target.table, misfits=misfits, ledger=ledger)
+    rows = _rows(client, pipeline, target, found, span)
     return TableFacts(
         table=target.table,
-        expiring=found.ttl,
-        rows=_rows(client, pipeline, target, found, span),
+        expiring=forgets(found),
+        lasting=lasting(client, pipeline, found, [unit for unit in ledger if span.holds(unit)]),
+        rows=rows,
         misfits=misfits,
         identities=_identities(client, pipeline, target, found, span),
         fed=look_at_views(client, pipeline, found, span.parameters),

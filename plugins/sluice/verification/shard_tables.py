@@ -47,7 +47,9 @@ def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
     """The parts of one table as if one server held them."""
     return TableFacts(
         table=parts[0].table,
+        missing=next((part.missing for part in parts if part.missing), ""),
         expiring=any(part.expiring for part in parts),
+        lasting=_lasting(parts),
         rows=_summed(part.rows for part in parts),
         misfits=_summed(part.misfits for part in parts),
         identities=tuple(chain.from_iterable(part.identities for part in parts)),
@@ -55,6 +57,12 @@ def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
         ledger=ledger,
         counted=_summed(part.counted for part in parts),
     )
+
+
+def _lasting(parts: Sequence[TableFacts]) -> frozenset[Unit]:
+    """Units that have expired on no shard."""
+    units = frozenset(unit for part in parts for unit in part.ledger)
+    return frozenset(unit for unit in units if not any(part.may_lack(unit) for part in parts))
 
 
 def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> dict[Unit, ByType]:

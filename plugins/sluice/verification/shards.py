@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from sluice.slices import Unit
 from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.current import units_of
 from sluice.verification.facts import Facts, TableFacts
 from sluice.verification.repairs import Repairs
 
 
 def check_shards(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
-    done = [status.unit for status, _ in facts.landed if status.state.done]
     for part in facts.shards:
-        for unit in done:
+        for unit in sorted(units_of(facts, part.table)):
             command = repairs.reload(unit.slice)
             for anomaly in _share(part, unit):
                 yield replace(
@@ -37,7 +37,7 @@ def _share(part: TableFacts, unit: Unit) -> Iterator[Anomaly]:
     if row is None:
         return
     rows, misfits = sum(part.rows.get(unit, {}).values()), sum(part.misfits.get(unit, {}).values())
-    if rows != row.rows and not (part.expiring and rows < row.rows):
+    if rows != row.rows and not (part.may_lack(unit) and rows < row.rows):
         kind = Kind.ROWS_EXTRA if rows > row.rows else Kind.ROWS_MISSING
         yield Anomaly(kind, f"{row.rows:,} rows, by its ledger", f"{rows:,}")
     if misfits != row.misfits:

@@ -8,7 +8,9 @@ from sluice.manifest import Loss
 from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.current import lacking, targets_of
 from sluice.verification.facts import Facts
+from sluice.verification.missing_tables import missing_tables
 from sluice.verification.repairs import Repairs
 
 _ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline file accepts the loss"
@@ -16,6 +18,7 @@ _ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline fi
 
 def check_states(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     """With `on_expired: land_rest` a recorded loss is accepted: `status` shows it, no equation breaks."""
+    targets, missing = targets_of(facts.pipeline), missing_tables(facts)
     for status in facts.found:
         place = {"slice": status.unit.slice.id, "cluster": status.unit.cluster}
         if status.unit in facts.unreadable:
@@ -32,6 +35,8 @@ def check_states(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
         elif status.state is State.COMPLETE_WITH_LOSS and facts.pipeline.on_expired == "fail":
             yield from _losses(status, status.manifest.lost if status.manifest else ())
         elif not status.state.done and status.state is not State.NOT_OVER:
+            if missing and status.manifest and lacking(facts.pipeline, targets, status) <= missing:
+                continue  # the missing table is an anomaly of its own
             command = repairs.fill(status.unit.slice)
             yield Anomaly(Kind.INCOMPLETE, "complete", status.seen, command, **place)
 

@@ -17,6 +17,7 @@ from sluice.rollups.check import check_rollup
 from sluice.slices import Slice, Unit, floor
 from sluice.status import UnitStatus
 from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.current import loaded
 from sluice.verification.facts import ByType, Facts, Identities, TableFacts
 from sluice.verification.repairs import Repairs
 
@@ -26,7 +27,6 @@ _UNKNOWN = ""  # the type of a row in a table without `_type`
 
 def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     targets = {target.table: target for target in facts.pipeline.targets}
-    done = [(status, m) for status, m in facts.landed if status.state.done]
     for table in facts.tables:
         identities: dict[Unit, list[Identities]] = {}
         for found in table.identities:
@@ -34,7 +34,7 @@ def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
         rollup = targets[table.table].rollup is not None
         if rollup:
             yield from check_rollup(facts, table, repairs)
-        for status, manifest in () if rollup else done:
+        for status, manifest in () if rollup or table.missing else loaded(facts, table.table):
             for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
                 yield replace(anomaly, command=repairs.reload(status.unit.slice))
         for part in [part for part in facts.shards if part.table == table.table] or [table]:
@@ -68,7 +68,7 @@ def _unit(
     for name, expected, seen in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
         if seen > expected and seen - expected != again:
             yield Anomaly(Kind.ROWS_EXTRA, f"{expected:,} rows", f"{seen:,}", type=name, **place)
-        elif seen < expected and not table.expiring:
+        elif seen < expected and not table.may_lack(unit):
             yield Anomaly(Kind.ROWS_MISSING, f"{expected:,} rows", f"{seen:,}", type=name, **place)
 
 

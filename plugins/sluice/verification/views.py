@@ -17,6 +17,7 @@ from sluice.load.ledger import unit_of
 from sluice.load.sql import Sql, literal, render, table
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
+from sluice.verification.expiry import forgets
 from sluice.verification.facts import Fed
 from sluice.verification.summing import Summing, summing
 from sluice.verification.sums import Sums
@@ -29,7 +30,7 @@ def look_at_views(
 ) -> tuple[Fed, ...]:
     """The views of a target and of its views' tables. A source with a TTL forgets what it has given."""
     feds = []
-    for fed in () if found.ttl else found.fed:
+    for fed in () if forgets(found) else found.fed:
         definition = client.rows(render("verify_view_definition"), _place(fed.view))
         # What one of several views gives is a part of their table.
         shared = sum(other.table == fed.table for other in found.fed) > 1
@@ -64,7 +65,7 @@ def _source(found: TargetTable, fed: FedTable, select: str) -> str | None:
 def _expiring(client: Client, name: str) -> bool:
     database, _, rest = name.partition(".")
     found = read_table(client, database, rest)
-    return found is None or found.ttl
+    return found is None or forgets(found)
 
 
 def _sums(

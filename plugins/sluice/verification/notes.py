@@ -1,0 +1,21 @@
+"""What a look could not compare. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluice.verification.current import units_of
+from sluice.verification.facts import Facts
+
+
+def notes(facts: Facts) -> Iterator[str]:
+    """A line for each table whose rows a TTL may have deleted."""
+    for table in facts.tables:
+        if not table.expiring:
+            continue
+        expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]
+        if expired:
+            yield (
+                f"table {table.table}: missing rows of {len(expired):,} slices are not told, because its TTL "
+                "deletes rows; `sluice verify --contents` compares those that cannot have expired"
+            )

@@ -1,0 +1,81 @@
+"""Tables with a TTL, and tables that are gone: verify tells every loss that it can know of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.damage import Damaged
+from tests.integration.landed import client_of
+from tests.landing_world import START
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture
+def damaged(clickhouse_server, monkeypatch, capsys, tmp_path, name: str) -> Damaged:
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    return Damaged(tmp_path, client_of(clickhouse_server), name, monkeypatch, capsys)
+
+
+def at(hour: int) -> str:
+    return f"_slice = toDateTime({int(START.add(hours=hour).timestamp())}, 'UTC')"
+
+
+@pytest.mark.parametrize(
+    "ttl",
+    [
+        "_slice + INTERVAL 1 DAY TO DISK 'default'",
+        "_slice + INTERVAL 1 DAY RECOMPRESS CODEC(ZSTD(3))",
+        "_slice + INTERVAL 1 DAY TO VOLUME 'default', _slice + INTERVAL 50 YEAR DELETE WHERE n > 3",
+        "_slice + INTERVAL 50 YEAR",
+    ],
+)
+def test_rows_that_no_ttl_can_have_deleted(damaged: Damaged, ttl: str):
+    """By their age the rows are moved or compressed anew, but none is deleted."""
+    damaged.make()
+    damaged.sql(f"ALTER TABLE {{db}}.clicks MODIFY TTL {ttl}")
+    damaged.sql(f"DELETE FROM {{db}}.clicks WHERE {at(2)} AND _partition + _offset > 11")
+    [(left,)] = damaged.sql(f"SELECT count() FROM {{db}}.clicks WHERE {at(2)}")
+    assert left < 9
+    anomalies = [a for a in damaged.verify() if a["kind"] == "rows missing"]
+    assert {(a["slice"], a["expected"], a["seen"]) for a in anomalies} == {
+        (damaged.slice_id(2), "9 rows", str(left))
+    }
+
+
+def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
+    damaged.make()
+    damaged.sql("ALTER TABLE {db}.clicks MODIFY TTL _slice + toIntervalYear(n + 50)")
+    assert damaged.verify() == []
+    damaged.sql(f"DELETE FROM {{db}}.clicks WHERE {at(2)} AND _partition = 1")
+    code, out = damaged.command(f"sluice verify ads --config {damaged.config}")
+    assert code == 0
+    assert [text for text in out.splitlines() if "TTL" in text] == [
+        f"table {damaged.database}.clicks: missing rows of 4 slices are not told, because its TTL deletes "
+        "rows; `sluice verify --contents` compares those that cannot have expired"
+    ]
+
+
+def test_a_missing_table_does_not_hide_the_losses_of_others(damaged: Damaged):
+    damaged.make()
+    [(definition,)] = damaged.sql(
+        "SELECT create_table_query FROM system.tables WHERE database = '{db}' AND name = 'other'"
+    )
+    damaged.sql("DROP TABLE {db}.other SYNC")
+    damaged.sql(f"DELETE FROM {{db}}.clicks WHERE {at(1)} AND _partition = 2")
+    anomalies = damaged.verify()
+    assert {(a["kind"], a["table"], a["slice"]) for a in anomalies} == {
+        ("table missing", f"{damaged.database}.other", ""),
+        ("rows missing", f"{damaged.database}.clicks", damaged.slice_id(1)),
+    }
+    assert {a["command"] for a in anomalies} == {""}  # no run starts while it is missing
+    missing = next(a for a in anomalies if a["kind"] == "table missing")
+    assert f"CREATE TABLE `{damaged.database}`.`other`" in missing["advice"]
+    damaged.sql(definition)
+    later = [a["advice"].rpartition(": ")[2] for a in anomalies]
+    assert {line.rpartition(" ")[2] for line in later} == {"fill", "reload"}
+    for line in sorted(later, key=lambda line: "reload" not in line):
+        assert damaged.command(line)[0] == 0, line
+    assert damaged.verify() == []
+    assert damaged.sql("SELECT count() FROM {db}.clicks") == [(35,)]
+    assert damaged.sql("SELECT count() FROM {db}.other") == [(24,)]
