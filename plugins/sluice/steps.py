@@ -17,6 +17,7 @@ from sluice.boundaries.log import BoundaryLog
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.shards import connect_shards
 from sluice.clusters import units_of
+from sluice.contents.audit import Contents, auditor
 from sluice.errors import Busy, Conservation, EndInFuture, Refused
 from sluice.estimate import Expected, expected, rates
 from sluice.lake.open import open_lake
@@ -152,13 +153,18 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
         found, findings, notes = audit(pipeline, slices)
+        contents = Contents() if findings else auditor(pipeline, None).sample(found)
+        findings = [*findings, *contents.anomalies]
         count({"units": len(found), "rows": records_of(found)})
     metrics_sink.emit(metrics_of.verified(pipeline.name, len(found), records_of(found), findings))
-    note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"))
+    note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
     findings = [f for f in findings if f.kind is not Kind.INCOMPLETE or (f.slice, f.cluster) not in apart]
-    for line in notes:
+    for line in (*notes, *contents.busy):
         log.info("verify %s: %s", pipeline.name, line)
+    for finding in [finding for finding in findings if finding.kind is Kind.FIELD_MISSING]:
+        log.warning("%s", finding)  # the hour is exact: it is told, and stops nothing
+    findings = [finding for finding in findings if finding.kind is not Kind.FIELD_MISSING]
     if findings and all(finding.kind in _ON_ITS_WAY for finding in findings):
         raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")
     if findings:

@@ -14,6 +14,13 @@ from sluice.cli.output import print_facts, print_json, progress
 _PATIENCE_SECONDS = 2.0
 
 Checksums = Annotated[bool, typer.Option("--checksums", help="Read every file, and compare its SHA-256.")]
+Contents = Annotated[
+    bool,
+    typer.Option(
+        "--contents", help="Compare rows: the lake's with their payloads, the tables' with the lake's."
+    ),
+]
+Accept = Annotated[bool, typer.Option("--accept", help="Accept the `field missing` anomalies of the range.")]
 Clean = Annotated[bool, typer.Option("--clean", help="Remove files that no manifest lists.")]
 
 
@@ -22,6 +29,8 @@ def verify(
     start: OptionalFrom = None,
     to: OptionalTo = "now",
     checksums: Checksums = False,
+    contents: Contents = False,
+    accept: Accept = False,
     clean: Clean = False,
     config: Config = None,
     json: Json = False,
@@ -31,6 +40,9 @@ def verify(
     Exit code 1 when something is broken; each anomaly names its place and the command that repairs it.
     Without a range: every hour that is known, and all that the lake and the tables hold.
     """
+    from sluice.contents.accepted import accept as accept_missing
+    from sluice.contents.audit import auditor
+    from sluice.errors import Busy
     from sluice.lake.open import open_lake
     from sluice.summary.store import note_verified
     from sluice.verification import audit as verification
@@ -45,9 +57,16 @@ def verify(
     removed = verification.clean(spec, anomalies, look, say) if clean else 0
     if removed:
         found, anomalies, notes = verification.audit(spec, slices, look, say)
-    note_verified(open_lake(spec), slices, found, anomalies, pendulum.now("UTC"))
+    looker = auditor(spec, config, say, anomalies)
+    compared = looker.whole(found) if contents else looker.fields(found)
+    accepted = accept_missing(open_lake(spec), compared.anomalies) if accept else []
+    anomalies = [*anomalies, *(one for one in compared.anomalies if one not in accepted)]
+    notes = [*notes, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
+    note_verified(open_lake(spec), slices, found, anomalies, pendulum.now("UTC"), compared.covered)
     records = sum(s.manifest.read for s in found if s.manifest)
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
+    facts |= {"rows_compared": compared.rows} if contents else {}
+    facts |= {"accepted": len(accepted)} if accept else {}
     if json:
         told = [anomaly.as_dict() for anomaly in anomalies]
         print_json({**facts, "anomalies": told, "notes": notes, "commands": commands(anomalies)})
@@ -61,6 +80,8 @@ def verify(
             print(f"repair: {command}")
     if anomalies:
         raise typer.Exit(1)
+    if compared.busy:
+        raise Busy(f"{'; '.join(compared.busy)}: verify the contents again")
 
 
 class _Progress:

@@ -7,7 +7,7 @@ range only, so a broken hour stays visible until that very hour is verified agai
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,12 +15,16 @@ import msgspec
 
 from sluice.errors import SluiceError
 from sluice.slices import SliceRange, utc
-from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.anomaly import ROW_KINDS, Anomaly, Kind
 
 KEY = "_verify/latest.json"
 MOST = 1000
 LOOKS = 20
 _SLICE = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z", re.ASCII)
+
+
+Covered = Mapping[str, Collection[tuple[str, str]]]
+"""The units, as (slice id, cluster), that a look has looked at for a kind; of other kinds all."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,22 @@ def encode(verdict: Verdict) -> bytes:
     return msgspec.json.format(msgspec.json.encode(verdict), indent=1)
 
 
-def after(old: Verdict, look: Look, found: Iterable[OpenAnomaly]) -> Verdict:
+def after(old: Verdict, look: Look, found: Iterable[OpenAnomaly], covered: Covered | None = None) -> Verdict:
     """What is open after a look: all that it found, and the old ones that it did not look at."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (look.start, look.until))
-    kept = tuple(a for a in old.anomalies if not _seen(a, start, until))
+    seen = covered or {}
+    kept = tuple(a for a in old.anomalies if not (_seen(a, start, until) and _covered(a, seen)))
     return Verdict((*kept, *found)[:MOST], (*old.looks, look)[-LOOKS:])
+
+
+def _covered(anomaly: OpenAnomaly, covered: Covered) -> bool:
+    units = covered.get(anomaly.kind)
+    return units is None or any((name, anomaly.cluster) in units for name in anomaly.slices)
+
+
+def doubtful_units(verdict: Verdict) -> frozenset[tuple[str, str]]:
+    """The units, as (slice id, cluster), whose rows were wrong when they were last compared."""
+    return frozenset((s, a.cluster) for a in verdict.anomalies if a.kind in ROW_KINDS for s in a.slices)
 
 
 def _seen(anomaly: OpenAnomaly, start: datetime, until: datetime) -> bool:

@@ -11,7 +11,7 @@ from sluice.side_by_side import each_if_slow
 from sluice.slices import SliceRange
 from sluice.status import UnitStatus
 from sluice.summary import anomalies, months
-from sluice.summary.anomalies import Verdict
+from sluice.summary.anomalies import Covered, OpenAnomaly, Verdict
 from sluice.summary.months import Month, StoredMonth, Summaries
 from sluice.verification.anomaly import Anomaly
 
@@ -41,29 +41,31 @@ def note(lake: Lake, found: Iterable[UnitStatus]) -> None:
 
 
 def note_verified(
-    lake: Lake, slices: SliceRange, found: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+    lake: Lake,
+    slices: SliceRange,
+    found: Sequence[UnitStatus],
+    broken: Sequence[Anomaly],
+    now: datetime,
+    covered: Covered | None = None,
 ) -> None:
-    """Keeps what verify has found in `slices`: `broken` are its anomalies, and all other units hold."""
+    """Keeps what verify has found in `slices`: `broken` are its anomalies, and all other units hold, but for
+    open anomalies of kinds that were not looked at (`covered`)."""
     records = sum(status.manifest.read for status in found if status.manifest)
     look = anomalies.look_at(slices, len(found), records, len(broken), now)
     opened = [anomalies.opened(one, look) for one in broken]
-    _update(
-        lake,
-        anomalies.KEY,
-        lambda data: anomalies.encode(
-            anomalies.after(
-                Verdict() if data is None else anomalies.decode(data, f"{lake.url}/{anomalies.KEY}"),
-                look,
-                opened,
-            )
-        ),
-    )
-    _merge(lake, found, _broken_units(found, opened))
+    open_now: list[OpenAnomaly] = []
+
+    def change(data: bytes | None) -> bytes:
+        old = Verdict() if data is None else anomalies.decode(data, f"{lake.url}/{anomalies.KEY}")
+        verdict = anomalies.after(old, look, opened, covered)
+        open_now[:] = anomalies.within(verdict, slices).anomalies
+        return anomalies.encode(verdict)
+
+    _update(lake, anomalies.KEY, change)
+    _merge(lake, found, _broken_units(found, [*opened, *open_now]))
 
 
-def _broken_units(
-    found: Iterable[UnitStatus], opened: Iterable[anomalies.OpenAnomaly]
-) -> frozenset[tuple[str, str]]:
+def _broken_units(found: Iterable[UnitStatus], opened: Iterable[OpenAnomaly]) -> frozenset[tuple[str, str]]:
     """An anomaly that names no cluster is about all of them."""
     named = {(name, one.cluster) for one in opened for name in one.slices}
     units = {(status.unit.slice.id, status.unit.cluster) for status in found}

@@ -32,11 +32,18 @@ class Kind(StrEnum):
     FILE_CHECKSUM = "file checksum"
     FILE_UNKNOWN = "unknown file"  # no manifest lists it
     ATTEMPT = "old attempt"  # files of an attempt that no manifest names, a week old
+    # the lake's rows
+    ROW_PAYLOAD = "unreadable payload"
+    ROW_TYPE = "wrong type"
+    ROW_HOUR = "wrong event hour"
+    ROW_IDENTITY = "wrong identity"  # another cluster or offset than the unit's, twice, or not at all
+    FIELD_MISSING = "field missing"  # from one slice to the next
     # ClickHouse
     TABLE_MISSING = "table missing"
     LEDGER = "ledger"  # its row does not add up to what landed
     ROWS_MISSING = "rows missing"
     ROWS_EXTRA = "rows too many"
+    VALUES = "values differ"  # from what the lake gives
     ROWS_DUPLICATE = "duplicate rows"
     ROWS_FOREIGN = "foreign rows"  # offsets that the unit did not read
     ROWS_UNCOVERED = "uncovered rows"  # no ledger row covers them
@@ -45,6 +52,11 @@ class Kind(StrEnum):
     VIEW = "view"  # a table fed by a materialized view
     MISPLACED = "misplaced rows"  # they belong on another shard
     LEFT = "left shard"  # one that is not in the pipeline file any more, and still holds rows
+
+
+# What only a look at rows can tell, and a look that counts cannot take back.
+ROW_KINDS = (Kind.ROW_PAYLOAD, Kind.ROW_TYPE, Kind.ROW_HOUR, Kind.ROW_IDENTITY, Kind.VALUES)
+CONTENT_KINDS = (*ROW_KINDS, Kind.FIELD_MISSING)
 
 
 @dataclass(frozen=True)

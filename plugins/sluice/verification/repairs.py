@@ -39,6 +39,10 @@ class Repairs:
         edges = self._range(piece, piece) if piece else ""
         return self._words("verify", edges, "--clean")
 
+    def accept(self, piece: Slice) -> str:
+        """Accepts fields that are missing since then."""
+        return self._words("verify", self._range(piece, piece), "--accept")
+
     def _range(self, first: Slice, last: Slice) -> str:
         return f"--from {_instant(first.start)} --to {_instant(last.end)}"
 

@@ -1,0 +1,12 @@
+-- Rows of each unit, and sums of two hashes over them: the same for the same rows in any order.
+SELECT
+    toUnixTimestamp({slice}),
+    toString({cluster}),
+    count(),
+    sumWithOverflow(cityHash64({row})),
+    sumWithOverflow(sipHash64({row})),
+    CAST([{columns}], 'Array(UInt64)')
+FROM {table}
+WHERE {slice} IN (SELECT slice FROM {fence}) AND ({slice}, {cluster}) IN (SELECT slice, cluster FROM {fence})
+    AND ({kept})
+GROUP BY {slice}, {cluster}

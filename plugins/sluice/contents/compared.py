@@ -1,0 +1,117 @@
+"""Which columns of a table can be compared with what the lake gives, and as what expression."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
+from sluice.load.columns import Column
+from sluice.load.inspect import TargetTable
+from sluice.load.sql import Sql, identifier, listed, render, table
+from sluice.verification.expiry import deleting
+
+_CALL = re.compile(r"\b(\w+)\s*\(")
+_WORDS = frozenset({"in", "and", "or", "not", "between", "like", "ilike", "when", "then", "else", "case"})
+# Their bytes depend on how parts were merged; as text the same value reads the same.
+_AS_TEXT = re.compile(r"\b(JSON|Object|Dynamic|Variant)\b")
+# The order of rows decides what these give, or their state's bytes.
+_BY_ORDER = re.compile(r"\b(AggregateFunction|Float32|Float64|BFloat16)\b")
+IDENTITY = ("_topic", "_partition", "_offset")
+MARGIN_SECONDS = 3600  # what expires while two tables are compared is left out of both
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The `columns` that are compared, in the table's order, and of the others why not."""
+
+    columns: tuple[Column, ...]
+    left_out: tuple[tuple[str, str], ...]
+    kept: Sql
+
+    @property
+    def row(self) -> Sql:
+        """All compared values of a row as one tuple; the fixed end makes it one of a single column, too."""
+        return Sql(f"tuple({listed([*map(value, self.columns), '0'])})")
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell a row from all others; none where the table lacks them."""
+        names = {column.name for column in self.columns}
+        return (*IDENTITY, *(("_row",) if "_row" in names else ())) if names >= set(IDENTITY) else ()
+
+
+def value(column: Column) -> Sql:
+    name = identifier(column.name)
+    return Sql(f"toString({name})") if _AS_TEXT.search(column.type) else name
+
+
+def compare(client: Client, found: TargetTable, derived: bool) -> Comparison:
+    """`derived`: a SELECT gave the rows, in any order. Raises what the client raises."""
+    expiring = _expiring_columns(client, found)
+    changing = _changing(client, found.columns)
+    left_out: list[tuple[str, str]] = []
+    columns: list[Column] = []
+    for column in found.columns:
+        if not column.filled:
+            left_out.append((column.name, f"it is {column.kind}"))
+        elif column.name in expiring:
+            left_out.append((column.name, "its TTL takes values away"))
+        elif column.name in changing:
+            left_out.append((column.name, "its DEFAULT may give another value each time"))
+        elif derived and _BY_ORDER.search(column.type):
+            left_out.append((column.name, f"a {column.type} depends on the order of rows"))
+        else:
+            columns.append(column)
+    return Comparison(tuple(columns), tuple(left_out), _kept(client, found))
+
+
+def _expiring_columns(client: Client, found: TargetTable) -> frozenset[str]:
+    described = client.rows(render("describe_table", table=table(found.table)))
+    return frozenset(name for name, ttl in ((row[0], row[6]) for row in described) if ttl)
+
+
+def _changing(client: Client, columns: tuple[Column, ...]) -> frozenset[str]:
+    """Columns whose DEFAULT calls what is not known to be deterministic, or reads such a column."""
+    defaults = {c.name: c.default for c in columns if c.kind and c.default}
+    called = {column: _calls(text) for column, text in defaults.items()}
+    known = _deterministic(client, sorted(set().union(*called.values())))
+    found = {column for column, names in called.items() if not names <= known}
+    while True:
+        more = {
+            name
+            for name, text in defaults.items()
+            if any(re.search(rf"(?<!\w){re.escape(other)}(?!\w)", text) for other in found)
+        }
+        if more <= found:
+            return frozenset(found)
+        found |= more
+
+
+def _calls(expression: str) -> set[str]:
+    return {name for name in _CALL.findall(expression) if name.lower() not in _WORDS}
+
+
+def _deterministic(client: Client, names: list[str]) -> frozenset[str]:
+    """Those of the functions that give the same every time. Servers before 25 do not say: then none does."""
+    if not names:
+        return frozenset()
+    try:
+        rows = client.rows(render("deterministic_functions"), {"names": names})
+    except ServerError as error:
+        if error.code != UNKNOWN_IDENTIFIER:
+            raise
+        return frozenset()
+    return frozenset(name for (name,) in rows)
+
+
+def _kept(client: Client, found: TargetTable) -> Sql:
+    """The condition on rows that have not expired by any TTL, now nor within the margin."""
+    expiries = deleting(found.engine_full)
+    if not expiries:
+        return Sql("1")
+    [(now,)] = client.rows(render("evaluate", expression=Sql("toUnixTimestamp(now())")))
+    instants = listed(Sql(f"toUnixTimestamp({expiry})") for expiry in expiries)
+    until = int(now) + MARGIN_SECONDS
+    return Sql(f"NOT arrayExists(expiry -> expiry != 0 AND expiry <= {until}, [{instants}])")

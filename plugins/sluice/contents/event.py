@@ -1,0 +1,120 @@
+"""Reads type and event hour of a payload with Python's own json, datetime and decimal.
+
+It shares no code with the landing on purpose: what both say has been computed twice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HOUR = timedelta(hours=1)
+_PER_HOUR = {"epoch_s": Decimal(3600), "epoch_ms": Decimal(3_600_000)}
+# The landing counts in doubles: beside an hour's edge both hours are right.
+_MICROSECOND = {"epoch_s": Decimal("0.000001"), "epoch_ms": Decimal("0.001")}
+_MOST_DIGITS = 40
+_FOLDER_HOUR = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII)
+
+
+class Unreadable(ValueError):
+    """A payload that is no JSON object; the text says why."""
+
+
+class TooDeep(Exception):
+    """A payload that Python's json cannot follow: nobody knows what it says."""
+
+
+class Number(str):
+    """A JSON number as it is written."""
+
+    __slots__ = ()
+
+
+def _refuse(constant: str) -> None:
+    raise Unreadable(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse)
+
+
+def read_event(payload: bytes) -> dict[str, Any]:
+    """The event, its numbers as they are written. Raises Unreadable and TooDeep."""
+    try:
+        event = _DECODER.decode(payload.decode())
+    except RecursionError:
+        raise TooDeep from None
+    except ValueError as error:  # not UTF-8, or not JSON
+        raise Unreadable(str(error)) from None
+    if not isinstance(event, dict):
+        raise Unreadable("it is no object")
+    return event
+
+
+def field(event: dict[str, Any], path: Sequence[str]) -> Any:
+    """The value at `path`; None where it is null or missing."""
+    value: Any = event
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, Number)
+
+
+def hours(value: Any, form: str) -> tuple[int, ...]:
+    """The hours since the epoch that a field of the format may mean, one or two; none where it is no time."""
+    if form == "iso8601":
+        return _written(value) if is_text(value) else ()
+    return _counted(value, form) if isinstance(value, Number) else ()
+
+
+def _written(text: str) -> tuple[int, ...]:
+    try:
+        found = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return ()
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return ((found - _EPOCH) // _HOUR,)
+
+
+def _counted(text: Number, form: str) -> tuple[int, ...]:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return ()
+    if value.adjusted() > _MOST_DIGITS:
+        return ()
+    around = (value - _MICROSECOND[form], value + _MICROSECOND[form])
+    return tuple(
+        dict.fromkeys(int((edge / _PER_HOUR[form]).to_integral_value("ROUND_FLOOR")) for edge in around)
+    )
+
+
+def hour_of_ms(ms: int) -> int:
+    """The hour of a record's own time."""
+    return ms // 3_600_000
+
+
+def hour_named(text: str) -> int:
+    """`2026-11-20T10` as hours since the epoch. Raises ValueError for anything else."""
+    found = _FOLDER_HOUR.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no hour")
+    return (datetime(*map(int, found.groups()), tzinfo=UTC) - _EPOCH) // _HOUR
+
+
+def hour_name(hour: int) -> str:
+    """The opposite of `hour_named`, also for hours that no folder can have."""
+    try:
+        return (_EPOCH + hour * _HOUR).isoformat()[:13]
+    except OverflowError:
+        return f"{hour} hours since 1970"

@@ -1,0 +1,56 @@
+"""Reads rows of the lake's files as plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_ROWS_AT_ONCE = 8_192
+_NEEDED = ("_payload", "_cluster", "_topic", "_partition", "_offset")
+_MORE = ("_type", "_reason", "_row", "_timestamp")
+HEADERS = "_headers"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a file, column by column. A file of events has no `reasons`, one of rejected records no
+    `types`; `numbers` is None where messages are no arrays. `stamps` are in ms since the epoch."""
+
+    payloads: Sequence[bytes | None]
+    clusters: Sequence[str]
+    topics: Sequence[str]
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+    stamps: Sequence[int | None]
+    types: Sequence[str] | None
+    reasons: Sequence[str] | None
+    numbers: Sequence[int | None] | None
+    headers: Sequence[list[dict[str, Any]] | None] | None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def read(file: pq.ParquetFile, headers: bool = False) -> Iterator[Rows]:
+    """All rows of a file, some at once. Raises pyarrow's ArrowException and OSError for a damaged one."""
+    there = set(file.schema_arrow.names)
+    wanted = [*_NEEDED, *(name for name in _MORE if name in there), *([HEADERS] if headers else [])]
+    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+        yield rows_of(batch)
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> Rows:
+    names = set(batch.schema.names)
+
+    def column(name: str) -> list[Any] | None:
+        return batch.column(name).to_pylist() if name in names else None
+
+    payloads = batch.column("_payload").cast(pa.binary()).to_pylist()
+    stamps = batch.column("_timestamp").cast(pa.int64()).to_pylist()
+    places = [column(name) or [] for name in _NEEDED[1:]]
+    more = [column(name) for name in ("_type", "_reason", "_row", HEADERS)]
+    return Rows(payloads, *places, stamps, *more)

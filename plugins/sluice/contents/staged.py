@@ -1,0 +1,120 @@
+"""Stages what a load would put into a table. No other module here knows how a load stages.
+
+The tables have the load's names, so that the next load's fence-off drops those of a verify that was killed.
+One that begins meanwhile drops them, too, and then there is nothing to compare with (Busy).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import UNKNOWN_TABLE, ServerError
+from sluice.errors import Busy, Fenced
+from sluice.lake.base import Lake
+from sluice.load.check import inspect_target
+from sluice.load.decide import Work
+from sluice.load.inspect import TargetTable
+from sluice.load.ledger import committed, unit_of
+from sluice.load.names import Attempt
+from sluice.load.placement import Placement
+from sluice.load.quorum import READ
+from sluice.load.reading import Reading, choose_reading
+from sluice.load.sieve import Sieve
+from sluice.load.sql import Sql, render
+from sluice.load.staging import Staging
+from sluice.load.writer import Writer
+from sluice.pipeline import Pipeline, Target
+from sluice.rollups.staging import RollupStaging
+
+_CANCELLED = 394
+_GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
+
+
+@dataclass(frozen=True)
+class Staged:
+    """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit."""
+
+    found: TargetTable
+    rows: Sql
+    misfits: Sql
+    fence: Sql
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A target on one server, and the lake that its rows come from."""
+
+    client: Client
+    pipeline: Pipeline
+    target: Target
+    lake: Lake
+    placement: Placement
+
+    def ledger(self) -> dict:
+        """What is committed now, by unit."""
+        return committed(self.client, self.pipeline, self.lake.url, self.target)
+
+    @contextmanager
+    def staged(self, works: Sequence[Work], reading: Reading | None = None) -> Iterator[Staged]:
+        """The rows and misfits that a load of `works` gives; the tables go at the end.
+
+        Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
+        client raises.
+        """
+        found, filling = inspect_target(self.client, self.pipeline, self.target)
+        client = self.client.reading(READ) if found.replicated else self.client
+        attempt = Attempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
+        units = frozenset(work.unit for work in works)
+        writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
+        if not any(work.long_numbers for work in works):
+            filling = filling.of_short_numbers()
+        known = (self.pipeline, self.target, found, filling, works)
+        tools = (writer, Sieve(self.placement, found, writer))
+        if self.target.rollup is not None:
+            reading = Reading(self.lake, None)
+            staging: Staging = RollupStaging(*known, reading, *tools, self.target.rollup, self.source)
+        else:
+            read = reading or choose_reading(client, self.pipeline, self.lake, works[0].unit)
+            staging = Staging(*known, read, *tools)
+        try:
+            _create_fence(writer, works)
+            staging.stage()
+            staging.review()
+            yield Staged(found, attempt.staging, attempt.misfits, attempt.fence)
+        except (Fenced, ServerError) as error:
+            raise _explained(error, attempt) from error
+        finally:
+            for made in (attempt.fence, *staging.tables):
+                client.run(render("drop_table", table=made))
+
+    def source(self) -> dict:
+        """What is committed of the table that a rollup is made from."""
+        source = next(t for t in self.pipeline.targets if t.table == self.target.rollup.source)
+        return committed(self.client, self.pipeline, self.lake.url, source)
+
+
+def _create_fence(writer: Writer, works: Sequence[Work]) -> None:
+    fence = writer.attempt.fence
+    rows = [
+        {"slice": int(w.unit.slice.start.timestamp()), "cluster": w.unit.cluster, "landed": w.landed}
+        for w in works
+    ]
+    writer.run("fence", render("create_fence", fence=fence))
+    body = "\n".join(json.dumps({**row, "manifest": "", "types": [], "replaces": False}) for row in rows)
+    writer.run("fence", render("fill_fence", fence=fence), body=body.encode())
+    writer.run("fence", render("create_staged_misfits", misfits=writer.attempt.misfits))
+
+
+def _explained(error: Fenced | ServerError, attempt: Attempt) -> Exception:
+    """A load's fence-off drops the tables and kills the statements."""
+    gone = isinstance(error, ServerError) and error.code == UNKNOWN_TABLE and "sluice." in error.reason
+    killed = isinstance(error, ServerError) and error.code == _CANCELLED
+    if isinstance(error, Fenced) or gone or killed:
+        return Busy(f"table {attempt.target}: a load has begun: verify its contents when that is done")
+    return error
