@@ -43,10 +43,6 @@ class PartitionBoundary:
     log_start: int
     floor: int
 
-    @property
-    def uncertain(self) -> bool:
-        return self.floor < self.offset
-
 
 @dataclass(frozen=True)
 class Boundary:
