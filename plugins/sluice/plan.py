@@ -12,7 +12,6 @@ from sluice.state import State
 from sluice.status import UnitStatus
 
 _FILL = {
-    State.NOT_OVER: "wait",
     State.MISSING: "land and load",
     State.EXPIRED: "fail: expired",
     State.LANDED: "load",
