@@ -1,12 +1,12 @@
-# What can be asked for: setup, demo, demo-wide, test, faults, screenshots, up, down, status, bench, release, pins, clean; and
-# up-cluster, down-cluster, test-cluster (docs/CLUSTER.md). See README.md.
+# What can be asked for: setup, demo, demo-wide, test, faults, mutants, screenshots, up, down, status, bench, release,
+# pins, clean; and up-cluster, down-cluster, test-cluster (docs/CLUSTER.md). See README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 # How many test processes, each with its own servers: the slow tests wait more than they compute.
 JOBS := 2
 
-.PHONY: setup up down status demo demo-wide test tools screenshots lint faults bench release pins clean
+.PHONY: setup up down status demo demo-wide test tools screenshots lint faults mutants bench release pins clean
 .PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster
 
 setup:
@@ -64,6 +64,11 @@ screenshots: setup tools
 # The long form of tests/faults: hundreds of kills, races and faults, and a table of them at the end.
 faults: setup
 	$(PYTEST) tests/faults --long -n $(JOBS) --dist worksteal
+
+# Changes what decides, one place at a time, and asks the tests each time (docs/RELIABILITY.md, "Mutants"): an hour or
+# two, and it goes on where it was stopped. ROOMS="slices plan" are only these; `rm -r var/mutants` begins anew.
+mutants: setup
+	@nice -n 19 $(PYTHON) -m tests.mutants $(ROOMS)
 
 bench: setup
 	@$(PYTHON) -m benchmarks
