@@ -40,7 +40,7 @@ def parse(text: str) -> Type:
     name, bracket, rest = text.strip().partition("(")
     if not bracket:
         return Type(name, name)
-    return Type(text.strip(), name.strip(), tuple(_arguments(rest.rstrip()[:-1])))
+    return Type(text.strip(), name.strip(), tuple(_arguments(rest[:-1])))
 
 
 def named(text: str) -> tuple[str, Type]:
