@@ -1,0 +1,83 @@
+"""Landed rows as rows of a table: the value of each column, or the columns that they do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.pairs.columns import Column
+from tests.pairs.options import Case
+from tests.pairs.oracle import Row
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A row that is in a table, on the shard of that number."""
+
+    row: Row
+    values: Mapping[str, Any]
+    shard: int = 0
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A row that is in sluice.rejected instead: the columns any of which may be named."""
+
+    row: Row
+    columns: Mapping[str, Any] = field(default_factory=dict)  # the value that does not fit
+    shard: int = 0
+
+
+class _ThroughNoObject(Exception):
+    """A path leads through a value that is no object."""
+
+
+def fitted(case: Case, columns: Iterable[Column], rows: Iterable[Row]) -> tuple[list[Fit], list[Misfit]]:
+    """Rows of the main table. A misfit's shard is its partition's, whatever places rows."""
+    own, fits, misfits = list(columns), [], []
+    for row in rows:
+        values, bad = _values(own, row.event)
+        if bad:
+            misfits.append(Misfit(row, bad, row.place[2] % case.shards))
+            continue
+        by = values["id"] + values["n"] if case.servers == "by expression" else row.place[2]
+        fits.append(Fit(row, values, by % case.shards))
+    return fits, misfits
+
+
+def _values(columns: list[Column], event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    values: dict[str, Any] = {}
+    bad: dict[str, Any] = {}
+    missing = []
+    for column in columns:
+        try:
+            found = _at(event, column.field)
+        except _ThroughNoObject as error:
+            bad[column.name] = error.args[0]
+            continue
+        if found is None:
+            missing.append(column)
+            continue
+        verdict = column.judge(found)
+        if verdict is None:
+            bad[column.name] = found
+        else:
+            assert verdict.certain, f"{column.name}: nobody promises what becomes of {found!r}"
+            values[column.name] = verdict.value
+    if bad:
+        return {}, bad
+    for column in missing:
+        blank = column.blank
+        values[column.name] = blank(values) if callable(blank) else blank
+    return values, bad
+
+
+def _at(event: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if event is None:
+            return None
+        if not isinstance(event, dict):
+            raise _ThroughNoObject(event)
+        event = event.get(name)
+    return event

@@ -1,0 +1,127 @@
+"""The whole flow of a case on real servers: resolve, land, load, verify, publish, and each of them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+
+import pendulum
+import pytest
+
+from sluice import steps
+from sluice.errors import Conservation, RecordsExpired, SluiceError
+from sluice.lake.base import Lake
+from sluice.lake.open import open_lake
+from sluice.pipeline import Pipeline
+from sluice.resolve import resolve
+from sluice.slices import SliceRange
+from sluice.verification.audit import Look, audit
+from tests.landing_world import World
+from tests.pairs.events import LENGTHS, SLICES, START
+from tests.pairs.kafka import Log, land_in_process, world_of
+from tests.pairs.log import expired_before
+from tests.pairs.places import Home
+from tests.pairs.rollups import rollups_of
+
+_READ_ROWS = 25  # in a read, where a task does not read all
+
+
+@dataclass
+class Flow:
+    home: Home
+    log: Log
+    refused: dict[str, str] = field(default_factory=dict)  # tables that a load has refused, and why
+
+    @cached_property
+    def world(self) -> World:
+        return world_of(self.log)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.home.pipeline
+
+    @cached_property
+    def lake(self) -> Lake:
+        return open_lake(self.pipeline)
+
+    @cached_property
+    def slices(self) -> SliceRange:
+        case = self.home.case
+        length = timedelta(minutes=LENGTHS[case.slice])
+        start = pendulum.instance(START)
+        return SliceRange(start, start + length * SLICES[case.slice], length)
+
+    def first(self) -> None:
+        """The first run: in all, or slice by slice as an hourly run does it."""
+        case = self.home.case
+        self.resolve()
+        if case.expired != "nothing":
+            place, start = expired_before(self.log, case)
+            self.world.expire(*place, start)
+        steps.check_targets(self.pipeline)
+        for number, part in enumerate(self._parts() if case.one_by_one else [self.slices]):
+            self.land(part, case.mode, f"first{number}")
+            self._load(part, case.mode, f"first{number}")
+
+    def resolve(self) -> None:
+        resolve(self.pipeline, self.lake, list(self.slices), pendulum.now("UTC"), self.world.topics_of)
+
+    def again(self, mode: str) -> None:
+        """`reload` or `reland` of all slices."""
+        if mode == "reland":
+            self.land(self.slices, mode, mode)
+        self._load(self.slices, mode, mode)
+
+    def _parts(self) -> Iterator[SliceRange]:
+        for piece in self.slices:
+            yield SliceRange(piece.start, piece.end, self.slices.length)
+
+    def land(self, slices: SliceRange, mode: str, token: str) -> None:
+        rows = 10_000 if self.home.case.batch != "off" else _READ_ROWS  # copies are told apart within a read
+        with self._expiring(slices, mode):
+            land_in_process(self.log, self.pipeline, self.lake, slices, mode, token, self.world, rows)
+
+    @contextmanager
+    def _expiring(self, slices: SliceRange, mode: str) -> Iterator[None]:
+        """Where records have expired and may not be left out, the landing says so at its end."""
+        expected = self.home.case.expired == "fail" and (slices.start == self.slices.start)
+        if not expected:
+            yield
+            return
+        with pytest.raises(RecordsExpired):
+            yield
+
+    def _load(self, slices: SliceRange, mode: str, token: str) -> None:
+        narrow = {f"{self.home.db}.{one.name}" for one in rollups_of(self.home.case) if not one.fits}
+        for target in self.pipeline.targets:
+            try:
+                steps.load_table(self.pipeline, target.table, slices, mode, token, lambda line: None)
+            except SluiceError as error:
+                may = target.table in narrow or (
+                    self.home.case.target == "narrow view" and target.name == "main" and mode != "fill"
+                )
+                if error.retryable or not may:
+                    raise
+                self.refused[target.table] = str(error)
+
+    def publish(self) -> None:
+        if self.home.case.expired != "fail":
+            steps.publish_range(self._loadable, self.slices)
+
+    def verify_contents(self) -> None:
+        """Everything that verify looks at, over all that the lake and the tables hold."""
+        _, found = audit(self._loadable, self.slices, Look(True, whole=True, checksums=True))
+        if self.home.case.expired == "fail":
+            found = [one for one in found if "incomplete" not in str(one.kind)]
+        if found:
+            raise Conservation("; ".join(map(str, found)))
+
+    @property
+    def _loadable(self) -> Pipeline:
+        """Without rollups that cannot be made."""
+        fits = {f"{self.home.db}.{one.name}" for one in rollups_of(self.home.case) if one.fits}
+        kept = {table: one for table, one in self.pipeline.rollups.items() if table in fits}
+        return self.pipeline.model_copy(update={"rollups": kept})

@@ -1,0 +1,132 @@
+"""ClickHouse's tables of a case against the oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.oracle import Number
+from tests.pairs import rollups
+from tests.pairs.differences import Said, counters_differ, rows_differ
+from tests.pairs.events import time_path
+from tests.pairs.expected import Expected
+from tests.pairs.places import Home
+from tests.pairs.tables import BIDS, MAIN, OTHER, SHAPES, TRAFFIC, reading
+
+_KEY = slice(2, 7)  # cluster, topic, partition, offset, row: of what tables.READ_LAKE reads
+_MISFITS = (
+    "SELECT toUnixTimestamp(slice), cluster, topic, partition, offset, row, type, column, value, payload "
+    "FROM sluice.rejected WHERE target = '{db}.main'"
+)
+_OTHERS_MISFITS = (
+    "SELECT target, column, count() FROM sluice.rejected WHERE startsWith(target, '{db}.') AND target NOT IN "
+    "('{db}.main', '{db}.traffic') GROUP BY ALL"
+)
+_TRAFFIC = (
+    "SELECT toUnixTimestamp(_slice), _cluster, toUnixTimestamp(hour), type, country, city, count "
+    "FROM {db}.traffic"
+)
+_TRAFFIC_MISFITS = (
+    "SELECT toUnixTimestamp(slice), cluster, column, JSONExtractUInt(payload, 'count') FROM sluice.rejected "
+    "WHERE target = '{db}.traffic'"
+)
+_LEDGER = (
+    "SELECT target, toUnixTimestamp(slice), cluster, "
+    "argMax((toString(state), rows, misfits), (generation, attempt, state)) AS newest FROM sluice.ledger "
+    "WHERE startsWith(target, '{db}.') GROUP BY target, slice, cluster"
+)
+
+
+def tables_differ(expected: Expected, home: Home) -> list[str]:
+    found: list[str] = []
+    for table in expected.targets:
+        found += _target_differs(expected, home, table)
+    views = expected.views()
+    for name, select in SHAPES[home.case.target].views:
+        found += counters_differ(f"view's table {name}", views[name], Counter(home.rows(select)))
+    found += _misfits_differ(expected, home)
+    if home.case.counts != "none":
+        found += _traffic_differs(expected, home)
+    wanted = expected.rollups()
+    for one in rollups.rollups_of(home.case):
+        seen = Counter(home.rows(rollups.reading(one)))
+        found += counters_differ(f"rollup {one.name} ({one.select})", wanted[one.name], seen)
+    return [*found, *_ledger_differs(expected, home), *_left(home)]
+
+
+def _target_differs(expected: Expected, home: Home, table: str) -> list[str]:
+    case, wanted = home.case, expected.table(table)
+    if case.decoded and table in (BIDS, OTHER):
+        wanted = {key: (*row[:-1], Said(row[-1], time_path(case))) for key, row in wanted.items()}
+    seen = home.rows(reading(case, table))
+    found = rows_differ(f"table {table}", wanted, [(row[_KEY], row) for row in seen])
+    if case.shards > 1 and table == MAIN:
+        for number, client in enumerate(home.clients):
+            rows = client.query(reading(case, table).replace("{db}", home.db)).result_rows
+            own = {fit.row.key for fit in expected.main[0] if fit.shard == number}
+            there = {tuple(row)[_KEY] for row in rows}
+            if there != own:
+                found.append(f"table {table} on shard {number}: rows of another, {sorted(there ^ own)[:3]}")
+    return found
+
+
+def _misfits_differ(expected: Expected, home: Home) -> list[str]:
+    """A misfit names its record and one of the columns that do not take it, with the value."""
+    wanted, seen, found = {}, [], []
+    for misfit in expected.main[1]:
+        row = misfit.row
+        wanted[row.key] = (row.slice, row.type, True, _payload(home, row.text))
+    columns = {misfit.row.key: misfit.columns for misfit in expected.main[1]}
+    for start, cluster, topic, partition, offset, number, kind, column, value, payload in home.rows(_MISFITS):
+        key = (cluster, topic, partition, offset, number)
+        named = columns.get(key, {})
+        right = column in named and _told(named[column], value)
+        seen.append((key, (start, kind, right or f"{column}={value!r}, not {dict(named)}", payload)))
+    found += rows_differ("misfits of main", wanted, seen)
+    others = home.rows(_OTHERS_MISFITS)
+    return [*found, *([f"misfits of other tables: {others[:3]}"] if others else [])]
+
+
+def _payload(home: Home, text: str) -> object:
+    return Said(text, time_path(home.case)) if home.case.decoded else text
+
+
+def _told(value: object, text: str) -> bool:
+    """Whether `text` says the value; of what is no text or number, that something is said."""
+    return text == value if isinstance(value, (str, Number)) else bool(text)
+
+
+def _traffic_differs(expected: Expected, home: Home) -> list[str]:
+    seen: Counter[tuple] = Counter()
+    for *key, count in home.rows(_TRAFFIC):
+        seen[tuple(key)] += count
+    misfits: Counter[tuple] = Counter()
+    for *key, count in home.rows(_TRAFFIC_MISFITS):
+        misfits[tuple(key)] += count
+    wanted: Counter[tuple] = Counter()
+    for key, count in expected.traffic_misfits().items():
+        wanted[(*key[:2], "hour")] += count
+    return [
+        *counters_differ(f"table {TRAFFIC}", expected.traffic(), seen),
+        *counters_differ(f"misfits of {TRAFFIC}", wanted, misfits),
+    ]
+
+
+def _ledger_differs(expected: Expected, home: Home) -> list[str]:
+    seen: dict[tuple, tuple] = {}
+    for target, start, cluster, (state, rows, misfits) in home.rows(_LEDGER):
+        name = target.partition(".")[2]
+        if name in expected.targets:
+            known = seen.get((name, start, cluster), (state, 0, 0))
+            both = state if state == known[0] else f"{state} and {known[0]}"
+            seen[name, start, cluster] = (both, known[1] + rows, known[2] + misfits)
+    wanted = {key: ("committed", *counts) for key, counts in expected.ledger().items()}
+    return rows_differ("ledger", wanted, list(seen.items()))
+
+
+def _left(home: Home) -> list[str]:
+    """Temporary tables that stay behind."""
+    found = home.rows(
+        "SELECT name FROM system.tables WHERE database = 'sluice' AND position(name, '{db}') > 0 "
+        "AND engine NOT IN ('View')"
+    )
+    return [f"tables left behind: {found[:3]}"] if found else []

@@ -1,0 +1,36 @@
+"""Texts that break what is not quoted, and types that make odd folders."""
+
+HOSTILE = (
+    "ann",
+    "",
+    'it\'s "quoted" \\ and more',
+    "a\0b",
+    "🙂 Größe 日本",
+    "[/x]",
+    "../../etc/passwd",
+    "line\nbreak\r\ttab",
+    "{braces} {0} ${HOME} %s %(x)s",
+    "'; DROP TABLE x; --",
+    "\\N",
+    "null",
+    "\u2028\ufeff\u200b",
+    "<script>",
+    "[1, 2]",
+    '{"a": 1}',
+)
+TYPES = (
+    "view",
+    "a/b",
+    "../x",
+    "we\"ird'",
+    "k=v",
+    "{a,b}",
+    "🙂",
+    "_overflow",
+    "%2F",
+    "new\nline",
+    "Click",
+    "click ",
+    "*",
+    "null",
+)
