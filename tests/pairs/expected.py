@@ -100,6 +100,13 @@ class Expected:
     def rollups(self) -> dict[str, Counter[tuple]]:
         return {one.name: rollups.expected(one, self.main[0]) for one in rollups.rollups_of(self.case)}
 
+    def published(self) -> Counter[tuple[str, int]]:
+        """(table, slice) → rows of all clusters, for the targets that take events."""
+        found: Counter[tuple[str, int]] = Counter()
+        for (table, start, _), (rows, _) in self.ledger().items():
+            found[table, start] += rows
+        return found
+
     def ledger(self) -> dict[tuple, tuple[int, int]]:
         """(table, slice, cluster) → rows and misfits of the targets that take events."""
         found: dict[tuple, list[int]] = {

@@ -121,7 +121,7 @@ _FEEDS = (
 
 @dataclass(frozen=True)
 class Entangled:
-    """Tables of which a load of one would delete or double rows of another; one of `named` is in the answer."""
+    """Tables of which a load of one would delete or double rows of another. The answer has one of `named`."""
 
     name: str
     statements: tuple[str, ...]

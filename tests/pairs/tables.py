@@ -10,7 +10,7 @@ from tests.pairs.options import Case
 
 MAIN, BIDS, OTHER, TRAFFIC = "main", "bids", "other", "traffic"
 # More partitions than this in one INSERT are refused: set for the tests' servers, so that few rows do.
-PARTITIONS = 20
+PARTITIONS = 12
 _LAKE = (
     "_type LowCardinality(String), _topic LowCardinality(String), _partition Int32, _offset Int64, "
     "_row UInt32, _timestamp DateTime64(3, 'UTC'), _key Nullable(String)"

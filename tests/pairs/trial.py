@@ -53,4 +53,6 @@ def _compare(when: str, expected: Expected, flow: Flow) -> None:
     wrong += [f"{table}: a value that does not fit was taken" for table in unfit if table not in flow.refused]
     assert not wrong, when + "\n" + "\n".join(wrong)
     flow.verify_contents()
-    flow.publish()
+    published = {key: rows for key, rows in flow.publish().items() if key[0] in expected.targets}
+    wanted = {} if expected.case.expired == "fail" else dict(expected.published())
+    assert published == wanted, f"{when}\npublished {published}, not {wanted}"
