@@ -26,7 +26,7 @@ from local.airflow_api import Airflow
 from local.demo import complete_hours, create_tables
 from local.demo_events import publish_missing
 from local.demo_run import DAG, wait_for_dag, wait_for_run
-from local.environment import HOST, Settings, environment
+from local.environment import Settings, environment
 from local.readiness import free_port
 from local.sample_events import HOUR
 from local.versions import ROOT
@@ -61,7 +61,7 @@ def measure(settings: Settings, env: dict[str, str]) -> Result:
     began = datetime.now(UTC)
     hour = complete_hours(began)[-1]
     airflow = Airflow(settings)
-    create_tables(clickhouse_connect.get_client(host=HOST, port=settings.clickhouse_port))
+    create_tables(clickhouse_connect.get_client(**settings.clickhouse_login))
     wait_for_dag(airflow)
     publish_missing([hour], settings.bootstrap, settings.home / "demo", env)
     airflow.unpause(DAG)

@@ -222,7 +222,7 @@ def main() -> None:
         write(FolderLake(root / "bench"), typed, given.events)
         server = services.clickhouse_server(Path(folder, "server"))
         try:
-            client = open_client(Connection("bench", host=server.host, port=server.port))
+            client = open_client(Connection("bench", **server.at.place))
             client.run("CREATE DATABASE bench_load")
             rounds = []
             for _ in range(given.rounds):

@@ -206,7 +206,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "lake"
         server = services.clickhouse_server(Path(folder) / "clickhouse")
-        os.environ["AIRFLOW_CONN_CLICKHOUSE_BENCH"] = f"http://{server.host}:{server.port}"
+        os.environ["AIRFLOW_CONN_CLICKHOUSE_BENCH"] = server.at.variable
         specs = specs_of(given.pipelines, given.tables, root)
         some = pipelines(specs)
         try:

@@ -127,8 +127,8 @@ def world() -> Iterator[World]:
         folder = Path(name)
         broker = services.kafka_broker(folder / "kafka")
         server = services.clickhouse_server(folder / "clickhouse")
-        settings = Settings(folder / "home", kafka_port=broker.port, clickhouse_port=server.port)
-        client = open_client(Connection("bench", host=server.host, port=server.port))
+        settings = Settings(folder / "home", broker.port, server.port, given_password=server.password)
+        client = open_client(Connection("bench", **server.at.place))
         try:
             client.run("CREATE DATABASE bench")
             env = environment(settings, os.environ)

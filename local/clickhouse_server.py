@@ -1,22 +1,35 @@
 """ClickHouse's own HTTP server out of chDB's library, as one process.
 
-    python -m local.clickhouse_server --data DIR --port 8123 [--tcp-port Q] [--config users.xml]
+    python -m local.clickhouse_server --data DIR --port 8123 [--tcp-port Q] [--config FILE] [--reads FOLDER …]
 
 libchdb.so holds the whole clickhouse-local, which can open ClickHouse's listeners. Its last query reads
 a FIFO whose write end this process holds: closing it on SIGTERM ends the server the clean way.
+
+clickhouse-local lets whoever may query read and write every file of its owner and run programs, whatever
+`user_files_path` says. So the process confines itself: it writes below --data only, and reads the lake's
+folders (--reads) and what the system's libraries need.
 """
 
 import argparse
 import ctypes
 import os
+import re
 import signal
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from local import landlock, members
+from local.clickhouse_config import PASSWORD, password_of, users, write_configuration
+from local.secret_file import PRIVATE
 from local.versions import CHDB_LIBRARY
 
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+SYSTEM = """/usr/lib /usr/share/ca-certificates /usr/share/zoneinfo /lib /lib64 /proc/self /sys/fs/cgroup
+/sys/devices/system /dev/urandom /etc/hosts /etc/localtime /etc/nsswitch.conf /etc/resolv.conf /etc/ssl"""
+# The rest of an environment may hold secrets, which /proc/self/environ shows to a query.
+HARMLESS = {"PATH", "PYTHONPATH", "PYTHONUNBUFFERED", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", members.MARK}
 
 
 def listen_query(fifo: Path, tcp: bool) -> str:
@@ -28,12 +41,11 @@ def listen_query(fifo: Path, tcp: bool) -> str:
     return "; ".join([*listeners, wait])
 
 
-def arguments(data: Path, fifo: Path, port: int, tcp_port: int | None, config: Path | None) -> list[str]:
+def arguments(data: Path, fifo: Path, port: int, tcp_port: int | None, config: Path) -> list[str]:
     argv = ["clickhouse", f"--path={data}", "--listen_host=127.0.0.1", f"--http_port={port}"]
+    argv.append(f"--config-file={config}")
     if tcp_port:
         argv.append(f"--tcp_port={tcp_port}")
-    if config:
-        argv.append(f"--config-file={config}")
     return [*argv, f"--query={listen_query(fifo, bool(tcp_port))}"]
 
 
@@ -77,29 +89,63 @@ class Server:
         return 1
 
 
-def serve(data: Path, port: int, tcp_port: int | None = None, config: Path | None = None) -> int:
-    data = data.resolve()
-    config = config.resolve() if config else None
+def harmless(environ: Mapping[str, str], config: str) -> dict[str, str]:
+    """The environment that the server gets: nothing secret but what its configuration asks for."""
+    asked = re.findall(r'from_env="(\w+)"', config)
+    return {name: value for name, value in environ.items() if name in HARMLESS.union(asked)}
+
+
+def confine(data: Path, config: Path, reads: Sequence[Path]) -> None:
+    for folder in reads:
+        folder.mkdir(parents=True, exist_ok=True)
+    os.open("/proc/self", os.O_PATH)  # stays open: Landlock knows it by its inode, which then stays the same
+    known = [*map(Path, SYSTEM.split()), CHDB_LIBRARY.resolve(), config, *reads]
+    if not landlock.confine(known, [data, Path("/dev/null")]):
+        print(
+            "this kernel has no Landlock (Linux 5.13): whoever has ClickHouse's password can read and write "
+            "every file of its owner",
+            file=sys.stderr,
+        )
+
+
+def serve(
+    data: Path, port: int, config: Path, tcp_port: int | None = None, reads: Sequence[Path] = ()
+) -> int:
     working = data / "run"  # ClickHouse reads ./config.xml, so it gets a directory of its own
     working.mkdir(parents=True, exist_ok=True)
     os.chdir(working)
     fifo = working / "stop"
     fifo.unlink(missing_ok=True)
     os.mkfifo(fifo)
+    confine(data, config, reads)
     return Server(CHDB_LIBRARY, arguments(data / "store", fifo, port, tcp_port, config), fifo).run()
 
 
-def main() -> int:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder that keeps everything")
     parser.add_argument("--port", type=int, default=8123, help="HTTP port")
     parser.add_argument("--tcp-port", type=int, help="also listen for native TCP")
-    parser.add_argument("--config", type=Path, help="configuration file; users stand in its users_config")
-    given = parser.parse_args()
+    parser.add_argument("--config", type=Path, help=f"else: one user, with the password in {PASSWORD}")
+    parser.add_argument("--reads", type=Path, action="append", default=[], help="a folder that it may read")
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = parse()
     if not CHDB_LIBRARY.exists():
         print("ClickHouse is not fetched yet: run make setup", file=sys.stderr)
         return 3
-    return serve(given.data, given.port, given.tcp_port, given.config)
+    os.umask(PRIVATE)
+    data = given.data.resolve()
+    if given.config is None:
+        given.config = write_configuration(data, users(os.environ.get(PASSWORD) or password_of(data)))
+        sys.argv += ["--config", str(given.config)]
+    clean = harmless(os.environ, given.config.read_text())
+    if clean != os.environ:
+        os.execve(sys.executable, [sys.executable, "-m", "local.clickhouse_server", *sys.argv[1:]], clean)
+    reads = [folder.resolve() for folder in given.reads]
+    return serve(data, given.port, given.config.resolve(), given.tcp_port, reads)
 
 
 if __name__ == "__main__":

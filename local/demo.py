@@ -17,14 +17,16 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from kafka.errors import KafkaError
 
 from local.airflow_api import Airflow, AirflowRefused, login
+from local.clickhouse_config import login_of
 from local.demo_events import publish_missing
 from local.demo_run import DAG, DemoFailed, newest_hour_run, retry_failed, wait_for_dag, wait_for_run
 from local.demo_wide import wide_demo
-from local.environment import HOST, Settings, WrongSetting, environment
+from local.environment import Settings, WrongSetting, environment
 from local.java import JavaMissing
 from local.progress import CommandFailed, say
 from local.readiness import NotReady
 from local.sample_events import HOUR
+from local.secret_file import PRIVATE
 from local.services import DiedWhileStarting
 from local.versions import ROOT
 
@@ -80,7 +82,7 @@ def print_next(settings: Settings, hours: list[datetime]) -> None:
     print(f"""
 Airflow     {settings.airflow_url}/dags/{DAG}   ({login(settings)})
 the page    {settings.airflow_url}/plugin/sluice   (every hour, in Airflow's navigation under Sluice)
-ClickHouse  {settings.clickhouse_url}/play   (user default, no password)
+ClickHouse  {settings.clickhouse_url}/play   ({login_of(settings.home)})
 the lake    {settings.home / "lake" / DAG}
 
 Next, for example:
@@ -94,7 +96,7 @@ Next, for example:
 def demo(settings: Settings, env: dict[str, str]) -> None:
     hours = complete_hours(datetime.now(UTC))
     airflow = Airflow(settings)
-    client = clickhouse_connect.get_client(host=HOST, port=settings.clickhouse_port)
+    client = clickhouse_connect.get_client(**settings.clickhouse_login)
     create_tables(client)
     wait_for_dag(airflow)
     # An hour the DAG has taken up has its boundaries: events published now would count in a later one.
@@ -119,6 +121,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wide", action="store_true", help="two Kafka clusters and two ClickHouse shards")
     given = parser.parse_args()
+    os.umask(PRIVATE)
     try:
         settings = Settings.read(os.environ)
         if given.wide:

@@ -13,7 +13,7 @@ import clickhouse_connect
 from clickhouse_connect.driver import Client
 
 from local.demo_run import DemoFailed
-from local.environment import HOST, Settings
+from local.environment import Settings
 from local.progress import say
 from local.sample_events import HOUR, on_time
 from local.services import ClickHouseServer
@@ -55,7 +55,7 @@ def publish(wide: Wide, hours: list[datetime]) -> None:
 
 
 def client_of(server: ClickHouseServer) -> Client:
-    return clickhouse_connect.get_client(host=HOST, port=server.port)
+    return clickhouse_connect.get_client(**server.at.login)
 
 
 def create_tables(wide: Wide) -> None:

@@ -8,9 +8,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from local.clickhouse_config import PASSWORD, USER, password_of
 from local.java import java_home
 from local.versions import ROOT, SPARK_JARS_DIR
 
@@ -32,10 +34,13 @@ def port_from(environ: Mapping[str, str], name: str, default: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
+    """`given_password`: ClickHouse's, where it is not the one that `home` keeps."""
+
     home: Path
     kafka_port: int = 9092
     clickhouse_port: int = 8123
     airflow_port: int = 8080
+    given_password: str | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
@@ -44,6 +49,7 @@ class Settings:
             kafka_port=port_from(environ, "SLUICE_KAFKA_PORT", 9092),
             clickhouse_port=port_from(environ, "SLUICE_CLICKHOUSE_PORT", 8123),
             airflow_port=port_from(environ, "SLUICE_AIRFLOW_PORT", 8080),
+            given_password=environ.get(PASSWORD),
         )
 
     @property
@@ -53,6 +59,16 @@ class Settings:
     @property
     def clickhouse_url(self) -> str:
         return f"http://{HOST}:{self.clickhouse_port}"
+
+    @property
+    def clickhouse_password(self) -> str:
+        return self.given_password or password_of(self.home)
+
+    @property
+    def clickhouse_login(self) -> dict[str, Any]:
+        """What `clickhouse_connect.get_client` takes."""
+        password = self.clickhouse_password
+        return {"host": HOST, "port": self.clickhouse_port, "username": USER, "password": password}
 
     @property
     def airflow_url(self) -> str:
@@ -69,18 +85,18 @@ class Settings:
         }
 
 
+def clickhouse_connection(port: int, password: str, user: str = USER) -> dict[str, Any]:
+    """One embedded ClickHouse as Airflow's JSON has it."""
+    place = {"conn_type": "clickhouse", "host": HOST, "port": port, "schema": "default"}
+    return {**place, "login": user, "password": password}
+
+
 def connections(settings: Settings) -> dict[str, str]:
     """Airflow connections; a missing Spark connection would silently mean YARN."""
     given = {
         "spark_default": {"conn_type": "spark", "host": "local[*]"},
         "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": settings.bootstrap}},
-        "clickhouse_default": {
-            "conn_type": "clickhouse",
-            "host": HOST,
-            "port": settings.clickhouse_port,
-            "login": "default",
-            "schema": "default",
-        },
+        "clickhouse_default": clickhouse_connection(settings.clickhouse_port, settings.clickhouse_password),
     }
     return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in given.items()}
 
@@ -93,6 +109,9 @@ def airflow(settings: Settings) -> dict[str, str]:
         "CORE__LOAD_EXAMPLES": False,
         "CORE__PARALLELISM": 4,
         "CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",
+        # Airflow sets these itself, whatever the umask.
+        "LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+        "LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         "API__HOST": HOST,
         "API__PORT": settings.airflow_port,
         "API__BASE_URL": settings.airflow_url,
@@ -111,8 +130,15 @@ def own(settings: Settings) -> dict[str, str]:
         "SLUICE_KAFKA_PORT": str(settings.kafka_port),
         "SLUICE_CLICKHOUSE_PORT": str(settings.clickhouse_port),
         "SLUICE_AIRFLOW_PORT": str(settings.airflow_port),
+        PASSWORD: settings.clickhouse_password,
         "SLUICE_SPARK_JARS": str(SPARK_JARS_DIR),
     }
+
+
+def lake_folder(settings: Settings, base: Mapping[str, str]) -> Path:
+    """Where include/pipelines/adx.yaml puts the lake, as far as that is a folder."""
+    given = base.get("SLUICE_LAKE", "")
+    return Path(given.removeprefix("file://")) if given.startswith("file://") else settings.home / "lake"
 
 
 def environment(settings: Settings, base: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -125,6 +151,7 @@ def environment(settings: Settings, base: Mapping[str, str] = os.environ) -> dic
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST,
         "PYTHONUNBUFFERED": "1",
+        "SLUICE_LAKE_FOLDER": str(lake_folder(settings, base)),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(AIRFLOW_SETTINGS), base.get("PYTHONPATH")))),
     }
     return {**base, **runtime, **own(settings), **connections(settings), **airflow(settings)}

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from local.java import JavaMissing, java
+from local.secret_file import PRIVATE
 from local.versions import KAFKA_JARS_DIR
 
 HEAP = "512m"
@@ -86,6 +87,7 @@ def main() -> int:
     parser.add_argument("--controller-port", type=int, help="default: the port after --port")
     parser.add_argument("--properties", type=Path, help="a file with more of the broker's settings")
     given = parser.parse_args()
+    os.umask(PRIVATE)
     if not KAFKA_JARS_DIR.exists():
         print("Kafka is not fetched yet: run make setup", file=sys.stderr)
         return 3

@@ -17,6 +17,7 @@ from local.environment import WrongSetting
 from local.java import JavaMissing
 from local.progress import CommandFailed, say
 from local.readiness import NotReady, PortInUse, require_free, wait_until
+from local.secret_file import PRIVATE
 from local.versions import FETCHED, ROOT
 
 START_SECONDS = 240
@@ -66,6 +67,7 @@ class Stack:
 def one_at_a_time(home: Path) -> Iterator[None]:
     try:
         home.mkdir(parents=True, exist_ok=True)
+        home.chmod(0o700)  # a stack of an older version may have left more
         lock = (home / "stack.lock").open("w")
     except OSError as error:
         raise CannotStart(f"SLUICE_HOME cannot be used: {error}") from error
@@ -188,6 +190,7 @@ def main(about: str, stack_of: Callable[[Mapping[str, str]], Stack]) -> int:
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("command", choices=["up", "down", "status"])
     command = parser.parse_args().command
+    os.umask(PRIVATE)
     try:
         stack = stack_of(os.environ)
         if command == "status":

@@ -17,6 +17,7 @@ from honcho.environ import parse_procfile
 from honcho.manager import Manager
 from honcho.printer import Printer
 
+from local.secret_file import PRIVATE
 from local.versions import ROOT
 
 STOP_SECONDS = 40  # Airflow waits for its running tasks; honcho's own 5 s would cut ClickHouse off
@@ -70,6 +71,7 @@ def main() -> int:
     parser.add_argument("--ports", required=True, help="what the note says of them, with commas between")
     parser.add_argument("--again", action="store_true", help="start a part again that ended")
     given = parser.parse_args()
+    os.umask(PRIVATE)
     honcho.manager.KILL_WAIT = STOP_SECONDS
     kind = PersistentManager if given.again else NotedManager
     manager = kind(Path(os.environ["SLUICE_HOME"], "stack.json"), [int(p) for p in given.ports.split(",")])

@@ -1,14 +1,22 @@
 """Starts single services of the stack on ports of their choice: what the tests and benchmarks use."""
 
+import json
+import os
+import secrets
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from local.environment import HOST
+from local.clickhouse_config import PASSWORD, USER, write_configuration
+from local.clickhouse_config import users as one_user
+from local.environment import HOST, clickhouse_connection
 from local.leash import leashed
 from local.readiness import broker_ready, clickhouse_ready, free_port, wait_until
+from local.secret_file import write
 from local.versions import ROOT
 
 START_SECONDS = 60
@@ -87,13 +95,43 @@ class KafkaBroker(Service):
         return broker_ready(self.port)
 
 
+@dataclass(frozen=True)
+class ClickHouseAt:
+    """A port that leads to an embedded ClickHouse, and who may log in there."""
+
+    port: int
+    password: str = field(repr=False)
+    user: str = USER
+
+    @property
+    def login(self) -> dict[str, Any]:
+        """What `clickhouse_connect.get_client` takes."""
+        return {"host": HOST, "port": self.port, "username": self.user, "password": self.password}
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What `sluice.connections.Connection` takes beside its name, and Airflow's JSON form has."""
+        return clickhouse_connection(self.port, self.password, self.user)
+
+    @property
+    def variable(self) -> str:
+        """The text of an AIRFLOW_CONN_… variable."""
+        return json.dumps(self.place)
+
+
 @dataclass
 class ClickHouseServer(Service):
     tcp_port: int | None = None
+    user: str = USER
+    password: str = field(default="", repr=False)
 
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
+
+    @property
+    def at(self) -> ClickHouseAt:
+        return ClickHouseAt(self.port, self.password, self.user)
 
     def ready(self) -> bool:
         return clickhouse_ready(self.port)
@@ -117,11 +155,12 @@ def write_sasl(data: Path, port: int, controller_port: int, sasl_port: int, user
     known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
     data.mkdir(parents=True, exist_ok=True)
     path = data / "sasl.properties"
-    path.write_text(
+    write(
+        path,
         f"listeners={listeners},CONTROLLER://{HOST}:{controller_port}\nadvertised.listeners={listeners}\n"
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:SASL_PLAINTEXT\n"
         "listener.name.client.sasl.enabled.mechanisms=PLAIN\nlistener.name.client.plain.sasl.jaas.config="
-        f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};\n"
+        f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};\n",
     )
     return path
 
@@ -133,24 +172,18 @@ def clickhouse_server(
     tcp: bool = False,
     users: str | None = None,
     config: str | None = None,
+    password: str | None = None,
+    reads: Sequence[Path] = (),
 ) -> ClickHouseServer:
-    """`users` is the text of a ClickHouse users.xml, `config` that of a configuration file."""
+    """`users` is the text of a ClickHouse users.xml, whose `default` has no password; else there is one user,
+    with the `password`, that of the environment, or a new one. `config` is the text of a configuration file.
+    `reads`: folders that it may read, else all of the machine's temporary ones."""
+    password = password or os.environ.get(PASSWORD) or secrets.token_urlsafe(24)
+    user, password = ("default", "") if users else (USER, password)
     tcp_port = free_port() if tcp else None
     options = ["--tcp-port", str(tcp_port)] if tcp else []
-    if users or config:
-        options += ["--config", str(write_configuration(data, users, config))]
-    server = ClickHouseServer(
-        "local.clickhouse_server", data, port or free_port(), options, tcp_port=tcp_port
-    )
-    return server.start()
-
-
-def write_configuration(data: Path, users: str | None, config: str | None) -> Path:
-    data.mkdir(parents=True, exist_ok=True)
-    path = data / "config.xml"
-    if users:
-        (data / "users.xml").write_text(users)
-        users_tag = f"<users_config>{data / 'users.xml'}</users_config>"
-        config = (config or "<clickhouse></clickhouse>").replace("</clickhouse>", f"{users_tag}</clickhouse>")
-    path.write_text(config)
-    return path
+    for folder in reads or [Path(tempfile.gettempdir())]:
+        options += ["--reads", str(folder)]
+    options += ["--config", str(write_configuration(data, users or one_user(password), config))]
+    name, port = "local.clickhouse_server", port or free_port()
+    return ClickHouseServer(name, data, port, options, None, tcp_port, user, password).start()

@@ -6,6 +6,7 @@ from functools import partial
 from importlib.metadata import version
 
 from local import airflow_api, lifecycle
+from local.clickhouse_config import login_of
 from local.environment import HOST, Settings, environment
 from local.lifecycle import Part, Stack
 from local.progress import run_alive, say
@@ -44,7 +45,7 @@ def migrate_airflow(settings: Settings) -> None:
 def print_status(settings: Settings) -> None:
     say(f"Kafka       {HOST}:{settings.kafka_port}  {'up' if broker_ready(settings.kafka_port) else 'down'}")
     answers = clickhouse_ready(settings.clickhouse_port)
-    say(f"ClickHouse  {settings.clickhouse_url}  {'up' if answers else 'down'}  (user default, no password)")
+    say(f"ClickHouse  {settings.clickhouse_url}  {'up' if answers else 'down'}  ({login_of(settings.home)})")
     healthy = airflow_api.healthy(settings.airflow_url)
     say(f"Airflow     {settings.airflow_url}  {'up' if healthy else 'down'}  ({airflow_api.login(settings)})")
     say(f"data        {settings.home}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from local import services
+from local.clickhouse_config import password_of
 from local.environment import HOST, Settings, environment
 from local.progress import say
 from local.versions import ROOT
@@ -30,13 +31,14 @@ class Wide:
 
     def environment(self) -> dict[str, str]:
         """That of a `sluice` command: its connections lead to these servers."""
-        found = environment(Settings(self.home, clickhouse_port=self.front.port))
+        found = environment(
+            Settings(self.home, clickhouse_port=self.front.port, given_password=self.front.password)
+        )
         for name, broker in self.brokers.items():
             extra = {"bootstrap.servers": broker.bootstrap}
             found[connection(f"kafka_{name}")] = json.dumps({"conn_type": "kafka", "extra": extra})
         for name, server in self.shards.items():
-            place = {"conn_type": "clickhouse", "host": HOST, "port": server.port, "login": "default"}
-            found[connection(f"clickhouse_{name}")] = json.dumps(place)
+            found[connection(f"clickhouse_{name}")] = server.at.variable
         return found
 
 
@@ -49,15 +51,16 @@ def running(home: Path) -> Iterator[Wide]:
     """Stops them at the end, cleanly."""
     with ExitStack() as ends:
         brokers, shards = {}, {}
+        kept = {"password": password_of(home), "reads": [home / "lake"]}
         for name in CLUSTERS:
             brokers[name] = services.kafka_broker(home / f"kafka-{name}")
             ends.callback(brokers[name].stop)
             say(f"Kafka cluster {name} is up at {brokers[name].bootstrap}")
         for name in SHARDS:
-            shards[name] = services.clickhouse_server(home / f"clickhouse-{name}", tcp=True)
+            shards[name] = services.clickhouse_server(home / f"clickhouse-{name}", tcp=True, **kept)
             ends.callback(shards[name].stop)
             say(f"ClickHouse shard {name} is up at {shards[name].url}")
-        front = services.clickhouse_server(home / "clickhouse-front", config=cluster_of(shards))
+        front = services.clickhouse_server(home / "clickhouse-front", config=cluster_of(shards), **kept)
         ends.callback(front.stop)
         say(f"ClickHouse front is up at {front.url}: its tables are Distributed over the shards")
         yield Wide(home, brokers, shards, front)
@@ -66,7 +69,8 @@ def running(home: Path) -> Iterator[Wide]:
 def cluster_of(shards: Mapping[str, services.ClickHouseServer]) -> str:
     """The configuration that makes them the cluster `wide`."""
     nodes = "".join(
-        f"<shard><replica><host>{HOST}</host><port>{shard.tcp_port}</port></replica></shard>"
+        f"<shard><replica><host>{HOST}</host><port>{shard.tcp_port}</port>"
+        f"<user>{shard.user}</user><password>{shard.password}</password></replica></shard>"
         for shard in shards.values()
     )
     return f"<clickhouse><remote_servers><wide>{nodes}</wide></remote_servers></clickhouse>"

@@ -1,7 +1,7 @@
 """Fixtures for every test. Real services on free ports, their data in pytest's temporary folder:
 
 kafka_broker             session   "127.0.0.1:PORT", one real broker; make your own topics
-clickhouse_server        session   .url .host .port (user default, no password); make your own database
+clickhouse_server        session   .url .host .port .at (its login); make your own database
 clickhouse_servers       session   two of them, with TCP ports: the shards of tests/shards_world.py
 start_kafka_broker       function  factory: () -> KafkaBroker .bootstrap .port .kill() .stop() .start()
 start_clickhouse_server  function  factory: (tcp=False, users=None, config=None) -> ClickHouseServer
@@ -13,6 +13,7 @@ The services' classes and what their methods do: local/services.py.
 
 import os
 import re
+import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,10 +21,12 @@ from pathlib import Path
 import pytest
 
 from local import services
+from local.clickhouse_config import PASSWORD
 from local.environment import Settings, environment
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault(PASSWORD, secrets.token_urlsafe(24))  # that of every ClickHouse of this session
     # Airflow makes its home when it is imported: keep the developer's own out of it.
     home = f"airflow-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     os.environ.setdefault("AIRFLOW_HOME", str(Path(config.rootpath, ".pytest_cache", home)))
@@ -90,7 +93,8 @@ def stack_env(
     clickhouse_server: services.ClickHouseServer,
 ) -> dict[str, str]:
     home = tmp_path_factory.mktemp("sluice_home")
-    settings = Settings(home, kafka_port=kafka_service.port, clickhouse_port=clickhouse_server.port)
+    password = clickhouse_server.password
+    settings = Settings(home, kafka_service.port, clickhouse_server.port, given_password=password)
     return environment(settings)
 
 

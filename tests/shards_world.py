@@ -14,6 +14,7 @@ from sluice.load.result import LoadResult
 from sluice.load.shards import load_shards
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
+from tests.clickhouse_at import at
 from tests.integration.landed import World, client_of
 
 NAMES = ("s1", "s2")
@@ -51,7 +52,7 @@ class Shards:
 
 def point_at(patch: pytest.MonkeyPatch, shard: str, port: int) -> None:
     """Makes a shard's connection lead to a port of this machine."""
-    patch.setenv(f"AIRFLOW_CONN_{connection(shard).upper()}", f"clickhouse://default@127.0.0.1:{port}")
+    patch.setenv(f"AIRFLOW_CONN_{connection(shard).upper()}", at(port).variable)
 
 
 def made(root: Any, database: str, servers: Sequence[ClickHouseServer], patch: pytest.MonkeyPatch) -> Shards:

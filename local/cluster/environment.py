@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from local.cluster.secrets import stored
 from local.cluster.settings import ClusterSettings
-from local.environment import HOST
+from local.environment import HOST, clickhouse_connection
 from local.environment import environment as embedded_environment
 
 BUCKET = "lake"
@@ -38,13 +38,9 @@ def environment(settings: ClusterSettings, base: Mapping[str, str] = os.environ)
 def connections(settings: ClusterSettings) -> dict[str, str]:
     given = {
         "spark_default": {"conn_type": "spark", "host": f"spark://{HOST}", "port": settings.port("SPARK")},
-        "clickhouse_2": {
-            "conn_type": "clickhouse",
-            "host": HOST,
-            "port": settings.port("CLICKHOUSE2"),
-            "login": "default",
-            "schema": "default",
-        },
+        "clickhouse_2": clickhouse_connection(
+            settings.port("CLICKHOUSE2"), settings.single.clickhouse_password
+        ),
     }
     return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in given.items()}
 

@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 from local.environment import HOST
+from local.secret_file import PRIVATE
 
 USER = "airflow"
 PASSWORD = "SLUICE_POSTGRES_PASSWORD"
@@ -107,6 +108,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
+    os.umask(PRIVATE)
     try:
         return serve(given.data.resolve(), given.port)
     except (PostgresMissing, subprocess.CalledProcessError) as error:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from local.environment import HOST
+from local.secret_file import PRIVATE, write
 
 
 def configuration(data: Path, port: int, password: str) -> str:
@@ -31,17 +32,12 @@ def configuration(data: Path, port: int, password: str) -> str:
     )
 
 
-def write(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
+    os.umask(PRIVATE)
     program = shutil.which("redis-server")
     if program is None:
         print("Redis is not installed (Debian: apt-get install redis-server)", file=sys.stderr)

@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 
 from local.environment import HOST
 from local.fetch import cache_folder
+from local.secret_file import PRIVATE
 
 VERSION = "v1.8.0"
 _THERE = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
@@ -66,6 +67,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     given = parser.parse_args()
+    os.umask(PRIVATE)
     try:
         words = [program(), "--port", f"{HOST}:{given.port}", "--quiet", "posix", str(given.data.resolve())]
     except CannotBuild as error:

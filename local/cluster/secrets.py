@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from base64 import urlsafe_b64encode
 from pathlib import Path
+
+from local.secret_file import write
 
 NAMES = ("postgres", "redis", "s3", "jwt", "api")
 
@@ -18,8 +19,6 @@ def stored(home: Path) -> dict[str, str]:
         made["fernet"] = urlsafe_b64encode(secrets.token_bytes(32)).decode()
         home.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(made, file)
+        write(partial, json.dumps(made))
         partial.rename(path)
     return json.loads(path.read_text())

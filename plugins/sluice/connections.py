@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -147,7 +148,20 @@ def _kafka(environment: Mapping[str, str]) -> Connection:
 
 def _clickhouse(environment: Mapping[str, str]) -> Connection:
     port = _port(environment, "SLUICE_CLICKHOUSE_PORT", 8123)
-    return Connection("clickhouse_default", "clickhouse", "127.0.0.1", port, "default", "")
+    return Connection("clickhouse_default", "clickhouse", "127.0.0.1", port, "sluice", _password(environment))
+
+
+def _password(environment: Mapping[str, str]) -> str:
+    """That of the embedded ClickHouse: `make up` keeps it in a file that only its owner can read."""
+    kept = Path(environment.get("SLUICE_HOME") or "var", "clickhouse-password")
+    try:
+        return environment.get("SLUICE_CLICKHOUSE_PASSWORD") or kept.read_text()
+    except FileNotFoundError:
+        return ""
+    except PermissionError:
+        raise WrongUse(
+            f"{kept} is another user's: set AIRFLOW_CONN_CLICKHOUSE_DEFAULT (JSON or URI)"
+        ) from None
 
 
 def _spark(_: Mapping[str, str]) -> Connection:

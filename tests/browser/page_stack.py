@@ -16,7 +16,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from local import airflow_api
 from local.demo import create_tables
-from local.environment import HOST, Settings, environment
+from local.environment import Settings, environment
 from local.readiness import free_port, wait_until
 from local.sample_events import late, on_time
 from local.versions import ROOT
@@ -76,7 +76,7 @@ class PageStack:
         return [run["state"] for run in self.airflow.runs("adx", 50) if run["run_type"] == "backfill"]
 
     def client(self) -> clickhouse_connect.driver.Client:
-        return clickhouse_connect.get_client(host=HOST, port=self.settings.clickhouse_port)
+        return clickhouse_connect.get_client(**self.settings.clickhouse_login)
 
     def prepare(self) -> None:
         """Tables, events, and the first hour resolved: from it on the pipeline has hours to wait for."""

@@ -26,6 +26,7 @@ from local.cluster.postgres import PASSWORD
 from local.cluster.settings import PORTS, ClusterSettings
 from local.environment import HOST
 from local.readiness import answers, broker_ready, clickhouse_ready, free_port, listens, wait_until
+from local.services import ClickHouseAt
 from local.versions import ROOT
 from tests.integration.test_airflow import END
 
@@ -86,8 +87,9 @@ class Wide:
 
     @property
     def servers(self) -> list[SimpleNamespace]:
-        ports = ("CLICKHOUSE", "CLICKHOUSE2")
-        return [SimpleNamespace(host=HOST, port=self.settings.port(port)) for port in ports]
+        password = self.settings.single.clickhouse_password
+        ports = [self.settings.port(name) for name in ("CLICKHOUSE", "CLICKHOUSE2")]
+        return [SimpleNamespace(host=HOST, port=port, at=ClickHouseAt(port, password)) for port in ports]
 
     def port(self, name: str) -> int:
         return self.settings.port(name)
@@ -211,10 +213,12 @@ class Everywhere:
 
     def __init__(self, wide: Wide) -> None:
         self._clients = [
-            clickhouse_connect.get_client(host=s.host, port=s.port, autogenerate_session_id=False)
-            for s in wide.servers
+            clickhouse_connect.get_client(**server.at.login, autogenerate_session_id=False)
+            for server in wide.servers
         ]
-        self._addresses = ",".join(f"{HOST}:{wide.port(p)}" for p in ("CLICKHOUSE_TCP", "CLICKHOUSE2_TCP"))
+        addresses = ",".join(f"{HOST}:{wide.port(p)}" for p in ("CLICKHOUSE_TCP", "CLICKHOUSE2_TCP"))
+        first = wide.servers[0].at
+        self._remote = rf"FROM remote('{addresses}', \1.\2, '{first.user}', '{first.password}')"
 
     def command(self, sql: str) -> None:
         for client in self._clients:
@@ -223,4 +227,4 @@ class Everywhere:
     def query(self, sql: str) -> Any:
         """`FROM db.table` reads the table of both servers, as a Distributed table over them does."""
         tables = re.compile(r"\bFROM ((?!system\.)[A-Za-z_]\w*)\.(\w+)")
-        return self._clients[0].query(tables.sub(rf"FROM remote('{self._addresses}', \1.\2)", sql))
+        return self._clients[0].query(tables.sub(self._remote, sql))

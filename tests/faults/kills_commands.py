@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -75,11 +74,10 @@ class Commands:
 
     @property
     def child_environment(self) -> dict[str, str]:
-        server = {"conn_type": "clickhouse", "host": "127.0.0.1", "port": self.trials.server.port}
         return {
             **self.environment,
             ENVIRONMENT: str(self.trials.orders),
-            "AIRFLOW_CONN_CLICKHOUSE_DEFAULT": json.dumps(server),
+            "AIRFLOW_CONN_CLICKHOUSE_DEFAULT": self.trials.server.at.variable,
             "PYTHONPATH": os.pathsep.join(map(str, (SITE, ROOT / "plugins", ROOT))),
         }
 

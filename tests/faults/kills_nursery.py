@@ -7,7 +7,6 @@ child (tests/landing_world.py), or Kafka is a real one; lake and ClickHouse are 
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import subprocess
@@ -30,6 +29,7 @@ from sluice.landing.land import land
 from sluice.pipeline import Pipeline
 from sluice.resolve import resolve
 from sluice.slices import SliceRange
+from tests.clickhouse_at import at
 from tests.faults import kills_effects
 from tests.faults.kills_broker import FromBroker
 from tests.faults.kills_points import Reaper
@@ -56,8 +56,7 @@ class Flow:
     effects: bool = False
 
     def run(self) -> None:
-        server = {"conn_type": "clickhouse", "host": "127.0.0.1", "port": self.clickhouse}
-        os.environ["AIRFLOW_CONN_CLICKHOUSE_DEFAULT"] = json.dumps(server)
+        os.environ["AIRFLOW_CONN_CLICKHOUSE_DEFAULT"] = at(self.clickhouse).variable
         points.reached = Reaper(self.orders)
         log.CHECKPOINT_EVERY = 1  # each entry: it is a step like others
         if self.effects:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from clickhouse_connect.driver.client import Client
 
 from sluice.load.names import fences, stagings
+from tests.clickhouse_at import at
 from tests.faults.kills_events import ATTACHED, CLUSTER, VIEWED
 
 COLUMNS = (
@@ -33,7 +34,7 @@ class Place:
 
     @cached_property
     def client(self) -> Client:
-        return clickhouse_connect.get_client(host="127.0.0.1", port=self.port, autogenerate_session_id=False)
+        return clickhouse_connect.get_client(**at(self.port).login, autogenerate_session_id=False)
 
     def sql(self, text: str) -> list[tuple]:
         return list(self.client.query(text.replace("DB.", f"{self.database}.")).result_rows)

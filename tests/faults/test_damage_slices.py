@@ -19,7 +19,7 @@ STALLED_AFTER = 3
 
 @pytest.fixture
 def damaged(clickhouse_server, name, tmp_path, monkeypatch, capsys) -> Damaged:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     return Damaged(tmp_path, client_of(clickhouse_server), name, monkeypatch, capsys)
 
 

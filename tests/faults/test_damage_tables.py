@@ -27,7 +27,7 @@ def built(clickhouse_server, tmp_path_factory) -> dict:
 @pytest.fixture
 def damaged(built, clickhouse_server, monkeypatch, capsys) -> Damaged:
     """Made once; every test leaves it as it found it, and says so by verifying."""
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     world = Damaged(built["folder"], built["client"], "damage_tables", monkeypatch, capsys)
     if not built["made"]:
         world.make()

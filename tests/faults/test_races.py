@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -19,8 +18,7 @@ RACERS = 16
 
 
 def clickhouse_at(server) -> dict[str, str]:
-    place = {"conn_type": "clickhouse", "host": server.host, "port": server.port, "login": "default"}
-    return {"AIRFLOW_CONN_CLICKHOUSE_DEFAULT": json.dumps(place)}
+    return {"AIRFLOW_CONN_CLICKHOUSE_DEFAULT": server.at.variable}
 
 
 @pytest.fixture

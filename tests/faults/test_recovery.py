@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.ClickH
 
 @pytest.fixture
 def damaged(server: services.ClickHouseServer, name, tmp_path, monkeypatch, capsys) -> Damaged:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", server.at.variable)
     return Damaged(tmp_path, client_of(server), name, monkeypatch, capsys).make()
 
 

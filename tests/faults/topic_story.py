@@ -41,10 +41,8 @@ class Story:
         self, topic: Topic, folder: Path, server: Any, patch: pytest.MonkeyPatch, **pipeline: Any
     ) -> None:
         self.topic, self.folder = topic, folder
-        patch.setenv("AIRFLOW_CONN_STORY", f"http://{server.host}:{server.port}")
-        self.client = clickhouse_connect.get_client(
-            host=server.host, port=server.port, autogenerate_session_id=False
-        )
+        patch.setenv("AIRFLOW_CONN_STORY", server.at.variable)
+        self.client = clickhouse_connect.get_client(**server.at.login, autogenerate_session_id=False)
         self.client.command(f"CREATE DATABASE IF NOT EXISTS {topic.name}")
         self.client.command(
             f"CREATE TABLE {topic.name}.events (n UInt32, _slice DateTime('UTC'), _cluster "

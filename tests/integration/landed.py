@@ -24,6 +24,7 @@ from sluice.load.result import LoadResult
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit
+from tests.clickhouse_at import at
 
 START = pendulum.datetime(2026, 11, 20, 10)
 
@@ -33,7 +34,9 @@ def unit(hours: int = 0, cluster: str = "dc1") -> Unit:
 
 
 def client_of(server: Any) -> Client:
-    return open_client(Connection("clickhouse_test", host=server.host, port=server.port))
+    """Of a server, or of anything whose `port` leads to one of this session's."""
+    place = server.at if hasattr(server, "at") else at(server.port)
+    return open_client(Connection("clickhouse_test", **place.place))
 
 
 @dataclass(frozen=True)

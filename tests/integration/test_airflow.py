@@ -50,9 +50,7 @@ class Stack:
             "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
         }
-        self.client = clickhouse_connect.get_client(
-            host=clickhouse.host, port=clickhouse.port, autogenerate_session_id=False
-        )
+        self.client = clickhouse_connect.get_client(**clickhouse.at.login, autogenerate_session_id=False)
 
     def airflow(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -17,6 +17,7 @@ from sluice.connections import Connection
 from sluice.errors import ClickHouseOutOfReach
 from sluice.load.load import load
 from sluice.load.placement import placement_of
+from tests.clickhouse_at import at
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.integration.test_rights import EXACT, PLAIN, user
 
@@ -111,7 +112,7 @@ def _copy(source: socket, sink: socket) -> None:
 
 def secured(port: int, folder: Path, **extra: object) -> Connection:
     known = {"secure": True, "ca_cert": str(folder / "ca.pem"), "tls_mode": "strict", **extra}
-    return Connection("tls", host="127.0.0.1", port=port, extra=known)
+    return Connection("tls", **at(port).place, extra=known)
 
 
 def test_tls_with_the_connections_files(tls_port: int, certificates: Path, tmp_path: Path, name: str):

@@ -27,7 +27,7 @@ LAKE, OTHER_LAKE = "file:///lake", "s3://bucket/lake"
 
 @pytest.fixture
 def client(clickhouse_server) -> Iterator[Client]:
-    place = Connection("test", host=clickhouse_server.host, port=clickhouse_server.port)
+    place = Connection("test", **clickhouse_server.at.place)
     with closing(open_client(place)) as client:
         yield client
 

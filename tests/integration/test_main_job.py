@@ -32,9 +32,7 @@ class User:
     def __init__(self, name: str, folder: Path, env: dict[str, str], server) -> None:
         self.name, self.folder, self.env = name, folder, env
         self.lake = folder / "lake" / name
-        self.client = clickhouse_connect.get_client(
-            host=server.host, port=server.port, autogenerate_session_id=False
-        )
+        self.client = clickhouse_connect.get_client(**server.at.login, autogenerate_session_id=False)
         self.client.command(f"CREATE DATABASE {name}")
         self.path = folder / f"{name}.yaml"
 

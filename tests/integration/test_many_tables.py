@@ -34,8 +34,8 @@ def engine() -> Iterator[Any]:
 
 @pytest.fixture
 def world(name, tmp_path, kafka_broker, clickhouse_server, engine, monkeypatch) -> SparkWorld:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.url.replace("http", "clickhouse"))
-    server = Connection("clickhouse_test", host=clickhouse_server.host, port=clickhouse_server.port)
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
+    server = Connection("clickhouse_test", **clickhouse_server.at.place)
     return SparkWorld(name, tmp_path, kafka_broker, open_client(server), engine)
 
 

@@ -164,7 +164,7 @@ def connections(
     mail = {"disable_ssl": True, "disable_tls": True, "from_email": "sluice@example.com", "retry_limit": 1}
     found = {
         "kafka_default": {"conn_type": "kafka", "extra": kafka},
-        "clickhouse_default": {"conn_type": "clickhouse", "host": server.host, "port": server.port},
+        "clickhouse_default": server.at.place,
         "lake_s3": {"conn_type": "aws", "extra": {"endpoint_url": s3.endpoint_url, "region_name": s3.region}},
         "smtp_ops": {"conn_type": "smtp", "host": "127.0.0.1", "port": mailbox.port, "extra": mail},
     }

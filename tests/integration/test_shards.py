@@ -102,7 +102,8 @@ def test_a_distributed_table_sees_each_row_once(start_clickhouse_server, two: Sh
     land(two.world.lake, unit(), [event(n=n) for n in range(50)], partitions=7)
     two.load(pipeline, unit())
     nodes = "".join(
-        f"<shard><replica><host>127.0.0.1</host><port>{server.tcp_port}</port></replica></shard>"
+        f"<shard><replica><host>127.0.0.1</host><port>{server.tcp_port}</port>"
+        f"<user>{server.user}</user><password>{server.password}</password></replica></shard>"
         for server in two.servers
     )
     config = f"<clickhouse><remote_servers><two>{nodes}</two></remote_servers></clickhouse>"

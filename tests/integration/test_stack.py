@@ -22,7 +22,7 @@ USERS = """
 
 
 def client(server, **options):
-    return clickhouse_connect.get_client(host=server.host, port=server.port, **options)
+    return clickhouse_connect.get_client(**{**server.at.login, **options})
 
 
 def test_clickhouse_keeps_acknowledged_rows_over_a_kill(start_clickhouse_server, name):
@@ -62,7 +62,8 @@ def test_two_clickhouses_see_each_other_over_tcp(start_clickhouse_server, name):
         ch.command(f"CREATE TABLE {name}.t (n UInt32) ENGINE = MergeTree ORDER BY n")
         ch.insert(f"{name}.t", [[5]], column_names=["n"])
     with client(near) as ch:
-        assert ch.command(f"SELECT n FROM remote('127.0.0.1:{far.tcp_port}', {name}.t)") == 5
+        login = f"'{far.user}', '{far.password}'"
+        assert ch.command(f"SELECT n FROM remote('127.0.0.1:{far.tcp_port}', {name}.t, {login})") == 5
 
 
 def test_kafka_keeps_records_over_a_kill(start_kafka_broker, name):

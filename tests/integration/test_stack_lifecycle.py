@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import urllib.request
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.faults]
 @pytest.fixture
 def settings(tmp_path: Path):
     """A stack of its own, stopped whatever the test did."""
+    tmp_path.chmod(0o755)  # as a stack of an older version has left it
     settings = Settings(tmp_path, free_port(neighbours=1), free_port(), free_port())
     yield settings
     stack(settings, "down")
@@ -37,10 +39,28 @@ def stack(settings: Settings, command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def open_to_others(home: Path) -> list[str]:
+    """Whatever is not its owner's alone."""
+    every = [home, *home.rglob("*")]
+    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in every if not path.is_symlink()}
+    return [f"{path} {mode:o}" for path, mode in modes.items() if mode & 0o77]
+
+
+def shown(settings: Settings) -> list[str]:
+    """Logs and command lines with ClickHouse's password in them."""
+    lines = [Path("/proc", str(pid), "cmdline") for pid in members.members(settings.home)]
+    texts = {path: path.read_bytes() for path in [*lines, *settings.home.rglob("*.log")]}
+    assert len(texts) > 8
+    return [str(path) for path, text in texts.items() if settings.clickhouse_password.encode() in text]
+
+
 def test_up_twice_then_a_killed_runner_then_down(settings: Settings):
     first = stack(settings, "up")
     assert first.returncode == 0, first.stderr
     runner = members.runner(settings.home)
+
+    assert open_to_others(settings.home) == []
+    assert shown(settings) == []
 
     assert "runs already" in stack(settings, "up").stdout
     assert members.runner(settings.home) == runner

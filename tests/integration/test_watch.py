@@ -138,7 +138,7 @@ def own_server(tmp_path_factory) -> Iterator[services.ClickHouseServer]:
 def world(name, tmp_path: Path, stack_env, kafka_broker, own_server, monkeypatch) -> World:
     for key, value in stack_env.items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{own_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", own_server.at.variable)
     now = pendulum.now("UTC")
     admin = KafkaAdminClient(bootstrap_servers=kafka_broker)
     kept = 7 * HOUR  # the hour that ended five hours ago began six hours ago
@@ -266,8 +266,7 @@ def test_errors_and_parts_that_the_server_tells_of(
 ):
     """A server of its own: system.errors counts for all who use it."""
     server = start_clickhouse_server()
-    connection = {"conn_type": "clickhouse", "host": server.host, "port": server.port, "login": "default"}
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", server.at.variable)
     client = client_of(server)
     client.run(f"CREATE DATABASE {world.pipeline.name}")
     table = world.pipeline.targets[0].table

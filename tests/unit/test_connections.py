@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -77,14 +78,30 @@ def test_the_repr_keeps_secrets():
     assert "hush" not in shown
 
 
-def test_the_embedded_stack_is_the_default():
+def test_the_embedded_stack_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
     assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:9092"}
     assert find("kafka_default", {"SLUICE_KAFKA_PORT": "19"}).extra == {"bootstrap.servers": "127.0.0.1:19"}
     clickhouse = find("clickhouse_default", {"SLUICE_CLICKHOUSE_PORT": "81"})
-    assert (clickhouse.host, clickhouse.port, clickhouse.login) == ("127.0.0.1", 81, "default")
+    assert (clickhouse.host, clickhouse.port, clickhouse.login) == ("127.0.0.1", 81, "sluice")
     assert find("spark_default", {}).host == "local[*]"
     with pytest.raises(WrongUse, match="SLUICE_KAFKA_PORT"):
         find("kafka_default", {"SLUICE_KAFKA_PORT": "many"})
+
+
+def test_the_embedded_clickhouse_has_the_password_that_its_stack_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for home, password in (("var", "of var"), ("elsewhere", "of elsewhere")):
+        (tmp_path / home).mkdir()
+        (tmp_path / home / "clickhouse-password").write_text(password)
+    assert find("clickhouse_default", {}).password == "of var"
+    elsewhere = {"SLUICE_HOME": str(tmp_path / "elsewhere")}
+    assert find("clickhouse_default", elsewhere).password == "of elsewhere"
+    given = {**elsewhere, "SLUICE_CLICKHOUSE_PASSWORD": "given"}
+    assert find("clickhouse_default", given).password == "given"
+    assert find("clickhouse_default", {"SLUICE_HOME": str(tmp_path)}).password == ""
 
 
 def test_an_unknown_connection_says_how_to_make_it():
