@@ -8,28 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.pipeline import Pipeline
+from sluice.pipeline_yaml import NotYaml, load
 from sluice.project import PROJECT
 
 FOLDER = PROJECT / "include" / "pipelines"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML forbids a key that is there twice; PyYAML takes the last one and says nothing."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                problem = f"{key.value!r} is there twice"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
 
 
 def pipeline_names(folder: Path = FOLDER) -> list[str]:
@@ -48,11 +35,11 @@ def find(name: str, config: Path | None = None) -> Path:
 def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
     """The pipeline in `path`; its name is the file's stem. Raises WrongPipeline (file, key, expected)."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        content = load(path)
     except OSError as error:
         raise WrongPipeline(str(path), "(file)", f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise WrongPipeline(str(path), "(file)", "not YAML: " + " ".join(str(error).split())) from error
+    except NotYaml as error:
+        raise WrongPipeline(str(path), "(file)", str(error)) from error
     if not isinstance(content, dict):
         raise WrongPipeline(str(path), "(file)", "expected a mapping with kafka, event, lake and tables")
     if "name" in content:
