@@ -27,7 +27,7 @@ class WrongSetting(Exception):
 
 def port_from(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name) or str(default)
-    if not text.isdigit() or not 0 < int(text) < 65536:
+    if not text.isdecimal() or len(text) > 9 or not 0 < int(text) < 65536:
         raise WrongSetting(f"{name}={text}: expected a port number from 1 to 65535")
     return int(text)
 

@@ -136,7 +136,7 @@ def _airflow_lookup(conn_id: str) -> Connection | None:
 
 def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name) or str(default)
-    if not text.isdigit():
+    if not text.isdecimal():
         raise WrongUse(f"{name}={text}: expected a port number")
     return int(text)
 

@@ -42,6 +42,9 @@ def test_durations(text: str, seconds: int) -> None:
         True,
         "none",
         "99999999999d",
+        "9" * 5000 + "d",
+        "²h",
+        "١h",
     ],
 )
 def test_mistakes(value: object) -> None:

@@ -29,7 +29,7 @@ def test_ports_move_everything_that_names_them(tmp_path: Path):
     assert {name: env[name] for name in ports} == ports
 
 
-@pytest.mark.parametrize("text", ["x", "0", "65536", "-1", "80.5"])
+@pytest.mark.parametrize("text", ["x", "0", "65536", "-1", "80.5", "²", "9" * 5000])
 def test_a_port_that_is_none_is_told_by_its_variable(text: str):
     with pytest.raises(WrongSetting, match="SLUICE_KAFKA_PORT"):
         Settings.read({"SLUICE_KAFKA_PORT": text})

@@ -270,7 +270,8 @@ def test_the_newest_two_days_are_looked_at(start, end, past, newest):
 
 
 @pytest.mark.parametrize(
-    ("start", "end"), [("x", "now"), ("2026-11-02", "2026-11-01"), ("1990-01-01", "now")]
+    ("start", "end"),
+    [("x", "now"), ("²h", "now"), ("①h", "now"), ("2026-11-02", "2026-11-01"), ("1990-01-01", "now")],
 )
 def test_what_cannot_be_asked(start, end):
     with pytest.raises(WrongUse):

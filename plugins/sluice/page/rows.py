@@ -50,7 +50,7 @@ class Asked:
         hour = timedelta(hours=1)
         until = ceil(now, hour) if end == "now" else parse_instant(end, now)
         age = start.removesuffix("h")
-        if age != start and age.isdigit():
+        if age != start and age.isdecimal():
             since = until - min(timedelta(hours=int(age)), LONGEST) if len(age) < 6 else until - LONGEST
         else:
             since = parse_instant(start, now)
