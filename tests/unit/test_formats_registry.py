@@ -316,6 +316,28 @@ def test_the_address_is_an_airflow_connection(conn, url):
     assert address_of(conn).url == url
 
 
+@pytest.mark.parametrize(
+    ("place", "url"),
+    [
+        ({"host": "http://r", "port": 8081}, "http://r:8081"),
+        ({"host": "r", "schema": "http"}, "http://r"),
+        ({"host": "r", "schema": "https"}, "https://r"),
+        ({"host": "https://r"}, "https://r"),
+        ({"host": "localhost", "port": 8081}, "http://localhost:8081"),
+        ({"host": "127.0.0.1:8081"}, "http://127.0.0.1:8081"),
+    ],
+)
+def test_a_password_travels_as_the_connection_says(place, url):
+    assert address_of(Connection("c", login="me", password="hush", **place)).url == url
+
+
+@pytest.mark.parametrize("host", ["r", "r:8081", "r/api", "localhost.example"])
+def test_a_password_is_not_sent_in_the_clear_by_default(host):
+    with pytest.raises(WrongUse, match=rf"in the clear to {host}: write https://{host}") as caught:
+        address_of(Connection("c", host=host, login="me", password="hush"))
+    assert "hush" not in str(caught.value)
+
+
 def test_a_connection_without_a_host_or_with_lost_files_is_wrong():
     for host in ("kafka://r", "r:x", "[", "http://[::1"):
         with pytest.raises(WrongUse, match=r"connection 'c': expected http"):

@@ -24,6 +24,7 @@ from sluice.errors import RegistryOutOfReach, RegistryRefused, SluiceError, Wron
 SECONDS = 20
 WAITS = (0.5, 1.0, 2.0, 4.0)
 """Seconds before each further try of a call that a later one may cure."""
+_LOOPBACK = ("localhost", "127.0.0.1")
 _TRY_LATER = (408, 429)
 _NO_SUBJECT, _NO_VERSION, _NO_SCHEMA = 40401, 40402, 40403
 _LARGEST_ID = (1 << 31) - 1  # ids are Java's int: asked for a larger one, a registry has no such path
@@ -83,9 +84,15 @@ def address_of(connection: Connection) -> Address:
     if not connection.host:
         raise WrongUse(f"connection {connection.conn_id!r}: its host is missing, for example http://registry")
     scheme, _, rest = connection.host.rpartition("://")
+    scheme = scheme or connection.schema or ""
+    if connection.login and not scheme and rest.split(":")[0] not in _LOOPBACK:
+        raise WrongUse(
+            f"connection {connection.conn_id!r}: its password would travel in the clear to {rest}: write "
+            f"https://{rest} as its host, or http://{rest} if it may"
+        )
     port = f":{connection.port}" if connection.port else ""
     try:
-        place = urlsplit(f"{scheme or connection.schema or 'http'}://{rest}")
+        place = urlsplit(f"{scheme or 'http'}://{rest}")
         url = place._replace(netloc=place.netloc + port).geturl()
         known = httpx.URL(url).scheme in ("http", "https")
     except (ValueError, httpx.InvalidURL):
