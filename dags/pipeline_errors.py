@@ -10,4 +10,4 @@ from sluice.airflow.pipelines import find_pipelines
 from sluice.errors import WrongUse
 
 if broken := find_pipelines().broken:
-    raise WrongUse("; ".join(map(str, broken)))
+    raise WrongUse("; ".join(error.public for error in broken))

@@ -25,14 +25,24 @@ class WrongUse(SluiceError):
 
 @dataclass(eq=False)
 class WrongPipeline(WrongUse):
-    """A pipeline file that says something impossible; `key` is the dotted place in the file."""
+    """A pipeline file that says something impossible; `key` is the dotted place in the file.
+
+    `from_environment`: what stands there comes from a variable, so `expected` may quote its value.
+    """
 
     file: str
     key: str
     expected: str
+    from_environment: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}: {self.key}: {self.expected}"
+
+    @property
+    def public(self) -> str:
+        """For those who may not see the environment of the machine."""
+        hidden = "wrong, and not shown, for it comes from a variable: a `sluice` command on the machine tells"
+        return f"{self.file}: {self.key}: {hidden}" if self.from_environment else str(self)
 
 
 class OutOfReach(SluiceError):

@@ -52,7 +52,18 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "(file)"
-        raise WrongPipeline(str(path), key, first["msg"].removeprefix("Value error, ")) from error
+        expected = first["msg"].removeprefix("Value error, ")
+        raise WrongPipeline(str(path), key, expected, _from_environment(content, first["loc"])) from error
+
+
+def _from_environment(content: Any, place: tuple[int | str, ...]) -> bool:
+    """Whether a variable stands at `place`, or anywhere below the last part of it that is there."""
+    for part in place:
+        try:
+            content = content[part]
+        except (LookupError, TypeError):
+            break
+    return _VARIABLE.search(str(content)) is not None
 
 
 def _expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> Any:

@@ -56,7 +56,9 @@ def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient
     text = NO_TABLES.replace("file:///lake", f"file://{folder}/lake").replace("127.0.0.1:9092", "127.0.0.1:1")
     (folder / "ads.yaml").write_text(text.replace("slice: 15m\n", away))
     (folder / "wrong.yaml").write_text(WRONG_TABLE)
+    (folder / "expanded.yaml").write_text(NO_TABLES + "tables: {click: '${OF_THE_MACHINE}'}\n")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OF_THE_MACHINE", "hush hush")
         patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
         patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
         for module in (access, pipelines):
@@ -99,7 +101,10 @@ def test_the_overview_by_role(airflow_app: TestClient, role: str):
     assert (row["pipeline"], row["can_start"]) == ("ads", role != "viewer")
     assert "127.0.0.1:1" in row["error"] and row["cells"] == []
     assert found["user"] == role
-    assert len(found["broken_files"]) == 1 and "wrong.yaml" in found["broken_files"][0]
+    [expanded, wrong] = found["broken_files"]
+    assert "wrong.yaml: tables.click.table: expected database.table" in wrong
+    assert "expanded.yaml: tables.click.table: " in expanded
+    assert "hush" not in answer.text
 
 
 def test_the_problems_that_the_watch_sees(airflow_app: TestClient):

@@ -125,3 +125,29 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
         pipeline_files.read(folder / "latin.yaml")
     with pytest.raises(WrongPipeline, match="cannot be read: Is a directory"):
         pipeline_files.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key"),
+    [
+        ("lake: '${PLACE}'", "lake"),
+        ("lake: '${PLACE:-x}'", "lake"),
+        ("settle: '${PLACE}'", "settle"),
+        ("lake: file:///x\nspark: {spark.app.name: '${PLACE}'}\nstart: 2026-01-01T00:01:00Z", "(file)"),
+    ],
+)
+def test_others_do_not_see_what_the_environment_says(folder: Path, wrong: str, key: str) -> None:
+    text = TEXT.replace("lake: file://${ROOT}/lake\n", "" if "lake" in wrong else "lake: file:///x\n")
+    with pytest.raises(WrongPipeline) as caught:
+        read(folder, f"{text}{wrong}", PLACE="of the machine alone")
+    assert "of the machine" not in caught.value.public
+    assert f"github.yaml: {key}: " in caught.value.public
+    if key != "(file)":
+        assert "of the machine" in str(caught.value), "who has the machine sees it"
+
+
+def test_others_see_what_the_file_itself_says(folder: Path) -> None:
+    with pytest.raises(WrongPipeline) as caught:
+        read(folder, f"{TEXT}settle: soon")
+    assert caught.value.public == str(caught.value)
+    assert "'soon'" in caught.value.public

@@ -67,7 +67,7 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "no
             )
             for row in rows
         ],
-        broken_files=[str(error) for error in found.broken],
+        broken_files=[error.public for error in found.broken],
     )
     return Response(view.model_dump_json(exclude_defaults=True), media_type="application/json")
 
