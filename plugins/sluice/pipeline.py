@@ -15,6 +15,7 @@ from sluice.counts.spec import Counts
 from sluice.durations import Duration, OptionalDuration
 from sluice.message_format import JSON, MessageFormat, Registry
 from sluice.plain_name import PlainName
+from sluice.plain_secrets import assigns_secret, names_secret
 from sluice.rollups.spec import Rollup
 from sluice.slices import HOUR, floor, utc
 
@@ -147,6 +148,12 @@ class Target(_Strict):
         return self.table.split(".")[1]
 
 
+ON_COMMAND_LINE = (
+    "would stand on Spark's command line, which `ps` shows to everybody on the machine: put it into "
+    "spark-defaults.conf, in the folder that SPARK_CONF_DIR names, where only its owner can read it"
+)
+
+
 class Pipeline(_Strict):
     name: PlainName
     kafka: list[Cluster] = Field(min_length=1)
@@ -193,6 +200,14 @@ class Pipeline(_Strict):
         if not re.fullmatch(r"file://.+|s3://[^/].*", root):
             raise ValueError(f"expected file://… or s3://bucket/prefix, not {value!r}")
         return root
+
+    @field_validator("spark")
+    @classmethod
+    def _no_secret(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, text in value.items():
+            if names_secret(key) or assigns_secret(text):
+                raise ValueError(f"{key}: it {ON_COMMAND_LINE}")
+        return value
 
     @field_validator("slice")
     @classmethod

@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from sluice.errors import WrongPipeline, WrongUse
-from sluice.pipeline import Pipeline
+from sluice.pipeline import ON_COMMAND_LINE, Pipeline
 from sluice.pipeline_yaml import NotYaml, load
+from sluice.plain_secrets import names_secret
 from sluice.project import PROJECT
 
 FOLDER = PROJECT / "include" / "pipelines"
@@ -44,6 +45,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
         raise WrongPipeline(str(path), "(file)", "expected a mapping with kafka, event, lake and tables")
     if "name" in content:
         raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
+    _refuse_secrets(content.get("spark"), path)
     try:
         return Pipeline.model_validate(
             {"name": path.stem, **_expand(content, environment, path, "")},
@@ -54,6 +56,14 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
         key = ".".join(str(part) for part in first["loc"]) or "(file)"
         expected = first["msg"].removeprefix("Value error, ")
         raise WrongPipeline(str(path), key, expected, _from_environment(content, first["loc"])) from error
+
+
+def _refuse_secrets(spark: object, path: Path) -> None:
+    """A variable whose name says that it is a secret; what a key's name says, the pipeline itself refuses."""
+    for key, value in spark.items() if isinstance(spark, dict) else ():
+        found = next((name for name, _ in _VARIABLE.findall(str(value)) if names_secret(name)), None)
+        if found:
+            raise WrongPipeline(str(path), f"spark.{key}", f"${{{found}}} {ON_COMMAND_LINE}")
 
 
 def _from_environment(content: Any, place: tuple[int | str, ...]) -> bool:

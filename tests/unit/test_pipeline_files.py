@@ -128,6 +128,57 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "key",
+    [
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.ssl.keyPassword",
+        "spark.authenticate.secret",
+        "spark.hadoop.fs.s3a.session.token",
+        "spark.kafka.clusters.a.sasl.credentials",
+        "spark.hadoop.fs.azure.account.key.x.core.windows.net",
+        "spark.hadoop.fs.azure.sas.container.account",
+    ],
+)
+def test_a_secret_for_spark_is_refused_with_where_it_belongs(folder: Path, key: str) -> None:
+    with pytest.raises(WrongPipeline, match=r"spark: .*ps.*spark-defaults\.conf") as caught:
+        read(folder, f"{TEXT}spark: {{{key}: hush}}")
+    assert "hush" not in str(caught.value)
+    assert key in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value", ["${S3_SECRET}", "${A_TOKEN:-x}", "${MY_PASSWORD}", "-Dx=${KEYSTORE_PASSWORD}"]
+)
+def test_a_secret_variable_for_spark_is_refused(folder: Path, value: str) -> None:
+    secrets = dict.fromkeys(("S3_SECRET", "A_TOKEN", "MY_PASSWORD", "KEYSTORE_PASSWORD"), "hush")
+    with pytest.raises(WrongPipeline, match=r"spark\.spark\.x: .*spark-defaults\.conf") as caught:
+        read(folder, f"{TEXT}spark: {{spark.x: '{value}'}}", **secrets)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_secret_within_an_option_for_spark_is_refused(folder: Path) -> None:
+    option = "-Xmx1g -Djavax.net.ssl.trustStorePassword=hush"
+    with pytest.raises(WrongPipeline, match=r"extraJavaOptions: .*spark-defaults\.conf") as caught:
+        read(folder, f"{TEXT}spark: {{spark.driver.extraJavaOptions: '{option}'}}")
+    assert "hush" not in str(caught.value)
+
+
+def test_what_is_about_a_secret_is_none(folder: Path) -> None:
+    settings = {
+        "spark.authenticate.secret.file": "/etc/spark/secret",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "com.example.Provider",
+        "spark.hadoop.hadoop.security.credential.provider.path": "jceks://file/etc/spark.jceks",
+        "spark.security.credentials.kafka.enabled": "false",
+        "spark.kubernetes.authenticate.submission.oauthTokenFile": "/var/run/token",
+        "spark.driver.extraJavaOptions": "-Xmx1g -Dfile.encoding=UTF-8",
+        "spark.ssl.keyStore": "/etc/spark/store",
+    }
+    lines = "".join(f"  {key}: '{value}'\n" for key, value in settings.items())
+    assert read(folder, f"{TEXT}spark:\n{lines}").spark == settings
+
+
+@pytest.mark.parametrize(
     ("wrong", "key"),
     [
         ("lake: '${PLACE}'", "lake"),
