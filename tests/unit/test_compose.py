@@ -22,7 +22,7 @@ ONE_SHOT = {"prepare"}
 
 def pinned(package: str) -> str:
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    return next(line.partition("==")[2] for line in lines if line.startswith(f"{package}=="))
+    return next(line.partition("==")[2].split()[0] for line in lines if line.startswith(f"{package}=="))
 
 
 def base_image() -> str:
@@ -122,11 +122,59 @@ def test_the_server_takes_the_lakes_secrets_from_its_environment():
     for key in ("access_key_id", "secret_access_key"):
         assert found.find(key).text is None
         assert found.find(key).get("from_env") in SERVICES["clickhouse"]["environment"]
-    bucket = COMPOSE["x-environment"]["SLUICE_LAKE"].removeprefix("s3://").split("/")[0]
-    assert found.find("url").text == f"{COMPOSE['x-environment']['AWS_ENDPOINT_URL']}/{bucket}/"
+    bucket = COMPOSE["x-airflow-environment"]["SLUICE_LAKE"].removeprefix("s3://").split("/")[0]
+    assert found.find("url").text == f"{COMPOSE['x-lake']['AWS_ENDPOINT_URL']}/{bucket}/"
 
 
 def test_no_secret_is_asked_for_without_a_reason():
     asked = re.findall(r"\$\{(\w+)(:\?[^}]+)?\}", FILE.read_text())
     assert asked
     assert all(reason for _, reason in asked)
+
+
+# Whom each secret of the operator's environment may reach, and why.
+STORE = {"S3_ACCESS_KEY", "S3_SECRET_KEY"}
+AIRFLOW = {
+    *STORE,
+    *("POSTGRES_PASSWORD", "CLICKHOUSE_PASSWORD", "SPARK_SECRET"),
+    *("AIRFLOW_FERNET_KEY", "AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET"),
+}
+KNOWS = {
+    "kafka": set(),
+    "clickhouse": {"CLICKHOUSE_PASSWORD", *STORE},  # it reads the lake itself
+    "s3": STORE,
+    "postgres": {"POSTGRES_PASSWORD"},
+    "prepare": {"POSTGRES_PASSWORD", "AIRFLOW_FERNET_KEY", *STORE},
+    "spark-master": {"SPARK_SECRET"},
+    "spark-worker": {"SPARK_SECRET", *STORE},  # its tasks write the lake
+    **{f"airflow-{part}": AIRFLOW for part in ("api", "scheduler", "dag-processor", "triggerer")},
+}
+
+
+def variables(value: object) -> set[str]:
+    return set(re.findall(r"\$\{(\w+)", str(value)))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_each_service_gets_its_own_secrets_only(name: str):
+    service = SERVICES[name]
+    files = [COMPOSE["configs"][one["source"]] for one in service.get("configs", [])]
+    assert variables(service) | variables(files) == KNOWS[name]
+
+
+def test_no_two_secrets_have_one_value():
+    """Each setting takes a variable of its own, where it is not a login to the same thing."""
+    settings = COMPOSE["x-airflow-environment"]
+    single = ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__API__SECRET_KEY", "AIRFLOW__CORE__FERNET_KEY")
+    assert len(set().union(*(variables(settings[name]) for name in single))) == len(single)
+
+
+def test_sparks_parts_know_each_other_by_a_secret():
+    content = COMPOSE["configs"]["spark-defaults.conf"]["content"]
+    conf = dict(line.split(" ", 1) for line in content.splitlines())
+    assert (conf["spark.authenticate"], conf["spark.network.crypto.enabled"]) == ("true", "true")
+    assert re.fullmatch(r"\$\{SPARK_SECRET:\?[^}]+\}", conf["spark.authenticate.secret"])
+    for name in ("spark-master", "spark-worker", "airflow-scheduler"):
+        [mounted] = SERVICES[name]["configs"]
+        folder = SERVICES[name]["environment"]["SPARK_CONF_DIR"]
+        assert mounted == {"source": "spark-defaults.conf", "target": f"{folder}/spark-defaults.conf"}
