@@ -18,8 +18,11 @@ RUN apt-get update \
 USER 50000
 WORKDIR /opt/sluice
 # First what changes seldom, so that packages and jars stay in the build's cache.
-COPY --chown=airflow requirements.txt ./
-RUN pip install --no-cache-dir -r requirements.txt psycopg2-binary==2.9.13
+COPY --chown=airflow requirements.txt requirements-cluster.txt ./
+# Of the second file only PostgreSQL's driver, which needs nothing else.
+RUN pip install --no-cache-dir --require-hashes -r requirements.txt \
+ && sed -n '/^psycopg2-binary==/,/[^\\]$/p' requirements-cluster.txt > /tmp/driver.txt \
+ && pip install --no-cache-dir --no-deps --require-hashes -r /tmp/driver.txt
 COPY --chown=airflow local ./local
 RUN python -m local.fetch spark
 COPY --chown=airflow . .

@@ -77,13 +77,14 @@ bench: setup
 release:
 	@$(PYTHON) -m local.release "$(VERSION)"
 
+# Pins with the hashes of every file of a release, so that a registry can put nothing else in its place. No
+# registry's address gets into the files.
+COMPILE := .venv/bin/uv pip compile --python-version 3.11 --no-annotate --generate-hashes --no-emit-index-url \
+  --no-emit-find-links --custom-compile-command "make pins"
+
 pins:
-	.venv/bin/uv pip compile requirements.in -o requirements.txt --python-version 3.11 --no-annotate \
-	  --custom-compile-command "make pins"
-	.venv/bin/uv pip compile requirements-dev.in -o requirements-dev.txt --python-version 3.11 --no-annotate \
-	  --custom-compile-command "make pins"
-	.venv/bin/uv pip compile requirements-cluster.in -o requirements-cluster.txt --python-version 3.11 \
-	  --no-annotate --custom-compile-command "make pins"
+	for part in "" -dev -cluster -setup; do \
+	  $(COMPILE) requirements$$part.in -o requirements$$part.txt || exit; done
 
 clean: down down-cluster
 	rm -rf .venv .deps var .pytest_cache .ruff_cache

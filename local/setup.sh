@@ -34,10 +34,14 @@ alive() { .venv/bin/python -m local.progress "$@" || exit 3; }
 
 [ "$(uname -sm)" = "Linux x86_64" ] || fail "the embedded stack runs on Linux x86_64 only; elsewhere: docker-compose.yaml"
 .venv/bin/python -c '' 2>/dev/null || make_venv
-.venv/bin/uv --version >/dev/null 2>&1 || alive "installing uv" .venv/bin/python -m pip install -q uv
+# Whatever comes from a registry has to be the very file that was pinned.
+pinned_uv=$(sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements-setup.txt)
+[ "$(.venv/bin/uv --version 2>/dev/null | cut -d' ' -f2)" = "$pinned_uv" ] ||
+    alive "installing uv" .venv/bin/python -m pip install -q --require-hashes -r requirements-setup.txt
 # Compiled once, here: else every process compiles what it imports, wherever PYTHONDONTWRITEBYTECODE is set.
 alive "installing the Python packages" \
-    .venv/bin/uv pip install --compile-bytecode --python .venv/bin/python -r requirements.txt -r requirements-dev.txt
+    .venv/bin/uv pip install --require-hashes --compile-bytecode --python .venv/bin/python \
+    -r requirements.txt -r requirements-dev.txt
 if [ ! -x .venv/bin/sluice ] || [ pyproject.toml -nt .venv/bin/sluice ]; then
     alive "installing sluice" .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
     touch .venv/bin/sluice

@@ -29,4 +29,4 @@ if [ ${#missing[@]} != 0 ]; then
 fi
 
 .venv/bin/python -m local.progress "installing Airflow's Celery provider" \
-    .venv/bin/uv pip install --python .venv/bin/python -r requirements-cluster.txt || exit 3
+    .venv/bin/uv pip install --require-hashes --python .venv/bin/python -r requirements-cluster.txt || exit 3

@@ -28,8 +28,31 @@ PACKAGES = {
 
 def pins() -> dict[str, str]:
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    found = (line.split(";")[0].strip().partition("==") for line in lines if "==" in line)
+    found = (line.split(";")[0].rstrip(" \\").partition("==") for line in lines if "==" in line)
     return {canonicalize_name(name.split("[")[0]): version for name, _, version in found}
+
+
+@pytest.mark.parametrize("part", ["", "-dev", "-cluster", "-setup"])
+def test_every_pin_has_hashes_and_none_names_a_registry(part: str):
+    """What `make setup` installs with --require-hashes, uv itself included."""
+    text = (ROOT / f"requirements{part}.txt").read_text()
+    entries = [entry for entry in re.split(r"(?m)^(?=[A-Za-z0-9])", text) if "==" in entry]
+    asked = re.findall(r"(?m)^([a-z0-9-]+)", (ROOT / f"requirements{part}.in").read_text())
+    assert len(entries) >= len(asked) > 0
+    for entry in entries:
+        hashes = r"[\w.-]+==[\w.!+]+( ; [^\\]+)?( \\\n +--hash=sha256:[0-9a-f]{64})+\n"
+        assert re.fullmatch(hashes, entry), entry.splitlines()[0]
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("script", ["local/setup.sh", "local/cluster/setup.sh", "Dockerfile"])
+def test_nothing_is_installed_without_its_hash(script: str):
+    lines = (ROOT / script).read_text().replace("\\\n", " ").splitlines()
+    installs = [line for line in lines if re.search(r"pip install", line)]
+    assert installs
+    for line in installs:
+        own = re.search(r"pip install .*-e \.", line)  # the repository itself, without dependencies
+        assert line.count("pip install") == line.count("--require-hashes") or (own and "--no-deps" in line)
 
 
 def library() -> list[Path]:
