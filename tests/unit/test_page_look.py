@@ -35,7 +35,7 @@ class Ledger:
     def rows(self, sql: str, parameters: dict) -> list[tuple]:
         self.asked.append((parameters["start"], parameters["end"]))
         starts = [(int(unit(h).slice.start.timestamp()), m, n) for h, m, n in self.held]
-        (name,), (lake,) = parameters["pipelines"], parameters["lakes"]
+        name, lake = pipeline().name, "file:///lake"
         return [(name, lake, TABLE, at, "dc1", m, ["click"], n, n, 0, "run", 1, "") for at, m, n in starts]
 
 

@@ -53,7 +53,9 @@ def test_only_units_that_the_view_saw_and_that_are_done():
     fed = replace(SUMS, given={TEN: Sums("(6)")})
     assert len(views(fed)) == 1
     assert views(replace(fed, covered=frozenset({ELEVEN}))) == []
-    assert views(fed, facts=replace(FACTS, found=(replace(FOUND[0], state=State.STALE), FOUND[1]))) == []
+    older = {name: replace(row, manifest="older") for name, row in FOUND[0].tables.items()}
+    stale = replace(FOUND[0], state=State.STALE, tables=older)
+    assert views(fed, facts=replace(FACTS, found=(stale, FOUND[1]))) == []
 
 
 def test_a_source_that_is_wrong_itself_is_told_alone():

@@ -78,7 +78,8 @@ def test_numbers_of_a_shard_are_told_in_thousands():
 
 
 def test_only_what_is_done_is_asked_of_a_shard():
-    stale = replace(FOUND[0], state=State.STALE)
+    older = {name: replace(row, manifest="older") for name, row in FOUND[0].tables.items()}
+    stale = replace(FOUND[0], state=State.STALE, tables=older)
     facts = replace(FACTS, found=(stale, FOUND[1]), shards=(replace(SHARE, rows={}),))
     assert [a.slice for a in check_shards(facts, REPAIRS)] == ["2026-11-20T11Z"]
 
