@@ -53,12 +53,15 @@ class Events:
     random: Random
     _main: int = 0
     _types: list[str] = field(default_factory=list)
+    _configured: float = 1.0
 
     def __post_init__(self) -> None:
-        self._types = self.random.sample(TYPES, 7 if self.case.max_types == "exceeded" else 4)
+        many = self.case.max_types == "exceeded"
+        self._types = self.random.sample(TYPES, len(TYPES) if many else 4)
+        self._configured = 0.5 if many else 0.7
 
     def kind(self) -> str:
-        configured = self.random.random() < 0.7
+        configured = self.random.random() < self._configured
         return self.random.choice(("click", "click", "bid") if configured else self._types)
 
     def slice_start(self, number: int) -> datetime:

@@ -34,6 +34,7 @@ class Flow:
     home: Home
     log: Log
     refused: dict[str, str] = field(default_factory=dict)  # tables that a load has refused, and why
+    said: list[str] = field(default_factory=list)  # what clusters wait for
 
     @cached_property
     def world(self) -> World:
@@ -87,7 +88,16 @@ class Flow:
     def land(self, slices: SliceRange, mode: str, token: str) -> None:
         rows = 10_000 if self.home.case.batch != "off" else _READ_ROWS  # copies are told apart within a read
         with pytest.raises(RecordsExpired) if self._expires(slices) else nullcontext():
-            land_in_process(self.log, self.pipeline, self.lake, slices, mode, token, self.world, rows)
+            landed = land_in_process(
+                self.log, self.pipeline, self.lake, slices, mode, token, self.world, rows, self._say
+            )
+            for error in landed.failed.values():
+                raise error
+
+    def _say(self, line: str) -> None:
+        """Keeps why a cluster has not landed: where records have expired, too, the landing raises that."""
+        if "waits:" in line:
+            self.said.append(line)
 
     def _expires(self, slices: SliceRange) -> bool:
         """Whether records of the slices have expired and may not be left out: a landing says so at its end,
@@ -106,6 +116,10 @@ class Flow:
                 if error.retryable or not may:
                     raise
                 self.refused[target.table] = str(error)
+
+    @property
+    def main_refused(self) -> bool:
+        return f"{self.home.db}.main" in self.refused
 
     def publish(self) -> dict[tuple[str, int], int]:
         """Rows that became available, by table and slice. An incomplete hour is not published."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -81,7 +81,8 @@ def land_in_process(
     token: str,
     world: World,
     rows: int,
+    say: Callable[[str], None],
 ) -> Landing:
     """`rows`: at most so many offsets in a read."""
     engine = Engine(world, rows_per_read=rows, log=log)
-    return land(pipeline, lake, slices, mode, token, engine, lambda line: None, world.topics_of)
+    return land(pipeline, lake, slices, mode, token, engine, say, world.topics_of)

@@ -15,6 +15,7 @@ from tests.pairs.texts import HOSTILE
 TOPICS = {"alpha": 2, "beta": 1}  # partitions
 KIND, SHIPPED = "kind", "sluice_batch"  # headers
 MINUTE_MS = 60_000
+AHEAD = 7_258_118_400_000  # the stamp of a producer whose clock says 2200
 _PER_SLICE = 10  # records in each partition
 _NO_TEXT = b"\xff\xfe"
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -77,13 +78,20 @@ class Log:
             yield self._record(events, batch, number, stamp, line)
 
     def _stamps(self, start: int, length: int, count: int) -> Iterator[tuple[int, int]]:
-        """(slice, stamp) in the order of offsets: edges are among them, and some come late."""
+        """(slice, stamp) in the order of offsets: edges are among them, some come late, and some have a
+        stamp of the future."""
         for number in range(count):
             first = start + number * length
             some = [self.random.randrange(first, first + length) for _ in range(_PER_SLICE)]
             for stamp in sorted([first, first + length - 1, *some]):
-                late = number and self.random.random() < 0.08
-                yield number, stamp - self.random.randrange(1, 2 * length) if late else stamp
+                yield number, self._odd(stamp, 2 * length if number else 0)
+
+    def _odd(self, stamp: int, most: int) -> int:
+        """The stamp, or now and then one up to `most` ms older, or of the future."""
+        luck = self.random.random()
+        if luck > 0.98:
+            return AHEAD
+        return stamp - self.random.randrange(1, most) if most and luck < 0.08 else stamp
 
     def _record(self, events: Events, batch: str, number: int, stamp: int, line: int) -> Sent:
         kind = events.kind()
@@ -169,7 +177,8 @@ def expired_before(log: Mapping[Place, list[Sent]], case: Case) -> tuple[Place, 
     """The partition whose oldest records Kafka removes in a case, and its new first offset: some offsets into
     the first slice."""
     place = ("dc1", "alpha", 0)
-    first = next(o for o, sent in enumerate(log[place]) if sent.stamp >= int(START.timestamp() * 1000))
+    start = int(START.timestamp() * 1000)
+    first = next(o for o, sent in enumerate(log[place]) if start <= sent.stamp < AHEAD)
     return place, first + 5
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.oracle import Number, loads
 from tests.pairs.events import EARLY_MINUTES, LATE_MINUTES, LENGTHS, SLICES, START, time_path, type_path
-from tests.pairs.log import KIND, MINUTE_MS, SHIPPED, Place, Sent, expired_before
+from tests.pairs.log import AHEAD, KIND, MINUTE_MS, SHIPPED, Place, Sent, expired_before
 from tests.pairs.options import Case
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,10 +75,10 @@ def starts_of(case: Case) -> list[int]:
 
 def edges_of(case: Case, sent: list[Sent]) -> list[int]:
     """By slice its first offset, and the last one's end: an edge is the first record at or after the
-    instant."""
+    instant whose stamp is not of the future."""
     stamps = [record.stamp for record in sent]
     return [
-        next((o for o, stamp in enumerate(stamps) if stamp >= at * 1000), len(stamps))
+        next((o for o, stamp in enumerate(stamps) if at * 1000 <= stamp < AHEAD), len(stamps))
         for at in starts_of(case)
     ]
 

@@ -153,6 +153,16 @@ BY_THE_TABLES = (
         ("from_main", "totals"),
     ),
     Entangled(
+        "a second view into the table, which does not select `_cluster`",
+        (
+            _TOTALS,
+            _FEEDS.format("main", "totals"),
+            "CREATE MATERIALIZED VIEW {db}.second TO {db}.totals AS SELECT _slice, id FROM {db}.main",
+        ),
+        ("main",),
+        ("second", "totals"),
+    ),
+    Entangled(
         "a view that computes `_cluster`",
         (
             _TOTALS,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
 from local import services
+from local.cluster import s3_server
+from sluice.lake.settings import S3Settings
 from tests import registry_server
 from tests.integration import s3_servers
 from tests.pairs.places import BUCKET, COLLECTION, Services
@@ -23,12 +27,21 @@ _USERS = """<clickhouse><profiles><default>
 </clickhouse>"""
 
 
+def _store(folder: Path) -> AbstractContextManager[S3Settings]:
+    """The quicker server where it can be built, which takes Go; else moto's."""
+    try:
+        s3_server.program()
+    except s3_server.CannotBuild:
+        return s3_servers.moto(folder)
+    return s3_servers.versitygw(folder)
+
+
 @pytest.fixture(scope="module")
 def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """The services, and connections in the environment that lead to them."""
     folder = tmp_path_factory.mktemp("services")
     with (
-        s3_servers.versitygw(folder) as store,
+        _store(folder) as store,
         registry_server.serve() as registry,
         pytest.MonkeyPatch.context() as patch,
     ):
