@@ -1,4 +1,5 @@
-"""A model of the load's lease and fencing: one unit, a target of two chunks and a misfit in sluice.rejected.
+"""A model of the load's lease and fencing: one unit, two chunks of the target, one of its view's table, and a
+misfit in sluice.rejected.
 
 At every point a client may crash, the server may crash, a successor may take over (whether its predecessor
 is dead, asleep or at work), and a statement goes on without its client. The model is harsher than ClickHouse:
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from sluice.load.steps import Step
 from tests.lease_program import Act, Rule, program
 
-WHOLE, NOTHING = (1, 1, 1), (0, 0, 0)
+WHOLE, NOTHING = (1, 1, 1, 1), (0, 0, 0, 0)
 MANY = 2
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from sluice.load.steps import Step
 
-TARGET, REJECTED = (0, 1), (2,)
-"""The chunks of the target and of sluice.rejected."""
+TARGET, VIEW, REJECTED = (0, 1), (2,), (3,)
+"""The chunks of the target, of its view's table and of sluice.rejected."""
 
 
 class Rule(StrEnum):
@@ -52,7 +52,8 @@ def program(off: frozenset[Rule]) -> tuple[Act, ...]:
     revoke = Act(Step.REVOKED, "revoke", "revoke", reads="fence")
     delete = [
         Act(Step.DELETED, "delete", "mutate", TARGET, reads="fence"),
-        Act(Step.DELETED, "delete", "mutate", REJECTED, reads="fence"),
+        Act(Step.DELETED, "delete of the view's rows", "mutate", VIEW, reads="fence"),
+        Act(Step.DELETED, "delete of misfits", "mutate", REJECTED, reads="fence"),
         Act(Step.DELETED, "nothing is left", "expect nothing", reads="fence", local=True),
     ]
     acts = [
@@ -63,9 +64,11 @@ def program(off: frozenset[Rule]) -> tuple[Act, ...]:
         Act(Step.FENCED, "fence", "create fence"),
         Act(Step.STAGED, "stage", "create staging", reads=""),
         Act(Step.REVIEWED, "reviews", "expect staged", reads="staging", local=True),
+        Act(Step.REHEARSED, "rehearses", "expect staged", reads="staging", local=True),
         *([revoke, *delete] if Rule.REVOKE_FIRST not in off else [*delete, revoke]),
         Act(Step.REJECTED, "reject", "insert", REJECTED, reads="fence"),
         Act(Step.MOVED, "move", "insert", TARGET, reads="staging"),
+        Act(Step.MOVED, "move of the view's rows", "insert", VIEW, reads="staging"),
         Act(Step.COUNTED, "counts", "expect whole", reads="fence", local=True),
         Act(Step.COMMITTED, "commit", "commit", reads="fence"),
         Act(Step.DROPPED, "drop", "drop own"),

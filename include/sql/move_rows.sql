@@ -1,6 +1,5 @@
--- From the staging table into the target and its views. A range of partitions at a time, so that no INSERT
--- touches more of them than the server allows.
+-- From the staging table into the target and its views.
 INSERT INTO {target} ({columns})
 SELECT {columns}
 FROM {staging}
-WHERE {range} AND (_slice, _cluster) IN (SELECT slice, cluster FROM {fence})
+WHERE (_slice, _cluster) IN (SELECT slice, cluster FROM {fence})

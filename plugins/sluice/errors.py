@@ -466,6 +466,24 @@ class Busy(SluiceError):
     retryable = True
 
 
+@dataclass(eq=False)
+class Blocked(SluiceError):
+    """A mutation that fails is in the way of a deletion; nothing was changed."""
+
+    table: str
+    mutation: str
+    reason: str
+    remedy: str
+    exit_code = 3
+    retryable = True
+
+    def __str__(self) -> str:
+        return (
+            f"table {self.table}: mutation {self.mutation} fails again and again ({self.reason}), and no row "
+            f"can be deleted behind it: remove what it fails at, or {self.remedy}"
+        )
+
+
 class NotSent(OutOfReach):
     """An alarm could not be delivered; the next watch tries it again."""
 

@@ -223,11 +223,11 @@ class Limited:
 
     def rows(self, sql, parameters=None, settings=None):
         return self._client.rows(
-            sql, parameters, {**(settings or {}), "max_partitions_per_insert_block": self._limit}
+            sql, parameters, {"max_partitions_per_insert_block": self._limit, **(settings or {})}
         )
 
     def run(self, sql, parameters=None, settings=None, body=None):
-        more = {**(settings or {}), "max_partitions_per_insert_block": self._limit}
+        more = {"max_partitions_per_insert_block": self._limit, **(settings or {})}
         self._client.run(sql, parameters, more, body)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sluice.clickhouse.errors import Outcome, ServerError, shorten
 from sluice.errors import TargetRefused
-from sluice.load.decide import Work, choose, cut, differences, grouped
+from sluice.load.decide import Work, choose, cut, differences
 from sluice.load.inspect import TargetTable, Unseen, view_target, written_by
 from sluice.load.ledger import LedgerRow
 from sluice.load.names import Attempt, fences, stagings, statements
@@ -113,15 +113,6 @@ def test_differences_add_rows_and_misfits():
     works = [work(0, 5), work(1, 2), work(2, 0)]
     staged = {unit(0): 3, unit(1): 2, unit(2): 1}
     assert differences(works, staged, {unit(0): 2}) == {unit(2): (0, 1)}
-
-
-@given(st.sets(st.text("abc", max_size=4)), st.integers(0, 5))
-def test_groups_cover_each_key_once_and_none_is_too_large(keys, limit):
-    ordered = sorted(keys)
-    groups = grouped(ordered, limit)
-    inside = [[k for k in ordered if first <= k <= last] for first, last in groups]
-    assert [k for group in inside for k in group] == ordered
-    assert all(len(group) <= limit for group in inside) or limit == 0
 
 
 def test_an_attempts_names_share_the_targets_prefixes():

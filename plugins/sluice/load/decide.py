@@ -100,9 +100,3 @@ def differences(works: Iterable[Work], *counted: Mapping[Unit, int]) -> dict[Uni
     """(landed, counted) of the units whose sum over `counted` is not what landed."""
     found = {work.unit: (work.landed, sum(counts.get(work.unit, 0) for counts in counted)) for work in works}
     return {unit: pair for unit, pair in found.items() if pair[0] != pair[1]}
-
-
-def grouped(keys: Sequence[str], limit: int) -> list[tuple[str, str]]:
-    """(first, last) of runs of at most `limit` of the sorted keys; a limit of 0 is none."""
-    size = limit or max(len(keys), 1)
-    return [(keys[i], keys[min(i + size, len(keys)) - 1]) for i in range(0, len(keys), size)]

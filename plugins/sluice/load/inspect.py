@@ -94,9 +94,9 @@ class TargetTable:
 
     @property
     def attachable(self) -> bool:
-        """Whether parts may be handed over whole: no view has to see the rows, no TTL to be reckoned, and no
-        replica to have them before the statement ends (a quorum is for INSERT only)."""
-        return not (self.fed or self.ttl or self.replicated)
+        """Whether parts may be handed over whole: no replica has to have them before the statement ends (a
+        quorum is for INSERT only)."""
+        return not (self.replicated or any(fed.replicated for fed in self.fed))
 
     @property
     def filled(self) -> tuple[str, ...]:

@@ -193,7 +193,6 @@ class _Loading:
         points.reached(Load.VIEWED)
         if found.replicated:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
-        limit = self._partition_limit()
         loaded: list[UnitLoad] = []
         for number, works in enumerate(cut(todo), start=1):
             attempt = Attempt(self.target.table, lease.generation, number)
@@ -214,7 +213,6 @@ class _Loading:
                 writer=writer,
                 lake_root=self.lake.url,
                 token=self.token,
-                partition_limit=limit,
                 replicated=self.others is not None,
             )
             loaded += self._execute(run)
@@ -240,13 +238,9 @@ class _Loading:
                     ) from error
             raise
 
-    def _partition_limit(self) -> int:
-        found = self.client.rows(render("server_setting"), {"name": "max_partitions_per_insert_block"})
-        return int(found[0][0]) if found else 0
-
 
 def _own_tables(found: TargetTable) -> list[str]:
-    return [found.table, *(fed.table for fed in found.fed), "sluice.ledger", "sluice.rejected"]
+    return [found.table, *(fed.table for fed in found.stored), "sluice.ledger", "sluice.rejected"]
 
 
 def _skipped(row: LedgerRow) -> UnitLoad:

@@ -64,7 +64,10 @@ class Attempt:
 
     def temporary(self, what: str) -> Sql:
         """Another temporary table of the attempt."""
-        return identifier(SYSTEM, f"{self.staging_name}_{what}")
+        return identifier(SYSTEM, self.temporary_name(what))
+
+    def temporary_name(self, what: str) -> str:
+        return f"{self.staging_name}_{what}"
 
     def query_id(self, step: str, serial: int) -> str:
         return f"{statements(self.target)}{self.generation}-{self.number}-{step}-{serial}"

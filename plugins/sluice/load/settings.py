@@ -40,4 +40,8 @@ WRITE: dict[str, object] = {
     "max_query_size": 64 * 1024 * 1024,
     "max_ast_elements": 50_000_000,
     "max_expanded_ast_elements": 50_000_000,
+    # Views' tables may have more partitions than the target.
+    "max_partitions_per_insert_block": 0,
+    # What a view's SELECT means is asked of the analyzer, so it is what carries it out.
+    "enable_analyzer": 1,
 }

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sluice.clickhouse.errors import TOO_MANY_PARTS, ServerError
+from sluice.clickhouse.errors import ServerError
 from sluice.errors import Conservation
 from sluice.load.columns import Filling
 from sluice.load.decide import Work, differences
+from sluice.load.destinations import staged_engine
 from sluice.load.inspect import TargetTable
 from sluice.load.reading import Reading
 from sluice.load.sieve import Sieve
 from sluice.load.source import files_of, needed, overflowing, routed, selected
 from sluice.load.sql import Sql, identifier, listed, render, table
+from sluice.load.view_staging import ViewStaging
 from sluice.load.writer import UnitCounts, Writer
 from sluice.pipeline import Pipeline, Target
 from sluice.slices import Unit
@@ -33,9 +36,13 @@ class Staging:
     sieve: Sieve
 
     @property
+    def views(self) -> ViewStaging:
+        return ViewStaging(self.found, self.writer)
+
+    @property
     def tables(self) -> tuple[Sql, ...]:
         """Everything that staging makes, in the order in which it is dropped."""
-        return (*self.sieve.tables, self._staging, self._misfits)
+        return (*self.sieve.tables, *self.views.tables, self._staging, self._misfits)
 
     @property
     def _fence(self) -> Sql:
@@ -49,34 +56,21 @@ class Staging:
     def _misfits(self) -> Sql:
         return self.writer.attempt.misfits
 
-    def stage(self) -> bool:
-        """Fills the staging table; whether its parts can be attached to the target."""
-        if self.found.attachable:
-            try:
-                self._stage_like_target()
-            except ServerError as error:
-                if error.code != TOO_MANY_PARTS:
-                    raise
-                # More partitions than one INSERT may touch: they are moved in ranges instead.
-                for made in (*self.sieve.tables, self._staging):
-                    self.writer.run("stage", render("drop_table", table=made))
-            else:
-                return True
-        definitions = listed(column.definition for column in self.found.columns)
-        sql = render("create_staging_plain", staging=self._staging, definitions=definitions)
-        self.writer.run("stage", sql)
-        self._insert_own()
-        return False
+    def stage(self) -> None:
+        """Fills the staging table, and by it those of the views. What a CONSTRAINT or a view refuses is told
+        of the table or view that would have refused it."""
+        try:
+            parts = {"target": table(self.found.table), "engine": staged_engine(self.found)}
+            self.writer.run("stage", render("create_staging", staging=self._staging, **parts))
+            self.views.create()
+            self._insert_own()
+        except ServerError as error:
+            raise replace(error, reason=self._told(error.reason)) from error
 
-    def _stage_like_target(self) -> None:
-        sql = render(
-            "create_staging_like_target",
-            staging=self._staging,
-            target=table(self.found.table),
-            engine=Sql(self.found.engine_full),
-        )
-        self.writer.run("stage", sql)
-        self._insert_own()
+    def _told(self, reason: str) -> str:
+        for own, meant in sorted(self.views.told.items(), reverse=True):
+            reason = re.sub(rf"{re.escape(own)}\b", meant.replace("\\", r"\\"), reason)
+        return reason
 
     def _insert_own(self) -> None:
         self.sieve.create()

@@ -13,6 +13,7 @@ class Step(StrEnum):
     FENCED = "fenced"  # this attempt's fence table is there
     STAGED = "staged"
     REVIEWED = "reviewed"  # misfits staged, rows landed = staged + misfits
+    REHEARSED = "rehearsed"  # whatever could refuse the steps below has been asked
     REVOKED = "revoked"
     DELETED = "deleted"
     REJECTED = "rejected"

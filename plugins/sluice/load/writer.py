@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from sluice.slices import Unit
 log = logging.getLogger(__name__)
 
 UnitCounts = dict[Unit, int]
+# What stands behind these words is where a table was missed, not which.
+_ELSEWHERE = re.compile(r" in scope |: ?while |: In scope ")
 
 
 @dataclass
@@ -77,15 +80,21 @@ class Writer:
         ]
         return render("rows_by_unit", clusters=listed(clusters), table=table, fence=self.attempt.fence)
 
-    def rows(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> list[Sequence[Any]]:
+    def rows(
+        self,
+        sql: Sql,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> list[Sequence[Any]]:
         """What a statement that only reads gives. Raises Fenced when a table of this attempt is gone."""
         try:
-            return self.client.rows(sql, parameters)
+            return self.client.rows(sql, parameters, settings)
         except ServerError as error:
             raise self._fenced(error) from error
 
     def _fenced(self, error: ServerError) -> Exception:
         own = (self.attempt.fence_name, self.attempt.staging_name)
-        if error.code == UNKNOWN_TABLE and any(name in error.reason for name in own):
+        missing = _ELSEWHERE.split(error.reason)[0]
+        if error.code == UNKNOWN_TABLE and any(name in missing for name in own):
             return Fenced(f"table {self.attempt.target}: a successor has removed this attempt's tables")
         return error

@@ -1,3 +1,0 @@
-SELECT value
-FROM system.settings
-WHERE name = {name:String}

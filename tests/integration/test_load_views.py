@@ -1,0 +1,95 @@
+"""What a load puts into the tables behind materialized views: what the server itself puts there when somebody
+inserts the same rows into tables and views that are made alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from sluice.load.ledger import committed
+from sluice.load.sql import identifier
+from tests.integration.landed import World, client_of, event, land, unit
+from tests.integration.view_cases import BEFORE, CASES
+
+pytestmark = pytest.mark.integration
+
+HOURS = {unit(0): 5, unit(1): 0, unit(15): 4}
+
+
+def events(count: int, first: int = 1) -> list:
+    return [event(n=n, kind=f"k{n}", tags=["x", f"t{n}"][: n % 3]) for n in range(first, first + count)]
+
+
+@pytest.fixture
+def world(clickhouse_server, tmp_path, name) -> World:
+    made = World(tmp_path, client_of(clickhouse_server), name)
+    made.sql("CREATE DATABASE {db}")
+    yield made
+    made.sql("DROP DATABASE {db} SYNC")
+
+
+@pytest.fixture
+def mirror(world: World) -> World:
+    """Where nobody loads: rows are inserted."""
+    made = World(world.root, world.client, f"{world.database}_m")
+    made.sql("CREATE DATABASE {db}")
+    yield made
+    made.sql("DROP DATABASE {db} SYNC")
+
+
+def tables(world: World) -> list[str]:
+    return [
+        name
+        for (name,) in world.sql(
+            "SELECT name FROM system.tables WHERE database = '{db}' AND engine LIKE '%MergeTree'"
+        )
+    ]
+
+
+def contents(world: World, called: str) -> dict[str, Counter]:
+    """By table its rows; states of aggregates as what they stand for, and the database's name as `called`."""
+    found = {}
+    for name in tables(world):
+        columns = world.client.rows(
+            "SELECT name, type FROM system.columns WHERE database = {database:String} "
+            "AND table = {name:String} AND default_kind != 'ALIAS' ORDER BY position",
+            {"database": world.database, "name": name},
+        )
+        given = [f"finalizeAggregation(`{c}`)" if t.startswith("Agg") else f"`{c}`" for c, t in columns]
+        rows = world.client.rows(f"SELECT {', '.join(given)} FROM {identifier(world.database, name)}")
+        texts = [tuple(str(value).replace(world.database, called) for value in row) for row in rows]
+        key = "inner" if name.startswith(".inner_id") else name.replace(world.database, called)
+        found[key] = Counter(texts)
+    return found
+
+
+def expect_alike(world: World, mirror: World) -> None:
+    for name in tables(mirror):
+        if name != "dim":
+            mirror.client.run(f"TRUNCATE TABLE {identifier(mirror.database, name)}")
+    mirror.sql(f"INSERT INTO {{db}}.clicks SELECT * FROM {world.database}.clicks")
+    assert contents(world, "d") == contents(mirror, "d")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_views_get_what_an_insert_gives_them(world: World, mirror: World, case: str):
+    for place in (world, mirror):
+        for statement in (*BEFORE, *CASES[case]):
+            place.sql(statement)
+    pipeline = world.pipeline({"click": "clicks"})
+    for place, count in HOURS.items():
+        land(world.lake, place, events(count))
+    world.load(pipeline, *HOURS)
+    assert world.sql("SELECT count() FROM {db}.clicks") == [(9,)]
+    expect_alike(world, mirror)
+    world.load(pipeline, unit(0), mode="reload")
+    expect_alike(world, mirror)
+    land(world.lake, unit(0), events(3, first=2), generation=2)
+    world.load(pipeline, *HOURS)
+    assert world.sql("SELECT count() FROM {db}.clicks") == [(7,)]
+    expect_alike(world, mirror)
+    ledger = committed(world.client, pipeline, world.lake.url, pipeline.targets[0])
+    assert {place: row.rows for place, row in ledger.items()} == HOURS | {unit(0): 3}
+    left = world.sql("SELECT name FROM system.tables WHERE database = 'sluice' AND name LIKE 'tmp%'")
+    assert left == []
