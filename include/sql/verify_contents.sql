@@ -7,6 +7,7 @@ SELECT
     sumWithOverflow(sipHash64({row})),
     CAST([{columns}], 'Array(UInt64)')
 FROM {table}
+{prewhere}
 WHERE {slice} IN (SELECT slice FROM {fence}) AND ({slice}, {cluster}) IN (SELECT slice, cluster FROM {fence})
     AND ({kept})
 GROUP BY {slice}, {cluster}

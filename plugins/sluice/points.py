@@ -1,4 +1,4 @@
-"""The named points between the steps of resolve, land, load and publish: where a crash has to be harmless.
+"""The named points between the steps of resolve, land, load, verify and publish: a crash there is harmless.
 
 Each is reached right after what its name says was done. tests/faults kills processes and servers there, and
 proves that no point is missing between two different effects and that none is dead.
@@ -45,6 +45,15 @@ class Load(StrEnum):
     STATEMENT = "statement done"
 
 
+class Verify(StrEnum):
+    """Of the tables that a comparison of contents makes."""
+
+    LISTED = "units listed"
+    STAGED = "rows staged"
+    REVIEWED = "misfits staged"
+    DROPPED = "tables dropped"
+
+
 class Publish(StrEnum):
     SURVEYED = "slices surveyed"
     HOUR_MARKED = "hour marked"
@@ -52,9 +61,9 @@ class Publish(StrEnum):
     GATHERED = "events gathered"  # Airflow stores them when its task ends
 
 
-Point = Resolve | Land | Load | Step | Publish
+Point = Resolve | Land | Load | Step | Verify | Publish
 
-POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *Step, *Publish)
+POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *Step, *Verify, *Publish)
 
 
 def reached(point: Point) -> None:

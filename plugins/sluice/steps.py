@@ -17,7 +17,8 @@ from sluice.boundaries.log import BoundaryLog
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.shards import connect_shards
 from sluice.clusters import units_of
-from sluice.contents.audit import Contents, auditor
+from sluice.contents.audit import auditor
+from sluice.contents.report import Contents
 from sluice.errors import Busy, Conservation, EndInFuture, Refused
 from sluice.estimate import Expected, expected, rates
 from sluice.lake.open import open_lake
@@ -33,20 +34,18 @@ from sluice.plan import Work, describe, work_of
 from sluice.points import Publish
 from sluice.resolve import resolve
 from sluice.slices import Slice, SliceRange, floor
+from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary.store import note, note_verified
 from sluice.survey import Preview, preview, raise_if_all, survey, survey_past
 from sluice.timings import newest, timed
-from sluice.verification.anomaly import Kind
+from sluice.verification.anomaly import Anomaly, Kind
 from sluice.verification.audit import audit
 from sluice.waiting import waiting
 
 Say = Callable[[str], None]
 
 log = logging.getLogger(__name__)
-
-# A run verifies what it has loaded: where that is not loaded, somebody has landed it again and will load it.
-_ON_ITS_WAY = (Kind.INCOMPLETE, Kind.FILE_NOT_MOVED)
 
 
 def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
@@ -165,12 +164,20 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     for finding in [finding for finding in findings if finding.kind is Kind.FIELD_MISSING]:
         log.warning("%s", finding)  # the hour is exact: it is told, and stops nothing
     findings = [finding for finding in findings if finding.kind is not Kind.FIELD_MISSING]
-    if findings and all(finding.kind in _ON_ITS_WAY for finding in findings):
+    if findings and all(_on_its_way(finding, found) for finding in findings):
         raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")
     if findings:
         more = f" (and {len(findings) - 5} more: `sluice verify`)" if len(findings) > 5 else ""
         raise Conservation("; ".join(str(finding) for finding in findings[:5]) + more)
     return found
+
+
+def _on_its_way(finding: Anomaly, found: Iterable[UnitStatus]) -> bool:
+    """A run verifies what it has loaded: where that is not loaded, somebody has landed it again meanwhile."""
+    units = {(s.unit.slice.id, s.unit.cluster) for s in found if s.state in (State.LANDED, State.STALE)}
+    return (
+        finding.kind in (Kind.INCOMPLETE, Kind.FILE_NOT_MOVED) and (finding.slice, finding.cluster) in units
+    )
 
 
 def records_of(found: Iterable[UnitStatus]) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from sluice import steps
-from sluice.contents.audit import Contents
+from sluice.contents.report import Contents
 from sluice.errors import Conservation, Refused
 from sluice.landing.event_hours import publish_event_hours
 from sluice.page.days import days_of
@@ -47,8 +47,8 @@ def patched(monkeypatch: pytest.MonkeyPatch, units: list[UnitStatus], *anomalies
     known: dict[str, Any] = {
         "open_lake": lambda pipeline: lake,
         "survey_past": lambda pipeline, slices: units,
-        "audit": lambda pipeline, slices: (units, list(anomalies), ()),
-        "auditor": lambda *_: Mock(**{"sample.return_value": Contents()}),
+        "audit": lambda pipeline, slices: (units, list(anomalies), []),
+        "auditor": lambda pipeline, config: SimpleNamespace(sample=lambda found: Contents()),
         "publish_event_hours": lambda *_: [],
     }
     for name, value in known.items():

@@ -43,7 +43,7 @@ def check_unit(
             found.anomalies += _file(pipeline.event, lake, manifest, file, identities, found, unit, repairs)
         except (OSError, pa.ArrowException, ValueError) as error:
             whole = False
-            found.anomalies.append(_unreadable(unit, file, error, repairs))
+            found.anomalies.append(unreadable(unit, file, error, repairs))
     if whole:
         found.anomalies += [_of_unit(unit, fault, repairs) for fault in identities.faults()]
     return found
@@ -131,7 +131,7 @@ def _of_unit(unit: Unit, fault: Fault, repairs: Repairs) -> Anomaly:
     )
 
 
-def _unreadable(unit: Unit, file: LandedFile, error: Exception, repairs: Repairs) -> Anomaly:
+def unreadable(unit: Unit, file: LandedFile, error: Exception, repairs: Repairs) -> Anomaly:
     return Anomaly(
         Kind.ROW_PAYLOAD,
         expected="a file whose rows can be read",

@@ -10,7 +10,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from sluice.contents.fields import MOST_ROWS, Sample, sample_of
 from sluice.contents.fields import Path as FieldPath
 from sluice.contents.judge import FileJudge, Folder, Wrong
 from sluice.contents.rows import rows_of
+from sluice.contents.sums import Rows
 from sluice.lake.base import Lake
 from sluice.load.columns import Column
 from sluice.load.reading import Reading
@@ -30,8 +31,9 @@ from sluice.manifest import LandedFile, Manifest
 from sluice.pipeline import Event
 from sluice.slices import Unit
 
-MOST_FILES = 2
+MOST_FILES = 1
 SAMPLED_ROWS = 2_000  # of each file
+FETCHED_BYTES = 16 << 20  # a file of a lake that is no folder is fetched whole
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,15 @@ class Chosen:
     number: int
 
 
-def choose(landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES) -> list[Chosen]:
-    """Files of one type each; those of many types are looked at by `--contents` only."""
+def choose(
+    landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES, most_bytes: int | None = None
+) -> list[Chosen]:
+    """Files of one type each; those of many types, or larger ones, are looked at by `--contents` only."""
     found = [
         (_digest(manifest, file), Chosen(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
         for unit, manifest in landed
         for file in manifest.files
-        if file.type is not None
+        if file.type is not None and (most_bytes is None or file.bytes <= most_bytes)
     ]
     return [chosen for _, chosen in sorted(found, key=lambda pair: pair[0])[:most]]
 
@@ -95,7 +99,7 @@ class _OneFile:
         yield self._path
 
 
-def same_records(columns: Sequence[Column], rows: pa.Table) -> Sql | None:
+def same_records(columns: Sequence[Column], rows: pa.Table) -> Rows | None:
     """The condition that finds the sampled records in a target; None where it cannot tell its rows apart."""
     names = {column.name for column in columns if column.filled}
     if not names >= set(IDENTITY):
@@ -103,8 +107,9 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> Sql | None:
     own = [*IDENTITY, *(["_row"] if "_row" in names else [])]
     keys = listed(map(identifier, own))
     offsets = rows["_offset"].to_pylist()
-    between = f"_offset >= {min(offsets)} AND _offset <= {max(offsets)}"
-    return Sql(f"{between} AND ({keys}) IN (SELECT {keys} FROM {{staged}})")
+    # Of a large table nothing but the offsets is read to find them.
+    between = Sql(f"PREWHERE _offset >= {min(offsets)} AND _offset <= {max(offsets)}")
+    return Rows(Sql(f"({keys}) IN (SELECT {keys} FROM {{staged}})"), between)
 
 
 def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> Sample:
@@ -133,7 +138,3 @@ def _read(payload: str) -> dict | None:
         return read_event(payload.encode())
     except (Unreadable, TooDeep):
         return None
-
-
-def part_of(file: LandedFile, rows: int) -> LandedFile:
-    return replace(file, rows=rows)

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from sluice import points
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_TABLE, ServerError
+from sluice.clickhouse.shards import Server
 from sluice.errors import Busy, Fenced
 from sluice.lake.base import Lake
 from sluice.load.check import inspect_target
@@ -22,7 +24,7 @@ from sluice.load.decide import Work
 from sluice.load.inspect import TargetTable
 from sluice.load.ledger import committed, unit_of
 from sluice.load.names import Attempt
-from sluice.load.placement import Placement
+from sluice.load.placement import Placement, placement_of
 from sluice.load.quorum import READ
 from sluice.load.reading import Reading, choose_reading
 from sluice.load.sieve import Sieve
@@ -30,6 +32,7 @@ from sluice.load.sql import Sql, render
 from sluice.load.staging import Staging
 from sluice.load.writer import Writer
 from sluice.pipeline import Pipeline, Target
+from sluice.points import Verify
 from sluice.rollups.staging import RollupStaging
 
 _CANCELLED = 394
@@ -84,19 +87,29 @@ class Stage:
             staging = Staging(*known, read, *tools)
         try:
             _create_fence(writer, works)
+            points.reached(Verify.LISTED)
             staging.stage()
+            points.reached(Verify.STAGED)
             staging.review()
+            points.reached(Verify.REVIEWED)
             yield Staged(found, attempt.staging, attempt.misfits, attempt.fence)
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
         finally:
             for made in (attempt.fence, *staging.tables):
                 client.run(render("drop_table", table=made))
+            points.reached(Verify.DROPPED)
 
     def source(self) -> dict:
         """What is committed of the table that a rollup is made from."""
         source = next(t for t in self.pipeline.targets if t.table == self.target.rollup.source)
         return committed(self.client, self.pipeline, self.lake.url, source)
+
+
+def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> Stage:
+    """Raises ShardOutOfReach."""
+    placement = placement_of(pipeline.clickhouse, server.shard, target.table)
+    return Stage(server.reached, pipeline, target, lake, placement)
 
 
 def _create_fence(writer: Writer, works: Sequence[Work]) -> None:

@@ -18,6 +18,17 @@ _REJECTED = ("topic", "partition", "offset", "row", "type", "column", "payload")
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Which rows of a table are summed: `prewhere` is read before all other columns are."""
+
+    condition: Sql
+    prewhere: Sql
+
+
+ALL_ROWS = Rows(Sql("1"), Sql(""))
+
+
+@dataclass(frozen=True)
 class Sums:
     """Rows of a unit, sums of two independent hashes over them, and where asked for a sum for each column."""
 
@@ -33,10 +44,10 @@ def sums_of(
     staged: Staged,
     name: Sql,
     comparison: Comparison,
-    where: Sql,
+    where: Rows,
     by_column: bool,
 ) -> dict[Unit, Sums]:
-    """Of each unit in the fence what the table `name` holds. `where`: a further condition on its rows."""
+    """Of each unit in the fence what the table `name` holds. `where`: which of its rows."""
     columns = [_column(comparison, column) for column in comparison.columns] if by_column else []
     sql = render(
         "verify_contents",
@@ -46,7 +57,8 @@ def sums_of(
         columns=listed(columns),
         table=name,
         fence=staged.fence,
-        kept=Sql(f"({comparison.kept}) AND ({where})"),
+        prewhere=where.prewhere,
+        kept=Sql(f"({comparison.kept}) AND ({where.condition})"),
     )
     return _read(pipeline, client.rows(sql))
 
@@ -67,6 +79,7 @@ def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sq
         columns=Sql(""),
         table=name,
         fence=staged.fence,
+        prewhere=Sql(""),
         kept=Sql("target = {target:String}"),
     )
     return _read(pipeline, client.rows(sql, {"target": staged.found.table}))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluice.contents.compared import Comparison, compare
 from sluice.contents.staged import Stage, Staged
-from sluice.contents.sums import Sums, columns_that_differ, sums_of, sums_of_misfits
+from sluice.contents.sums import ALL_ROWS, Rows, Sums, columns_that_differ, sums_of, sums_of_misfits
 from sluice.errors import Conservation, TargetRefused
 from sluice.load.decide import Work, cut
+from sluice.load.ledger import LedgerRow
 from sluice.load.reading import Reading
 from sluice.load.sql import Sql, identifier, render, table
+from sluice.manifests import read_manifests
 from sluice.slices import Unit
 from sluice.verification.anomaly import Anomaly, Kind
 from sluice.verification.repairs import Repairs
@@ -20,7 +22,6 @@ MOST_ROWS = 5_000_000  # that are staged at once
 _MOST_UNITS = 1000
 _MOST_LOCATED_ROWS = 2_000_000
 _MOST_LOCATED = 20
-_EVERYTHING = Sql("1")
 
 
 @dataclass
@@ -45,35 +46,45 @@ class Comparing:
         found = TableContents()
         for some in cut(works, MOST_ROWS, _MOST_UNITS):
             try:
-                self._check(some, None, _EVERYTHING, found)
+                self._check(some, None, ALL_ROWS, found)
             except TargetRefused as error:
                 found.notes.append(f"table {self.stage.target.table} is not compared: {error}")
                 return found
             except Conservation as error:
-                found.anomalies += [self._lake_changed(work, error) for work in some]
+                self._uneven(some, error, found)
         return found
 
-    def check_sample(self, work: Work, reading: Reading, where: Sql) -> TableContents:
+    def check_sample(self, work: Work, reading: Reading, where: Rows) -> TableContents:
         """Rows of one unit that `reading` gives; `where` finds them in the target. Raises as `check`."""
         found = TableContents()
-        self._check([work], reading, where, found)
+        try:
+            self._check([work], reading, where, found)
+        except Conservation as error:
+            self._uneven([work], error, found)
         return found
 
+    def _uneven(self, works: Sequence[Work], error: Conservation, found: TableContents) -> None:
+        """The lake's files do not give what landed; unless a `reland` has replaced them meanwhile."""
+        now = read_manifests(self.stage.lake, [work.unit for work in works])
+        there = [work for work in works if work.unit in now and now[work.unit].id == work.manifest]
+        found.anomalies += [self._lake_changed(work, error) for work in there]
+        found.moved += [work.unit for work in works if work not in there]
+
     def _check(
-        self, works: Sequence[Work], reading: Reading | None, where: Sql, found: TableContents
+        self, works: Sequence[Work], reading: Reading | None, where: Rows, found: TableContents
     ) -> None:
         client = self.stage.client
         before = self.stage.ledger()
         with self.stage.staged(works, reading) as staged:
             comparison = compare(client, staged.found, self.stage.target.rollup is not None)
-            own = Sql(where.replace("{staged}", staged.rows))
+            own = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
             here, given = self._sums(staged, comparison, own, by_column=False)
             wrong = sorted(unit for unit in {*here, *given} if here.get(unit) != given.get(unit))
             anomalies = list(self._values(staged, comparison, own, wrong))
             if reading is None and self.stage.target.rollup is None:
                 anomalies += self._misfits(staged)
         after = self.stage.ledger()
-        moved = [work.unit for work in works if before.get(work.unit) != after.get(work.unit)]
+        moved = [work.unit for work in works if not _stood_still(work, before, after)]
         names = {(unit.slice.id, unit.cluster) for unit in moved}
         found.moved += moved
         found.rows += sum(sums.rows for sums in given.values())
@@ -81,16 +92,16 @@ class Comparing:
         found.notes += [note for note in self._notes(comparison) if note not in found.notes]
 
     def _sums(
-        self, staged: Staged, comparison: Comparison, where: Sql, by_column: bool
+        self, staged: Staged, comparison: Comparison, where: Rows, by_column: bool
     ) -> tuple[Mapping[Unit, Sums], Mapping[Unit, Sums]]:
         """What the target holds, and what the lake gives."""
         stage, name = self.stage, table(staged.found.table)
         known = (stage.client, stage.pipeline, staged)
         here = sums_of(*known, name, comparison, where, by_column)
-        return here, sums_of(*known, staged.rows, comparison, _EVERYTHING, by_column)
+        return here, sums_of(*known, staged.rows, comparison, ALL_ROWS, by_column)
 
     def _values(
-        self, staged: Staged, comparison: Comparison, where: Sql, wrong: Sequence[Unit]
+        self, staged: Staged, comparison: Comparison, where: Rows, wrong: Sequence[Unit]
     ) -> Iterator[Anomaly]:
         if not wrong:
             return
@@ -99,7 +110,7 @@ class Comparing:
             mine, theirs = here.get(unit, Sums()), given.get(unit, Sums())
             located = []
             small = max(mine.rows, theirs.rows) <= _MOST_LOCATED_ROWS and number < _MOST_LOCATED
-            if comparison.identity and small and where == _EVERYTHING:
+            if comparison.identity and small and where == ALL_ROWS:
                 located = self._located(staged, comparison, unit)
             yield from self._of_unit(unit, comparison, mine, theirs, located)
 
@@ -172,3 +183,8 @@ class Comparing:
     def _notes(self, comparison: Comparison) -> Iterator[str]:
         for name, why in comparison.left_out:
             yield f"table {self.stage.target.table}: column {name} is not compared: {why}"
+
+
+def _stood_still(work: Work, before: Mapping[Unit, LedgerRow], after: Mapping[Unit, LedgerRow]) -> bool:
+    row = before.get(work.unit)
+    return row is not None and row.manifest == work.manifest and after.get(work.unit) == row

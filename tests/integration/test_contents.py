@@ -1,0 +1,216 @@
+"""Values in real tables against those that the lake gives: every type, shards, rollups, TTLs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pendulum
+import pytest
+
+from sluice.boundaries.model import Boundaries
+from sluice.clickhouse.shards import connect_shards
+from sluice.contents.audit import auditor
+from sluice.contents.report import Contents
+from sluice.contents.staged import Stage
+from sluice.errors import Busy
+from sluice.load.decide import work_for
+from sluice.load.fencing import fence_off
+from sluice.load.placement import ALONE
+from sluice.load.shares import ledgers_of
+from sluice.manifests import read_manifests
+from sluice.pipeline import Pipeline
+from sluice.slices import Unit
+from sluice.status import UnitStatus, statuses
+from sluice.verification.anomaly import Kind
+from tests.integration.landed import Event, World, client_of, event, land, unit
+from tests.integration.rolled import Rolled, clicks
+from tests.shards_world import made, shards
+
+pytestmark = pytest.mark.integration
+
+KEYS = "_topic String, _partition Int32, _offset Int64, _slice DateTime('UTC'), _cluster String"
+TYPES = {
+    "u": ("UInt16", 7, "8"),
+    "f": ("Float64", 0.1, "0.2"),
+    "d": ("Decimal(18, 4)", "1.25", "1.26"),
+    "s": ("String", "a", "'b'"),
+    "fs": ("FixedString(4)", "abcd", "'abce'"),
+    "t": ("DateTime64(3, 'UTC')", "2026-11-20T10:00:00.001Z", "t + toIntervalMillisecond(1)"),
+    "day": ("Date", "2026-11-20", "day + 1"),
+    "id": ("UUID", "61f0c404-5cb3-11e7-907b-a6006ad3dba0", "generateUUIDv4()"),
+    "e": ("Enum8('x' = 1, 'y' = 2)", "x", "'y'"),
+    "b": ("Bool", True, "false"),
+    "n": ("Nullable(Int32)", 5, "NULL"),
+    "zero": ("Nullable(Int32)", None, "0"),
+    "lc": ("LowCardinality(Nullable(String))", "x", "'y'"),
+    "a": ("Array(Nullable(Int32))", [1, None], "[1, 0]"),
+    "m": ("Map(String, UInt8)", {"k": 1}, "map('k', 2)"),
+    "j": ("JSON", {"x": {"y": 1}}, '\'{"x": {"y": 2}}\''),
+    "wide": ("Int256", 12, "13"),
+    "ip": ("IPv6", "::1", "'::2'"),
+}
+
+
+@pytest.fixture
+def world(clickhouse_server, tmp_path, name: str, monkeypatch) -> World:
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    found = World(tmp_path, client_of(clickhouse_server), name)
+    found.sql("CREATE DATABASE {db}")
+    return found
+
+
+def found_of(world: World, pipeline: Pipeline, units: Sequence[Unit]) -> list[UnitStatus]:
+    manifests = read_manifests(world.lake, units)
+    with connect_shards(pipeline) as servers:
+        ledgers = ledgers_of(servers, pipeline, world.lake.url)
+    return statuses(pipeline, units, Boundaries(), manifests, ledgers, pendulum.now("UTC"))
+
+
+def compared(world: World, pipeline: Pipeline, *units: Unit) -> Contents:
+    found = auditor(pipeline, None).whole(found_of(world, pipeline, units or [unit()]))
+    assert found.busy == []
+    return found
+
+
+def told(contents: Contents) -> list[tuple]:
+    return [(a.kind, a.table.partition(".")[2], a.shard, a.seen) for a in contents.anomalies]
+
+
+def change(world: World, what: str) -> None:
+    world.sql(f"ALTER TABLE {{db}}.{what} SETTINGS mutations_sync = 2")
+
+
+@pytest.mark.parametrize("read", ["auto", "push"])
+def test_a_value_of_every_type(world: World, read: str):
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _, _) in TYPES.items())
+    world.sql(f"CREATE TABLE {{db}}.clicks ({columns}, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
+    fields = {name: value for name, (_, value, _) in TYPES.items()}
+    land(world.lake, unit(), [event(**fields) for _ in range(5)])
+    pipeline = world.pipeline({"click": "clicks"}, clickhouse={"read": read})
+    world.load(pipeline, unit())
+    whole = compared(world, pipeline)
+    assert (told(whole), whole.notes, whole.rows) == ([], [], 10)
+    for name, (_, _, other) in TYPES.items():
+        world.sql("CREATE TABLE {db}.kept AS {db}.clicks")
+        world.sql("ALTER TABLE {db}.kept ATTACH PARTITION tuple() FROM {db}.clicks")
+        change(world, f"clicks UPDATE {name} = {other} WHERE _offset = 3")
+        found = compared(world, pipeline)
+        assert told(found) == [(Kind.VALUES, "clicks", "", f"5 rows, other values in {name}; records 3")], (
+            name
+        )
+        world.sql("ALTER TABLE {db}.clicks DROP PARTITION tuple()")
+        world.sql("ALTER TABLE {db}.clicks ATTACH PARTITION tuple() FROM {db}.kept")
+        world.sql("DROP TABLE {db}.kept SYNC")
+    assert told(compared(world, pipeline)) == []
+
+
+def test_columns_that_cannot_be_compared_are_said(world: World):
+    world.sql(
+        "CREATE TABLE {db}.clicks (n UInt16, at DateTime DEFAULT now(), id UUID DEFAULT generateUUIDv4(), "
+        "text String DEFAULT concat('x', toString(id)), twice UInt32 DEFAULT n * 2, part UInt8 DEFAULT "
+        "if(n IN (1, 2), 1, 0), m UInt32 MATERIALIZED n + 1, gone String TTL _slice + INTERVAL 50 YEAR, "
+        f"{KEYS}) ENGINE = MergeTree ORDER BY _offset"
+    )
+    land(world.lake, unit(), [event(n=n) for n in range(5)])
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit())
+    found = compared(world, pipeline)
+    assert told(found) == []
+    table = f"table {world.database}.clicks: column"
+    assert found.notes == [
+        f"{table} at is not compared: its DEFAULT may give another value each time",
+        f"{table} id is not compared: its DEFAULT may give another value each time",
+        f"{table} text is not compared: its DEFAULT may give another value each time",
+        f"{table} m is not compared: it is MATERIALIZED",
+        f"{table} gone is not compared: its TTL takes values away",
+    ]
+    change(world, "clicks UPDATE twice = 0, part = 9 WHERE _offset = 2")
+    assert told(compared(world, pipeline)) == [
+        (Kind.VALUES, "clicks", "", "5 rows, other values in twice, part; records 2")
+    ]
+
+
+def test_rows_that_have_expired_are_not_missed_and_others_are(world: World):
+    world.sql(
+        f"CREATE TABLE {{db}}.clicks (n UInt16, at DateTime('UTC'), {KEYS}) ENGINE = MergeTree "
+        "ORDER BY _offset TTL at + INTERVAL 1 DAY SETTINGS merge_with_ttl_timeout = 0"
+    )
+    times = ["2020-01-01T00:00:00Z", "2090-01-01T00:00:00Z"]
+    land(world.lake, unit(), [event(n=n, at=times[n % 2]) for n in range(6)])
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit())
+    world.sql("OPTIMIZE TABLE {db}.clicks FINAL")
+    assert world.sql("SELECT count() FROM {db}.clicks") == [(3,)]
+    assert told(compared(world, pipeline)) == []
+    world.sql("DELETE FROM {db}.clicks WHERE n = 3 SETTINGS lightweight_deletes_sync = 2")
+    assert told(compared(world, pipeline)) == [(Kind.VALUES, "clicks", "", "2 rows; records 3")]
+
+
+@pytest.mark.parametrize("by", ["partition", "intDiv(n, 4)"])
+def test_each_shard_holds_its_own_share(clickhouse_servers, tmp_path, name: str, monkeypatch, by: str):
+    two = made(tmp_path, name, clickhouse_servers, monkeypatch)
+    two.everywhere(f"CREATE TABLE {{db}}.clicks (n UInt16, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
+    land(two.world.lake, unit(), [event(n=n) for n in range(7)] + [event(n="x")], partitions=4)
+    pipeline = two.world.pipeline({"click": "clicks"}, clickhouse=shards("s1", "s2", shard_by=by))
+    two.load(pipeline, unit())
+    assert told(compared(two.world, pipeline)) == []
+    two.on(1, "ALTER TABLE {db}.clicks UPDATE n = n + 8 WHERE n = 5 SETTINGS mutations_sync = 2")
+    [(kind, table, shard, seen)] = told(compared(two.world, pipeline))
+    assert (kind, table, shard) == (Kind.VALUES, "clicks", "s2")
+    assert "other values in n; records 1" in seen
+
+
+def test_rollups(world: World):
+    """By user the SELECT joins and takes any row's plan: it may give other rows each time."""
+    rolled = Rolled(world)
+    world.sql("DROP DATABASE {db}")
+    rolled.create()
+    pipeline = rolled.pipeline()
+    land(world.lake, unit(), clicks(50))
+    for table in ("clicks", "by_user", "by_hour"):
+        world.load(pipeline, unit(), table=table)
+    found = compared(world, pipeline)
+    assert told(found) == []
+    assert found.notes == [
+        f"table {world.database}.by_user is not compared: its SELECT may give other rows each time"
+    ]
+    change(world, "by_hour UPDATE users = users + 1 WHERE 1")
+    assert told(compared(world, pipeline)) == [(Kind.VALUES, "by_hour", "", "1 rows, other values in users")]
+
+
+def test_a_load_that_begins_meanwhile_takes_the_tables_away(world: World):
+    world.sql(f"CREATE TABLE {{db}}.clicks (n UInt16, {KEYS}) ENGINE = MergeTree ORDER BY n")
+    manifest = land(world.lake, unit(), [event(n=n) for n in range(5)])
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit())
+    [target] = pipeline.targets
+    stage = Stage(world.client, pipeline, target, world.lake, ALONE)
+    works = [work_for(pipeline, target, unit(), manifest, True)]
+
+    def compare() -> None:
+        with stage.staged(works) as staged:
+            assert world.client.rows(f"SELECT count() FROM {staged.rows}") == [(5,)]
+            fence_off(world.client, target.table, lambda: None)
+            world.client.rows(f"SELECT count() FROM {staged.rows}")
+
+    with pytest.raises(Busy, match="a load has begun"):
+        compare()
+    names = "SELECT count() FROM system.tables WHERE database = 'sluice' AND name LIKE '%\\_{}\\_%'"
+    assert world.sql(names.replace("{}", "tmp")) == [(0,)]
+
+
+def test_a_file_of_many_types_and_nested_payloads(world: World):
+    """What Python's json cannot follow is said, and no anomaly."""
+    world.sql(
+        f"CREATE TABLE {{db}}.other (_type String, _payload String, {KEYS}) "
+        "ENGINE = MergeTree ORDER BY _offset"
+    )
+    nested = "[" * 20_000 + "]" * 20_000
+    deep = Event("a", f'{{"type": "a", "x": {nested}}}', overflow=True)
+    land(world.lake, unit(), [Event("a", json.dumps({"type": "a"}), overflow=True), event("b"), deep])
+    pipeline = world.pipeline({"*": "other"})
+    world.load(pipeline, unit())
+    found = compared(world, pipeline)
+    assert told(found) == []
+    assert found.notes == ["1 payloads are nested too deep to be compared"]
