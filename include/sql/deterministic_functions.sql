@@ -4,5 +4,5 @@ FROM (SELECT arrayJoin({names:Array(String)}) AS asked)
 WHERE lower(asked) IN (
     SELECT lower(name)
     FROM system.functions
-    WHERE deterministic = 1 AND (case_insensitive OR name IN {names:Array(String)})
+    WHERE {deterministic} = 1 AND (case_insensitive OR name IN {names:Array(String)})
 )

@@ -15,11 +15,16 @@ from local import services
 from sluice.clickhouse.connect import open_client
 from sluice.clickhouse.errors import ServerError
 from sluice.connections import Connection
+from sluice.contents.staged import Stage
+from sluice.contents.tables import Comparing
 from sluice.errors import Refused, TargetRefused
 from sluice.lake.settings import S3Settings
+from sluice.load.decide import work_for
 from sluice.load.ledger import committed
+from sluice.load.placement import ALONE
 from sluice.slices import SliceRange
 from sluice.verification.held import Span, look_at_table
+from sluice.verification.repairs import Repairs
 from tests.integration.landed import START, World, event, land, unit
 from tests.integration.test_load_s3 import CONFIG, S3World, store
 
@@ -29,8 +34,9 @@ assert store
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/PRODUCTION.md").read_text()
 SQL = ROOT / "include" / "sql"
-TARGET = """CREATE TABLE events.clicks (n UInt16, _type String, _slice DateTime('UTC'),
-_cluster LowCardinality(String)) ENGINE = MergeTree PARTITION BY toDate(_slice) ORDER BY n"""
+TARGET = """CREATE TABLE events.clicks (n UInt16, size UInt32 DEFAULT abs(n), _type String,
+_slice DateTime('UTC'), _cluster LowCardinality(String))
+ENGINE = MergeTree PARTITION BY toDate(_slice) ORDER BY n"""
 VIEW = """CREATE MATERIALIZED VIEW events.seen ENGINE = MergeTree ORDER BY n
 AS SELECT n, _slice, _cluster FROM events.clicks"""
 PROJECTION = "ALTER TABLE events.clicks ADD PROJECTION p (SELECT n ORDER BY n)"
@@ -98,15 +104,18 @@ def begin(guarded: Guarded, *more: str) -> None:
 
 
 def cycle(guarded: Guarded, login: str) -> None:
-    """A load with a misfit, a reload, a slice landed again, and what verify looks at."""
+    """A load with a misfit, a reload, a slice landed again, and what verify looks at, contents too."""
     world = World(Path(tempfile.mkdtemp()), guarded.client(login), "events")
     pipeline = world.pipeline({"click": "clicks"}, clickhouse={"read": "push"})
     land(world.lake, unit(), [event(n=1), event(n="x"), event(n=2)])
     world.load(pipeline, unit())
     world.load(pipeline, unit(), mode="reload")
-    land(world.lake, unit(), [event(n=5)], generation=2)
+    manifest = land(world.lake, unit(), [event(n=5), event(n="x")], generation=2)
     world.load(pipeline, unit())
     target = pipeline.targets[0]
+    works = [work_for(pipeline, target, unit(), manifest, True)]
+    contents = Comparing(Stage(world.client, pipeline, target, world.lake, ALONE), Repairs("p")).check(works)
+    assert (contents.anomalies, contents.rows) == ([], 1)
     ledger = committed(world.client, pipeline, world.lake.url, target)
     span = Span.of(SliceRange(START, START.add(hours=1)))
     held = look_at_table(world.client, pipeline, target, ledger, span)
@@ -156,5 +165,5 @@ def test_the_others_are_rights_that_the_server_knows(guarded: Guarded):
         for name in re.findall(r"system\.(\w+)", path.read_text())
     }
     read |= {"system.processes", "system.mutations"}  # KILL QUERY and KILL MUTATION look there
-    open_to_all = {"system.columns", "system.settings", "system.tables"}
+    open_to_all = {"system.columns", "system.functions", "system.settings", "system.tables"}
     assert read - open_to_all == {place for _, place in EXACT + BESIDE if place.startswith("system.")}

@@ -94,16 +94,15 @@ def _calls(expression: str) -> set[str]:
 
 
 def _deterministic(client: Client, names: list[str]) -> frozenset[str]:
-    """Those of the functions that give the same every time. Servers before 25 do not say: then none does."""
-    if not names:
-        return frozenset()
-    try:
-        rows = client.rows(render("deterministic_functions"), {"names": names})
-    except ServerError as error:
-        if error.code != UNKNOWN_IDENTIFIER:
-            raise
-        return frozenset()
-    return frozenset(name for (name,) in rows)
+    """Those of the functions that give the same every time. Of a server that does not say, none does."""
+    for column in ("deterministic", "is_deterministic") if names else ():
+        sql = render("deterministic_functions", deterministic=Sql(column))
+        try:
+            return frozenset(name for (name,) in client.rows(sql, {"names": names}))
+        except ServerError as error:
+            if error.code != UNKNOWN_IDENTIFIER:
+                raise
+    return frozenset()
 
 
 def _kept(client: Client, found: TargetTable) -> Sql:
