@@ -59,12 +59,11 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Unit:
-    """(slice, cluster): what landed of it. `holes` are offsets without a record."""
+    """(slice, cluster): what landed of it; `read` counts its records."""
 
     rows: tuple[Row, ...]
     rejected: tuple[Rejected, ...]
     read: int
-    holes: int
 
 
 def starts_of(case: Case) -> list[int]:
@@ -96,16 +95,15 @@ def units_of(case: Case, log: Mapping[Place, list[Sent]]) -> dict[tuple[int, str
                 lost = place == expired and offset < log_start and case.expired != "nothing"
                 if lost:
                     continue
-                read.append(sent[offset].message is not None)
                 if sent[offset].message is None:
                     continue
+                read.append(offset)
                 for one in _outcome(case, start, place, offset, sent[offset], shipped):
                     (rows if isinstance(one, Row) else rejected).append(one)
     if case.expired == "fail":
         del found[starts_of(case)[0], expired[0]]
     return {
-        unit: Unit(tuple(rows), tuple(rejected), sum(read), len(read) - sum(read))
-        for unit, (rows, rejected, read) in found.items()
+        unit: Unit(tuple(rows), tuple(rejected), len(read)) for unit, (rows, rejected, read) in found.items()
     }
 
 
