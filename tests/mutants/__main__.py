@@ -16,6 +16,7 @@ from tests.mutants.equal import equal
 from tests.mutants.judge import KILLED, Verdict, judge, warm
 from tests.mutants.mutate import Key, Mutant, mutants
 from tests.mutants.rooms import ROOMS, Room
+from tests.mutants.server import serving
 from tests.mutants.verdicts import Verdicts
 
 ENOUGH = 0.9
@@ -56,17 +57,25 @@ def judged(name: str, room: Room, kept: Verdicts, reasons: dict[Key, str]) -> Ta
     all_of = mutants(name, room.path.read_text(), room.sql)
     known = {mutant.key: kept.get(room, mutant) for mutant in all_of}
     open_ones = [mutant for mutant in all_of if known[mutant.key] is None]
-    limit = 3 + 5 * warm(room) if open_ones else 0
+    if open_ones:
+        with serving(room):
+            known |= judged_now(room, open_ones, kept)
+    return tally(all_of, [*known.values()], reasons)
+
+
+def judged_now(room: Room, open_ones: list[Mutant], kept: Verdicts) -> dict[Key, Verdict]:
+    found: dict[Key, Verdict] = {}
+    limit = 3 + 5 * warm(room)
     killers: Counter[str] = Counter()
-    for number, mutant in enumerate(open_ones):
+    for mutant in open_ones:
         first = [kept.by(mutant), *(test for test, _ in killers.most_common(5))]
         verdict = judge(room, mutant.source, limit, [test for test in first if test])
-        known[mutant.key] = verdict
+        found[mutant.key] = verdict
         killers[verdict.by] += bool(verdict.by)
         kept.put(room, mutant, verdict)
         if sys.stderr.isatty():
-            print(f"\r{name}: {number + 1} of {len(open_ones)}", end="\r", file=sys.stderr)
-    return tally(all_of, [*known.values()], reasons)
+            print(f"{room.at}: {len(found)} of {len(open_ones)}", end="\r", file=sys.stderr)
+    return found
 
 
 def tally(all_of: list[Mutant], verdicts: list[Verdict], reasons: dict[Key, str]) -> Tally:

@@ -7,6 +7,7 @@ is imported here once, before the forks.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.machinery
 import importlib.util
@@ -32,6 +33,7 @@ from tests.mutants.rooms import PACKAGE, ROOT, Room
 MEMORY = 4 << 30  # bytes
 WALL = 600  # seconds for a mutant that sleeps; one that loops is ended by its seconds of the processor
 KILLED, SURVIVED = "killed", "survived"
+_NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
 _OWN = (PACKAGE, "tests", "local", "conftest", "test_", "__main__")
 
 
@@ -66,10 +68,24 @@ class _Finder:
 
 
 class _Reporter:
-    """Says which test runs, in a file that outlives the process; tests that killed before go first."""
+    """Says which test runs, in a file that outlives the process; tests that killed before go first.
 
-    def __init__(self, said: Path, first: Sequence[str]) -> None:
+    Of the room's folder only its own files are looked at, and the first failure ends the process: pytest's
+    own ways take longer than most tests.
+    """
+
+    def __init__(self, room: Room, said: Path, first: Sequence[str]) -> None:
         self._said, self._first = said, {nodeid: number for number, nodeid in enumerate(first)}
+        self._files = {str(ROOT / test) for test in room.tests}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool:
+        return collection_path.suffix == ".py" and str(collection_path) not in self._files
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo) -> None:
+        if call.excinfo and not issubclass(call.excinfo.type, _NO_FAILURES):
+            os._exit(1)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: self._first.get(item.nodeid, len(self._first)))
@@ -102,6 +118,7 @@ def warm(room: Room) -> float:
     for name in [*foreign, *untouched(room.module, own)]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    gc.freeze()  # a fork that collects garbage would copy all of it
     return verdict.seconds
 
 
@@ -135,7 +152,7 @@ def _pytest(room: Room, said: Path, first: Sequence[str]) -> int:
     )
     settings.load_profile("mutants")
     options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", f"{said}.tmp"]
-    return int(pytest.main([*options, *room.tests], plugins=[_Reporter(said, first)]))
+    return int(pytest.main([*options, *room.tests], plugins=[_Reporter(room, said, first)]))
 
 
 def _forked(run: Callable[[Path], int], limit: float) -> Verdict:
@@ -152,6 +169,7 @@ def _forked(run: Callable[[Path], int], limit: float) -> Verdict:
 def _child(run: Callable[[Path], int], said: Path, limit: float) -> None:
     code = 70
     try:
+        gc.disable()
         os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 1))

@@ -18,7 +18,7 @@ from mutmut.mutation.mutators import mutation_operators, operator_string
 
 from tests.mutants import sql_texts
 
-_TYPES = re.compile(r"(Mapping|Callable|Sequence|Iterable|Iterator|tuple|dict|list|set)\[")
+_TYPES = re.compile(r"(Literal|Mapping|Callable|Sequence|Iterable|Iterator|tuple|dict|list|set)\[")
 
 
 Key = tuple[str, str, str]

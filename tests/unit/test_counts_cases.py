@@ -126,9 +126,8 @@ def test_each_table_of_counts_has_its_own_sums():
     ],
 )
 def test_sums_that_are_not_those_of_the_rows_are_refused(spec, totals, words):
-    message = (
-        f"slice {UNIT}: the counts for .*{re.escape(words)}: nothing was committed; land the slice again"
-    )
+    again = "nothing was committed; land the slice again and report it if it happens twice"
+    message = f"^slice {UNIT}: the counts for .*{re.escape(words)}: {again}$"
     with pytest.raises(Conservation, match=message):
         counted(UNIT, [spec], LANDED, totals)
 

@@ -8,7 +8,9 @@ from itertools import product
 import pendulum
 import pytest
 
+from sluice import points
 from sluice.landing.event_hours import Window, complete, last_late, publish_event_hours
+from sluice.points import Publish
 from sluice.slices import Slice, SliceRange
 from tests.fakes import MemoryLake
 from tests.landing_world import START, World, event, hours, pipeline
@@ -64,6 +66,11 @@ def test_the_hours_that_a_range_can_have_completed(known):
             if max(slices.start, at(start)) < min(slices.end, at(end)) and slices.end <= at(last)
         ]
         assert known.touched(SliceRange(at(start), at(end), known.length), at(last)) == expected
+
+
+@pytest.mark.parametrize("early", [None, 0, 1])
+def test_slices_before_the_first_one_touch_nothing(early):
+    assert window(early=early, first=6).touched(SliceRange(at(3), at(6)), at(24)) == []
 
 
 def test_hours_that_wait_for_none_of_the_missing_slices():
@@ -144,8 +151,25 @@ def test_a_range_that_completes_no_hour():
     assert publish_event_hours(spec, lake, hours(1, first=40)) == []
 
 
-def test_an_hour_waits_for_a_slice_that_has_not_landed():
-    spec, lake = landed(4)
-    key = "_slices/2026-01-01T02Z/dc1/manifest.json"
-    lake.delete([key])
-    assert publish_event_hours(spec, lake, hours(4)) == ["2026-01-01T00"]
+@pytest.mark.parametrize(
+    ("changes", "missing", "published"),
+    [
+        ({}, 2, [0]),
+        ({"max_early": "0h", "grace": "0h"}, 0, [1, 2, 3]),
+        ({"max_early": "0h", "grace": "0h"}, 1, [0, 2, 3]),
+        ({"max_early": "0h", "grace": "0h"}, 3, [0, 1, 2]),
+    ],
+)
+def test_an_hour_waits_for_a_slice_that_has_not_landed(changes, missing, published):
+    spec, lake = landed(4, **changes)
+    lake.delete([f"_slices/2026-01-01T0{missing}Z/dc1/manifest.json"])
+    assert [int(name[-2:]) for name in publish_event_hours(spec, lake, hours(4))] == published
+
+
+def test_after_each_mark_a_crash_is_harmless(monkeypatch):
+    reached: list[object] = []
+    spec, lake = landed(2, tables={"click": "d.click", "bid": "d.bid"}, grace="0h")
+    monkeypatch.setattr(points, "reached", reached.append)
+    publish_event_hours(spec, lake, hours(2))
+    assert [point for point in reached if isinstance(point, Publish)] == [Publish.HOUR_MARKED] * 4
+    assert len(marks(lake)) == 4

@@ -13,6 +13,7 @@ TEXT = b'{"holder":"a1","generation":3,"serial":7,"term_seconds":30.0,"pid":12,"
 
 def test_a_lease_without_replicas_is_what_it_was_before_there_were_any():
     lease = LeaseState("a1", 3, 7, 30.0, 12, "h")
+    assert lease.replica == ""
     assert encode(lease) == TEXT % b""
     assert decode(TEXT % b"", "there") == lease
     assert (
@@ -57,6 +58,8 @@ def test_a_lease_from_holder_to_holder():
 
 
 def test_a_lease_that_nobody_has_watched_is_not_free():
+    assert may_take(None, None, 0.0) is True
+    assert may_take(LEASE.given_back(), None, 0.0) is True
     assert may_take(LEASE, None, 1e9) is False
     assert may_take(LEASE, Watch("v", 100.0), 130.0) is True
     assert may_take(LEASE, Watch("v", 100.0), 129.9) is False

@@ -104,6 +104,8 @@ def test_units_are_chosen_in_their_order_whatever_the_manifests():
     assert [w.sharding for w in choose(SPEC, CLICKS, {unit(): manifest()}, {}, "fill", "")[0]] == [""]
     reloaded, _ = choose(SPEC, CLICKS, {unit(1): manifest()}, {unit(1): row(1)}, "reload", "t", "s")
     assert reloaded == []
+    again, _ = choose(SPEC, CLICKS, {unit(1): manifest()}, {unit(1): row(1)}, "reload", "u", "s")
+    assert [work.unit for work in again] == [unit(1)]
 
 
 def works(*landed: int) -> list[Work]:
@@ -122,13 +124,20 @@ def works(*landed: int) -> list[Work]:
     ],
 )
 def test_where_a_protocol_run_ends(landed, sizes):
-    assert [len(run) for run in cut(works(*landed), max_rows=100, max_units=3)] == sizes
+    runs = cut(works(*landed), max_rows=100, max_units=3)
+    assert [len(run) for run in runs] == sizes
+    assert [work for run in runs for work in run] == works(*landed)
 
 
 def test_a_protocol_run_is_of_at_most_fifty_million_rows_and_ten_thousand_units():
     assert (MAX_ROWS, MAX_UNITS) == (50_000_000, 10_000)
     assert [len(run) for run in cut(works(30_000_000, 20_000_000, 1))] == [2, 1]
     assert [len(run) for run in cut(works(*[0] * 10_001))] == [10_000, 1]
+
+
+def test_work_is_of_one_place_and_may_hold_long_numbers():
+    [work] = works(1)
+    assert (work.sharding, work.long_numbers) == ("", True)
 
 
 def test_differences_name_what_landed_and_what_was_counted():

@@ -46,6 +46,11 @@ def test_runs_that_do_not_touch_do_not_add_up():
             assert found(b"1" * first + b"," + b"2" * second + b"," + b"3" * 16)
 
 
+@pytest.mark.parametrize("before", range(4))
+def test_many_runs_that_are_too_short_do_not_add_up(before):
+    assert not found(b"-" * before + b",".join([b"1" * 15] * 40))
+
+
 @pytest.mark.parametrize("kind", [pa.binary(), pa.string()])
 def test_texts_of_either_type(kind):
     long = ["a", "1" * 15, "b1234567890123456", None, ""]
@@ -58,4 +63,6 @@ def test_a_part_of_an_array_is_looked_at_alone():
     texts = pa.chunked_array([["x" * 7, "1" * 16, "y", "2" * 16, "z"]], pa.string())
     assert [may_be_long(texts.slice(n, 1)) for n in range(5)] == [False, True, False, True, False]
     assert not may_be_long(texts.slice(0, 0))
+    bare = pa.StringArray.from_buffers(0, None, pa.py_buffer(b""))  # it need not have offsets
+    assert not may_be_long(pa.chunked_array([pa.nulls(3, pa.string()), pa.nulls(0, pa.string()), bare]))
     assert RUN == 16

@@ -157,5 +157,8 @@ def test_a_slice_that_ends_before_it_begins_is_told_once():
     assert boundaries((r(9, 4), r(7, 7, partition=1)), (r(9, 11),)) == [
         Anomaly(Kind.BACKWARD, "an end at or after 9", "4", advice=RESTORE, offsets=(4, 9), **place)
     ]
+    # And hides nothing of the partitions behind it.
+    both = boundaries((r(9, 4), r(0, 5, partition=1)), (r(9, 11), r(0, 6, partition=1)))
+    assert [(a.kind, a.partition) for a in both] == [(Kind.BACKWARD, 0), (Kind.OFFSETS, 1)]
     bare = replace(landed(0), ranges=(r(9, 4),), manifest=None)
     assert [a.kind for a in check_boundaries(facts(bare), REPAIRS)] == [Kind.BACKWARD]

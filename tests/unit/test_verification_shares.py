@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.manifest import OffsetRange, Traffic
 from sluice.state import State
 from sluice.verification.anomaly import Anomaly, Kind
 from sluice.verification.check import check
@@ -120,6 +121,16 @@ def test_all_equations_are_looked_at_those_of_slices_first():
         Kind.MISPLACED,
         Kind.VIEW,
     ]
+
+
+def test_offsets_and_counts_come_with_their_commands():
+    traffic = Traffic("e.traffic", {}, (), {"click": 6, "view": 2}, ())
+    ranges = (OffsetRange("bids", "u1", 0, 0, 9),)
+    broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, traffic=(traffic,), ranges=ranges))
+    facts = replace(FACTS, found=(broken, FOUND[1]))
+    found = [(a.kind, a.command) for a in check(facts, REPAIRS) if a.kind in (Kind.GAP, Kind.COUNTS)]
+    both = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reland"
+    assert found == [(Kind.GAP, both), (Kind.COUNTS, RUN_TEN.format("reland"))]
 
 
 def test_a_cluster_that_was_taken_away_is_not_read_again():

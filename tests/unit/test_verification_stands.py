@@ -36,9 +36,11 @@ class TestStalled:
 
     @staticmethod
     def column(offsets: list[int]) -> Column:
+        """First seen where its first known offset is."""
+        first = next(offset for offset in [*offsets, 0] if offset != UNKNOWN) if UNKNOWN in offsets else 0
         known = array("q", offsets)
         found = array("b", [CODE[Found.RECORD]] * len(offsets))
-        return Column(0, known, known, array("q", [0] * len(offsets)), found)
+        return Column(first, known, known, array("q", [0] * len(offsets)), found)
 
     def stands(self, partition: int, at: int, since: str = "11:00", slices: int = 3) -> Anomaly:
         return Anomaly(
@@ -79,6 +81,10 @@ class TestStalled:
 
     def test_a_partition_that_came_within_the_slices_moves_too(self):
         assert self.told([UNKNOWN, UNKNOWN, UNKNOWN, 0, 5], [9] * 5) == []
+
+    def test_one_that_came_within_the_slices_and_stands_is_waited_for(self):
+        assert self.told(self.MOVES, [UNKNOWN, UNKNOWN, UNKNOWN, 9, 9]) == []
+        assert self.told(self.MOVES, [UNKNOWN, 9, 9, 9, 9]) == [self.stands(1, 9)]
 
     def test_each_cluster_and_topic_is_looked_at(self):
         clusters = [

@@ -47,6 +47,13 @@ X, Y = Column("x", "UInt32"), Column("y", "Float64")
         (fed("AggregatingMergeTree", X, Y), GROUPED, ("sum(`x`)",), ((total("y"), 1e-9),)),
         # A column of the key, of no INSERT, or that the view does not give says nothing.
         (fed("MergeTree", X, Y, key="_slice, `x`"), PLAIN, ("count()", "sum(`k`)", bits("y", "Float64")), ()),
+        (fed("MergeTree", X, Y, key="`x`, _slice, k"), PLAIN, ("count()", bits("y", "Float64")), ()),
+        (
+            fed("MergeTree", Column("aX", "UInt8"), key="aX, _slice, k", views="_slice aX"),
+            PLAIN,
+            ("count()",),
+            (),
+        ),
         (fed("MergeTree", X, replace(Y, kind="MATERIALIZED")), PLAIN, ("count()", "sum(`x`)"), ()),
         (fed("MergeTree", X, Y, views="_slice x"), PLAIN, ("count()", "sum(`x`)"), ()),
         (fed("MergeTree", Column("x", "String")), PLAIN, ("count()",), ()),

@@ -1,0 +1,31 @@
+"""One ClickHouse for all mutants of a room whose texts are SQL: starting one for each would take longer than
+the tests."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from local import services
+from tests.mutants.rooms import Room
+
+ADDRESS = "SLUICE_TESTS_CLICKHOUSE"
+"""Where tests that only evaluate find a server that is kept running, `host:port`."""
+
+
+@contextmanager
+def serving(room: Room) -> Iterator[None]:
+    if not room.sql:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="mutants") as folder:
+        server = services.clickhouse_server(Path(folder, "clickhouse"))
+        os.environ[ADDRESS] = f"{server.host}:{server.port}"
+        try:
+            yield
+        finally:
+            del os.environ[ADDRESS]
+            server.kill()
