@@ -3,10 +3,12 @@ inserts the same rows into tables and views that are made alike."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
 
+from local.clickhouse_config import PASSWORD, USER
 from sluice.load.ledger import committed
 from sluice.load.sql import identifier
 from tests.integration.landed import World, client_of, event, land, unit
@@ -72,11 +74,16 @@ def expect_alike(world: World, mirror: World) -> None:
     assert contents(world, "d") == contents(mirror, "d")
 
 
+def _with_login(statement: str) -> str:
+    """A dictionary reads its table as a user of its own."""
+    return statement.replace("{user}", USER).replace("{password}", os.environ[PASSWORD])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_views_get_what_an_insert_gives_them(world: World, mirror: World, case: str):
     for place in (world, mirror):
         for statement in (*BEFORE, *CASES[case]):
-            place.sql(statement)
+            place.sql(_with_login(statement))
     pipeline = world.pipeline({"click": "clicks"})
     for place, count in HOURS.items():
         land(world.lake, place, events(count))

@@ -13,7 +13,7 @@ BEFORE = (
 )
 DICTIONARY = (
     "CREATE DICTIONARY {db}.names (n UInt64, name String) PRIMARY KEY n "
-    "SOURCE(CLICKHOUSE(TABLE 'dim' DB '{db}')) LAYOUT(FLAT()) LIFETIME(0)"
+    "SOURCE(CLICKHOUSE(USER '{user}' PASSWORD '{password}' TABLE 'dim' DB '{db}')) LAYOUT(FLAT()) LIFETIME(0)"
 )
 
 
