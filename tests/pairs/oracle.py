@@ -73,13 +73,19 @@ def starts_of(case: Case) -> list[int]:
 
 
 def edges_of(case: Case, sent: list[Sent]) -> list[int]:
-    """By slice its first offset, and the last one's end: an edge is the first record at or after the
-    instant whose stamp is not of the future."""
-    stamps = [record.stamp for record in sent]
-    return [
-        next((o for o, stamp in enumerate(stamps) if at * 1000 <= stamp < AHEAD), len(stamps))
-        for at in starts_of(case)
-    ]
+    """By slice its first offset, and the last one's end."""
+    return [_edge(sent, at * 1000) for at in starts_of(case)]
+
+
+def _edge(sent: list[Sent], instant: int) -> int:
+    """The first offset at or after the instant. One stamped in the future is none: from there on records are
+    read, and a reader sees no hole."""
+    end = len(sent)
+    found = next((o for o, one in enumerate(sent) if one.stamp >= instant), end)
+    if found == end or sent[found].stamp < AHEAD:
+        return found
+    read = (o for o in range(found, end) if sent[o].message and instant <= sent[o].stamp < AHEAD)
+    return next(read, end)
 
 
 def units_of(case: Case, log: Mapping[Place, list[Sent]]) -> dict[tuple[int, str], Unit]:
