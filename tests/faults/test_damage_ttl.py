@@ -51,8 +51,8 @@ def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
     code, out = damaged.command(f"sluice verify ads --config {damaged.config}")
     assert code == 0
     assert [text for text in out.splitlines() if "TTL" in text] == [
-        f"table {damaged.database}.clicks: missing rows of 4 slices are not told, because its TTL deletes "
-        "rows; `sluice verify --contents` compares those that cannot have expired"
+        f"table {damaged.database}.clicks: missing rows of 4 slices are not reported, because its TTL "
+        "deletes rows; `sluice verify --contents` compares those that cannot have expired"
     ]
 
 

@@ -45,7 +45,7 @@ def test_rows_that_cannot_have_expired_have_to_be_there():
     facts = replace(FACTS, tables=(fewer, OTHER))
     assert [(a.kind, a.slice) for a in found(facts)] == [(Kind.ROWS_MISSING, ELEVEN.slice.id)]
     assert list(notes(facts)) == [
-        "table e.clicks: missing rows of 1 slices are not told, because its TTL deletes rows; "
+        "table e.clicks: missing rows of 1 slices are not reported, because its TTL deletes rows; "
         "`sluice verify --contents` compares those that cannot have expired"
     ]
     assert list(notes(FACTS)) == []

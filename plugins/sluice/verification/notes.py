@@ -16,6 +16,6 @@ def notes(facts: Facts) -> Iterator[str]:
         expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]
         if expired:
             yield (
-                f"table {table.table}: missing rows of {len(expired):,} slices are not told, because its TTL "
-                "deletes rows; `sluice verify --contents` compares those that cannot have expired"
+                f"table {table.table}: missing rows of {len(expired):,} slices are not reported, because its "
+                "TTL deletes rows; `sluice verify --contents` compares those that cannot have expired"
             )
