@@ -1,17 +1,19 @@
-"""The `sluice` command. Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 something out of reach."""
+"""The `sluice` command. Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 something out of reach, and as
+a shell has them, 130 interrupted and 141 nobody reads the output.
+
+Importing the commands takes seconds, so this module imports none of them before it can be interrupted.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-
-from typer.exceptions import Abort, TyperException
-
-from sluice.cli.commands import commands
-from sluice.errors import SluiceError
-from sluice.garbage import collect_seldom
+from types import FrameType
 
 INTERRUPTED = 130
+UNREAD = 141
+_CONTINUES = "start it again and it continues from what is done"
 
 
 def app() -> None:
@@ -19,13 +21,41 @@ def app() -> None:
 
     `kill` does what Ctrl-C does: a Spark that was started is stopped first.
     """
-    collect_seldom()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(_run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop_at_once)
+    _open_streams()
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _read_by_nobody()  # only the last lines: what was to be done is done
+    sys.exit(code)
+
+
+def _stop_at_once(_number: int, _frame: FrameType | None) -> None:
+    """While modules are imported: nothing has begun, and an exception would come out of any of them."""
+    os.write(2, f"sluice: interrupted; {_CONTINUES}\n".encode())
+    os._exit(INTERRUPTED)
+
+
+def _open_streams() -> None:
+    """Of a program that was started without them (`>&-`)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
 
 
 def _run() -> int:
+    from typer.exceptions import Abort, TyperException
+
+    from sluice.cli.commands import commands
+    from sluice.errors import SluiceError
+    from sluice.garbage import collect_seldom
+
+    collect_seldom()
     try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
         code = commands(standalone_mode=False) or 0
         # Typer makes the interruption of a command an exit code.
         return _interrupted() if code == INTERRUPTED else code
@@ -35,13 +65,21 @@ def _run() -> int:
         return _say(f"{error.format_message()} `sluice --help` shows what there is", error.exit_code)
     except (KeyboardInterrupt, Abort):
         return _interrupted()
-    except BrokenPipeError:
-        sys.stdout = None  # the reader has gone: nothing to flush at exit
-        return 0
+    except SystemExit as ended:
+        # Typer and Rich make a BrokenPipeError an exit code of 1, which says that the answer is no.
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _read_by_nobody()
+        return _say(f"nobody reads the output any more: stopped; {_CONTINUES}", UNREAD)
+
+
+def _read_by_nobody() -> None:
+    """Python flushes the output once more at its end, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _interrupted() -> int:
-    return _say("interrupted; start it again and it continues from what is done", INTERRUPTED)
+    return _say(f"interrupted; {_CONTINUES}", INTERRUPTED)
 
 
 def _say(message: str, exit_code: int) -> int:
