@@ -13,7 +13,7 @@ from pathlib import Path
 from local.secret_file import stored, write
 
 USER = "sluice"
-PASSWORD = "SLUICE_CLICKHOUSE_PASSWORD"
+PASSWORD = "SLUICE_CLICKHOUSE_PASSWORD"  # noqa: S105 - a variable's name
 _CONFIGURATION = "<clickhouse></clickhouse>"
 _FIXED = "<constraints><add_http_cors_header><const/></add_http_cors_header></constraints>"
 _USERS = """\

@@ -49,7 +49,7 @@ def prepare(settings: ClusterSettings) -> None:
     if find_spec("celery") is None:
         raise CannotStart("Celery is not installed: run make up-cluster")
     for worker in WORKERS:
-        for folder in (f"spark{worker}/tmp", f"airflow-worker{worker}/tmp"):
+        for folder in (f"spark{worker}/tmp", f"airflow-worker{worker}/tmp"):  # noqa: S108 - below its home
             (settings.home / folder).mkdir(parents=True, exist_ok=True)
     recovery = settings.home / "spark" / "recovery"  # for a master that was killed, not for a new stack
     shutil.rmtree(recovery, ignore_errors=True)

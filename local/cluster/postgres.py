@@ -22,7 +22,7 @@ from local.environment import HOST
 from local.secret_file import PRIVATE
 
 USER = "airflow"
-PASSWORD = "SLUICE_POSTGRES_PASSWORD"
+PASSWORD = "SLUICE_POSTGRES_PASSWORD"  # noqa: S105 - a variable's name
 
 
 class PostgresMissing(Exception):

@@ -38,7 +38,7 @@ UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
 THROWN = 395  # by throwIf()
 
-_PASSWORD = "correct user and password of the connection"
+_PASSWORD = "correct user and password of the connection"  # noqa: S105 - advice
 _RIGHTS = "grant it to the user of the connection"
 
 # Of several rules of one code the first whose `says` fits decides.

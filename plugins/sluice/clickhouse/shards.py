@@ -28,7 +28,7 @@ class Server:
         """Raises ShardOutOfReach; with one `connection` what the connection raised."""
         if self.client is not None:
             return self.client
-        assert self.error is not None
+        assert self.error is not None  # noqa: S101 - told to the type checker
         if not self.shard.name:
             raise self.error
         raise ShardOutOfReach(self.shard.name, str(self.error)) from self.error

@@ -24,7 +24,7 @@ from sluice.slices import SliceRange
 APPLICATION = SHIPPED / "spark_jobs" / "land.py"
 _JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
 # What must not be seen in Spark's UI, its event log or a printed plan.
-_SECRET = "(?i)secret|password|token|access[.]?key|credential|jaas|ssl[.].*key|certificate"
+_SECRET = "(?i)secret|password|token|access[.]?key|credential|jaas|ssl[.].*key|certificate"  # noqa: S105 - a pattern
 PACKAGES = "spark.jars.packages"  # in a pipeline file's `spark:`, Spark fetches the jars by itself
 _DEPLOY_MODE = "spark.submit.deployMode"
 ERROR = "error: "  # how the application's line on what went wrong begins

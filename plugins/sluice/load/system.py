@@ -70,7 +70,7 @@ def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Targ
         raise TargetRefused(
             target.table,
             f"it belongs to pipeline {owner!r} with lake {lake}, not to {pipeline.name!r} with {lake_root}",
-            "list the topics in one pipeline, or give this one a table of its own; if the other one is gone: "
+            "list the topics in one pipeline, or give this one a table of its own; if the other one is gone: "  # noqa: S608 - printed, and quoted
             f"DELETE FROM sluice.targets WHERE target = {literal(target.table)}",
         )
     return bool(claims)

@@ -57,7 +57,7 @@ def _arguments(text: str) -> list[str]:
     parts, depth = [""], 0
     for token in _SPLIT.findall(text):
         depth += {"(": 1, ")": -1}.get(token, 0)
-        if token == "," and depth == 0:
+        if token == "," and depth == 0:  # noqa: S105 - a part of a type
             parts.append("")
         else:
             parts[-1] += token

@@ -84,6 +84,6 @@ def creation_of(target: Target, rollup: Rollup) -> str:
     """A CREATE TABLE for what the SELECT gives."""
     keys = "toDateTime(0, 'UTC') AS _slice, CAST('', 'LowCardinality(String)') AS _cluster"
     return (
-        f"create it, for instance: CREATE TABLE {table(target.table)} ENGINE = MergeTree PARTITION BY "
+        f"create it, for instance: CREATE TABLE {table(target.table)} ENGINE = MergeTree PARTITION BY "  # noqa: S608 - advice
         f"toYYYYMM(_slice) ORDER BY (_slice, _cluster) EMPTY AS SELECT *, {keys} FROM ({everything(rollup)})"
     )

@@ -117,7 +117,7 @@ class Sending:
             sent.bytes += len(event)
 
     def _error(self, undelivered: Undelivered | None) -> SluiceError:
-        assert undelivered is not None
+        assert undelivered is not None  # noqa: S101 - told to the type checker
         error, publisher = undelivered.error, self.shipment.publisher
         if out_of_reach(error):
             return publisher.gone(error.str())
