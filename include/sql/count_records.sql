@@ -4,4 +4,3 @@ SELECT _slice AS slice, _cluster AS cluster, count() AS rows, countIf({own}) AS 
 FROM ({source})
 WHERE {routed}
 GROUP BY slice, cluster
-{format}

@@ -2,4 +2,3 @@
 DESCRIBE TABLE (
 {select}
 )
-SETTINGS print_pretty_type_names = 0

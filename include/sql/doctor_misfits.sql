@@ -2,6 +2,5 @@
 SELECT countIf({misfit}), [{counts}], [{values}]
 FROM
 (
-    SELECT {named}
-    FROM (SELECT {columns}, _slice FROM format('JSONEachRow', {structure}, {rows}))
+    {rows}
 )

@@ -1,6 +1,7 @@
 -- The second pass, only when rows are missing: those with a value that does not fit, and which column it is.
 INSERT INTO {misfits}
     (target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload, row)
+SETTINGS max_block_size = {block}
 SELECT
     {target:String}, _slice, _cluster, _topic, _partition, _offset, _timestamp, _type,
     {column} AS column,
@@ -10,9 +11,6 @@ SELECT
     _row
 FROM
 (
-    SELECT {named}
-    FROM ({source})
-    WHERE {routed}
+    {rows}
 )
 WHERE {misfit}
-{format}

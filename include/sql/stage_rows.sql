@@ -2,13 +2,10 @@
 -- alone would keep waiting those that parse. Blocks are small enough for a core's own cache: every expression goes
 -- through them once more.
 INSERT INTO {staging} ({columns})
-SETTINGS max_insert_threads = 2, max_block_size = 8192
+SETTINGS max_insert_threads = 2, max_block_size = {block}
 SELECT {values}
 FROM
 (
-    SELECT {named}
-    FROM ({source})
-    WHERE {routed}
+    {rows}
 )
 WHERE NOT ({misfit})
-{format}

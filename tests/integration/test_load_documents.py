@@ -128,7 +128,8 @@ def test_a_path_leads_through_objects_only(world: World):
     paths = {"country": "geo.country", "city": "geo.place.city"}
     geos = ['{"country": "DE", "place": {"city": "x"}}', "null", "{}",
             '{"country": null, "place": null}', '["DE"]', '"DE"', "5", "true", '""',
-            '"{\\"country\\": \\"DE\\"}"', '"\\u007b\\"country\\": 1}"',
+            '"{\\"country\\": \\"DE\\"}"',
+            '"\\u007b\\"country\\": 1}"',
             '{"place": "x"}',
             '{"place": ["x"], "country": "DE"}', '{"place": {"city": "{\\"a\\": 1}"}}', "[]",
             '{"country": "\\"{\\"", "place": {"city": 1}}']  # fmt: skip

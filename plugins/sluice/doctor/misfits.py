@@ -9,7 +9,8 @@ from sluice.clickhouse.client import Client
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import Sampled
 from sluice.load.columns import LAKE, Filling
-from sluice.load.source import structure
+from sluice.load.settings import STEADY
+from sluice.load.source import filled, structure
 from sluice.load.sql import Sql, identifier, listed, literal, render
 
 _SHOWN = 80  # characters of a value
@@ -22,18 +23,21 @@ def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[
     place = f"table {name}"
     if not events:
         return
+    sample = render(
+        "source_sample",
+        columns=listed(map(identifier, LAKE)),
+        structure=structure(tuple(LAKE), with_slice=True),
+        rows=literal("\n".join(_row(item) for item in events)),
+    )
     checks = [check for check in filling.checks if check.misfit != "0"]
     sql = render(
         "doctor_misfits",
         misfit=filling.misfit,
         counts=listed(f"countIf({check.misfit})" for check in checks),
         values=listed(f"ifNull(anyIf({check.text}, {check.misfit}), '')" for check in checks),
-        named=listed([*map(identifier, LAKE), *filling.named]),
-        columns=listed(map(identifier, LAKE)),
-        structure=structure(tuple(LAKE), with_slice=True),
-        rows=literal("\n".join(_row(item) for item in events)),
+        rows=filled(filling, tuple(LAKE), sample, Sql("1")),
     )
-    [(rows, counts, values)] = client.rows(sql, settings={"max_query_size": _MAX_QUERY})
+    [(rows, counts, values)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
     for check, count, value in zip(checks, counts, values, strict=True):
         if count:
             found = f"{count:,} of {len(events):,} events would be rejected: {_shown(check.column, value)}"

@@ -45,11 +45,11 @@ def cast(kind: Type, x: str, depth: int = 0, key: Key = "") -> Cast:
     """
     plain = kind.plain
     if plain.name == "Array":
-        return _array(plain.argument(0), x, depth)
+        return _array(plain.argument(0), x, depth, key)
     if plain.name == "Map":
-        return _map(plain.argument(0), plain.argument(1), x, depth)
+        return _map(plain.argument(0), plain.argument(1), x, depth, key)
     json = plain.name == "JSON"
-    value = document(plain, x, typed_paths(plain, x, depth)) if json else _scalar(plain, x, key)
+    value = document(plain, x, typed_paths(plain, x, depth, key=key)) if json else _scalar(plain, x, key)
     return Cast(value, "0" if plain.name == "String" else misfit_of(x, value))
 
 
@@ -87,9 +87,9 @@ def _scalar(kind: Type, x: str, key: Key) -> str:
     raise UnsupportedType(kind.text)
 
 
-def _array(element: Type, x: str, depth: int) -> Cast:
+def _array(element: Type, x: str, depth: int, field: Key) -> Cast:
     items, item = f"JSONExtract(ifNull({x}, ''), 'Array(Nullable(String))')", f"x{depth}"
-    value, misfit = _inner(element, item, depth)
+    value, misfit = _inner(element, item, depth, field)
     shape = f"NOT startsWith({x}, '[') OR (empty({items}) AND {x} != '[]')"
     return Cast(
         f"arrayMap({item} -> {value}, {items})",
@@ -98,12 +98,12 @@ def _array(element: Type, x: str, depth: int) -> Cast:
     )
 
 
-def _map(key: Type, value: Type, x: str, depth: int) -> Cast:
+def _map(key: Type, value: Type, x: str, depth: int, field: Key) -> Cast:
     pairs = f"JSONExtract(ifNull({x}, ''), 'Map(String, Nullable(String))')"
     keys, items = f"arrayMap(k -> toNullable(k), mapKeys({pairs}))", f"mapValues({pairs})"
     name, item = f"k{depth}", f"x{depth}"
-    key_value, key_misfit = _inner(key, name, depth)
-    item_value, item_misfit = _inner(value, item, depth)
+    key_value, key_misfit = _inner(key, name, depth, field)
+    item_value, item_misfit = _inner(value, item, depth, field)
     shape = f"NOT startsWith({x}, '{{') OR (empty({pairs}) AND {x} != '{{}}')"
     bad = f"arrayExists({name} -> {key_misfit}, {keys}) OR arrayExists({item} -> {item_misfit}, {items})"
     built = f"arrayMap({name} -> {key_value}, {keys}), arrayMap({item} -> {item_value}, {items})"
@@ -122,7 +122,7 @@ class TypedPath:
     named: tuple[tuple[str, str], ...] = ()
 
 
-def typed_paths(kind: Type, x: str, depth: int = 0, suffix: str = "") -> list[TypedPath]:
+def typed_paths(kind: Type, x: str, depth: int = 0, suffix: str = "", key: Key = "") -> list[TypedPath]:
     """Those of the JSON type `kind`; with a suffix their expressions get names that end with it.
 
     ClickHouse casts what is there loosely: it has to be what the strict cast says. It takes a key `a.b` for
@@ -133,17 +133,17 @@ def typed_paths(kind: Type, x: str, depth: int = 0, suffix: str = "") -> list[Ty
     if any(name.count(".") >= _MOST_KEYS for name, _ in listed_paths):
         raise UnsupportedType(kind.text)
     return [
-        _typed_path(kind, x, path, depth, f"{suffix}_{number}" if suffix else "")
+        _typed_path(kind, x, path, depth, f"{suffix}_{number}" if suffix else "", key)
         for number, path in enumerate(listed_paths)
     ]
 
 
-def _typed_path(kind: Type, x: str, path: tuple[str, Type], depth: int, suffix: str) -> TypedPath:
+def _typed_path(kind: Type, x: str, path: tuple[str, Type], depth: int, suffix: str, key: Key) -> TypedPath:
     (name, inner), keys = path, path[0].split(".")
     there = f"assumeNotNull({x})"
     extracted = f"JSONExtract({there}, {listed(map(literal, keys))}, 'Nullable(String)')"
     text = f"t{suffix}" if suffix else extracted
-    made = cast(inner, text, depth + 1, key=keys[-1])
+    made = cast(inner, text, depth + 1, None if key is None else keys[-1])
     value = f"s{suffix}" if suffix else made.value
     stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
     other = f"ifNull({stored} != {value}, isNotNull({stored}))"
@@ -174,9 +174,9 @@ def document(kind: Type, x: str, paths: Sequence[TypedPath]) -> str:
     return f"if(({summed([path.misfit for path in paths])}) > 0, NULL, {value})" if paths else value
 
 
-def _inner(kind: Type, item: str, depth: int) -> tuple[str, str]:
+def _inner(kind: Type, item: str, depth: int, field: Key) -> tuple[str, str]:
     """Value and misfit of an element; a null fits only where the element is Nullable."""
-    inner = cast(kind, item, depth + 1)
+    inner = cast(kind, item, depth + 1, None if field is None else "")
     if kind.nullable:
         return inner.value, inner.misfit
     if inner.container:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sluice.load.casts import Cast, UnsupportedType, cast, document, misfit_of, typed_paths
-from sluice.load.exact import LONG, NONE_LONG
+from sluice.load.exact import LONG, ODD
 from sluice.load.fields import QUOTED, Node, Path, extract, first_column, nodes, tree_of
 from sluice.load.nested import Check, nested_of
 from sluice.load.sql import Sql, identifier, listed, literal, summed
@@ -40,6 +40,7 @@ HOLDERS = {
     "_key": _TEXT,
     "_payload": _TEXT,
 }
+_ROWS, _FEWEST_ROWS, _FEW = 8192, 256, 64  # rows of a block, and how many columns are few
 ALWAYS = ("_slice", "_cluster")
 
 
@@ -76,14 +77,21 @@ class Column:
 class Filling:
     """How rows of the lake become rows of one target.
 
-    `named` are expressions that the inner SELECT computes (`expression AS name`), `columns` and `values` the
-    INSERT's, and `checks` the misfits, the first of them of the event as a whole.
+    `stages` are expressions (`expression AS name`), each computed by a SELECT of its own, over what those
+    before it name: in one SELECT the server would write out a name's expression wherever it is used.
+    `columns` and `values` are the INSERT's, and `checks` the misfits, the first of them of the event as a
+    whole. `short` is the same for events that hold no long numbers.
     """
 
     columns: tuple[str, ...]
     values: tuple[Sql, ...]
-    named: tuple[Sql, ...]
+    stages: tuple[tuple[Sql, ...], ...]
     checks: tuple[Check, ...]
+    short: Filling | None = None
+
+    @property
+    def named(self) -> tuple[Sql, ...]:
+        return tuple(expression for stage in self.stages for expression in stage)
 
     @property
     def misfit(self) -> Sql:
@@ -99,7 +107,12 @@ class Filling:
 
     def of_short_numbers(self) -> Filling:
         """The same for events that hold no long numbers: it spares the look at each."""
-        return replace(self, named=tuple(NONE_LONG if part == LONG else part for part in self.named))
+        return self.short or self
+
+    @property
+    def block(self) -> Sql:
+        """Rows that the expressions take at once: fewer of many columns, which would not fit into memory."""
+        return Sql(str(max(_FEWEST_ROWS, min(_ROWS, _ROWS * _FEW // max(1, len(self.columns))))))
 
     @property
     def lake_columns(self) -> tuple[str, ...]:
@@ -112,55 +125,67 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
 
     Raises UnsupportedType with the column's name and type.
     """
+    return replace(_fill(columns, paths, True), short=_fill(columns, paths, False))
+
+
+def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Filling:
+    """`long`: the events may hold long numbers, which have to be looked at."""
     filled = [column for column in columns if column.filled]
     fields = [(column, _path(column, paths)) for column in filled if column.name not in HOLDERS]
     nested = nested_of([(column.name, column.type) for column, _ in fields], paths)
     tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)])
-    named = extract(tree, [path for column, path in fields if column.may_be_null and column.default])
-    held = [_held(column) for column in filled if column.name in HOLDERS]
-    values = {column.name: value for column, value, _ in held}
+    marked = [path for column, path in fields if column.may_be_null and column.default]
+    made = [_field(*field, number, tree, long) for number, field in enumerate(fields)]
+    held = {column.name: _held(column) for column in filled if column.name in HOLDERS}
+    numbers = {column.name: number for number, (column, _) in enumerate(fields)}
+    values = {name: Sql(f"v{number}") for name, number in numbers.items()}
+    values |= {name: value for name, (value, _) in held.items()}
+    stages = [*extract(tree, marked), *([part for one in made for part in one[stage]] for stage in range(3))]
     checks = [
         *([_whole(tree)] if fields else []),
         *_strays(tree, fields),
-        *(c for *_, c in held if c is not None),
+        *(check for _, check in held.values() if check is not None),
+        *(check for *_, found in made for check in found),
+        *(check for group in nested for check in group.checks(numbers, tree.element(group.name))),
     ]
-    for number, (column, path) in enumerate(fields):
-        expressions, found = _field(column, number, tree.node_of(path), path[-1])
-        named += expressions
-        values[column.name] = Sql(f"v{number}")
-        checks += found
-    numbers = {column.name: number for number, (column, _) in enumerate(fields)}
-    checks += [check for group in nested for check in group.checks(numbers, tree.element(group.name))]
     names = tuple(column.name for column in filled)
-    return Filling(names, tuple(values[name] for name in names), _shared(named), tuple(checks))
+    return Filling(names, tuple(values[name] for name in names), _with_shared(stages), tuple(checks))
 
 
-def _shared(named: list[Sql]) -> tuple[Sql, ...]:
+Field = tuple[list[Sql], list[Sql], list[Sql], list[Check]]
+
+
+def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
     """Before the others what several of them use."""
-    uses = {"quoted_braces": QUOTED, "long_numbers": LONG}
-    return (*(made for name, made in uses.items() if any(name in part for part in named)), *named)
+    uses = {"quoted_braces": [QUOTED], "long_numbers": [LONG, *ODD]}
+    parts = [part for stage in stages for part in stage]
+    used = [made for name, all_ in uses.items() if any(name in part for part in parts) for made in all_]
+    return tuple(tuple(stage) for stage in (used, *stages) if stage)
 
 
-def _field(column: Column, number: int, node: Node, key: str) -> tuple[list[Sql], list[Check]]:
-    """The column's text `r<n>`, its value `v<n>` and whether it is a misfit, `m<n>`."""
-    text, kind = f"r{number}", parse(column.type)
+def _field(column: Column, path: Path, number: int, tree: Node, long: bool) -> Field:
+    """The column's text `r<n>`, then its value `v<n>`, then whether that is a misfit, `m<n>`; the checks."""
+    text, kind, node = f"r{number}", parse(column.type), tree.node_of(path)
+    key = path[-1] if long else None
     try:
-        paths = typed_paths(kind.plain, text, suffix=str(number)) if kind.plain.name == "JSON" else []
+        inner = (
+            typed_paths(kind.plain, text, suffix=str(number), key=key) if kind.plain.name == "JSON" else []
+        )
         made = cast(kind, text, key=key)
     except UnsupportedType as error:
         raise UnsupportedType(f"column {column.name} has type {column.type}") from error
-    if paths:
-        made = replace(made, value=document(kind.plain, text, paths))
-    value = _or_default(column, made, text, f"has({node.keys}, {literal(key)})")
-    named = [Sql(f"{node.element(key)} AS {text}")]
-    named += [Sql(f"{expression} AS {name}") for path in paths for expression, name in path.named]
-    named.append(Sql(f"{value} AS v{number}"))
-    checks = [Check(f"{column.name}.{path.name}", path.type, path.text, path.misfit) for path in paths]
-    if made.misfit != "0":
-        misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
-        named.append(Sql(f"{misfit} AS m{number}"))
-        checks.append(Check(column.name, column.type, text, f"m{number}"))
-    return named, checks
+    if inner:
+        made = replace(made, value=document(kind.plain, text, inner))
+    value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")
+    casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
+    casts.append(Sql(f"{value} AS v{number}"))
+    checks = [Check(f"{column.name}.{one.name}", one.type, one.text, one.misfit) for one in inner]
+    texts = [Sql(f"{node.element(path[-1])} AS {text}")]
+    if made.misfit == "0":
+        return texts, casts, [], checks
+    misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
+    checks.append(Check(column.name, column.type, text, f"m{number}"))
+    return texts, casts, [Sql(f"{misfit} AS m{number}")], checks
 
 
 def _or_default(column: Column, made: Cast, text: str, there: str) -> str:
@@ -172,13 +197,13 @@ def _or_default(column: Column, made: Cast, text: str, there: str) -> str:
     return f"if({missing}, CAST({column.default}, {literal(column.type)}), {made.value})"
 
 
-def _held(column: Column) -> tuple[Column, Sql, Check | None]:
+def _held(column: Column) -> tuple[Sql, Check | None]:
     """A column of the lake, as its holder takes it."""
     name, kind = identifier(column.name), parse(column.type)
     if column.name != "_timestamp" or kind.plain.text.startswith("DateTime64(3"):
-        return column, name, None
+        return name, None
     value = of_stamp(kind.plain, name)
-    return column, Sql(value), Check(column.name, column.type, f"toString({name})", misfit_of(name, value))
+    return Sql(value), Check(column.name, column.type, f"toString({name})", misfit_of(name, value))
 
 
 def _path(column: Column, paths: Mapping[str, str]) -> Path:

@@ -18,10 +18,23 @@ _LIKELY = r"[0-9.]{16}"
 LONG = Sql(
     f"(multiMatchAny(_payload, [{literal(_LIKELY)}]) AND match(_payload, {literal(_LONG)})) AS long_numbers"
 )
-"""To be selected beside the fields: whether the event holds such a number at all. Few do."""
-NONE_LONG = Sql("0 AS long_numbers")
-"""The same where the manifests say that no event does (landing/long_numbers.py)."""
+"""To be selected before the fields: whether the event holds such a number at all. Few do."""
 
+
+def _plain(number: str) -> str:
+    """Without the zeros at its end that say nothing. A string may have some, too: "1.50"."""
+    return f"replaceRegexpOne({number}, {_ZEROS}, {literal(chr(92) + '1')})"
+
+
+# The numbers with a point or an exponent, as doubles and as they are written. They are found once for
+# all columns.
+_FOUND = f"arrayFilter(t -> match(t, '[.eE]'), extractAll(_payload, {_NUMBERS}))"
+_ODD = f"if(long_numbers, {_FOUND}, emptyArrayString())"
+ODD = (
+    Sql(f"arrayMap(t -> toFloat64OrZero(t), {_ODD}) AS odd_doubles"),
+    Sql(f"arrayMap(t -> {_plain('t')}, {_ODD}) AS odd_numbers"),
+)
+"""To be selected beside them."""
 
 Key = str | None
 """The field whose text is cast: empty where it is not known (an element of a container), and None where
@@ -37,24 +50,17 @@ def exact(x: str, key: Key) -> str:
     """The condition on `x`, the text of the field `key`.
 
     In an event without long numbers it is exact: a double's text is the shortest that gives it back, and has
-    the digits of the event's number where these are no more than SHORT. (ClickHouse folds the condition to 1
-    where a statement is for such events only.) So is an `x` that stands in the payload as the value of the
-    only such key: that is quickly seen. Else no number in the payload may be the same double in another
-    spelling with a point or an exponent.
+    the digits of the event's number where these are no more than SHORT. So is an `x` that stands in the
+    payload as the value of the only such key, which is quickly seen. Else no number in the payload may be the
+    same double in another spelling with a point or an exponent.
     """
     if key is None:
         return "1"
     text = f"assumeNotNull({x})"
-    same = f"ifNull(toFloat64OrNull(t) = toFloat64OrNull({text}), 0)"
-    other = f"{_plain('t')} != {_plain(text)} AND match(t, '[.eE]') AND {same}"
-    slow = f"NOT arrayExists(t -> {other}, extractAll(_payload, {_NUMBERS}))"
+    # Those that are the same double are as many as those that are written the same.
+    slow = f"countEqual(odd_doubles, toFloat64OrNull({text})) = countEqual(odd_numbers, {_plain(text)})"
     quick = f"{_literally(text, key)} OR " if key else ""
     return f"(long_numbers = 0 OR {quick}{slow})"
-
-
-def _plain(number: str) -> str:
-    """Without the zeros at its end that say nothing. A string may have some, too: "1.50"."""
-    return f"replaceRegexpOne({number}, {_ZEROS}, {literal(chr(92) + '1')})"
 
 
 def _literally(text: str, key: str) -> str:

@@ -73,25 +73,41 @@ def tree_of(paths: Iterable[Path]) -> Node:
     return root
 
 
-def extract(node: Node, marked: Sequence[Path] = ()) -> list[Sql]:
-    """What the inner SELECT computes of the node and those inside it. Of the nodes that hold a path of
-    `marked`, that is also the keys they have, where such a field is NULL."""
-    if not node.fields:
-        return []
-    names = listed(f"{identifier(name)} Nullable(String)" for name in node.fields)
+def extract(root: Node, marked: Sequence[Path] = ()) -> list[list[Sql]]:
+    """The stages (load/columns.py) that give the texts of all nodes' fields, outer nodes first. Of nodes that
+    hold a path of `marked` that is also the keys they have, where such a field is NULL."""
+    stages, level = [], [root] if root.fields else []
+    while level:
+        stages.append([_fields(node) for node in level])
+        stages.append([part for node in level for part in (*_keys(node, marked), *_inside(node))])
+        level = [inner for node in level for inner in node.inner()]
+    return stages
+
+
+def _guarded(node: Node) -> str:
     text = node.text
-    if node.place:
-        text = f"if(isNull({text}) OR {node.stray}, '', assumeNotNull({text}))"
-    found = [Sql(f"JSONExtract({text}, {literal(f'Tuple({names})')}) AS {node.tuple}")]
+    return f"if(isNull({text}) OR {node.stray}, '', assumeNotNull({text}))" if node.place else text
+
+
+def _fields(node: Node) -> Sql:
+    names = listed(f"{identifier(name)} Nullable(String)" for name in node.fields)
+    return Sql(f"JSONExtract({_guarded(node)}, {literal(f'Tuple({names})')}) AS {node.tuple}")
+
+
+def _keys(node: Node, marked: Sequence[Path]) -> list[Sql]:
     own = sorted({path[-1] for path in marked if path[:-1] == node.path})
-    if own:
-        null = summed([f"isNull({node.element(name)})" for name in own])
-        found.append(Sql(f"if(({null}) > 0, JSONExtractKeys({text}), emptyArrayString()) AS {node.keys}"))
+    if not own:
+        return []
+    null = summed([f"isNull({node.element(name)})" for name in own])
+    return [Sql(f"if(({null}) > 0, JSONExtractKeys({_guarded(node)}), emptyArrayString()) AS {node.keys}")]
+
+
+def _inside(node: Node) -> list[Sql]:
+    found = []
     for inner in node.inner():
         key = inner.path[-1]
         found.append(Sql(f"{node.element(key)} AS {inner.text}"))
         found.append(Sql(f"{_stray(node.text, key, inner.text)} AS {inner.stray}"))
-        found += extract(inner, marked)
     return found
 
 

@@ -27,6 +27,7 @@ from sluice.load.quorum import READ, write_settings
 from sluice.load.reading import Reading, choose_reading
 from sluice.load.replicas import Replicas
 from sluice.load.result import LoadResult, UnitLoad
+from sluice.load.settings import STEADY
 from sluice.load.sieve import Sieve
 from sluice.load.sql import render
 from sluice.load.staging import Staging
@@ -90,7 +91,8 @@ class _Loading:
         placement: Placement,
         others: Sequence[Client] | None,
     ) -> None:
-        self.pipeline, self.target, self.lake, self.client = pipeline, target, lake, client
+        self.pipeline, self.target, self.lake = pipeline, target, lake
+        self.client = client.reading(STEADY)
         self.mode, self.token, self.say, self.placement, self.others = mode, token, say, placement, others
         self.statements = self.blocks = 0
 
@@ -140,7 +142,7 @@ class _Loading:
     def _check_replicas(self, found: TargetTable) -> None:
         """Counts of a replicated table see all that a quorum of its replicas has."""
         if found.replicated:
-            self.client = self.client.reading(READ)
+            self.client = self.client.reading({**STEADY, **READ})
         elif self.others is not None:
             raise TargetRefused(
                 found.table,

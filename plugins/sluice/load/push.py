@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 
 from sluice.errors import Conservation
 from sluice.lake.base import Lake
+from sluice.load.source import Source, definitions
+from sluice.load.sql import identifier, listed, render
+from sluice.load.writer import Writer
 from sluice.slices import Unit
 
 _BODY_BYTES = 48 * 1024 * 1024
@@ -26,6 +29,23 @@ _ARROW = {
     "_payload": pa.binary(),
     "_slice": pa.timestamp("s", "UTC"),
 }
+
+
+def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> Iterator[Source]:
+    """The rows of each stream, in a table of the attempt's own: the statement that loads them is too long to
+    travel beside them. The table is gone when the last rows are loaded."""
+    table = writer.attempt.temporary("sent")
+    names = listed(map(identifier, columns))
+    used = False
+    for stream in streams:
+        writer.run("send", render("drop_table", table=table))
+        made = render("create_sent", sent=table, definitions=definitions(columns, with_slice=True))
+        writer.run("send", made)
+        writer.run("send", render("send_rows", sent=table, columns=names), body=stream)
+        yield Source(render("source_sent", sent=table, columns=names))
+        used = True
+    if used:
+        writer.run("send", render("drop_table", table=table))
 
 
 def bodies(lake: Lake, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[bytes]:

@@ -11,8 +11,9 @@ from sluice.errors import Refused
 from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.load.place import Place, place_of
-from sluice.load.push import bodies
-from sluice.load.source import FileRows, Source, pulls, pushed
+from sluice.load.push import bodies, sent
+from sluice.load.source import FileRows, Source, pulls
+from sluice.load.writer import Writer
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
 
@@ -24,15 +25,14 @@ class Reading:
     lake: Lake
     place: Place | None
 
-    def sources(self, files: Sequence[FileRows], columns: Sequence[str]) -> Iterator[Source]:
+    def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Source]:
         """The rows of the files, one INSERT's worth after another."""
         pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
         if self.place is not None:
             yield from pulls(self.place, pulled, columns)
         known = {file.key for file in pulled}
         rest = [(file.unit, file.key) for file in files if file.key not in known]
-        for body in bodies(self.lake, rest, columns):
-            yield pushed(columns, body)
+        yield from sent(writer, bodies(self.lake, rest, columns), columns)
 
 
 def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -> Reading:

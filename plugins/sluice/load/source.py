@@ -28,14 +28,9 @@ class FileRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """One INSERT's worth of rows: a SELECT, and with `body` the rows themselves as an Arrow stream."""
+    """One INSERT's worth of rows: a SELECT."""
 
     select: Sql
-    body: bytes | None = None
-
-    @property
-    def format(self) -> Sql:
-        return Sql("" if self.body is None else "FORMAT ArrowStream")
 
 
 def files_of(works: Iterable[Work]) -> list[FileRows]:
@@ -44,7 +39,7 @@ def files_of(works: Iterable[Work]) -> list[FileRows]:
 
 def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str, ...]:
     """The lake's columns that the target's rows are made of; `placed`: their partition decides the shard."""
-    wanted = {"_cluster", *filling.columns} | ({"_payload"} if filling.named else set())
+    wanted = {"_cluster", *filling.columns} | ({"_payload"} if filling.stages else set())
     wanted |= {"_partition"} if placed else set()
     return tuple(name for name in LAKE if name in wanted or (filtered and name == "_type"))
 
@@ -64,13 +59,22 @@ def routed(pipeline: Pipeline, target: Target) -> Sql:
     return Sql(f"_type NOT IN ({listed(map(literal, others))})" if others else "1")
 
 
-def selected(columns: Sequence[str], named: Sequence[str] = ()) -> Sql:
-    return listed([*map(identifier, ["_slice", *columns]), *named])
+def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -> Sql:
+    """The rows with all that the filling names."""
+    names = listed(map(identifier, ["_slice", *columns]))
+    rows = render("parse_rows", columns=names, source=source, routed=routed)
+    for stage in filling.stages:
+        rows = render("name_expressions", named=listed(stage), rows=rows)
+    return rows
 
 
 def structure(columns: Sequence[str], with_slice: bool) -> Sql:
+    return literal(definitions(columns, with_slice))
+
+
+def definitions(columns: Sequence[str], with_slice: bool) -> Sql:
     kinds = [f"{name} {LAKE[name]}" for name in columns]
-    return literal(", ".join([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])]))
+    return listed([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])])
 
 
 def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Source:
@@ -86,15 +90,6 @@ def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Sou
 def pulls(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Source]:
     for start in range(0, len(files), FILES_PER_STATEMENT):
         yield pull(place, files[start : start + FILES_PER_STATEMENT], columns)
-
-
-def pushed(columns: Sequence[str], body: bytes) -> Source:
-    select = render(
-        "source_push",
-        columns=listed(map(identifier, columns)),
-        structure=structure(columns, with_slice=True),
-    )
-    return Source(select, body)
 
 
 def _slice_of(piece: Slice) -> Sql:

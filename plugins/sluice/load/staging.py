@@ -14,7 +14,7 @@ from sluice.load.destinations import staged_engine
 from sluice.load.inspect import TargetTable
 from sluice.load.reading import Reading
 from sluice.load.sieve import Sieve
-from sluice.load.source import files_of, needed, overflowing, routed, selected
+from sluice.load.source import files_of, filled, needed, overflowing, routed
 from sluice.load.sql import Sql, identifier, listed, render, table
 from sluice.load.view_staging import ViewStaging
 from sluice.load.writer import UnitCounts, Writer
@@ -82,33 +82,31 @@ class Staging:
         """All of the target's rows in the lake's files, without their payloads."""
         filtered = overflowing(self.works)
         columns = ("_cluster", "_partition", *(("_type",) if filtered else ()))
-        for source in self.reading.sources(files_of(self.works), columns):
+        for source in self.reading.sources(files_of(self.works), columns, self.writer):
             sql = render(
                 "count_records",
                 counted=self.sieve.counts,
                 own=self.sieve.placement.own_record,
                 source=source.select,
                 routed=routed(self.pipeline, self.target) if filtered else Sql("1"),
-                format=source.format,
             )
-            self.writer.run("stage", sql, body=source.body)
+            self.writer.run("stage", sql)
 
     def _insert_rows(self) -> None:
         filtered = overflowing(self.works)
         columns = needed(self.filling, filtered, self.sieve.by_record)
-        for source in self.reading.sources(files_of(self.works), columns):
+        wanted = self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1"))
+        for source in self.reading.sources(files_of(self.works), columns, self.writer):
             sql = render(
                 "stage_rows",
                 staging=self.sieve.entry,
                 columns=listed(map(identifier, self.filling.columns)),
                 values=listed(self.filling.values),
-                named=selected(columns, self.filling.named),
-                source=source.select,
-                routed=self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1")),
+                rows=filled(self.filling, columns, source.select, wanted),
                 misfit=self.filling.misfit,
-                format=source.format,
+                block=self.filling.block,
             )
-            self.writer.run("stage", sql, body=source.body)
+            self.writer.run("stage", sql)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
         """This shard's rows and misfits by unit, after the second look at units that lack rows.
@@ -159,20 +157,19 @@ class Staging:
 
     def _insert_misfits(self, works: Sequence[Work]) -> None:
         columns = self.filling.lake_columns
-        for source in self.reading.sources(files_of(works), columns):
+        wanted = self.sieve.wanted(routed(self.pipeline, self.target))
+        for source in self.reading.sources(files_of(works), columns, self.writer):
             sql = render(
                 "stage_misfits",
                 misfits=self._misfits,
                 column=self.filling.first("column"),
                 type=self.filling.first("type"),
                 value=self.filling.first("text"),
-                named=selected(columns, self.filling.named),
-                source=source.select,
-                routed=self.sieve.wanted(routed(self.pipeline, self.target)),
+                rows=filled(self.filling, columns, source.select, wanted),
                 misfit=self.filling.misfit,
-                format=source.format,
+                block=self.filling.block,
             )
-            self.writer.run("misfits", sql, {"target": self.target.table}, body=source.body)
+            self.writer.run("misfits", sql, {"target": self.target.table})
 
     def count_misfits(self, place: Sql) -> UnitCounts:
         sql = render("count_misfits", table=place, fence=self._fence)

@@ -9,6 +9,7 @@ from sluice.clickhouse.errors import ServerError
 from sluice.errors import TargetRefused
 from sluice.load.columns import ALWAYS, Check, Filling
 from sluice.load.inspect import TargetTable, read_table
+from sluice.load.settings import STEADY
 from sluice.load.sql import Sql, identifier, literal, render, table
 from sluice.load.types import parse
 from sluice.pipeline import Target
@@ -22,9 +23,9 @@ Columns = tuple[tuple[str, str], ...]
 
 def columns_of(client: Client, rollup: Rollup) -> Columns:
     """Raises ServerError when the SELECT does not work."""
-    return tuple(
-        (row[0], row[1]) for row in client.rows(render("describe_rollup", select=everything(rollup)))
-    )
+    # With the settings that the rollup's statement carries, on which the types may depend.
+    found = client.rows(render("describe_rollup", select=everything(rollup)), settings=STEADY)
+    return tuple((row[0], row[1]) for row in found)
 
 
 def check_rollup(client: Client, found: TargetTable, target: Target, rollup: Rollup) -> Filling:
@@ -73,7 +74,7 @@ def _filling(target: Target, rollup: Rollup, given: Columns, kinds: Mapping[str,
         named += [Sql(f"{made.value} AS v{number}"), Sql(f"{misfit} AS m{number}")]
         values.append(Sql(f"v{number}"))
         checks.append(Check(name, kinds[name], _text(kind, f"g{number}"), f"m{number}"))
-    return Filling(tuple(name for name, _ in given), tuple(values), tuple(named), tuple(checks))
+    return Filling(tuple(name for name, _ in given), tuple(values), (tuple(named),), tuple(checks))
 
 
 def _text(kind: str, x: str) -> str:

@@ -1,0 +1,2 @@
+INSERT INTO {sent} ({columns}, _slice)
+FORMAT ArrowStream
