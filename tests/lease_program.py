@@ -52,8 +52,8 @@ def program(off: frozenset[Rule]) -> tuple[Act, ...]:
     revoke = Act(Step.REVOKED, "revoke", "revoke", reads="fence")
     delete = [
         Act(Step.DELETED, "delete", "mutate", TARGET, reads="fence"),
-        Act(Step.DELETED, "delete of the view's rows", "mutate", VIEW, reads="fence"),
-        Act(Step.DELETED, "delete of misfits", "mutate", REJECTED, reads="fence"),
+        Act(Step.DELETED, "delete", "mutate", VIEW, reads="fence"),
+        Act(Step.DELETED, "delete", "mutate", REJECTED, reads="fence"),
         Act(Step.DELETED, "nothing is left", "expect nothing", reads="fence", local=True),
     ]
     acts = [
@@ -68,7 +68,7 @@ def program(off: frozenset[Rule]) -> tuple[Act, ...]:
         *([revoke, *delete] if Rule.REVOKE_FIRST not in off else [*delete, revoke]),
         Act(Step.REJECTED, "reject", "insert", REJECTED, reads="fence"),
         Act(Step.MOVED, "move", "insert", TARGET, reads="staging"),
-        Act(Step.MOVED, "move of the view's rows", "insert", VIEW, reads="staging"),
+        Act(Step.MOVED, "move", "insert", VIEW, reads="staging"),
         Act(Step.COUNTED, "counts", "expect whole", reads="fence", local=True),
         Act(Step.COMMITTED, "commit", "commit", reads="fence"),
         Act(Step.DROPPED, "drop", "drop own"),

@@ -16,11 +16,11 @@ from tests.integration.landed import Event, World, event, land, unit
 
 
 class Commit(StrEnum):
-    """How rows get from the temporary table into the target."""
+    """What the target is: how its rows are staged and attached differs."""
 
-    PARTITIONS = "whole partitions"  # attached: neither a view nor a TTL
-    INSERT = "delete and insert"  # a TTL forbids attaching
-    VIEW = "insert with a view"
+    PLAIN = "a plain table"
+    TTL = "a table with a TTL"  # its staging table has to keep what a merge would forget
+    VIEW = "a table with a view"
 
 
 def clicks(*values: object) -> list[Event]:
@@ -81,7 +81,7 @@ class Trials:
         self.trials += 1
         table = f"t{self.trials}"
         keys = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
-        ttl = "TTL _slice + INTERVAL 50 YEAR" if self.commit is Commit.INSERT else ""
+        ttl = "TTL _slice + INTERVAL 50 YEAR" if self.commit is Commit.TTL else ""
         self.world.sql(
             f"CREATE TABLE {{db}}.{table} (n UInt16, kind LowCardinality(String), {keys}) "
             f"ENGINE = MergeTree PARTITION BY n % 2 ORDER BY n {ttl}"

@@ -82,7 +82,7 @@ class Commands:
         }
 
     def write_pipeline(self, place: Place) -> Path:
-        tables = {"click": kills_events.VIEWED, "*": kills_events.ATTACHED}
+        tables = {"click": kills_events.VIEWED, "*": kills_events.PLAIN}
         kafka = {"cluster": kills_events.CLUSTER, "bootstrap": self.trials.bootstrap}
         spec = {
             "kafka": [{**kafka, "topics": [self.trials.topic]}],

@@ -15,7 +15,7 @@ from clickhouse_connect.driver.client import Client
 
 from sluice.load.names import fences, stagings
 from tests.clickhouse_at import at
-from tests.faults.kills_events import ATTACHED, CLUSTER, VIEWED
+from tests.faults.kills_events import CLUSTER, PLAIN, VIEWED
 
 COLUMNS = (
     "id UInt32, n UInt16, kind LowCardinality(String), _slice DateTime('UTC'), "
@@ -48,7 +48,7 @@ class Place:
         self.do(
             f"CREATE DATABASE {self.database}",
             f"CREATE TABLE DB.{VIEWED} {table}",
-            f"CREATE TABLE DB.{ATTACHED} {table}",
+            f"CREATE TABLE DB.{PLAIN} {table}",
             "CREATE MATERIALIZED VIEW DB.kinds ENGINE = SummingMergeTree ORDER BY (kind, _slice, _cluster) "
             f"AS SELECT kind, _slice, _cluster, toUInt64(count()) AS events FROM DB.{VIEWED} "
             "GROUP BY kind, _slice, _cluster",
@@ -65,11 +65,11 @@ def observed(place: Place) -> dict[str, list]:
 
 def _server(place: Place) -> dict[str, list]:
     rows = f"SELECT id, n, {SLICE.format('_slice')}, _cluster, _partition, _offset FROM DB."
-    counts = [place.sql(f"SELECT count() FROM sluice.`DB.{name}`")[0][0] for name in (VIEWED, ATTACHED)]
-    targets = f"target IN ('DB.{VIEWED}', 'DB.{ATTACHED}')"
+    counts = [place.sql(f"SELECT count() FROM sluice.`DB.{name}`")[0][0] for name in (VIEWED, PLAIN)]
+    targets = f"target IN ('DB.{VIEWED}', 'DB.{PLAIN}')"
     return {
         VIEWED: sorted(place.sql(rows + VIEWED)),
-        ATTACHED: sorted(place.sql(rows + ATTACHED)),
+        PLAIN: sorted(place.sql(rows + PLAIN)),
         "readers' views": counts,
         "materialized view": sorted(
             place.sql(
@@ -89,7 +89,7 @@ def _server(place: Place) -> dict[str, list]:
 
 def _left(place: Place) -> list[str]:
     """Temporary and fence tables of the two targets."""
-    targets = [f"{place.database}.{name}" for name in (VIEWED, ATTACHED)]
+    targets = [f"{place.database}.{name}" for name in (VIEWED, PLAIN)]
     starts = tuple(start(target) for target in targets for start in (fences, stagings))
     found = place.sql("SELECT name FROM system.tables WHERE database = 'sluice'")
     return [name for (name,) in found if name.startswith(starts)]

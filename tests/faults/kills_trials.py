@@ -67,7 +67,7 @@ class Trials:
 
     def _pipeline(self, place: Place) -> Pipeline:
         kafka = {"cluster": kills_events.CLUSTER, "bootstrap": self.bootstrap, "topics": [self.topic]}
-        tables = {"click": kills_events.VIEWED, "*": kills_events.ATTACHED}
+        tables = {"click": kills_events.VIEWED, "*": kills_events.PLAIN}
         return Pipeline.model_validate(
             {
                 "name": "p",

@@ -103,6 +103,6 @@ def announced(sent: list[kills_events.Sent], place: Place) -> Counter:
     rows = Counter((s.table, s.hour) for s in fits)
     return Counter(
         (f"sluice://p/{place.database}.{table}", kills_events.hour_id(hour), rows[table, hour])
-        for table in (kills_events.VIEWED, kills_events.ATTACHED)
+        for table in (kills_events.VIEWED, kills_events.PLAIN)
         for hour in range(kills_events.HOURS)
     )

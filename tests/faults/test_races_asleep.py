@@ -45,7 +45,7 @@ NUMBERS = {Step.FENCED: (0, 1, 2), Step.DELETED: (0, 1, 2), Step.DROPPED: (0, 1,
 
 
 def places(long_form: bool) -> Iterator[tuple[str, Trap]]:
-    """(mode, trap): a reload of a target with a view has every statement; a fill attaches parts."""
+    """(mode, trap): a reload of a target with a view has every statement; a fill has no deletions."""
     for step in Step:
         kind = KINDS.get(step, "run")
         for number in NUMBERS.get(step, (0,)) if long_form else (0,):

@@ -76,7 +76,7 @@ def test_a_reland_that_is_killed_is_finished_by_a_fill(make_scene, fault_log, lo
 
 
 def make_slow(scene: Scene) -> None:
-    """Two views, one after the other, of which each lets an INSERT into the target take seconds."""
+    """Two views, one after the other, of which each lets the staging of rows take seconds."""
     seconds = 2.5 / sum(record.kind == "click" for record in scene.records)
     for name in ("slow", "slower"):
         scene.sql(
@@ -90,15 +90,16 @@ def test_a_statement_that_goes_on_without_its_client(make_scene, fault_log, endi
     scene = make_scene(ending.name.lower())
     make_slow(scene)
     prefix = f"sluice-{digest(f'{scene.database}.clicks')}-"
-    running = f"SELECT query_id FROM system.processes WHERE query_id LIKE '{prefix}%-move-%'"
+    running = f"SELECT query_id FROM system.processes WHERE query_id LIKE '{prefix}%-stage-%' "
+    running += "AND query LIKE 'INSERT%'"
     racer = Racer(scene.job(0, HOURS, trap=NEVER))
-    with fault_log.trial("race", f"client {ending.name} while the server moves rows"):
-        wait_until(lambda: bool(scene.sql(running)), "the move", DEADLINE_SECONDS)
+    with fault_log.trial("race", f"client {ending.name} while the server stages rows"):
+        wait_until(lambda: bool(scene.sql(running)), "the staging", DEADLINE_SECONDS)
         if ending is SIGKILL:
             racer.send_signal(SIGKILL)
         else:
             stop_outside_locks(racer, scene.lake.root)
-        assert scene.sql(running), "the move was over too soon to prove anything"
+        assert scene.sql(running), "it was over too soon to prove anything"
         race(scene.job(0, HOURS))
         expect_exact(scene)
         assert scene.sql(running) == []

@@ -23,10 +23,12 @@ def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_pa
     """By step: what a reload of rows and a misfit sends, in the order in which it begins to."""
     world = World(tmp_path, client_of(clickhouse_server), name)
     world.sql("CREATE DATABASE {db}")
-    world.sql(
-        "CREATE TABLE {db}.t (n UInt16, _slice DateTime('UTC'), _cluster LowCardinality(String)) "
-        "ENGINE = MergeTree ORDER BY n"
-    )
+    for table in ("t", "fed"):
+        world.sql(
+            f"CREATE TABLE {{db}}.{table} (n UInt16, _slice DateTime('UTC'), "
+            "_cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY n"
+        )
+    world.sql("CREATE MATERIALIZED VIEW {db}.v TO {db}.fed AS SELECT * FROM {db}.t")
     land(world.lake, unit(0), [event(n=1), event(n="x")])
     pipeline = world.pipeline({"click": "t"})
     world.load(pipeline, unit(0))
@@ -48,9 +50,13 @@ def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_pa
     world.load(pipeline, unit(0), mode="reload")
     modelled = [(act.step, act.label) for act in program(frozenset()) if not act.local]
     modelled = [act for act in modelled if act[0] is not Step.FENCED_OFF]
-    # Misfits go to a table of the attempt's own, as `stage` does: nobody else sees it.
-    modelled.insert(modelled.index((Step.STAGED, "stage")) + 1, (Step.REVIEWED, "misfits"))
+    # Misfits go to a table of the attempt's own, as `stage` does: nobody else sees it. A rehearsal attaches
+    # nothing.
+    staged = modelled.index((Step.STAGED, "stage")) + 1
+    modelled[staged:staged] = [(Step.REVIEWED, "misfits"), (Step.REHEARSED, "rehearse")]
     assert list(dict.fromkeys(sent)) == list(dict.fromkeys(modelled))
+    rows = [act for act in modelled if act[0] in (Step.DELETED, Step.MOVED)]
+    assert [act for act in sent if act in rows] == rows
 
 
 @pytest.mark.parametrize("begin", [EMPTY, COMMITTED], ids=["empty", "committed"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from local.readiness import wait_until
 from sluice.load.names import digest
 from sluice.load.protocol import Run
 from tests.integration.landed import World, client_of, event, land, unit
@@ -15,6 +16,9 @@ DROP_LIMITS = (
     "<clickhouse><max_table_size_to_drop>1</max_table_size_to_drop>"
     "<max_partition_size_to_drop>1</max_partition_size_to_drop></clickhouse>"
 )
+
+
+DEADLINE_SECONDS = 60
 
 
 @pytest.fixture
@@ -42,3 +46,26 @@ def test_temporary_tables_above_the_servers_drop_limit_are_dropped(world: World,
     own = digest(f"{world.database}.clicks")
     names = world.sql("SELECT name FROM system.tables WHERE database = 'sluice'")
     assert [name for (name,) in names if own in name] == []
+
+
+def test_expired_rows_stay_in_the_staging_table(world: World, monkeypatch):
+    """A table that is made alike, and filled at the same time, has lost all of them by then."""
+    for table in ("clicks", "control"):
+        world.sql(
+            f"CREATE TABLE {{db}}.{table} (n UInt16, d Date DEFAULT '2020-01-01', {KEYS}) ENGINE = MergeTree "
+            "ORDER BY n TTL d + INTERVAL 1 DAY"
+        )
+    pipeline = world.pipeline({"click": "clicks"}, clickhouse={"lease": "60s"})
+    land(world.lake, unit(), [event(n=n) for n in range(100)])
+    revoke, staged = Run._revoke, []
+
+    def when_all_has_expired(run: Run) -> None:
+        world.sql(f"INSERT INTO {{db}}.control SELECT * FROM {run.writer.attempt.staging}")
+        gone = "SELECT count() FROM {db}.control"
+        wait_until(lambda: world.sql(gone) == [(0,)], "the merge that forgets rows", DEADLINE_SECONDS)
+        staged.extend(world.sql(f"SELECT n FROM {run.writer.attempt.staging} ORDER BY n"))
+        revoke(run)
+
+    monkeypatch.setattr(Run, "_revoke", when_all_has_expired)
+    assert world.load(pipeline, unit()).summary()["rows"] == 100
+    assert staged == [(n,) for n in range(100)]
