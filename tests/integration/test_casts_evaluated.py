@@ -17,7 +17,7 @@ import pytest
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.connect import open_client
 from sluice.connections import Connection
-from sluice.load.casts import cast
+from sluice.load.casts import UnsupportedType, cast
 from sluice.load.exact import LONG, NONE_LONG
 from sluice.load.settings import WRITE
 from sluice.load.sql import Sql, literal
@@ -31,7 +31,21 @@ from tests.oracle import loads, unreadable
 
 pytestmark = pytest.mark.integration
 
-TYPES = list(dict.fromkeys(kind for kind, _, _ in CASES))
+_ENUM, _MAPS = "Enum8('a=b' = 1, 'c' = 2)", "Array(Map(String, UInt8))"
+_MAP_OF_MAPS, _DEEP = "Map(String, Map(String, UInt8))", "Array(Array(Array(UInt8)))"
+ALL_CASES = [
+    *CASES,
+    *((_ENUM, '"a=b"', "a=b"), (_ENUM, '"a"', REJECTED), (_ENUM, '"c"', "c")),
+    *((_MAPS, '[{"a": 1}, {}]', "[{'a':1},{}]"), (_MAPS, '[{"a": 256}]', REJECTED)),
+    *((_MAPS, "[null]", REJECTED), (_MAPS, '[{"a": 1}, 5]', REJECTED)),
+    *((_MAP_OF_MAPS, '{"x": {"a": 1}}', "{'x':{'a':1}}"), (_MAP_OF_MAPS, '{"x": null}', REJECTED)),
+    *(
+        (_DEEP, "[[[1], []], []]", "[[[1],[]],[]]"),
+        (_DEEP, "[[[256]]]", REJECTED),
+        (_DEEP, "[[null]]", REJECTED),
+    ),
+]
+TYPES = list(dict.fromkeys(kind for kind, _, _ in ALL_CASES))
 BLANK = {"Array": "[]", "Map": "{}"}  # of a container without a value; a scalar is NULL
 # What the landing looks for before it says that an event holds no long number.
 SIXTEEN = re.compile(r"[0-9./]{16}")
@@ -70,12 +84,40 @@ def event(token: str) -> str:
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_values_that_were_chosen(client: Client, kind: str):
-    cases = [(token, said) for one, token, said in CASES if one == kind and token != "nan_word"]
+    cases = [(token, said) for one, token, said in ALL_CASES if one == kind and token != "nan_word"]
     found = evaluate(client, kind, "toString({})", [event(token) for token, _ in cases])
     blank = BLANK.get(parse(kind).plain.name)
     wanted = [blank if said is DEFAULT or said is None else said for _, said in cases]
     said = [REJECTED if misfit else value for misfit, value in found]
     assert dict(zip(cases, said, strict=True)) == dict(zip(cases, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "token", "other", "value"),
+    [
+        ("UInt8", "72", "71.99999999999999999", "72"),
+        ("Int128", "72", "71.99999999999999999", "72"),
+        ("Decimal(18, 4)", "71.99", "71.990000000000000001", "71.99"),
+        ("Bool", "1", "1.0000000000000000001", "true"),
+        ("DateTime64(3, 'UTC')", "1714557600.125", "1714557600.12500000000000001", "2024-05-01 10:00:00.125"),
+    ],
+)
+def test_a_number_that_stands_as_its_fields_value_is_exact(
+    client: Client, kind: str, token: str, other: str, value: str
+):
+    # Another number of the event is the same double: where the field is not spelled so, it may be that one.
+    spelled = [f'{{"k": {token}, "z": {other}}}', f'{{"z": {other}, "k":{token}}}']
+    assert evaluate(client, kind, "toString({})", spelled) == [(False, value)] * 2
+    [(misfit, _)] = evaluate(client, kind, "toString({})", [f'{{"k" : {token}, "z": {other}}}'])
+    assert misfit
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"), [("Point", "^Point$"), ("Array(Tuple(UInt8))", r"^Tuple\(UInt8\)$")]
+)
+def test_a_type_that_no_value_fits_is_named(kind: str, named: str):
+    with pytest.raises(UnsupportedType, match=named):
+        cast(parse(kind), "x")
 
 
 def wrong(kind: Kind, token: str, misfit: bool, value: Any) -> bool:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pendulum
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.boundaries.boundary import CODE, Found
@@ -167,6 +167,7 @@ def blocks(draw: st.DrawFn) -> TopicBoundaries:
 
 
 @given(st.lists(blocks(), max_size=2))
+@settings(deadline=None)
 def test_whatever_is_written_is_read(found):
     entry = Entry(HOUR, tuple(found))
     assert decode_entry(encode_entry(entry, "w", NOW), "there") == entry

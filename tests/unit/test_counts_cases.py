@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -181,6 +181,7 @@ def plain(event: object, path: str) -> object:
     st.lists(objects(2), max_size=5),
     st.lists(st.sampled_from(["a", "b.a", "b.c", "c.a.a", "c.a.b"]), unique=True),
 )
+@settings(deadline=None)
 def test_whatever_the_events_are(events, paths):
     found = FieldTexts(paths).read([json.dumps(event).encode() for event in events])
     assert [[json.loads(text) for text in column] for column in found] == [

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from tests.mutants import judge as judging
 from tests.mutants.__main__ import line, tally, together
 from tests.mutants.equal import equal
 from tests.mutants.imports import untouched
-from tests.mutants.judge import KILLED, SURVIVED, Verdict, judge, warm
+from tests.mutants.judge import KILLED, SURVIVED, Verdict
 from tests.mutants.mutate import Mutant, mutants
-from tests.mutants.rooms import ROOMS, Room
+from tests.mutants.rooms import ROOMS, ROOT
 from tests.mutants.verdicts import Verdicts
 
 SOURCE = dedent(
@@ -116,7 +117,7 @@ def test_sql_in_texts_is_changed_where_it_decides():
 def test_rooms_are_files_with_tests_that_judge_them():
     for name, room in ROOMS.items():
         assert room.path.is_file(), name
-        assert room.tests and all((judging.ROOT / test).is_file() for test in room.tests), name
+        assert room.tests and all((ROOT / test).is_file() for test in room.tests), name
 
 
 def test_every_listed_mutant_has_its_room_and_its_reason():
@@ -197,35 +198,67 @@ def test_a_room_has_enough_when_nine_of_ten_are_killed_and_the_rest_is_listed():
     assert said == "all 20 mutants 18 killed ( 90.0%) 1 equal 1 survived"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "outcome", "by"),
-    [
-        ("", "", SURVIVED, ""),
-        ("TWO = 2", "TWO = 3", KILLED, "test_two"),
-        ("TWO = 2", "TWO = ", KILLED, ""),
-        ("    return 1", "    while True: pass", KILLED, "test_one"),
-    ],
-)
-def test_a_mutant_is_judged_in_a_process_of_its_own(tmp_path, monkeypatch, old, new, outcome, by):
+SMALL = """
+TWO = 2
+
+
+def one():
+    return 1
+"""
+JUDGES = """
+from little.small import TWO, one
+
+
+def test_one():
+    assert one() == 1
+
+
+def test_two():
+    assert TWO == 2
+"""
+# In a process of its own: it forgets what is imported, as no test may.
+JUDGING = """
+import json, sys
+from pathlib import Path
+from tests.mutants import judge
+from tests.mutants.rooms import Room
+
+judge.ROOT = Path(sys.argv[1])
+
+
+class Small(Room):
+    module = "little.small"
+    path = judge.ROOT / "plugins/little/small.py"
+    tests = ("tests/test_small.py",)
+
+
+room = Small("small", ())
+judge.warm(room)
+for source in json.loads(sys.argv[2]):
+    verdict = judge.judge(room, source, 2, [])
+    print(verdict.outcome, verdict.by.rpartition("::")[2])
+"""
+
+
+def test_each_mutant_is_judged_by_itself(tmp_path: Path):
     """A package of one module, in place of Sluice's."""
-    source = "TWO = 2\n\n\ndef one():\n    return 1\n"
-    (tmp_path / "plugins" / "little").mkdir(parents=True)
-    (tmp_path / "plugins" / "little" / "small.py").write_text(source)
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_small.py").write_text(
-        "from little.small import TWO, one\n\n\ndef test_one():\n    assert one() == 1\n\n\n"
-        "def test_two():\n    assert TWO == 2\n"
-    )
-    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\npythonpath = ["plugins"]\n')
-    monkeypatch.setattr(judging, "ROOT", tmp_path)
-
-    class Small(Room):
-        module = "little.small"
-        path = tmp_path / "plugins/little/small.py"
-        tests = ("tests/test_small.py",)
-
-    room = Small("small", ())
-    assert warm(room) < 60
-    verdict = judge(room, source.replace(old, new) if old else source, 2, [])
-    assert (verdict.outcome, verdict.by.rpartition("::")[2]) == (outcome, by)
-    assert (tmp_path / "plugins/little/small.py").read_text() == source
+    for place, text in (
+        ("plugins/little/small.py", SMALL),
+        ("tests/test_small.py", JUDGES),
+        ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["plugins"]\n'),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(text)
+    cases = [
+        (SMALL, "survived "),
+        (SMALL.replace("TWO = 2", "TWO = 3"), "killed test_two"),
+        (SMALL.replace("TWO = 2", "TWO ="), "killed "),
+        (SMALL.replace("return 1", "return 0"), "killed test_one"),
+        (SMALL.replace("    return 1", "    while True:\n        pass"), "killed test_one"),
+        (SMALL, "survived "),
+    ]
+    sources = json.dumps([source for source, _ in cases])
+    command = [sys.executable, "-c", JUDGING, str(tmp_path), sources]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [said for _, said in cases], done.stderr
+    assert (tmp_path / "plugins/little/small.py").read_text() == SMALL
