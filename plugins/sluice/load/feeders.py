@@ -8,7 +8,7 @@ from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.errors import TargetRefused
 from sluice.load.inspect import TargetTable, written_by
-from sluice.load.sql import render
+from sluice.load.sql import literal, render
 from sluice.pipeline import Pipeline
 
 _APART = "give each a table of its own, and read them together through a Merge table or a view with UNION ALL"
@@ -32,7 +32,8 @@ def check_feeders(client: Client, pipeline: Pipeline, found: TargetTable) -> Non
         raise TargetRefused(
             place,
             f"materialized view {fed[place]} of {found.table} writes to it, and pipeline {owner!r} loads it",
-            f"{_APART}; if nobody loads it any more: DELETE FROM sluice.targets WHERE target = '{place}'",
+            f"{_APART}; if nobody loads it any more: "
+            f"DELETE FROM sluice.targets WHERE target = {literal(place)}",  # noqa: S608 - printed, and quoted
         )
 
 

@@ -38,17 +38,17 @@ def deleting(engine_full: str) -> tuple[Sql, ...]:
 def _elements(engine_full: str) -> Iterator[str]:
     """The parts of the TTL clause, cut at its outermost commas."""
     depth, begun, element = 0, False, ""
-    for token in _TOKEN.findall(engine_full):
-        depth += (token in "([{") - (token in ")]}") if len(token) == 1 else 0
+    for part in _TOKEN.findall(engine_full):
+        depth += (part in "([{") - (part in ")]}") if len(part) == 1 else 0
         if not begun:
-            begun = depth == 0 and token == " TTL "
-        elif depth == 0 and token == " SETTINGS ":
+            begun = depth == 0 and part == " TTL "
+        elif depth == 0 and part == " SETTINGS ":
             break
-        elif depth == 0 and token == ",":
+        elif depth == 0 and part == ",":
             yield element.strip()
             element = ""
         else:
-            element += token
+            element += part
     if element.strip():
         yield element.strip()
 
