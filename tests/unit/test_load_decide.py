@@ -188,9 +188,7 @@ def test_what_a_view_writes_to_whenever_it_does(text: str, place: tuple[str, str
 
 
 def test_what_gets_rows_and_is_no_materialized_view_is_refused():
-    target = TargetTable(
-        "e.t", "u", "MergeTree", "", "", (), False, (), (Unseen("e.t", "e.w", "WindowView"),)
-    )
+    target = TargetTable("e.t", "u", "MergeTree", "", (), False, (), (Unseen("e.t", "e.w", "WindowView"),))
     with pytest.raises(TargetRefused, match=r"table e\.t: e\.w, a WindowView, gets its rows"):
         check_views(None, target)
 

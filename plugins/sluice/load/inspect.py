@@ -72,7 +72,6 @@ class TargetTable:
     uuid: str
     engine: str
     engine_full: str
-    partition_key: str
     columns: tuple[Column, ...]
     projections: bool
     fed: tuple[FedTable, ...]
@@ -109,14 +108,13 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
     found = client.rows(render("inspect_table"), place)
     if not found:
         return None
-    engine, engine_full, uuid, partition_key, _ = found[0]
+    engine, engine_full, uuid, _, _ = found[0]
     fed, unseen = _views(client, f"{database}.{name}")
     return TargetTable(
         table=f"{database}.{name}",
         uuid=uuid,
         engine=engine,
         engine_full=engine_full,
-        partition_key=partition_key,
         columns=_columns(client, database, name),
         projections=_projections(client, database, name),
         fed=tuple(fed),
