@@ -81,6 +81,8 @@ class TrappedClient:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
+        if name == "reading":
+            return lambda settings: TrappedClient(found(settings), self._trap)
         if name not in ("run", "rows"):
             return found
         return lambda *arguments, **named: self._trap.call(name, lambda: found(*arguments, **named))

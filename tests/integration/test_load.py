@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections import Counter
+from copy import copy
 from datetime import timedelta
 
 import pytest
@@ -220,6 +221,11 @@ class Limited:
 
     def __init__(self, client, limit: int):
         self._client, self.address, self._limit = client, client.address, limit
+
+    def reading(self, settings):
+        made = copy(self)
+        made._client = self._client.reading(settings)
+        return made
 
     def rows(self, sql, parameters=None, settings=None):
         return self._client.rows(

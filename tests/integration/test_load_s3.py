@@ -140,6 +140,8 @@ class Spy:
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._client, name)
+        if name == "reading":
+            return lambda settings: Spy(found(settings), self._tell)
         if name not in ("rows", "run"):
             return found
 

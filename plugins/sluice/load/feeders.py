@@ -32,8 +32,8 @@ def check_feeders(client: Client, pipeline: Pipeline, found: TargetTable) -> Non
         raise TargetRefused(
             place,
             f"materialized view {fed[place]} of {found.table} writes to it, and pipeline {owner!r} loads it",
-            f"{_APART}; if nobody loads it any more: "
-            f"DELETE FROM sluice.targets WHERE target = {literal(place)}",  # noqa: S608 - printed, and quoted
+            f"{_APART}; if nobody loads it any more: "  # noqa: S608 - printed, and quoted
+            f"DELETE FROM sluice.targets WHERE target = {literal(place)}",
         )
 
 
