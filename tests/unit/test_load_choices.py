@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.load.decide import MAX_ROWS, MAX_UNITS, Work, choose, cut, differences, done, grouped, work_for
+from sluice.load.decide import MAX_ROWS, MAX_UNITS, Work, choose, cut, differences, done, work_for
 from sluice.load.ledger import LedgerRow
 from sluice.load.names import Attempt, digest
 from sluice.load.sql import Sql
@@ -144,22 +144,6 @@ def test_differences_name_what_landed_and_what_was_counted():
     counted = {unit(0): 3, unit(1): 2, unit(9): 1}
     assert differences(works(5, 2, 1), counted, {unit(0): 1}) == {unit(0): (5, 4), unit(2): (1, 0)}
     assert differences(works(0)) == {}
-
-
-@pytest.mark.parametrize(
-    ("keys", "limit", "groups"),
-    [
-        ("abcde", 2, [("a", "b"), ("c", "d"), ("e", "e")]),
-        ("abcd", 2, [("a", "b"), ("c", "d")]),
-        ("abc", 0, [("a", "c")]),
-        ("abc", 3, [("a", "c")]),
-        ("abc", 1, [("a", "a"), ("b", "b"), ("c", "c")]),
-        ("", 0, []),
-        ("", 5, []),
-    ],
-)
-def test_groups_of_keys(keys, limit, groups):
-    assert grouped(list(keys), limit) == groups
 
 
 def test_the_names_of_an_attempts_things():
