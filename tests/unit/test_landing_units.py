@@ -96,6 +96,9 @@ def test_what_has_landed_must_be_readable_again(on_expired):
         # What was lost before it landed the first time is no new loss.
         (manifest(*RANGES, lost=(loss(10, 13),)), {("bids", 0): 13}),
         (manifest(*RANGES, lost=(loss(10, 14),)), {("bids", 0): 13}),
+        # An hour that is not known exactly may be named behind it, or before.
+        (manifest(*RANGES, lost=(loss(10, 13), loss(2, 10, exact=False))), {("bids", 0): 13}),
+        (manifest(*RANGES, lost=(loss(2, 10, exact=False), loss(10, 13))), {("bids", 0): 13}),
         # It had a topic that is no longer read.
         (manifest(*RANGES, OffsetRange("old", "o", 0, 0, 9)), {}),
         # And none of a topic that is read now.

@@ -83,7 +83,9 @@ def _no_longer_readable(
 
 
 def _known(old: Manifest) -> dict[tuple[str, int], int]:
-    return {(loss.topic, loss.partition): loss.until for loss in old.lost}
+    """Returns by (topic, partition) the end of the furthest loss that `old` names."""
+    ascending = sorted(old.lost, key=lambda loss: loss.until)
+    return {(loss.topic, loss.partition): loss.until for loss in ascending}
 
 
 @dataclass(frozen=True)
