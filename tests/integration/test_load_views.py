@@ -9,9 +9,12 @@ from collections import Counter
 import pytest
 
 from local.clickhouse_config import PASSWORD, USER
+from sluice.load.inspect import read_table
 from sluice.load.ledger import committed
 from sluice.load.sql import identifier
-from tests.integration.landed import World, client_of, event, land, unit
+from sluice.pipeline import Pipeline
+from sluice.verification.views import look_at_views
+from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.view_cases import BEFORE, CASES
 
 pytestmark = pytest.mark.integration
@@ -74,6 +77,15 @@ def expect_alike(world: World, mirror: World) -> None:
     assert contents(world, "d") == contents(mirror, "d")
 
 
+def verified(world: World, pipeline: Pipeline) -> None:
+    """`sluice verify` finds in the views' tables what their SELECTs give."""
+    found = read_table(world.client, world.database, "clicks")
+    assert found is not None
+    span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
+    for fed in look_at_views(world.client, pipeline, found, span):
+        assert fed.covered == set(HOURS) and fed.there == fed.given, fed.view
+
+
 def _with_login(statement: str) -> str:
     """A dictionary reads its table as a user of its own."""
     return statement.replace("{user}", USER).replace("{password}", os.environ[PASSWORD])
@@ -96,6 +108,7 @@ def test_views_get_what_an_insert_gives_them(world: World, mirror: World, case: 
     world.load(pipeline, *HOURS)
     assert world.sql("SELECT count() FROM {db}.clicks") == [(7,)]
     expect_alike(world, mirror)
+    verified(world, pipeline)
     ledger = committed(world.client, pipeline, world.lake.url, pipeline.targets[0])
     assert {place: row.rows for place, row in ledger.items()} == HOURS | {unit(0): 3}
     left = world.sql("SELECT name FROM system.tables WHERE database = 'sluice' AND name LIKE 'tmp%'")

@@ -30,6 +30,16 @@ def candidates(select: str, source: str, place: Sql) -> Iterator[Sql]:
     yield _written(tokens, named)
 
 
+def is_union(select: str) -> bool:
+    """Returns whether `select` is several SELECTs: the server gives a view's rows to the first only."""
+    depth = 0
+    for part in _TOKEN.findall(select):
+        depth += (part == "(") - (part == ")")
+        if depth == 0 and part in ("UNION", "INTERSECT"):
+            return True
+    return False
+
+
 def _places(tokens: list[str], database: str, name: str) -> dict[int, tuple[bool, bool]]:
     """By index of `database`, `.`, `name`: whether a column follows, and whether an alias does."""
     found = {}

@@ -15,6 +15,7 @@ from sluice.clickhouse.client import Client
 from sluice.load.inspect import FedTable, TargetTable, read_table
 from sluice.load.ledger import unit_of
 from sluice.load.sql import Sql, literal, render, table
+from sluice.load.view_select import is_union
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
 from sluice.verification.expiry import forgets
@@ -37,7 +38,7 @@ def look_at_views(
         if not definition or shared or fed.engine == "Null":
             continue
         select, changed = definition[0]
-        sums = summing(fed, select)
+        sums = None if is_union(select) else summing(fed, select)
         source = _source(found, fed, select)
         if sums is None or source is None or _expiring(client, fed.table):
             continue
@@ -55,8 +56,8 @@ def look_at_views(
 
 
 def _source(found: TargetTable, fed: FedTable, select: str) -> str | None:
-    """The one table that the view reads, as the server writes its name."""
-    tables = [found.table, *(other.table for other in found.fed if other.table != fed.table)]
+    """The one table that the view reads, as the server writes its name; rows of a Null table are nowhere."""
+    tables = [found.table, *(other.table for other in found.stored if other.table != fed.table)]
     read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", select)
     names = {name.replace("`", "") for name in read}
     return names.pop() if len(names) == 1 and names <= set(tables) else None
