@@ -30,6 +30,7 @@ _USERS = """\
     <{user}>
       <password_sha256_hex>{digest}</password_sha256_hex>
       <networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>
+      <named_collection_control>1</named_collection_control>
     </{user}>
   </users>
   <profiles>

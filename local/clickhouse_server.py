@@ -30,6 +30,8 @@ SYSTEM = """/usr/lib /usr/share/ca-certificates /usr/share/zoneinfo /lib /lib64 
 /sys/devices/system /dev/urandom /etc/hosts /etc/localtime /etc/nsswitch.conf /etc/resolv.conf /etc/ssl"""
 # The rest of an environment may hold secrets, which /proc/self/environ shows to a query.
 HARMLESS = {"PATH", "PYTHONPATH", "PYTHONUNBUFFERED", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", members.MARK}
+# What the tests that kill the server within a file operation load into it (tests/faults/shim.c).
+SHIM = {"LD_PRELOAD", "SHIM_FOLDER", "SHIM_CONTROL", "SHIM_TRACE"}
 
 
 def listen_query(fifo: Path, tcp: bool) -> str:
@@ -92,7 +94,7 @@ class Server:
 def harmless(environ: Mapping[str, str], config: str) -> dict[str, str]:
     """The environment that the server gets: nothing secret but what its configuration asks for."""
     asked = re.findall(r'from_env="(\w+)"', config)
-    return {name: value for name, value in environ.items() if name in HARMLESS.union(asked)}
+    return {name: value for name, value in environ.items() if name in HARMLESS.union(SHIM, asked)}
 
 
 def confine(data: Path, config: Path, reads: Sequence[Path]) -> None:

@@ -36,7 +36,7 @@ def built(tmp_path_factory) -> dict:
 @pytest.fixture
 def damaged(built, clickhouse_server, monkeypatch, capsys) -> Damaged:
     """Made once; every test leaves it as it found it, and says so by verifying."""
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     world = Damaged(built["folder"], client_of(clickhouse_server), "damage_contents", monkeypatch, capsys)
     if not built["made"]:
         world.make()
@@ -261,7 +261,7 @@ def click_is_looked_at(damaged: Damaged, hour: int) -> bool:
 @pytest.fixture
 def plain(clickhouse_server, monkeypatch, capsys, tmp_path, name: str) -> Damaged:
     """Without views, which would tell that their source is another."""
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     world = Damaged(tmp_path, client_of(clickhouse_server), name, monkeypatch, capsys)
     world.make()
     for view in ("sums", "large", "thirds", "means"):

@@ -30,7 +30,7 @@ def logs() -> World:
 
 @pytest.fixture
 def renamed(clickhouse_server, monkeypatch, capsys, tmp_path, name: str) -> Damaged:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     world = Damaged(tmp_path, client_of(clickhouse_server), name, monkeypatch, capsys, world=logs())
     world.sql("CREATE DATABASE {db}")
     world.sql(TABLE)

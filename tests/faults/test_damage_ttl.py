@@ -13,7 +13,7 @@ pytestmark = pytest.mark.faults
 
 @pytest.fixture
 def damaged(clickhouse_server, monkeypatch, capsys, tmp_path, name: str) -> Damaged:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     return Damaged(tmp_path, client_of(clickhouse_server), name, monkeypatch, capsys)
 
 

@@ -221,6 +221,10 @@ class Struck:
         self._number, self._done, self._behind = number, done, -1
         self.struck = ""
 
+    def reading(self, settings):
+        self._client = self._client.reading(settings)
+        return self
+
     def rows(self, sql, parameters=None, settings=None):
         return self._client.rows(sql, parameters, settings)
 

@@ -52,7 +52,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch, trials: Trials, wire: Wire) -> Iterat
 
 
 def sleeping(trials: Trials, table: str) -> None:
-    """Views that let the move's INSERT last for several seconds. What they write goes nowhere."""
+    """Views that let the staging of rows last for several seconds. What they write goes nowhere."""
     for number in range(SLEEPING_VIEWS):
         trials.world.sql(f"CREATE TABLE {{db}}.nowhere{number} (n UInt16) ENGINE = Null")
         trials.world.sql(
@@ -75,10 +75,11 @@ def test_an_insert_that_goes_on_without_its_client(
     table, pipeline, manifests = trials.prepare()
     sleeping(trials, table)
     how = "ends by itself" if waits else "is killed"
-    with fault_log.trial("fault", f"move goes on without its client and {how}", victim="line to ClickHouse"):
+    told = f"staging goes on without its client and {how}"
+    with fault_log.trial("fault", told, victim="line to ClickHouse"):
         with pytest.raises(ClickHouseOutOfReach):
             hasty.load(pipeline, *UNITS)
-        assert any("-move-" in query_id for query_id in running(trials))
+        assert any("-stage-" in query_id for query_id in running(trials))
         if waits:
             wait_until(lambda: not running(trials), "the zombie's end", ZOMBIE_SECONDS)
         else:

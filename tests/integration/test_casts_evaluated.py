@@ -18,10 +18,11 @@ from sluice.clickhouse.client import Client
 from sluice.clickhouse.connect import open_client
 from sluice.connections import Connection
 from sluice.load.casts import UnsupportedType, cast
-from sluice.load.exact import LONG, NONE_LONG
+from sluice.load.exact import LONG, ODD
 from sluice.load.settings import WRITE
-from sluice.load.sql import Sql, literal
+from sluice.load.sql import Sql, listed, literal
 from sluice.load.types import parse
+from tests.clickhouse_at import at
 from tests.integration.fuzz_values import KINDS, Kind, expected
 from tests.integration.landed import client_of
 from tests.integration.test_fuzz_columns import same
@@ -47,6 +48,7 @@ ALL_CASES = [
 ]
 TYPES = list(dict.fromkeys(kind for kind, _, _ in ALL_CASES))
 BLANK = {"Array": "[]", "Map": "{}"}  # of a container without a value; a scalar is NULL
+NONE_LONG = Sql("0 AS long_numbers")
 # What the landing looks for before it says that an event holds no long number.
 SIXTEEN = re.compile(r"[0-9./]{16}")
 
@@ -56,8 +58,7 @@ def client(request: pytest.FixtureRequest) -> Client:
     """`make mutants` keeps one server running for all of them."""
     if ADDRESS not in os.environ:
         return client_of(request.getfixturevalue("clickhouse_server"))
-    host, _, port = os.environ[ADDRESS].partition(":")
-    return open_client(Connection("clickhouse_test", host=host, port=int(port)))
+    return open_client(Connection("clickhouse_test", **at(int(os.environ[ADDRESS])).place))
 
 
 def evaluate(
@@ -68,7 +69,7 @@ def evaluate(
     field = literal("Tuple(`k` Nullable(String))")
     texts = ", ".join(map(literal, payloads))
     rows = client.rows(
-        f"SELECT n, {made.misfit}, {read.format('v')} FROM (SELECT n, _payload, {long}, "
+        f"SELECT n, {made.misfit}, {read.format('v')} FROM (SELECT n, _payload, {listed([long, *ODD])}, "
         f"tupleElement(JSONExtract(_payload, {field}), 1) AS x, {made.value} AS v FROM (SELECT "
         f"tupleElement(row, 1) AS n, tupleElement(row, 2) AS _payload FROM (SELECT "
         f"arrayJoin(arrayZip(arrayEnumerate([{texts}]), [{texts}])) AS row))) ORDER BY n",

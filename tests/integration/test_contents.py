@@ -54,7 +54,7 @@ TYPES = {
 
 @pytest.fixture
 def world(clickhouse_server, tmp_path, name: str, monkeypatch) -> World:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://127.0.0.1:{clickhouse_server.port}")
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     found = World(tmp_path, client_of(clickhouse_server), name)
     found.sql("CREATE DATABASE {db}")
     return found

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from local import services
+from local.clickhouse_config import PASSWORD
 from tests.mutants.rooms import Room
 
 ADDRESS = "SLUICE_TESTS_CLICKHOUSE"
-"""Where tests that only evaluate find a server that is kept running, `host:port`."""
+"""The port where tests that only evaluate find a server that is kept running."""
 
 
 @contextmanager
@@ -23,9 +24,9 @@ def serving(room: Room) -> Iterator[None]:
         return
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         server = services.clickhouse_server(Path(folder, "clickhouse"))
-        os.environ[ADDRESS] = f"{server.host}:{server.port}"
+        os.environ |= {ADDRESS: str(server.port), PASSWORD: server.password}
         try:
             yield
         finally:
-            del os.environ[ADDRESS]
+            del os.environ[ADDRESS], os.environ[PASSWORD]
             server.kill()

@@ -56,7 +56,7 @@ def _batch(place: int, records: list[tuple[int, Sent]], most: int | None) -> pa.
             "headers": pa.array([_headers(one) for _, one in records], pa.string()),
             "place": pa.array([place] * len(records), pa.int32()),
             "offset": pa.array([offset for offset, _ in records], pa.int64()),
-            "timestamp": pa.array([one.stamp * 1000 for _, one in records], pa.timestamp("us", "UTC")),
+            "timestamp": pa.array([one.stamp for _, one in records], pa.int64()),
         }
     )
 

@@ -42,7 +42,7 @@ class Services:
     @cached_property
     def clients(self) -> list[Any]:
         return [
-            clickhouse_connect.get_client(host=s.host, port=s.port, autogenerate_session_id=False)
+            clickhouse_connect.get_client(**s.at.login, autogenerate_session_id=False)
             for s in self.servers
         ]
 

@@ -57,7 +57,7 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         patch.setenv("AIRFLOW_CONN_PAIRS_STORE", json.dumps(lake))
         patch.setenv("AIRFLOW_CONN_PAIRS_REGISTRY", registry.url)
         for number, server in enumerate(servers, start=1):
-            patch.setenv(f"AIRFLOW_CONN_PAIRS_S{number}", f"clickhouse://default@127.0.0.1:{server.port}")
+            patch.setenv(f"AIRFLOW_CONN_PAIRS_S{number}", server.at.variable)
         yield Services(servers, registry)
         for server in servers:
             server.kill()
