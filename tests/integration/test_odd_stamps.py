@@ -45,7 +45,7 @@ def engine() -> Iterator[Any]:
 
 @pytest.fixture
 def world(name, tmp_path, kafka_broker, clickhouse_server, engine, monkeypatch) -> SparkWorld:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.url.replace("http", "clickhouse"))
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     return SparkWorld(name, tmp_path, kafka_broker, client_of(clickhouse_server), engine)
 
 

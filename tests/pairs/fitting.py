@@ -57,7 +57,10 @@ def _values(columns: list[Column], event: Mapping[str, Any]) -> tuple[dict[str, 
             bad[column.name] = error.args[0]
             continue
         if found is None:
-            missing.append(column)
+            if "Nullable(" in column.type and _is_null(event, column.field):
+                values[column.name] = None
+            else:
+                missing.append(column)
             continue
         verdict = column.judge(found)
         if verdict is None:
@@ -71,6 +74,15 @@ def _values(columns: list[Column], event: Mapping[str, Any]) -> tuple[dict[str, 
         blank = column.blank
         values[column.name] = blank(values) if callable(blank) else blank
     return values, bad
+
+
+def _is_null(event: Any, path: tuple[str, ...]) -> bool:
+    """Whether the field is there and null: a column that may be NULL takes no DEFAULT then."""
+    for name in path[:-1]:
+        event = event.get(name)
+        if event is None:
+            return False
+    return path[-1] in event
 
 
 def _at(event: Any, path: tuple[str, ...]) -> Any:

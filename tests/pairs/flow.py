@@ -12,6 +12,7 @@ import pendulum
 import pytest
 
 from sluice import steps
+from sluice.contents.audit import auditor
 from sluice.errors import Conservation, RecordsExpired, SluiceError
 from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
@@ -130,8 +131,9 @@ class Flow:
         return {(one["table"].partition(".")[2], starts[one["slice"]]): one["rows"] for one in told}
 
     def verify_contents(self) -> None:
-        """Everything that verify looks at, over all that the lake and the tables hold."""
-        _, found = audit(self._loadable, self.slices, Look(True, whole=True, checksums=True))
+        """Everything that verify looks at, over all that the lake and the tables hold, row by row."""
+        units, counted, _ = audit(self._loadable, self.slices, Look(True, whole=True, checksums=True))
+        found = [*counted, *auditor(self._loadable, None, known=counted).whole(units).anomalies]
         if self.home.case.expired == "fail":
             found = [one for one in found if "incomplete" not in str(one.kind)]
         if found:
