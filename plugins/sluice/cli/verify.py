@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pendulum
 import typer
 
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
 from sluice.cli.output import print_facts, print_json, progress
+
+if TYPE_CHECKING:
+    from sluice.verification.anomaly import Anomaly
 
 _PATIENCE_SECONDS = 2.0
 
@@ -68,20 +72,26 @@ def verify(
     facts |= {"rows_compared": compared.rows} if contents else {}
     facts |= {"accepted": len(accepted)} if accept else {}
     if json:
-        told = [anomaly.as_dict() for anomaly in anomalies]
-        print_json({**facts, "anomalies": told, "notes": notes, "commands": commands(anomalies)})
+        named = [anomaly.as_dict() for anomaly in anomalies]
+        print_json({**facts, "anomalies": named, "notes": notes, "commands": commands(anomalies)})
     else:
-        for anomaly in anomalies:
-            print(anomaly)
-        print_facts(facts)
-        for line in (*notes, *missing_lines(spec, found)):
-            print(line)
-        for command in commands(anomalies):
-            print(f"repair: {command}")
+        _print(facts, anomalies, (*notes, *missing_lines(spec, found)))
     if anomalies:
         raise typer.Exit(1)
     if compared.busy:
         raise Busy(f"{'; '.join(compared.busy)}: verify the contents again")
+
+
+def _print(facts: Mapping[str, Any], anomalies: Sequence[Anomaly], lines: Sequence[str]) -> None:
+    from sluice.verification.repairs import commands
+
+    for anomaly in anomalies:
+        print(anomaly)
+    print_facts(facts)
+    for line in lines:
+        print(line)
+    for command in commands(anomalies):
+        print(f"repair: {command}")
 
 
 class _Progress:
