@@ -137,7 +137,7 @@ def test_each_of_them_is_needed(guarded: Guarded, number: int):
     right, place = EXACT[number]
     assert getattr(raised.value, "code", ACCESS_DENIED) == ACCESS_DENIED
     wanted = rf"(?i)grant .*\b{right.split()[0]}\b.* ON {place.removesuffix('*')}"
-    assert re.search(wanted, str(raised.value))
+    assert re.search(wanted, str(raised.value).replace("`", ""))
     assert not raised.value.retryable
 
 

@@ -52,7 +52,7 @@ class Rehearsal:
                 raise TargetRefused(
                     name,
                     f"the user of the connection lacks {', '.join(lacking)}",
-                    f"GRANT {', '.join(lacking)} ON {name} to the user",
+                    f"GRANT {', '.join(lacking)} ON {table(name)} to the user",
                 )
 
     def _granted(self, right: str, name: str) -> bool:
