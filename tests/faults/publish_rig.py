@@ -96,12 +96,11 @@ class Writer:
             self._write()
             if self.may_rotate and self.random.random() < 0.01:
                 self._rotate()
-        self._write()
+        self._write(1)  # the log has a last line, whose place is waited for
 
-    def _write(self) -> None:
-        lines = [
-            b'{"type": "click", "n": %d}' % (len(self.written) + n) for n in range(self.random.randrange(30))
-        ]
+    def _write(self, least: int = 0) -> None:
+        count = self.random.randrange(least, 30)
+        lines = [b'{"type": "click", "n": %d}' % (len(self.written) + n) for n in range(count)]
         text = b"".join(line + b"\n" for line in lines)
         cut = self.random.randrange(len(text) + 1)
         with self.log.open("ab") as file:

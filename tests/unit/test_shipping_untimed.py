@@ -167,4 +167,4 @@ def test_a_log_with_any_kill(tmp_path):
 def test_the_state_of_before_is_read():
     place = {"device": 1, "inode": 2, "batch": "b", "offset": 3, "line": 4, "mark": {"size": 0, "sha256": ""}}
     assert Place.from_json(place).at is None
-    assert Place.from_json({**place, "at": 5}).to_json() == {**place, "at": 5}
+    assert Place.from_json({**place, "at": 5}).to_json() == {**place, "at": 5, "done_ns": None}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from sluice.shipping.interruption import Interruption
 from sluice.shipping.log_file import LogFile
 from sluice.shipping.place import Piece, Place
 from sluice.shipping.report import BatchReport, BatchState
-from sluice.shipping.rotated import Moved, Rotated, find, fits, newer, recognised, rest_of, rotated
+from sluice.shipping.rotated import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
 from sluice.shipping.shipment import Sending, Shipment
 from sluice.shipping.state_file import StateFile
 from sluice.shipping.tail import Step, decide
@@ -49,98 +50,106 @@ class Follower:
         with self.state.held():
             try:
                 self._begin(self.state.read())
-                while not self.interruption.asked:
-                    self._turn()
+                while self._log is not None and not self.interruption.asked:
+                    self._turn(self._log)
             finally:
                 self._end()
 
     def _begin(self, place: Place | None) -> None:
-        """Goes on at the saved place, wherever its file is now."""
+        """Goes on at the saved place, wherever its file is now; without one, with the log of now."""
         if place is None:
-            return
+            return self._go_on(self._new((0, 0)), newest(rotated(self.path)))
         self._at = place.at
-        if not place.known:
-            # It was empty when it was noted, and nothing of it was sent: all that was rotated since goes.
-            return self._go_on(replace(place, device=0, inode=0), self.state.changed_ns - 1)
-        log = self._open()
+        log = None if place.done_ns is not None else self._open()
         if log is not None:
             here = replace(place, device=log.place.device, inode=log.place.inode)
-            moved = here != place and find(place, rotated(self.path)) is not None
-            if not moved and fits(here, self.path):
+            moved = here != place and self._find(place) is not None
+            if not moved and log.fits(here):
                 self._switch(here)
                 self._log = log.at(here)
                 return
             log.close()
-        self._go_on(place, None)
+        self._go_on(place, place.done_ns)
 
-    def _turn(self) -> None:
+    def _find(self, place: Place) -> Rotated | None:
+        while True:
+            with suppress(Moved):
+                return find(place, rotated(self.path))
+
+    def _turn(self, log: LogFile) -> None:
         """One look at the log, and what follows from it."""
-        if self._log is None:
-            self._take(self._open())
-            return
-        step = decide(self._log.look(), self._there(), self.patience)
+        step = decide(log.look(), self._there(), self.patience)
         if step is Step.LEAVE:
-            self._leave(self._log)
+            self._leave(log)
         elif step is Step.BEGIN_AGAIN:
-            self._begin_again(self._log)
-        elif step is Step.WAIT or not self._read(self._log):
+            self._begin_again(log)
+        elif step is Step.WAIT or not self._ship(log.read()):
             self._pause()
-
-    def _read(self, log: LogFile) -> bool:
-        """Whether there were whole lines."""
-        if not log.place.known:
-            self._bookmark.settle(replace(log.recognise(), at=self._at))
-            self._bookmark.save()
-        return self._ship(log.read())
 
     def _leave(self, log: LogFile) -> None:
         """The file was renamed, and has been still since."""
         self._ship(log.rest())
-        place, changed_ns = log.place, log.changed_ns
-        self._log = None
-        log.close()
-        self._go_on(place, changed_ns)
+        self._go_on(log.place, self._left(log))
 
     def _begin_again(self, log: LogFile) -> None:
         """The file was truncated. What was not shipped by then may be in a copy (`copytruncate`), and what
         was written since in later ones."""
         ours, place = log.look(), log.place
         self.say(f"{self.path} was truncated at byte {place.offset:,}: it goes on from its start")
-        if find(place, rotated(self.path)) is not None:
-            self._log = None
-            log.close()
-            self._go_on(place, None)
-            return
+        self._left(log)
+        known = newest(rotated(self.path))
+        if self._find(place) is not None:
+            return self._go_on(place, None)
         if ours.seen > place.offset:
             self._gap(place)
-        self._take(log.at(self._new(ours.file)))
+        self._go_on(place, known)
 
-    def _go_on(self, place: Place, changed_ns: int | None) -> None:
+    def _left(self, log: LogFile) -> int:
+        """Closes it; when it was changed last."""
+        changed_ns, self._log = log.changed_ns, None
+        log.close()
+        return changed_ns
+
+    def _go_on(self, place: Place, done_ns: int | None) -> None:
         """File after file, what was rotated after the place's own one; then the log itself.
 
-        `changed_ns` is when the place's file was changed last, where all of it is shipped; None: its rest is
-        not. The log is opened before each look around: a file that is rotated away meanwhile is not missed.
+        `done_ns` is when the place's file was changed last, once all of it is shipped.
         """
-        while not self.interruption.asked:
-            there, among = self._open(), rotated(self.path)
-            try:
-                if changed_ns is None:
-                    found = find(place, among)
-                    if found is None:
-                        self._gap(place)
-                        return self._take(there)
-                    changed_ns = self._finish(found, place)
-                    place = place if changed_ns is None else self._bookmark.place or place
-                else:
-                    after = newer(among, changed_ns, place)
-                    after = [one for one in after if there is None or one.file != there.file]
-                    if not after:
-                        return self._take(there)
-                    place, changed_ns = recognised(after[0], self._new(after[0].file)), None
-            except Moved:
-                pass  # the look around is old: the next one finds the file under its new name
-            if there is not None:
+        while self._log is None and not self.interruption.asked:
+            self._drain()
+            with suppress(Moved):  # the look around is old: the next one finds the file under its new name
+                place, done_ns = self._look_around(place, done_ns)
+
+    def _look_around(self, place: Place, done_ns: int | None) -> tuple[Place, int | None]:
+        """One step of `_go_on`. The log is opened before the look at the others: a file that is rotated away
+        meanwhile is not missed. Raises Moved."""
+        there, among = self._open(), rotated(self.path)
+        try:
+            if done_ns is None:
+                return self._rest_of_place(place, among)
+            after = newer(among, done_ns, place)
+            after = [one for one in after if there is None or one.file != there.file]
+            if after:
+                first = recognised(after[0], self._new(after[0].file))
+                return (first, None) if first.known else (place, after[0].changed_ns)
+            if there is not None and there.place.known:
+                self._switch(there.place)
+                self._log = there
+            else:
+                self._settle(replace(place, done_ns=done_ns))
+                self._pause()
+            return place, done_ns
+        finally:
+            if there is not None and there is not self._log:
                 there.close()
+
+    def _rest_of_place(self, place: Place, among: Sequence[Rotated]) -> tuple[Place, int | None]:
+        found = find(place, among)
+        if found is None:
+            self._gap(place)
+            return place, newest(among)
+        done_ns = self._finish(found, place)
+        return place if done_ns is None else self._bookmark.place or place, done_ns
 
     def _finish(self, one: Rotated, place: Place) -> int | None:
         """Ships the rest of a file, once nobody writes to it any more; when it was changed last."""
@@ -176,23 +185,19 @@ class Follower:
     def _new(self, file: tuple[int, int]) -> Place:
         return Place(*file, batch=uuid.uuid4().hex)
 
-    def _take(self, log: LogFile | None) -> None:
-        if log is None:
-            self._pause()
-            return
-        self._switch(log.place)
-        self._log = log
-
     def _switch(self, place: Place) -> None:
-        """What was sent before is acknowledged, and the new place is saved, before anything of it is sent:
-        an id is never forgotten after its first use."""
+        """Saves a new place before anything of it is sent: an id is never forgotten after its first use."""
+        self._settle(place)
+        self._sending = self.shipment.of(str(self.path), place.batch, self._bookmark.settle, self._at)
+
+    def _settle(self, place: Place) -> None:
+        """Saves a place, once what was sent before is acknowledged."""
         self._drain()
         if self._sending is not None:
             self._at = self._sending.times.last
         self._close()
         self._bookmark.settle(replace(place, at=self._at))
         self._bookmark.save()
-        self._sending = self.shipment.of(str(self.path), place.batch, self._bookmark.settle, self._at)
 
     def _ship(self, piece: Piece | None) -> bool:
         if piece is not None and self._sending is not None:

@@ -51,7 +51,7 @@ class LogFile:
     def look(self) -> Ours:
         found, place = os.fstat(self._descriptor), self.place
         still = time.monotonic() - self._grew
-        fits = place.mark.fits(self._marked(place))
+        fits = self.fits(place)
         return Ours((found.st_dev, found.st_ino), found.st_size, self._seen, place.offset, fits, still)
 
     @property
@@ -65,10 +65,13 @@ class LogFile:
         return self.place
 
     def read(self) -> Piece | None:
-        """The next whole lines, or None when there is none. Raises WrongUse for one that is too long."""
-        block = os.pread(self._descriptor, READ_BYTES, self.place.offset)
-        if b"\n" not in block and len(block) == READ_BYTES:
-            block = os.pread(self._descriptor, MAX_EVENT_BYTES + 2, self.place.offset)
+        """The next whole lines, or None when there is none, or the file was truncated since the last look.
+        Raises WrongUse for a line that is too long."""
+        block = self._next(READ_BYTES)
+        if block is not None and b"\n" not in block and len(block) == READ_BYTES:
+            block = self._next(MAX_EVENT_BYTES + 2)
+        if block is None:
+            return None
         end = block.rfind(b"\n") + 1
         self._note(self.place.offset + len(block))
         if not end:
@@ -78,8 +81,20 @@ class LogFile:
 
     def rest(self) -> Piece | None:
         """The last line, which will get no end: its file has been left."""
-        block = os.pread(self._descriptor, MAX_EVENT_BYTES + 1, self.place.offset)
+        block = self._next(MAX_EVENT_BYTES + 1)
         return self._take(block) if block else None
+
+    def fits(self, place: Place) -> bool:
+        """Whether the bytes before the place are, in this file, those that were shipped."""
+        return place.mark.fits(self._marked(place))
+
+    def _next(self, size: int) -> bytes | None:
+        """What lies behind the place; None when what lies before it, read at once with it, is not what was
+        shipped: a file that was truncated and has grown again has other lines there."""
+        place = self.place
+        before = place.offset - place.marked_from
+        found = os.pread(self._descriptor, before + size, place.marked_from)
+        return found[before:] if place.mark.fits(found[: place.mark.size]) else None
 
     def _take(self, read: bytes) -> Piece:
         piece = Piece.of(read, self.place, self._tail)

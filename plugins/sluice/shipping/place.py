@@ -33,7 +33,8 @@ class Place:
     """`offset` bytes and `line` lines of one file are shipped, as batch `batch`; both begin at 0.
 
     `at` is the record time (ms) of the last of them that had one, here or in the files before: a line without
-    a time has it. `device` and `inode` are the file's, which a rename leaves alone.
+    a time has it. `device` and `inode` are the file's, which a rename leaves alone. `done_ns`: all of the
+    file is shipped, and the log goes on in what was changed after that time.
     """
 
     device: int
@@ -43,6 +44,7 @@ class Place:
     line: int = 0
     mark: Mark = Mark()
     at: int | None = None
+    done_ns: int | None = None
 
     @property
     def known(self) -> bool:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from sluice.errors import WrongUse
 from sluice.shipping.lines import READ_BYTES, refuse_long
-from sluice.shipping.opening import compressed, decompressed, opened
+from sluice.shipping.opening import compressed, decompressed
 from sluice.shipping.place import MARK_BYTES, Piece, Place
 
 _SKIP_BYTES = 1 << 20
@@ -39,7 +39,18 @@ class Rotated:
 
 
 def rotated(log: Path) -> list[Rotated]:
-    """`app.log.1`, `app.log-20261120.gz`, `app-20261120.log` …, the newest first, without the log itself."""
+    """`app.log.1`, `app.log-20261120.gz`, `app-20261120.log` …, the newest first, without the log itself.
+
+    Looks until it sees the same twice: while numbers are shifted, a file that is there may have no name that
+    one look finds.
+    """
+    found = _look(log)
+    while (again := _look(log)) != found:
+        found = again
+    return found
+
+
+def _look(log: Path) -> list[Rotated]:
     own, stem, ending = re.escape(log.name), re.escape(log.stem), re.escape(log.suffix)
     named = re.compile(f"({own}{_NUMBERED}|{stem}{_NUMBERED}{ending}){_PACKED}")
     found = []
@@ -53,35 +64,40 @@ def rotated(log: Path) -> list[Rotated]:
 
 
 def find(place: Place, among: Sequence[Rotated]) -> Rotated | None:
-    """The file that has the place: the same file under another name, or else a copy of it."""
+    """The file that has the place: the same file under another name, or else a copy of it. Raises Moved."""
     same = [one for one in among if one.file == (place.device, place.inode)]
     others = [one for one in among if one not in same and place.known]
-    return next((one for one in (*same, *others) if fits(place, one.path)), None)
+    return next((one for one in (*same, *others) if _fits(place, one)), None)
+
+
+def newest(among: Sequence[Rotated]) -> int:
+    """When the last of them was changed, in ns; 0 when there is none."""
+    return max((one.changed_ns for one in among), default=0)
 
 
 def newer(among: Sequence[Rotated], than_ns: int, place: Place) -> list[Rotated]:
     """What was rotated after the place's own file, oldest first. Of a file and its compressed form, one.
 
     A copy of the place's own file is not newer, whatever its time says. The same file with other bytes is: it
-    was copied and truncated, and went on.
+    was copied and truncated, and went on. Raises Moved.
     """
     same = [one for one in among if one.file == (place.device, place.inode)]
-    own = {one.uncompressed for one in same if fits(place, one.path)}
+    own = {one.uncompressed for one in same if _fits(place, one)}
     found: dict[str, Rotated] = {}
     for one in sorted(among, key=lambda one: compressed(one.path.name)):
-        other = one.uncompressed not in own and not (place.known and fits(place, one.path))
+        other = one.uncompressed not in own and not (place.known and _fits(place, one))
         if one.changed_ns > than_ns and other:
             found.setdefault(one.uncompressed, one)
     return sorted(found.values(), key=lambda one: one.changed_ns)
 
 
-def fits(place: Place, path: Path) -> bool:
-    """Whether the bytes before the place are, in this file, those that were shipped."""
+def _fits(place: Place, one: Rotated) -> bool:
+    """Whether the bytes before the place are, in this file, those that were shipped. Raises Moved."""
     try:
-        with opened(path, path.name) as stream:
+        with _opened(one) as stream:
             _skip(stream, place.marked_from)
             return place.mark.fits(stream.read(place.mark.size))
-    except WrongUse:  # it has just gone, or is damaged or still being compressed: not the one
+    except WrongUse:  # it is damaged or still being compressed: not the one
         return False
 
 

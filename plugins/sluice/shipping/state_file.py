@@ -57,11 +57,6 @@ class StateFile:
             )
         return place
 
-    @property
-    def changed_ns(self) -> int:
-        """When it was written last, by the clock of its file system."""
-        return self._path.stat().st_mtime_ns
-
     def write(self, place: Place) -> None:
         """Raises WrongUse when it cannot be written."""
         content = {"format": _FORMAT, "topic": self._topic, "place": place.to_json()}
