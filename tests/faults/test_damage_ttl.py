@@ -43,6 +43,23 @@ def test_rows_that_no_ttl_can_have_deleted(damaged: Damaged, ttl: str):
     }
 
 
+@pytest.mark.parametrize(("age", "expired"), [("1 DAY", True), ("50 YEAR", False)])
+def test_a_ttl_that_adds_rows_up(damaged: Damaged, age: str, expired: bool):
+    """What has expired is compared with nothing; of the rest every value is."""
+    damaged.make()
+    damaged.sql(
+        f"ALTER TABLE {{db}}.clicks MODIFY TTL _slice + INTERVAL {age} "
+        "GROUP BY _slice, _partition SET n = max(n), _offset = min(_offset)"
+    )
+    damaged.sql("OPTIMIZE TABLE {db}.clicks FINAL")
+    [(left,)] = damaged.sql("SELECT count() FROM {db}.clicks")
+    assert left == (12 if expired else 35)  # a row of each hour and partition, or all clicks
+    assert damaged.verify("--contents") == []
+    damaged.sql(f"ALTER TABLE {{db}}.clicks UPDATE n = n + 1 WHERE {at(2)} SETTINGS mutations_sync = 2")
+    found = [(a["kind"], a["slice"]) for a in damaged.verify("--contents") if a["kind"] != "view"]
+    assert set(found) == (set() if expired else {("values differ", damaged.slice_id(2))})
+
+
 def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
     damaged.make()
     damaged.sql("ALTER TABLE {db}.clicks MODIFY TTL _slice + toIntervalYear(n + 50)")

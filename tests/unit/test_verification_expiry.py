@@ -29,8 +29,14 @@ TAIL = " SETTINGS index_granularity = 8192"
         (" TTL d DELETE", ["d"]),
         (
             " TTL d + toIntervalMonth(1) GROUP BY d, s SET x = max(x), d + toIntervalYear(2)",
-            ["d + toIntervalMonth(1)", "s SET x = max(x)", "d + toIntervalYear(2)"],
+            ["d + toIntervalMonth(1)", "d + toIntervalYear(2)"],
         ),
+        (
+            " TTL d + toIntervalDay(1) GROUP BY d, s SET x = max(x), `y ` = any(if(a, b, c)), e TO DISK 'c'",
+            ["d + toIntervalDay(1)"],
+        ),
+        (" TTL d GROUP BY d, toStartOfDay(e)", ["d"]),
+        (" TTL d WHERE s = ' GROUP BY ', e", ["d", "e"]),
         (" TTL `a TO DISK 'b` + 1", ["`a TO DISK 'b` + 1"]),
         (" TTL d + toIntervalDay(' SETTINGS ')", ["d + toIntervalDay(' SETTINGS ')"]),
     ],

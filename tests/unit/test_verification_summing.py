@@ -44,6 +44,8 @@ X, Y = Column("x", "UInt32"), Column("y", "Float64")
         (fed("MergeTree", X, Y), GROUPED, ("sum(`x`)",), ((total("y"), 1e-9),)),
         (fed("MergeTree", X, Y), "select distinct _slice, x FROM e.t", ("sum(`x`)",), ((total("y"), 1e-9),)),
         (fed("SummingMergeTree", X, Y), PLAIN, ("sum(`x`)",), ((total("y"), 1e-9),)),
+        (fed("ReplicatedMergeTree", X), PLAIN, ("count()", "sum(`x`)"), ()),
+        (fed("ReplicatedSummingMergeTree", X), PLAIN, ("sum(`x`)",), ()),
         (fed("AggregatingMergeTree", X, Y), GROUPED, ("sum(`x`)",), ((total("y"), 1e-9),)),
         # A column of the key, of no INSERT, or that the view does not give says nothing.
         (fed("MergeTree", X, Y, key="_slice, `x`"), PLAIN, ("count()", "sum(`k`)", bits("y", "Float64")), ()),

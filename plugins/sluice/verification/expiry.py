@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from sluice.clickhouse.client import Client
-from sluice.clickhouse.errors import SYNTAX_ERROR, UNKNOWN_IDENTIFIER, ServerError
+from sluice.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.load.inspect import TargetTable
 from sluice.load.ledger import unit_of
 from sluice.load.sql import Sql, listed, render
@@ -21,8 +21,7 @@ _TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|[(\[{]|[)\]}]|,| (?:TT
 _KEEPS = re.compile(r" (?:TO (?:DISK|VOLUME) '|RECOMPRESS CODEC\()")
 _ACTION = re.compile(r" (?:DELETE|WHERE|GROUP BY)(?: |$)")
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`", re.DOTALL)
-# The TTL reads other columns, or is the end of a `GROUP BY … SET …`.
-_NOT_BY_SLICE = frozenset({UNKNOWN_IDENTIFIER, SYNTAX_ERROR})
+_ASSIGNMENT = re.compile(r"(`(?:\\.|[^`\\])*`|\w+) = ")
 
 
 def deleting(engine_full: str) -> tuple[Sql, ...]:
@@ -36,7 +35,22 @@ def deleting(engine_full: str) -> tuple[Sql, ...]:
 
 
 def _elements(engine_full: str) -> Iterator[str]:
-    """The parts of the TTL clause, cut at its outermost commas."""
+    """The TTL clause, one rule after the other. Keys and assignments of a `GROUP BY … SET …` have commas."""
+    rule = ""
+    for part in _parts(engine_full):
+        text = _unquoted(rule)
+        if " GROUP BY " in text and (" SET " not in text or _ASSIGNMENT.match(part)):
+            rule = f"{rule}, {part}"
+            continue
+        if rule:
+            yield rule
+        rule = part
+    if rule:
+        yield rule
+
+
+def _parts(engine_full: str) -> Iterator[str]:
+    """The TTL clause, cut at its outermost commas."""
     depth, begun, element = 0, False, ""
     for part in _TOKEN.findall(engine_full):
         depth += (part in "([{") - (part in ")]}") if len(part) == 1 else 0
@@ -88,7 +102,7 @@ def lasting(
     try:
         rows = client.rows(sql, _asked(units))
     except ServerError as error:
-        if error.code in _NOT_BY_SLICE:
+        if error.code == UNKNOWN_IDENTIFIER:  # the TTL reads other columns
             return frozenset()
         raise
     return frozenset(unit_of(pipeline, start, cluster) for start, cluster in rows)

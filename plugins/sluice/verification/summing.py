@@ -54,9 +54,10 @@ def summing(fed: FedTable, select: str) -> Summing | None:
     if _UNSURE.search(select) or "_slice" not in fed.view_columns:
         return None
     keys = {part.strip(" `") for part in fed.sorting_key.split(",")}
-    one_by_one = fed.engine == "MergeTree" and not _GROUPED.search(select)
+    engine = fed.engine.removeprefix("Replicated")
+    one_by_one = engine == "MergeTree" and not _GROUPED.search(select)
     exact, floats = ["count()"] if one_by_one else [], []
-    if fed.engine in ("MergeTree", "SummingMergeTree", "AggregatingMergeTree"):
+    if engine in ("MergeTree", "SummingMergeTree", "AggregatingMergeTree"):
         for column in fed.columns:
             if not column.filled or column.name in keys or column.name not in fed.view_columns:
                 continue
