@@ -97,7 +97,7 @@ class PageStack:
         admin.close()
         producer = KafkaProducer(bootstrap_servers=self.settings.bootstrap, linger_ms=50)
         for hour in self.hours:
-            lines = [*on_time(hour, PER_HOUR), *late(hour, PER_HOUR), *strange(hour)]
+            lines = lines_of(hour)
             for number, line in enumerate(lines):
                 at = hour.timestamp() * 1000 + number * (3_600_000 // (len(lines) + 1))
                 partition = number % PARTITIONS
@@ -113,6 +113,11 @@ class PageStack:
         return subprocess.run(
             command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=2 * SECONDS
         )
+
+
+def lines_of(hour: datetime) -> list[str]:
+    """What is published with record times of the hour."""
+    return [*on_time(hour, PER_HOUR), *late(hour, PER_HOUR), *strange(hour)]
 
 
 def strange(hour: datetime) -> list[str]:

@@ -94,6 +94,15 @@ def test_what_was_left_out_between_landed_hours_is_not_landed():
     assert one.records == 220 + 30
 
 
+def test_what_was_left_out_before_the_first_landed_hour_is_not_landed():
+    """Hour 0 is resolved and not landed, hours 1 and 2 are not even resolved."""
+    first = replace(missing(unit(0)), ranges=(OffsetRange("t", "u", 0, 100, 150),))
+    found = [first, missing(unit(1)), missing(unit(2)), ranged(3, 450, 500)]
+    topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 530}))}
+    (one,) = lag_of(found, topics, [], NOW).partitions
+    assert (one.landed_until, one.records) == (500, 350 + 30)
+
+
 def test_what_waits_behind_an_open_transaction_is_not_landed():
     """The log ends at 7; a transaction is open from offset 5 on. Another partition has none."""
     kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: [1] * 7, 1: [1] * 3}, stable={0: 5})})

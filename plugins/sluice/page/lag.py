@@ -105,20 +105,17 @@ def covered(spans: Iterable[tuple[int, int]], begin: int, end: int) -> int:
 
 
 def _between(found: Iterable[UnitStatus]) -> Unlanded:
-    """What lies between the landed slices, and what is resolved and not landed."""
+    """What lies before and between the landed slices, from the first offset that is known."""
     reached: dict[tuple[str, str, int], int] = {}
     spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for status in sorted(found, key=lambda s: s.unit):
         manifest = status.manifest
         for r in manifest.ranges if manifest else status.ranges or ():
             name = (status.unit.cluster, r.topic, r.partition)
-            own = spans.setdefault(name, [])
-            if manifest is None:
-                own.append((r.start, r.until))
-            elif name in reached:
-                own.append((reached[name], r.start))
+            before = reached.setdefault(name, r.start)
             if manifest is not None:
-                reached[name] = max(r.until, reached.get(name, 0))
+                spans.setdefault(name, []).append((before, r.start))
+                reached[name] = max(r.until, before)
     return spans
 
 
