@@ -128,7 +128,7 @@ def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page,
     admin.goto(page_stack.url + "/sluice/#/p/adx")
     # Four of the twenty hours were not asked for: they are in Kafka and before the landed ones.
     left = sum(len(lines_of(hour)) for hour in page_stack.hours[:4])
-    expect(admin.locator(".lag-sum")).to_contain_text(f"{left} records in 3 partitions are not landed")
+    expect(admin.locator(".lag-sum")).to_contain_text(f"{left:,} records in 3 partitions are not landed")
     expect(admin.locator(".place.problems")).to_contain_text("adx_watch is paused")
     assert admin.wrong == []
 
