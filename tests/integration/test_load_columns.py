@@ -431,6 +431,19 @@ def test_a_new_column_fills_from_the_next_load_on(world: World, tmp_path: Path):
     assert world.sql("SELECT b FROM {db}.grows ORDER BY _slice") == [(4,), (5,)]
 
 
+def test_of_a_field_that_is_there_twice_the_first_counts(world: World):
+    """The landing refuses such an event only where it reads the field itself."""
+    world.sql(
+        "CREATE TABLE {db}.again (s String, n UInt64, d Decimal(9, 2), l Array(UInt8), "
+        "_slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY s"
+    )
+    text = '{"type": "click", "s": "a", "n": 1, "d": 1.25, "l": [1], "s": "b", "n": null, "d": 2, "l": [2]}'
+    pipeline = world.pipeline({"click": "again"})
+    land(world.lake, unit(6), [Event("click", text)])
+    world.load(pipeline, unit(6))
+    assert world.sql("SELECT * EXCEPT (_slice, _cluster) FROM {db}.again") == [("a", 1, Decimal("1.25"), [1])]
+
+
 def test_names_that_need_quoting(world: World):
     nasty = [
         "a`b",

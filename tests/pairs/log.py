@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
-from tests.pairs.events import LENGTHS, SLICES, START, Events, text_of
+from tests.pairs.events import LENGTHS, SLICES, START, Events, text_of, time_path, type_path
 from tests.pairs.options import Case
 from tests.pairs.schemas import Schemas
 from tests.pairs.texts import HOSTILE
@@ -145,6 +145,10 @@ class Log:
             wrong = ("{}", "not an array") if self.case.arrays else ("[1]", "not an object")
             faults += [(b'{"a": "\xff"}', "not UTF-8"), (b"", "not JSON"), (b'{"a": NaN}', "not JSON")]
             faults += [(b'[{"type": "click"', "not JSON"), (wrong[0].encode(), wrong[1])]
+            path = type_path(self.case) or (time_path(self.case) if self.case.time != "record" else None)
+            if path and not self.case.arrays:
+                again = f'{{"{path[0]}": null, {text_of(events.make(number, kind))[1:]}'
+                faults.append((again.encode(), "a field is there twice"))
             return self._faulty(faults)
         good = self.schemas.encoded(events.make(number, kind))
         reason = "not Avro of its schema" if self.case.format == "avro" else "not Protobuf of its message"

@@ -139,6 +139,14 @@ def test_numbers_are_read_as_they_are_written():
     assert event["b"] == "9" * 5000 and isinstance(event["b"], Number)
 
 
+@pytest.mark.parametrize("path", [["a"], ["b", "c"], ["b", "c", "d"]])
+def test_what_says_two_things(path: list[str]):
+    event = read_event(b'{"a": 1, "\\u0061": 1, "b": {"c": {"d": 1}, "c": 2}, "x": {"y": 1, "y": 2}, "z": 3}')
+    with pytest.raises(Unreadable, match=f"^{'[.]'.join(path)} is there twice"):
+        field(event, path)
+    assert field(event, ["z"]) == "3"
+
+
 def test_what_is_nested_too_deep_is_said():
     with pytest.raises(TooDeep):
         read_event(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}")

@@ -48,6 +48,13 @@ _kind = st.fixed_dictionaries({}, optional={"name": _values | _texts, "x": _valu
 _meta = st.fixed_dictionaries({}, optional={"kind": _kind | _values, "at": _epochs | _values})
 _good_meta = st.fixed_dictionaries({"kind": st.fixed_dictionaries({"name": _texts}), "at": _epochs})
 _nested = st.fixed_dictionaries({}, optional={"meta": _good_meta | _meta | _values, "x": _values})
+_spelled = st.sampled_from(['"type"', '"\\u0074ype"', '"at"', '"x"', '"name"', '"meta"'])
+_again = st.builds(  # an event with one more member in front, which may be there already
+    lambda data, name, value: data.replace(b"{", b"{%b:%b," % (name.encode(), value), 1),
+    st.builds(lambda value: json.dumps(value).encode(), _good_meta.map(lambda meta: {"meta": meta}) | _good),
+    _spelled,
+    st.sampled_from([b"1", b'"a"', b"null", b'{"at":1}']),
+)
 _json = st.builds(
     lambda value, ascii_, gap: json.dumps(value, ensure_ascii=ascii_, indent=gap).encode(),
     st.one_of(_good, _flat, _good_meta.map(lambda meta: {"meta": meta}), _nested, _values),
@@ -66,7 +73,7 @@ _pieces = st.one_of(
 )
 _spoiled = st.builds(_spoil, st.one_of(_json, st.just(GOOD)), st.integers(0, 400), _pieces, st.integers(0, 2))
 RECORDS = st.lists(
-    st.one_of(_json, _json, _spoiled, st.binary(max_size=30), st.none()), min_size=1, max_size=12
+    st.one_of(_json, _json, _again, _spoiled, st.binary(max_size=30), st.none()), min_size=1, max_size=12
 )
 
 
@@ -83,12 +90,33 @@ def verdicts(data: bytes | None, paths: dict[str, tuple[str, ...]], form: str) -
     except UnicodeDecodeError:
         return {"not UTF-8"}
     try:
-        event = json.loads(text, parse_constant=_refuse, parse_int=Number, parse_float=Number)
+        event = json.loads(
+            text, parse_constant=_refuse, parse_int=Number, parse_float=Number, object_pairs_hook=_Members
+        )
     except ValueError:
         return {"not JSON"}
     found = _judge(event, paths, form)
+    if any(_twice(event, path) for path in paths.values()):
+        found = {verdict for verdict in found if isinstance(verdict, str)} | {"a field is there twice"}
     # RFC 8259, 8.2: what half a surrogate pair means is unpredictable.
     return found | {"not JSON"} if "\\ud" in text.lower() else found
+
+
+class _Members(dict):
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _twice(event: Any, path: tuple[str, ...]) -> bool:
+    """Whether a name of the path is twice in one object, on the way that its last ones lead."""
+    for name in path:
+        if not isinstance(event, dict):
+            return False
+        if sum(own == name for own, _ in event.pairs) > 1:
+            return True
+        event = event.get(name)
+    return False
 
 
 def _judge(event: Any, paths: dict[str, tuple[str, ...]], form: str) -> set[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -22,7 +23,7 @@ _FOLDER_HOUR = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII)
 
 
 class Unreadable(ValueError):
-    """A payload that is no JSON object; the text says why."""
+    """A payload that is no JSON object, or says two things; the text says which."""
 
 
 class TooDeep(Exception):
@@ -39,7 +40,22 @@ def _refuse(constant: str) -> None:
     raise Unreadable(f"{constant} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse)
+class Ambiguous(dict):
+    """An object in which names stand `twice`: readers differ in which of them they take."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Ambiguous(pairs)
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=Number, parse_float=Number, parse_constant=_refuse, object_pairs_hook=_members
+)
 
 
 def read_event(payload: bytes) -> dict[str, Any]:
@@ -56,11 +72,13 @@ def read_event(payload: bytes) -> dict[str, Any]:
 
 
 def field(event: dict[str, Any], path: Sequence[str]) -> Any:
-    """The value at `path`; None where it is null or missing."""
+    """The value at `path`; None where it is null or missing. Raises Unreadable where there are two."""
     value: Any = event
     for name in path:
         if not isinstance(value, dict):
             return None
+        if isinstance(value, Ambiguous) and name in value.twice:
+            raise Unreadable(f"{'.'.join(path)} is there twice")
         value = value.get(name)
     return value
 

@@ -91,14 +91,14 @@ class FileJudge:
         yield from misplaced(self.manifest, self._ranges, rows, number)
         try:
             event = read_event(rows.payloads[number] or b"")
+            given, times = self._type(event, rows, number), self._hours(event, rows, number)
         except Unreadable as error:
-            yield Kind.ROW_PAYLOAD, "a JSON object", str(error)
+            yield Kind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
             return
         except TooDeep:
             self.too_deep += 1
             return
         there = rows.types[number] if rows.types else None
-        given = self._type(event, rows, number)
         if not given == there == (there if self.folder.type is None else self.folder.type):
             folder = _OVERFLOW if self.folder.type is None else self.folder.type
             yield (
@@ -106,7 +106,6 @@ class FileJudge:
                 f"type {given!r}, by its payload",
                 f"_type {there!r} in the folder of {folder!r}",
             )
-        times = self._hours(event, rows, number)
         if self.folder.hour not in times:
             told = hour_name(times[0]) if times else "none"
             yield Kind.ROW_HOUR, f"event hour {told}, by its payload", hour_name(self.folder.hour)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from sluice.landing.fields import FastReader, fields_of, slow_read
 from sluice.landing.headers import last_values
 from sluice.landing.reasons import Unparsed
 from sluice.landing.times import READERS
+from sluice.landing.twice import Twice
 from sluice.landing.types import TypeCodes
 from sluice.pipeline import Event
 from sluice.slices import FIRST_MS, LAST_MS
@@ -59,11 +60,13 @@ class _Read:
 class Parser:
     """One per task; `types.names[code]` is the type of a code in all its batches."""
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: Event, counted: Iterable[str] = ()) -> None:
+        """`counted`: dotted paths of more fields that are read of each event, and may be missing."""
         self.types = TypeCodes()
         self._event = event
         self._fields = fields_of(event)
         self._fast = FastReader(self._fields)
+        self._twice = Twice((".".join(field.path) for field in self._fields), counted)
 
     def parse(self, records: Records) -> Parsed:
         read = self._read(records.values)
@@ -82,6 +85,12 @@ class Parser:
 
     def _read(self, values: pa.BinaryArray) -> _Read:
         texts = values.to_pylist()
+        read = self._read_all(values, texts)
+        for position in self._twice.among(texts, not read.refused):
+            read.refused.setdefault(position, reasons.FIELD_TWICE)
+        return read
+
+    def _read_all(self, values: pa.BinaryArray, texts: Sequence[bytes | None]) -> _Read:
         if not values.null_count and _is_utf8(values):
             try:
                 events = [*map(self._fast.decode, texts)]

@@ -21,6 +21,7 @@ TYPE_TOO_LONG = "type too long"
 NO_TIME = "no time"
 TIME_NOT_UNDERSTOOD = "time not understood"
 TIME_OUT_OF_RANGE = "time out of range"
+FIELD_TWICE = "a field is there twice"
 HEADER_NOT_UTF8 = "header is not UTF-8"
 SHIPPED_TWICE = "shipped twice"
 

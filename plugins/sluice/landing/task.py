@@ -95,7 +95,8 @@ class _Landing:
         self._task = task
         self._places = {task.place(*place): place for place in task.edges}
         self._files = files
-        self._parser = Parser(pipeline.event)
+        counted = {path for spec in pipeline.counts for path in spec.by.values()}
+        self._parser = Parser(pipeline.event, counted)
         self._shipped = Once(pipeline.event)
         self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
         self._admission = Admission(pipeline.types, pipeline.max_types)

@@ -1,0 +1,109 @@
+"""Events in which a name that the pipeline reads stands twice in one object.
+
+What such an event says is anybody's choice (RFC 8259, section 4): msgspec takes the last of them, ClickHouse
+the first, so the row of one type would hold the field of another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+Path = tuple[str, ...]
+_FRAMES = 100
+_SHORT_ESCAPES = '"\\/\b\f\n\r\t'
+
+
+class _Members(list):
+    """An object's (name, value) pairs, all of them."""
+
+
+_PAIRS = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_float=str)
+
+
+class Twice:
+    """`paths` are dotted: those that every event must have, and others."""
+
+    def __init__(self, needed: Iterable[str], others: Iterable[str] = ()) -> None:
+        needed = [tuple(path.split(".")) for path in needed]
+        self._paths: list[Path] = sorted({*needed, *(tuple(path.split(".")) for path in others)})
+        names = {name for path in self._paths for name in path}
+        self._needed = {_text(name) for path in needed for name in path}
+        self._names = sorted(_text(name) for name in names)
+        escapes = sorted({_escape(char) for name in names for char in name})
+        self._escaped = re.compile("|".join(escapes).encode(), re.IGNORECASE)
+
+    def among(self, events: Sequence[bytes | None], good: bool) -> list[int]:
+        """The positions of such events. `good`: each one has what every event must have.
+
+        Mostly a look at all of them at once is enough: such a name is there as often as there are events.
+        """
+        if not self._paths:
+            return []
+        whole = b"\n".join(events if good else [event or b"" for event in events])
+        found: set[int] = set()
+        if b"\\" in whole and self._escaped.search(whole):
+            good = False
+            found |= {at for at, event in enumerate(events) if event and self._escaped.search(event)}
+        for name in self._names:
+            if not (good and name in self._needed and whole.count(name) == len(events)):
+                found |= {at for at, event in enumerate(events) if event and event.count(name) > 1}
+        return [at for at in sorted(found) if self._is(events[at] or b"")]
+
+    def _is(self, event: bytes) -> bool:
+        with _deeper():
+            if not self._escaped.search(event) and self._same_again(event):
+                return False
+            try:
+                members = _PAIRS.decode(event.decode())
+            except ValueError:  # it is no JSON: refused for that
+                return False
+        return any(_twice(members, path) for path in self._paths)
+
+    def _same_again(self, event: bytes) -> bool:
+        """Whether the names are as often in what a reader makes of the event: of two in one object it keeps
+        one."""
+        try:
+            again = msgspec.json.encode(msgspec.json.decode(event))
+        except (msgspec.MsgspecError, OverflowError, UnicodeError, RecursionError):
+            return False
+        return all(event.count(name) == again.count(name) for name in self._names)
+
+
+def _twice(found: Any, path: Path) -> bool:
+    for name in path:
+        if not isinstance(found, _Members):
+            return False
+        values = [value for own, value in found if own == name]
+        if len(values) != 1:
+            return bool(values)
+        [found] = values
+    return False
+
+
+def _text(name: str) -> bytes:
+    return json.dumps(name, ensure_ascii=False).encode()
+
+
+def _escape(char: str) -> str:
+    """A regular expression for what the character may be in JSON but itself."""
+    units = char.encode("utf-16-be").hex()
+    long = "".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return rf"{long}|\\" if char in _SHORT_ESCAPES else long
+
+
+@contextmanager
+def _deeper() -> Iterator[None]:
+    """What the parser has taken is not nested too deep here, where fewer frames are left."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _FRAMES)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
