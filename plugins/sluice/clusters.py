@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pendulum
 
 from sluice.boundaries.model import Boundaries
+from sluice.errors import SliceLengthFixed
 from sluice.pipeline import Cluster, Pipeline
 from sluice.slices import Slice, SliceRange, Unit
 
@@ -37,7 +38,9 @@ class Spans:
 
 
 def spans(pipeline: Pipeline, boundaries: Boundaries) -> Spans:
-    """With one cluster every slice counts, also those before the first boundary."""
+    """With one cluster every slice counts, also those before the first boundary. Raises SliceLengthFixed: of
+    slices of another length none has landed, and files of those that have would belong to nothing."""
+    refuse_other_length(pipeline, boundaries)
     known = {cluster: boundaries.begin(cluster) for cluster in boundaries.clusters}
     first = min((begin for begin in known.values() if begin is not None), default=None)
     ends = {c: boundaries.end(c) for c in sorted(boundaries.clusters - set(pipeline.clusters))}
@@ -45,6 +48,16 @@ def spans(pipeline: Pipeline, boundaries: Boundaries) -> Spans:
         begins={c.cluster: _begin(c, known.get(c.cluster), first) for c in pipeline.kafka},
         gone={cluster: end for cluster, end in ends.items() if end is not None},
     )
+
+
+def refuse_other_length(pipeline: Pipeline, boundaries: Boundaries) -> None:
+    if boundaries.length not in (None, pipeline.slice):
+        raise SliceLengthFixed(pipeline.name, _length(boundaries.length), _length(pipeline.slice))
+
+
+def _length(length: timedelta) -> str:
+    minutes = int(length.total_seconds()) // 60
+    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
 
 
 def _begin(cluster: Cluster, known: datetime | None, first: datetime | None) -> datetime | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pendulum
 
@@ -19,10 +19,10 @@ from sluice.boundaries.clamp import Answers, PartitionAnswers, settle
 from sluice.boundaries.log import BoundaryLog
 from sluice.boundaries.model import Boundaries, Entry, Era
 from sluice.boundaries.retention import LogStarts, retained
+from sluice.clusters import refuse_other_length
 from sluice.errors import (
     EndInFuture,
     PartitionMissing,
-    SliceLengthFixed,
     SluiceError,
     TopicRecreated,
     WrongUse,
@@ -74,7 +74,7 @@ def resolve(
     inquiry = Inquiry(pipeline, wanted, now, topics_of)
     stored = 0
     while True:
-        _refuse_other_length(pipeline, state)
+        refuse_other_length(pipeline, state)
         inquiry.ask(state)
         points.reached(Resolve.ASKED)
         blocks, asked = inquiry.settled(state), inquiry.asked(state)
@@ -111,7 +111,7 @@ def accept_topic(
     with topics_of(pipeline.cluster(cluster)) as reader:
         found = reader.describe(topic)
     while True:
-        _refuse_other_length(pipeline, state)
+        refuse_other_length(pipeline, state)
         if state.uuid(cluster, topic) in (None, found.uuid):
             raise WrongUse(f"topic {cluster}/{topic} was not made again: there is nothing to accept")
         _refuse_landed(pipeline, lake, state, cluster, topic, utc(since))
@@ -187,13 +187,3 @@ def _refuse_future(slices: Sequence[Slice], now: datetime) -> None:
     last = max((piece.end for piece in slices), default=None)
     if last is not None and last > now:
         raise EndInFuture(f"{last:%Y-%m-%dT%H:%MZ}", f"{utc(now):%Y-%m-%dT%H:%M:%SZ}")
-
-
-def _refuse_other_length(pipeline: Pipeline, state: Boundaries) -> None:
-    if state.length not in (None, pipeline.slice):
-        raise SliceLengthFixed(pipeline.name, _length(state.length), _length(pipeline.slice))
-
-
-def _length(length: timedelta) -> str:
-    minutes = int(length.total_seconds()) // 60
-    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"

@@ -94,6 +94,21 @@ def test_a_file_that_no_manifest_lists(damaged: Damaged, name: str):
     assert own.exists()
 
 
+@pytest.mark.parametrize("length", ["30m", "2h", "6h"])
+def test_with_another_slice_length_nothing_is_judged_and_nothing_removed(damaged: Damaged, length: str):
+    """Its hours would be other ones, and every file a file of none of them."""
+    before = {path: path.read_bytes() for path in damaged.root.rglob("*.parquet")}
+    damaged.configure(slice=length)
+    try:
+        for words in ("verify ads", "verify ads --clean", "verify ads --contents", "status ads"):
+            code, said = damaged.command(f"sluice {words} --config {damaged.config}")
+            assert (code, "put `slice: 1h` back" in said) == (2, True), (words, said)
+    finally:
+        damaged.configure()
+    assert before and {path: path.read_bytes() for path in damaged.root.rglob("*.parquet")} == before
+    assert damaged.verify() == []
+
+
 def test_a_listed_file_copied_into_another_hour(damaged: Damaged):
     own = clicks(damaged, 3)
     other = damaged.root / layout.event_folder("foreign", "2025-07-01T05") / own.name
