@@ -178,6 +178,22 @@ def test_verify_adds_up_the_table_and_its_misfits(place: Place):
     assert place.anomalies(spec, hours(1)) == []
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["123456789012345678901", "-9223372036854775809", "1e400", "9" * 400, "[1, [123456789012345678901]]"],
+)
+def test_a_number_that_clickhouse_cannot_parse_is_counted(place: Place, number: str):
+    """Such an event is a misfit. Its count is none: the hour could not be done, whatever is run."""
+    records = [record("bid", n, country="DE", device={"os": "ios" if n else "x"}) for n in range(3)]
+    records[0] = (records[0][0].replace(b'"x"', number.encode()), records[0][1])
+    spec = place.pipeline()
+    place.land(spec, World({BIDS: [records]}), hours(1))
+    place.load(spec, hours(1))
+    hour = int(START.timestamp())
+    assert place.traffic() == {(hour, "bid", "DE", number): 1, (hour, "bid", "DE", "ios"): 2}
+    assert place.anomalies(spec, hours(1)) == []
+
+
 def test_a_table_that_cannot_hold_counts_is_refused(place: Place):
     place.sql("ALTER TABLE {db}.traffic RENAME COLUMN count TO other")
     spec = place.pipeline()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +14,8 @@ from typing import Any
 import msgspec
 
 _FRAMES = 100
+_MOST_DIGITS = 20  # of an integer of 64 bits, its sign among them
+_LIKELY_LARGE = re.compile(rb"\d{19}|[eE]\+?0*\d{3}")
 NULL = b"null"  # a missing field counts as one that is null
 _ABSENT = msgspec.Raw(NULL)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -66,10 +71,36 @@ def _deeper() -> Iterator[None]:
 
 
 def canonical(text: bytes) -> bytes:
-    """The same for the same string, however it is escaped."""
-    if not text.startswith(b'"') or b"\\" not in text:
-        return text
-    return msgspec.json.encode(msgspec.json.decode(text))
+    """The same for the same string, however it is escaped. A value with a number that ClickHouse cannot parse
+    is the string of its text: the row of counts would be no JSON there, and its hour could not be done."""
+    if text.startswith(b'"'):
+        return msgspec.json.encode(msgspec.json.decode(text)) if b"\\" in text else text
+    if _LIKELY_LARGE.search(text) and not _readable(text):
+        return msgspec.json.encode(text.decode())
+    return text
+
+
+def _readable(text: bytes) -> bool:
+    try:
+        _NUMBERS.decode(text.decode())
+    except (OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS or not -(1 << 63) <= int(text) < 1 << 64:
+        raise OverflowError
+    return int(text)
+
+
+def _double(text: str) -> float:
+    if not math.isfinite(float(text)):
+        raise OverflowError
+    return float(text)
+
+
+_NUMBERS = json.JSONDecoder(parse_int=_integer, parse_float=_double)
 
 
 def _find(payload: bytes, path: Path) -> bytes:
