@@ -290,3 +290,20 @@ def test_a_boundary_that_falls(damaged: Damaged):
     assert "from a copy" in one["advice"]
     (damaged.root / layout.boundary_entry(0)).write_bytes(kept)
     assert damaged.verify() == []
+
+
+def test_boundaries_that_are_gone(damaged: Damaged, tmp_path: Path):
+    """Nobody knows where the hours were cut: what comes late, or lands again, would be cut otherwise."""
+    log = damaged.root / "_boundaries"
+    log.rename(tmp_path / "kept")
+    try:
+        anomalies = damaged.verify("--from", "2026-01-01T00Z", "--to", "2026-01-01T04Z")
+        assert {(a["kind"], a["slice"], a["expected"], a["command"]) for a in anomalies} == {
+            ("offsets", damaged.slice_id(hour), "the boundaries that it landed by", "") for hour in range(4)
+        }
+        assert all("from a copy" in a["advice"] for a in anomalies)
+        assert damaged.verify() != []  # no hour is known: the newest ones are incomplete
+    finally:
+        shutil.rmtree(log, ignore_errors=True)
+        (tmp_path / "kept").rename(log)
+    assert damaged.verify() == []

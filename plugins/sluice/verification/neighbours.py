@@ -76,6 +76,15 @@ def check_boundaries(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
         if status.ranges is not None:
             yield from _compare(status, status.ranges, manifest, repairs.reland(status.unit.slice))
+        elif facts.boundaries.ranges(status.unit.slice, status.unit.cluster, manifest.topics) is None:
+            yield Anomaly(
+                Kind.OFFSETS,
+                "the boundaries that it landed by",
+                "none",
+                advice=_RESTORE,
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+            )
 
 
 def _compare(
