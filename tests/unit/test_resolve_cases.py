@@ -9,7 +9,7 @@ import pytest
 
 from sluice.boundaries.boundary import Found
 from sluice.boundaries.log import BoundaryLog
-from sluice.boundaries.retention import kept_ms, kept_since
+from sluice.boundaries.retention import kept_ms, kept_since, left_behind
 from sluice.errors import (
     EndInFuture,
     KafkaOutOfReach,
@@ -240,7 +240,10 @@ def test_a_topic_made_again_is_accepted_from_an_instant_on():
 
     with pytest.raises(WrongUse, match="edge"):
         accept(TEN.add(minutes=1))
+    assert left_behind(BoundaryLog(it.lake).read(), "dc1", "bids") == ()
     accept(TEN)
+    # Hour 10 was resolved in the old topic, and had not landed.
+    assert left_behind(BoundaryLog(it.lake).read(), "dc1", "bids") == (Loss("bids", 0, 1, 2, exact=True),)
     it.resolved(9, 10, 11)
     assert (it.edges(9), it.edges(10), it.edges(11)) == ((0, 1), (0, 1), (1, 2))
     with pytest.raises(WrongUse, match="was not made again"):

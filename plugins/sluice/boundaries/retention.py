@@ -66,3 +66,17 @@ def last_seen(boundaries: Boundaries, cluster: str, topic: str) -> pendulum.Date
     eras = boundaries.eras.get((cluster, topic), ())
     block = boundaries.blocks.get((cluster, topic, eras[-2].uuid)) if len(eras) > 1 else None
     return None if block is None or not len(block.instants) else pendulum.from_timestamp(block.instants[-1])
+
+
+def left_behind(boundaries: Boundaries, cluster: str, topic: str) -> tuple[Loss, ...]:
+    """What the topic's former id had, by its stored boundaries, in the slices that its newest id has taken
+    over: none of them had landed, and none is read from it any more."""
+    eras = boundaries.eras.get((cluster, topic), ())
+    if len(eras) < 2 or (since := eras[-1].since) is None:
+        return ()
+    block = boundaries.blocks.get((cluster, topic, eras[-2].uuid))
+    if block is None or not len(block.instants):
+        return ()
+    first, last = block.nearest(since), len(block.instants) - 1
+    edges = {number: (c.offset(first), c.offset(last)) for number, c in sorted(block.columns.items())}
+    return tuple(Loss(topic, n, *edge, exact=True) for n, edge in edges.items() if edge[0] < edge[1])

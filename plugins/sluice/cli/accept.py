@@ -25,7 +25,7 @@ def accept(
     Hours before A stay as they are, and none from A on may have landed.
     Example: sluice accept adx bids --from 2026-11-20T10:00Z
     """
-    from sluice.boundaries.retention import last_seen
+    from sluice.boundaries.retention import last_seen, left_behind
     from sluice.lake.open import open_lake
     from sluice.resolve import accept_topic
 
@@ -37,5 +37,10 @@ def accept(
     start = parse_instant(since, now, spec.slice)
     boundaries = accept_topic(spec, open_lake(spec), having[0], topic, start, now)
     progress(f"{having[0]}/{topic}: slices from {start} on are read from the topic as it is now")
+    for loss in left_behind(boundaries, having[0], topic):
+        progress(
+            f"{having[0]}/{topic}/{loss.partition}: offsets [{loss.start}, {loss.until}) of the old topic "
+            "were in these slices, had not landed, and are lost"
+        )
     seen = last_seen(boundaries, having[0], topic)
     progress(f"what came into the old topic after its boundary at {seen} is lost; nobody can count it")
