@@ -131,12 +131,13 @@ def test_columns_that_cannot_be_compared_are_said(world: World):
     ]
 
 
-def test_rows_that_have_expired_are_not_missed_and_others_are(world: World):
+@pytest.mark.parametrize(("kind", "year"), [("DateTime('UTC')", 2090), ("DateTime64(3, 'UTC')", 2250)])
+def test_rows_that_have_expired_are_not_missed_and_others_are(world: World, kind: str, year: int):
     world.sql(
-        f"CREATE TABLE {{db}}.clicks (n UInt16, at DateTime('UTC'), {KEYS}) ENGINE = MergeTree "
+        f"CREATE TABLE {{db}}.clicks (n UInt16, at {kind}, {KEYS}) ENGINE = MergeTree "
         "ORDER BY _offset TTL at + INTERVAL 1 DAY SETTINGS merge_with_ttl_timeout = 0"
     )
-    times = ["2020-01-01T00:00:00Z", "2090-01-01T00:00:00Z"]
+    times = ["2020-01-01T00:00:00Z", f"{year}-01-01T00:00:00Z"]
     land(world.lake, unit(), [event(n=n, at=times[n % 2]) for n in range(6)])
     pipeline = world.pipeline({"click": "clicks"})
     world.load(pipeline, unit())

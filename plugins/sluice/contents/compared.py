@@ -10,7 +10,7 @@ from sluice.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.load.columns import Column
 from sluice.load.inspect import TargetTable
 from sluice.load.sql import Sql, identifier, listed, render, table
-from sluice.verification.expiry import deleting
+from sluice.verification.expiry import deleting, instants
 
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _WORDS = frozenset({"in", "and", "or", "not", "between", "like", "ilike", "when", "then", "else", "case"})
@@ -111,6 +111,5 @@ def _kept(client: Client, found: TargetTable) -> Sql:
     if not expiries:
         return Sql("1")
     [(now,)] = client.rows(render("evaluate", expression=Sql("toUnixTimestamp(now())")))
-    instants = listed(Sql(f"toUnixTimestamp({expiry})") for expiry in expiries)
     until = int(now) + MARGIN_SECONDS
-    return Sql(f"NOT arrayExists(expiry -> expiry != 0 AND expiry <= {until}, [{instants}])")
+    return Sql(f"NOT arrayExists(expiry -> expiry != 0 AND expiry <= {until}, [{instants(expiries)}])")

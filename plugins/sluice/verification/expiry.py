@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
@@ -77,6 +77,11 @@ def _expression(element: str) -> str:
     return element[: action.start()] if action else element
 
 
+def instants(expressions: Iterable[Sql]) -> Sql:
+    """Them as seconds since the epoch. DateTime64 and Date32 go on where DateTime ends (2106)."""
+    return listed(Sql(f"toInt64(toDateTime64({expression}, 0))") for expression in expressions)
+
+
 def forgets(found: TargetTable) -> bool:
     """Whether rows of the table may vanish by themselves."""
     return bool(deleting(found.engine_full))
@@ -97,7 +102,7 @@ def lasting(
         "verify_lasting",
         slice=kinds["_slice"],
         cluster=kinds["_cluster"],
-        expiries=listed(Sql(f"toUnixTimestamp({expression})") for expression in expressions),
+        expiries=instants(expressions),
     )
     try:
         rows = client.rows(sql, _asked(units))
