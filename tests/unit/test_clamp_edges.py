@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluice.boundaries.boundary import Found
@@ -46,6 +48,22 @@ CLAMPED, LOG_START = Found.CLAMPED, Found.LOG_START
 )
 def test_where_offsets_meet(known, answers, expected):
     assert rows(settle(None if known is None else stored(known), answers)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept_since", "floors"),
+    [
+        (None, [0, 0, 0]),
+        (4, [0, 0, 0]),
+        (3, [0, 0, 50]),
+        (2, [0, 50, 50]),
+        (1, [50, 50, 50]),
+    ],
+)
+def test_nothing_has_expired_from_where_records_are_kept(kept_since: int | None, floors: list[int]):
+    """Three hours begin at the log start. What the retention still keeps cannot lie below it."""
+    answers = replace(said([1, 2, 3], [50, 50, 50], start=50), kept_since=kept_since)
+    assert rows(settle(None, answers)) == [(at, 50, RECORD if at else LOG_START) for at in floors]
 
 
 def test_the_log_start_is_stored_beside_each_boundary():

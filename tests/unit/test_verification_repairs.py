@@ -10,9 +10,10 @@ from sluice.manifest import Loss
 from sluice.slices import Slice
 from sluice.state import State
 from sluice.verification.anomaly import Anomaly, Kind
+from sluice.verification.facts import TableFacts
 from sluice.verification.repairs import Repairs, commands
 from sluice.verification.states import check_states
-from tests.unit.verified import ELEVEN, FACTS, FOUND, START, TEN, manifest, pipeline
+from tests.unit.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, START, TEN, manifest, pipeline
 
 REPAIRS = Repairs("ads")
 RUN_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode {}"
@@ -73,6 +74,17 @@ def test_a_manifest_that_cannot_be_read_is_no_missing_hour():
     assert [(a.kind, a.slice) for a in found[1:]] == [(Kind.INCOMPLETE, ELEVEN.slice.id)]
 
 
+def test_a_table_that_is_missing_is_told_once_and_not_by_each_hour():
+    """Both hours are landed. The first lacks only the missing table, the second the other one, too."""
+    gone = TableFacts("e.clicks", missing="create it")
+    landed = [replace(status, state=State.LANDED, tables={}) for status in FOUND]
+    landed[0] = replace(landed[0], tables={"e.other": FOUND[0].tables["e.other"]})
+    told = [("2026-11-20T11Z", "landed")]
+    for tables, expected in (((gone, OTHER), told), ((CLICKS, OTHER), [("2026-11-20T10Z", "landed"), *told])):
+        facts = replace(FACTS, found=tuple(landed), tables=tables)
+        assert [(a.slice, a.seen) for a in check_states(facts, REPAIRS)] == expected
+
+
 def test_the_commands_as_a_person_types_them():
     night = Slice(START.set(year=2026, month=3, day=4, hour=23, minute=0))
     assert REPAIRS.fill(night) == "sluice run ads --from 2026-03-04T23:00Z --to 2026-03-05T00:00Z --mode fill"
@@ -83,6 +95,7 @@ def test_the_commands_as_a_person_types_them():
     )
     assert REPAIRS.clean(TEN.slice) == CLEAN_TEN
     assert REPAIRS.clean() == "sluice verify ads --clean"
+    assert REPAIRS.accept(TEN.slice) == CLEAN_TEN.replace("--clean", "--accept")
     with_file = replace(REPAIRS, config="/a b/ads.yaml")
     assert with_file.clean() == "sluice verify ads --config '/a b/ads.yaml' --clean"
     assert with_file.fill(TEN.slice).startswith(

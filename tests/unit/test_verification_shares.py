@@ -54,6 +54,11 @@ def of_ten(held: dict[str, int]) -> dict:
             {"rows": of_ten({"": 6}), "expiring": True},
             [on_shard(Kind.ROWS_EXTRA, "5 rows, by its ledger", "6")],
         ),
+        ({"rows": of_ten({"": 4}), "expiring": True, "lasting": frozenset({ELEVEN})}, []),
+        (
+            {"rows": of_ten({"": 4}), "expiring": True, "lasting": frozenset({TEN})},
+            [on_shard(Kind.ROWS_MISSING, "5 rows, by its ledger", "4")],
+        ),
         (
             {"misfits": {TEN: {"click": 1_000, "view": 1}, ELEVEN: {"click": 1}}},
             [on_shard(Kind.MISFITS, "1 misfits, by its ledger", "1,001")],
@@ -120,6 +125,17 @@ def test_all_equations_are_looked_at_those_of_slices_first():
         Kind.ROWS_MISSING,
         Kind.MISPLACED,
         Kind.VIEW,
+    ]
+
+
+def test_a_table_that_is_missing_comes_with_what_to_do_then():
+    landed = tuple(replace(status, state=State.LANDED, tables={}) for status in FOUND)
+    gone = (TableFacts("e.clicks", missing="create it"), TableFacts("e.other", missing="make it"))
+    then = "; then: sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode fill"
+    found = check(replace(FACTS, found=landed, tables=gone), REPAIRS)
+    assert [(a.kind, a.table, a.seen, a.advice) for a in found] == [
+        (Kind.TABLE_MISSING, name, "none, and 2 landed slices that are not in it", create + then)
+        for name, create in (("e.clicks", "create it"), ("e.other", "make it"))
     ]
 
 
