@@ -172,7 +172,7 @@ def batches_of(found: Sequence[UnitStatus], on_expired: str, number: int) -> lis
     pieces = sorted({s.unit.slice for s in todo if s.unit.slice.start < batches[0].end})
     lost = {status.unit.slice for status in found if _lost(status.state, on_expired)}
     parts = _parts(pieces, lost, pieces[number % len(pieces)])
-    first = number % len(parts) if len(parts) > MOST_PARTS else 0
+    first = number % len(parts)
     taken = sorted((parts[first:] + parts[:first])[:MOST_PARTS])
     return [SliceRange(part[0].start, part[-1].end, part[0].length) for part in taken]
 

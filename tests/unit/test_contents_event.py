@@ -17,6 +17,7 @@ from sluice.contents.event import (
     field,
     hour_name,
     hour_named,
+    hour_of_ms,
     hours,
     read_event,
 )
@@ -114,22 +115,47 @@ def test_what_is_no_time(value: object):
     assert hours(Number("1e999999999"), "epoch_s") == ()
 
 
+def test_numbers_of_more_than_forty_digits_are_no_time():
+    assert hours(Number("3600e37"), "epoch_s") == (10**37,)
+    assert hours(Number("3600e38"), "epoch_s") == ()
+
+
+def test_a_number_is_no_text():
+    assert hours("20261120", "iso8601") == (hour_named("2026-11-20T00"),)
+    assert hours(Number("20261120"), "iso8601") == ()
+
+
 @pytest.mark.parametrize(
-    "payload",
+    ("ms", "hour"), [(0, 0), (HOUR_MS - 1, 0), (500_000 * HOUR_MS, 500_000), (-1, -1), (-HOUR_MS, -1)]
+)
+def test_the_hour_of_a_records_own_time(ms: int, hour: int):
+    assert hour_of_ms(ms) == hour
+
+
+def test_the_hour_of_a_folder():
+    found = hour_named("1970-01-02T03")
+    assert (found, type(found)) == (27, int)
+    with pytest.raises(ValueError, match="'1970-01-02T3' is no hour"):
+        hour_named("1970-01-02T3")
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
     [
-        b"",
-        b"[1]",
-        b'"x"',
-        b"{",
-        b'{"a": NaN}',
-        b'{"a": 1} x',
-        b'{"a": "\xff"}',
-        b"\xef\xbb\xbf{}",
-        b'{"a":01}',
+        (b"", "Expecting value"),
+        (b"[1]", "it is no object"),
+        (b'"x"', "it is no object"),
+        (b"{", "Expecting property name"),
+        (b'{"a": NaN}', "NaN is no JSON"),
+        (b'{"a": [-Infinity]}', "-Infinity is no JSON"),
+        (b'{"a": 1} x', "Extra data"),
+        (b'{"a": "\xff"}', "can't decode byte 0xff"),
+        (b"\xef\xbb\xbf{}", "Expecting value"),
+        (b'{"a":01}', "Expecting ',' delimiter"),
     ],
 )
-def test_what_is_no_event(payload: bytes):
-    with pytest.raises(Unreadable):
+def test_what_is_no_event(payload: bytes, why: str):
+    with pytest.raises(Unreadable, match=why):
         read_event(payload)
 
 

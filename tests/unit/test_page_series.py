@@ -67,6 +67,7 @@ def test_lag_by_partition():
     assert (known.landed_until, known.records, known.seconds) == (107, 3_605, 4 * 3600)
     assert known.rate == round(7 / 3600, 3)
     assert (unknown.landed_until, unknown.records, unknown.seconds) == (None, 10, None)
+    assert unknown.rate == 0
 
 
 def ranged(hour: int, start: int, until: int) -> UnitStatus:
@@ -101,6 +102,14 @@ def test_what_was_left_out_before_the_first_landed_hour_is_not_landed():
     topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 530}))}
     (one,) = lag_of(found, topics, [], NOW).partitions
     assert (one.landed_until, one.records) == (500, 350 + 30)
+
+
+def test_what_has_landed_is_known_by_its_manifest():
+    """Also where no boundary is stored of it any more."""
+    found = [replace(ranged(hour, *edges), ranges=None) for hour, edges in ((0, (0, 10)), (1, (15, 20)))]
+    topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 27}))}
+    (one,) = lag_of(found, topics, [], NOW).partitions
+    assert (one.landed_until, one.records) == (20, 5 + 7)
 
 
 def test_what_waits_behind_an_open_transaction_is_not_landed():
