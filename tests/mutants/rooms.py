@@ -87,6 +87,7 @@ ROOMS = dict(
         _room("verification.sums", "verification_fed"),
         _room("verification.summing", "verification_summing"),
         _room("verification.repairs", "verification_repairs"),
+        _room("verification.expiry", "verification_expiry", "integration/verification_lasting", sql=True),
         _room("contents.event", "contents_event"),
         _room("contents.judge", "contents_judge_told", "contents_judge"),
         _room("page.lag", "page_series"),

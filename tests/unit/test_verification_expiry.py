@@ -27,6 +27,8 @@ TAIL = " SETTINGS index_granularity = 8192"
             ["toDateTime(if(a IN (1, 2), d, e))", "d"],
         ),
         (" TTL d DELETE", ["d"]),
+        (" TTL if(s = 'ab', d, e) DELETE, `X y` WHERE a", ["if(s = 'ab', d, e)", "`X y`"]),
+        (" TTL X, d", ["X", "d"]),
         (
             " TTL d + toIntervalMonth(1) GROUP BY d, s SET x = max(x), d + toIntervalYear(2)",
             ["d + toIntervalMonth(1)", "d + toIntervalYear(2)"],

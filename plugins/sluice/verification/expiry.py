@@ -53,7 +53,7 @@ def _parts(engine_full: str) -> Iterator[str]:
     """The TTL clause, cut at its outermost commas."""
     depth, begun, element = 0, False, ""
     for part in _TOKEN.findall(engine_full):
-        depth += (part in "([{") - (part in ")]}") if len(part) == 1 else 0
+        depth += (part in "([{") - (part in ")]}")
         if not begun:
             begun = depth == 0 and part == " TTL "
         elif depth == 0 and part == " SETTINGS ":
