@@ -76,6 +76,12 @@ def test_blocks_that_interlock():
     )
 
 
+def test_an_instant_before_the_last_of_many():
+    three = [(n, n, 0, END) for n in (1, 2, 4)]
+    merged = block([10, 15, 30], p0=column(0, *three)).merged(block([20], p0=column(0, (3, 3, 0, RECORD))))
+    assert merged == block([10, 15, 20, 30], p0=column(0, *three[:2], (3, 3, 0, RECORD), three[2]))
+
+
 def test_a_partition_that_only_one_block_knows_is_unknown_in_the_other():
     other = block([20], p2=column(8, (9, 9, 8, RECORD)))
     merged = block([10, 30], p0=MINE.columns[0]).merged(other)
