@@ -159,6 +159,10 @@ class Anything:
 
 
 def enum(names: tuple[str, ...], value: Any) -> Verdict:
+    """A number may be spelled otherwise than the name."""
+    if isinstance(value, Number) and value not in names:
+        same = [name for name in names if _number(name) is not None and _number(name) == _number(value)]
+        return Expected(same[0], certain=False) if same else REJECTED
     return Expected(value) if isinstance(value, str) and value in names else REJECTED
 
 

@@ -38,6 +38,7 @@ def _quoted(texts: st.SearchStrategy[str]) -> Tokens:
 
 
 _digits = st.text("0123456789", min_size=1, max_size=22)
+_tiny = st.sampled_from(["1e-400", "-1e-400", "2e-324", "0.5E-0330", "0e-500"])
 _numbers = st.builds(
     "{}{}{}{}".format,
     st.sampled_from(["", "-"]),
@@ -64,11 +65,18 @@ _odd = st.sampled_from(
         ".5",
         "5.",
         "-0",
+        "1e-400",
+        "-25.5e-0350",
+        "[]",
+        "[1]",
+        "{}",
+        '{"a": 1}',
     ]
 )
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _leaves = st.one_of(
-    st.sampled_from(["true", "false", "null"]), _numbers, _quoted(_texts), _quoted(_odd), _quoted(_numbers)
+    st.sampled_from(["true", "false", "null"]),
+    *(_numbers, _quoted(_texts), _quoted(_odd), _quoted(_numbers), _tiny),
 )
 
 
@@ -86,7 +94,7 @@ ANY = st.recursive(_leaves, _inside, max_leaves=6)
 def _near(*edges: int) -> Tokens:
     whole = st.builds(lambda edge, by: str(edge + by), st.sampled_from(edges), st.integers(-2, 2))
     spelled = st.one_of(whole, whole.map(lambda text: text + ".0"), whole.map(lambda text: text + "e0"))
-    return st.one_of(whole, spelled, _quoted(whole), st.integers(-300, 300).map(str))
+    return st.one_of(whole, spelled, _quoted(whole), st.integers(-300, 300).map(str), _tiny)
 
 
 def _int(bits: int, signed: bool) -> Kind:
@@ -235,6 +243,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("LowCardinality(Nullable(String))", oracle.text, _strings.tokens, None),
     _array(_int(8, False)), _array(_int(64, True), True), _array(_decimal(18, 4)), _array(_strings),
     _array(_time("Date")), _array(_floats(64)), _map(_int(32, True)), _map(_strings),
+    _array(_array(_int(8, False))), _map(_array(_decimal(18, 4))), _array(_map(_int(16, True))),
 )  # fmt: skip
 
 

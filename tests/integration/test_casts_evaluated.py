@@ -19,6 +19,7 @@ from sluice.clickhouse.connect import open_client
 from sluice.connections import Connection
 from sluice.load.casts import UnsupportedType, cast
 from sluice.load.exact import LONG, ODD
+from sluice.load.fields import QUOTED
 from sluice.load.settings import WRITE
 from sluice.load.sql import Sql, listed, literal
 from sluice.load.types import parse
@@ -49,8 +50,8 @@ ALL_CASES = [
 TYPES = list(dict.fromkeys(kind for kind, _, _ in ALL_CASES))
 BLANK = {"Array": "[]", "Map": "{}"}  # of a container without a value; a scalar is NULL
 NONE_LONG = Sql("0 AS long_numbers")
-# What the landing looks for before it says that an event holds no long number.
-SIXTEEN = re.compile(r"[0-9./]{16}")
+# What the landing looks for before it says that an event holds no number that a double does not keep.
+SIXTEEN = re.compile(r"[0-9./]{16}|[ :,\[]-?[0-9]+([.][0-9]+)?[eE]-[0-9]{3}")
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +66,12 @@ def evaluate(
     client: Client, kind: str, read: str, payloads: Sequence[str], long: Sql = LONG
 ) -> list[tuple[bool, Any]]:
     """Of each payload whether its field `k` is a misfit, and the value, as `read` selects it."""
-    made = cast(parse(kind), "x", key="k")
+    made = cast(parse(kind), "x", key="k", quoted="JSONType(_payload, 'k') = 'String'")
     field = literal("Tuple(`k` Nullable(String))")
     texts = ", ".join(map(literal, payloads))
+    shared = listed([long, *ODD, QUOTED])
     rows = client.rows(
-        f"SELECT n, {made.misfit}, {read.format('v')} FROM (SELECT n, _payload, {listed([long, *ODD])}, "
+        f"SELECT n, {made.misfit}, {read.format('v')} FROM (SELECT n, _payload, {shared}, "
         f"tupleElement(JSONExtract(_payload, {field}), 1) AS x, {made.value} AS v FROM (SELECT "
         f"tupleElement(row, 1) AS n, tupleElement(row, 2) AS _payload FROM (SELECT "
         f"arrayJoin(arrayZip(arrayEnumerate([{texts}]), [{texts}])) AS row))) ORDER BY n",
@@ -186,6 +188,8 @@ _FRACTIONS = [
         "1e308",
         "900719925474099e2",
     ),
+    # Below a double's range, where the parser reads 0, and at its end.
+    *("1e-400", "-1E-400", "0.1e-0400", "12345678901234e-999", "2e-324", "4e-324", "0e-400"),
 ]
 _NO_NUMBERS = [
     "",
@@ -205,7 +209,6 @@ _NO_NUMBERS = [
     "1.2.3",
     "e5",
     "1e",
-    "1e-400",
 ]
 _DAYS = [
     *(
@@ -287,6 +290,9 @@ _OTHERS = [
     '{"a": null}',
     '["2024-05-01", "x"]',
     "[[1]]",
+    # Strings that read as containers.
+    *('"[]"', '"{}"', '"[1]"', '"{\\"a\\": 1}"', '"\\u005b1]"', '"\\u007B}"', '["[1]"]', '{"a": "[1]"}'),
+    *('["{\\"a\\": 1}"]', '{"a": {"a": "[1]"}}', '[["[1]"], "[]"]', '{"a": "{}"}', '[1, "[1]"]'),
 ]
 
 

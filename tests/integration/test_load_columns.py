@@ -256,6 +256,32 @@ CASES: list[tuple[str, str, object]] = [
     ("JSON", '{"a": {"b": 1}}', '{"a":{"b":1}}'),
     ("JSON", "[1]", REJECTED),
     ("JSON", '"x"', REJECTED),
+    # Below a double's range.
+    ("UInt64", "1e-400", REJECTED),
+    ("Decimal(18, 4)", "-1e-400", REJECTED),
+    ("Bool", "1e-400", REJECTED),
+    ("Float64", "1e-400", "0"),
+    ("String", "1e-400", "0"),
+    ("Array(UInt8)", "[1, 1e-400]", REJECTED),
+    ("Map(String, UInt8)", '{"a": 1e-400}', REJECTED),
+    ("Map(UInt8, Float64)", '{"0": 1e-400, "72": 71.99999999999999999}', "{0:0,72:72}"),
+    ("JSON(a UInt8)", '{"a": 1e-400}', REJECTED),
+    ("Enum8('0' = 5, '1' = 1)", "1e-400", REJECTED),
+    ("Enum8('0' = 5, '1' = 1)", "0", "0"),
+    # Strings that read as containers.
+    ("Array(UInt8)", '"[1]"', REJECTED),
+    ("Array(UInt8)", '"\\u005b1]"', REJECTED),
+    ("Map(String, UInt8)", '"{\\"a\\": 1}"', REJECTED),
+    ("JSON", '"{\\"a\\": 1}"', REJECTED),
+    ("JSON(a UInt8)", '"{\\"a\\": 1}"', REJECTED),
+    ("JSON", '{"a": "[1]", "b": "{}"}', '{"a":"[1]","b":"{}"}'),
+    ("Array(Array(Date))", '["[]"]', REJECTED),
+    ("Array(JSON)", '["{}"]', REJECTED),
+    ("Array(JSON)", '[{"a": "{}"}, {}]', """['{"a":"{}"}','{}']"""),
+    ("Map(UInt16, Array(String))", '{"7": "[]"}', REJECTED),
+    ("Map(UInt16, Array(String))", '{"7": ["[]", "{"]}', "{7:['[]','{']}"),
+    ("JSON(l Array(UInt8))", '{"l": "[1]"}', REJECTED),
+    ("JSON(l Array(UInt8))", '{"l": [1], "m": "[1]"}', '{"l":[1],"m":"[1]"}'),
 ]  # fmt: skip
 TYPES = list(dict.fromkeys(kind for kind, _, _ in CASES))
 
@@ -296,7 +322,7 @@ def test_a_value_arrives_exactly_or_its_row_is_rejected(loaded, number: int):
     if expected is REJECTED:
         assert number not in rows
         column = "" if value == "nan_word" else f"c{TYPES.index(kind)}"
-        assert rejected[number][0] == column
+        assert rejected[number][0].partition(".")[0] == column
     else:
         assert number not in rejected
         blank = {"Array(UInt8)": "[]", "UInt16": "0", "String": ""}.get(kind)

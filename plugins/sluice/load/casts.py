@@ -1,8 +1,9 @@
 """From a field's text to a column's type, strictly: a value fits exactly, or it is a misfit.
 
 Every function takes `x`, an expression of type Nullable(String): the field as JSONExtract gives it (a string
-without its quotes, anything else as JSON text), NULL where the field is missing or null. ClickHouse's own
-casts let through much of what this refuses: February 30th, 1.23456 as Decimal(18, 4), `nan`, `12` as a time.
+without its quotes, anything else as JSON text), NULL where the field is missing or null. A string may read as
+an array or object, so these ask what it is. ClickHouse's own casts let through much of what this refuses:
+February 30th, 1.23456 as Decimal(18, 4), `nan`, `12` as a time.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from itertools import combinations
 
 from sluice.load.decimals import decimal
 from sluice.load.exact import Key, exact
-from sluice.load.sql import listed, literal, summed
+from sluice.load.sql import both, either, listed, literal, summed
 from sluice.load.times import RANGES, time
 from sluice.load.types import Type, named
 
 _INTEGERS = re.compile(r"U?Int(8|16|32|64)")
 _WIDE_INTEGERS = re.compile(r"U?Int(128|256)")
+_QUOTE = literal('"')
+_CONTAINERS = ("Array", "Map", "JSON")
 _PASSED_THROUGH = ("UUID", "IPv4", "IPv6", "FixedString")
+_NUMBER_NAMED = re.compile(r"'-?[0-9]")  # a name that a JSON number may be taken for
 _NO_PATH = re.compile(r"SKIP |max_dynamic_(paths|types) ?=")  # the other arguments of a JSON
 _MOST_KEYS = 6  # of one typed path: its spellings double with each
 
@@ -38,18 +42,21 @@ class Cast:
     container: bool = False
 
 
-def cast(kind: Type, x: str, depth: int = 0, key: Key = "") -> Cast:
+def cast(kind: Type, x: str, depth: int = 0, key: Key = "", quoted: str = "") -> Cast:
     """The cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around it.
 
+    `quoted` is the condition that a value which reads as an array or object is a string; empty where none is.
     Raises UnsupportedType.
     """
     plain = kind.plain
     if plain.name == "Array":
-        return _array(plain.argument(0), x, depth, key)
+        return _array(plain.argument(0), x, depth, key, quoted)
     if plain.name == "Map":
-        return _map(plain.argument(0), plain.argument(1), x, depth, key)
-    json = plain.name == "JSON"
-    value = document(plain, x, typed_paths(plain, x, depth, key=key)) if json else _scalar(plain, x, key)
+        return _map(plain.argument(0), plain.argument(1), x, depth, key, quoted)
+    if plain.name == "JSON":
+        value = document(plain, x, typed_paths(plain, x, depth, key=key), quoted)
+    else:
+        value = _scalar(plain, x, key)
     return Cast(value, "0" if plain.name == "String" else misfit_of(x, value))
 
 
@@ -68,7 +75,7 @@ def _scalar(kind: Type, x: str, key: Key) -> str:
     if _WIDE_INTEGERS.fullmatch(kind.name):
         # These wrap around without a word: the value has to read as it was written.
         number = f"accurateCastOrNull({x}, '{kind.name}')"
-        return f"if(toString({number}) = {x} AND {exact(x, key)}, {number}, NULL)"
+        return f"if({both(f'toString({number}) = {x}', exact(x, key))}, {number}, NULL)"
     if kind.name in ("Float32", "Float64"):
         number = f"accurateCastOrNull({x}, '{kind.name}')"
         return f"if(isFinite({number}), {number}, NULL)"
@@ -83,31 +90,45 @@ def _scalar(kind: Type, x: str, key: Key) -> str:
     if kind.name in ("Enum8", "Enum16"):
         names = ", ".join(part.rpartition("=")[0].strip() for part in kind.arguments)
         known = f"transform({x}, [{names}], [{names}], NULL)"
+        if _NUMBER_NAMED.search(names):
+            known = f"if({exact(x, key)}, {known}, NULL)"
         return f"CAST({known}, {literal(f'Nullable({kind.text})')})"
     raise UnsupportedType(kind.text)
 
 
-def _array(element: Type, x: str, depth: int, field: Key) -> Cast:
+def _array(element: Type, x: str, depth: int, field: Key, quoted: str) -> Cast:
     items, item = f"JSONExtract(ifNull({x}, ''), 'Array(Nullable(String))')", f"x{depth}"
     value, misfit = _inner(element, item, depth, field)
-    shape = f"NOT startsWith({x}, '[') OR (empty({items}) AND {x} != '[]')"
+    bad = [f"NOT startsWith({x}, '[')", both(f"empty({items})", f"{x} != '[]'"), *_if_quoted(quoted)]
+    if element.plain.name in _CONTAINERS:
+        raw = f"JSONExtractArrayRaw(ifNull({x}, ''))"
+        bad += _if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raw})")
+    bad.append(f"arrayExists({item} -> {misfit}, {items})")
     return Cast(
-        f"arrayMap({item} -> {value}, {items})",
-        f"({x} IS NOT NULL AND ({shape} OR arrayExists({item} -> {misfit}, {items})))",
-        container=True,
+        f"arrayMap({item} -> {value}, {items})", both(f"isNotNull({x})", either(*bad)), container=True
     )
 
 
-def _map(key: Type, value: Type, x: str, depth: int, field: Key) -> Cast:
+def _map(key: Type, value: Type, x: str, depth: int, field: Key, quoted: str) -> Cast:
     pairs = f"JSONExtract(ifNull({x}, ''), 'Map(String, Nullable(String))')"
     keys, items = f"arrayMap(k -> toNullable(k), mapKeys({pairs}))", f"mapValues({pairs})"
     name, item = f"k{depth}", f"x{depth}"
-    key_value, key_misfit = _inner(key, name, depth, field)
+    key_value, key_misfit = _inner(key, name, depth, None)  # a text says exactly what it is
     item_value, item_misfit = _inner(value, item, depth, field)
-    shape = f"NOT startsWith({x}, '{{') OR (empty({pairs}) AND {x} != '{{}}')"
-    bad = f"arrayExists({name} -> {key_misfit}, {keys}) OR arrayExists({item} -> {item_misfit}, {items})"
+    bad = [f"NOT startsWith({x}, '{{')", both(f"empty({pairs})", f"{x} != '{{}}'"), *_if_quoted(quoted)]
+    if value.plain.name in _CONTAINERS:
+        raw = f"JSONExtractKeysAndValuesRaw(ifNull({x}, ''))"
+        bad += _if_quoted(f"arrayExists(raw -> startsWith(tupleElement(raw, 2), {_QUOTE}), {raw})")
+    bad.append(f"arrayExists({name} -> {key_misfit}, {keys})")
+    bad.append(f"arrayExists({item} -> {item_misfit}, {items})")
     built = f"arrayMap({name} -> {key_value}, {keys}), arrayMap({item} -> {item_value}, {items})"
-    return Cast(f"mapFromArrays({built})", f"({x} IS NOT NULL AND ({shape} OR {bad}))", container=True)
+    misfit = both(f"isNotNull({x})", either(*bad))
+    return Cast(f"mapFromArrays({built})", misfit, container=True)
+
+
+def _if_quoted(condition: str) -> list[str]:
+    """The condition, asked only in events that hold a string which begins like an array or object."""
+    return [both("quoted_brackets", condition)] if condition else []
 
 
 @dataclass(frozen=True)
@@ -143,7 +164,8 @@ def _typed_path(kind: Type, x: str, path: tuple[str, Type], depth: int, suffix: 
     there = f"assumeNotNull({x})"
     extracted = f"JSONExtract({there}, {listed(map(literal, keys))}, 'Nullable(String)')"
     text = f"t{suffix}" if suffix else extracted
-    made = cast(inner, text, depth + 1, None if key is None else keys[-1])
+    quoted = f"JSONType({there}, {listed(map(literal, keys))}) = 'String'"
+    made = cast(inner, text, depth + 1, None if key is None else keys[-1], quoted)
     value = f"s{suffix}" if suffix else made.value
     stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
     other = f"ifNull({stored} != {value}, isNotNull({stored}))"
@@ -151,8 +173,7 @@ def _typed_path(kind: Type, x: str, path: tuple[str, Type], depth: int, suffix: 
     outer = [f"JSONType({there}, {listed(map(literal, keys[:end]))})" for end in range(1, len(keys))]
     odd = [f"JSONHas({there}, {listed(map(literal, way))})" for way in _spellings(keys)]
     odd += [f"{one} NOT IN ('Object', 'Null')" for one in outer]
-    bad = " OR ".join([f"(isNotNull({text}) AND ({strict} OR {other}))", *odd])
-    misfit = f"(isNotNull({x}) AND ({bad}))"
+    misfit = both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(strict, other)), *odd))
     if not suffix:
         return TypedPath(name, inner.text, text, misfit)
     parts = ((extracted, text), (made.value, value), (misfit, f"b{suffix}"))
@@ -168,10 +189,12 @@ def _spellings(keys: list[str]) -> list[list[str]]:
     ]
 
 
-def document(kind: Type, x: str, paths: Sequence[TypedPath]) -> str:
+def document(kind: Type, x: str, paths: Sequence[TypedPath], quoted: str = "") -> str:
     """The value of a JSON with these typed paths."""
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
-    return f"if(({summed([path.misfit for path in paths])}) > 0, NULL, {value})" if paths else value
+    wrong = [f"({summed([path.misfit for path in paths])}) > 0"] if paths else []
+    wrong += _if_quoted(quoted)
+    return f"if({either(*wrong)}, NULL, {value})" if wrong else value
 
 
 def _inner(kind: Type, item: str, depth: int, field: Key) -> tuple[str, str]:
@@ -180,6 +203,6 @@ def _inner(kind: Type, item: str, depth: int, field: Key) -> tuple[str, str]:
     if kind.nullable:
         return inner.value, inner.misfit
     if inner.container:
-        return inner.value, f"({item} IS NULL OR {inner.misfit})"
+        return inner.value, either(f"isNull({item})", inner.misfit)
     filled = f"ifNull({inner.value}, defaultValueOfTypeName({literal(kind.plain.text)}))"
-    return filled, f"({item} IS NULL OR {inner.value} IS NULL)"
+    return filled, either(f"isNull({item})", f"isNull({inner.value})")

@@ -157,7 +157,7 @@ Field = tuple[list[Sql], list[Sql], list[Sql], list[Check]]
 
 def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
     """Before the others what several of them use."""
-    uses = {"quoted_braces": [QUOTED], "long_numbers": [LONG, *ODD]}
+    uses = {"quoted_brackets": [QUOTED], "long_numbers": [LONG, *ODD]}
     parts = [part for stage in stages for part in stage]
     used = [made for name, all_ in uses.items() if any(name in part for part in parts) for made in all_]
     return tuple(tuple(stage) for stage in (used, *stages) if stage)
@@ -167,15 +167,16 @@ def _field(column: Column, path: Path, number: int, tree: Node, long: bool) -> F
     """The column's text `r<n>`, then its value `v<n>`, then whether that is a misfit, `m<n>`; the checks."""
     text, kind, node = f"r{number}", parse(column.type), tree.node_of(path)
     key = path[-1] if long else None
+    quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
     try:
         inner = (
             typed_paths(kind.plain, text, suffix=str(number), key=key) if kind.plain.name == "JSON" else []
         )
-        made = cast(kind, text, key=key)
+        made = cast(kind, text, key=key, quoted=quoted)
     except UnsupportedType as error:
         raise UnsupportedType(f"column {column.name} has type {column.type}") from error
     if inner:
-        made = replace(made, value=document(kind.plain, text, inner))
+        made = replace(made, value=document(kind.plain, text, inner, quoted))
     value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")
     casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
     casts.append(Sql(f"{value} AS v{number}"))

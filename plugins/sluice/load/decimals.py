@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.load.exact import SHORT, Key, exact, unrounded
-from sluice.load.sql import literal
+from sluice.load.sql import both, literal
 from sluice.load.types import Type
 
 _EXACT_POWERS = 18  # 10 to these fits UInt64, and is a double without rounding
@@ -15,11 +15,11 @@ def decimal(kind: Type, x: str, key: Key) -> str:
     precision, scale = map(int, kind.arguments)
     value = _within(kind, precision, scale, x)
     number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
-    fits = f"{_digits_after_the_point(x)} <= {scale} AND {exact(x, key)}"
+    fits = both(number, f"{_digits_after_the_point(x)} <= {scale}", exact(x, key))
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
     fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
     plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')}) * {unrounded(key)}"
-    text = f"if({plain} > 0, {value}, if({number} AND {fits}, {value}, NULL))"
+    text = f"if({plain} > 0, {value}, if({fits}, {value}, NULL))"
     return _by_double(kind, precision, scale, x, key, text) if scale <= _EXACT_POWERS else text
 
 

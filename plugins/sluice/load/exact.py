@@ -1,22 +1,26 @@
 """Whether a number's text says what the event says: JSON numbers with a point or an exponent are doubles to
-ClickHouse's parser, and beyond 15 digits a double's text may be another number's."""
+ClickHouse's parser. Beyond 15 digits a double's text may be another number's, and 1e-400 is 0 as a double."""
 
 from __future__ import annotations
 
 import json
 
-from sluice.load.sql import Sql, literal
+from sluice.load.sql import Sql, both, either, literal
 
 SHORT = 15  # digits that a double always keeps (DBL_DIG of IEEE 754)
 _NUMBERS = Sql(literal(r"-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?"))
 _ZEROS = Sql(literal(r"^([^.eE]*(?:[.][0-9]*[1-9])?)[.]?0*$"))  # that say nothing: 1.50, 2.0
 # A number with a point or an exponent and more digits: its double's text may be short, 72 for 71.99….
 _PARTS = [rf"[0-9]{{{n}}}\.[0-9]{{{SHORT + 1 - n}}}" for n in range(1, SHORT + 1)]
-_LONG = "|".join([*_PARTS, rf"[0-9]{{{SHORT + 1}}}[.eE]"])
+# A number that may be too small for a double, 1e-400; with a shorter exponent it has many zeros before. What
+# stands before a number tells it from a part of a UUID.
+_TINY = r"[\s:,\[]-?[0-9]+([.][0-9]+)?[eE]-[0-9]{3}"
+_LONG = "|".join([*_PARTS, rf"[0-9]{{{SHORT + 1}}}[.eE]", _TINY])
 # What all of these have, found by Vectorscan at three times the speed of re2.
-_LIKELY = r"[0-9.]{16}"
+_LIKELY = [r"[0-9.]{16}", r"[0-9][eE]-[0-9]{3}"]
 LONG = Sql(
-    f"(multiMatchAny(_payload, [{literal(_LIKELY)}]) AND match(_payload, {literal(_LONG)})) AS long_numbers"
+    f"(multiMatchAny(_payload, [{', '.join(map(literal, _LIKELY))}]) AND match(_payload, {literal(_LONG)})) "
+    "AS long_numbers"
 )
 """To be selected before the fields: whether the event holds such a number at all. Few do."""
 
@@ -59,8 +63,8 @@ def exact(x: str, key: Key) -> str:
     text = f"assumeNotNull({x})"
     # Those that are the same double are as many as those that are written the same.
     slow = f"countEqual(odd_doubles, toFloat64OrNull({text})) = countEqual(odd_numbers, {_plain(text)})"
-    quick = f"{_literally(text, key)} OR " if key else ""
-    return f"(long_numbers = 0 OR {quick}{slow})"
+    said = either(_literally(text, key), slow) if key else slow
+    return f"if(long_numbers, {said}, 1)"
 
 
 def _literally(text: str, key: str) -> str:
@@ -70,5 +74,6 @@ def _literally(text: str, key: str) -> str:
         f"concat({literal(name + before)}, {text}, {literal(after)})"
         for before, after in ((":", ","), (":", "}"), (": ", ","), (": ", "}"), (':"', '"'), (': "', '"'))
     ]
-    once = f"countSubstrings(_payload, {literal(name)}) = 1 AND position(_payload, {literal(chr(92))}) = 0"
-    return f"({once} AND multiSearchAny(_payload, [{', '.join(needles)}]))"
+    once = f"countSubstrings(_payload, {literal(name)}) = 1"
+    plain = f"position(_payload, {literal(chr(92))}) = 0"
+    return both(once, plain, f"multiSearchAny(_payload, [{', '.join(needles)}])")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sluice.load.sql import Sql, identifier, listed, literal, summed
+from sluice.load.sql import Sql, either, identifier, listed, literal, summed
 
 Path = tuple[str, ...]
 
-# A JSON string whose text begins like an object is spelled with one of these.
-_QUOTED = ('"{', "\\u007")
-QUOTED = Sql(f"multiSearchAny(_payload, [{listed(map(literal, _QUOTED))}]) AS quoted_braces")
+# A JSON string whose text begins like an object or an array is spelled with one of these.
+_QUOTED = ('"{', '"[', '"\\u007', '"\\u005')
+QUOTED = Sql(f"multiSearchAny(_payload, [{listed(map(literal, _QUOTED))}]) AS quoted_brackets")
 
 
 @dataclass
@@ -86,7 +86,8 @@ def extract(root: Node, marked: Sequence[Path] = ()) -> list[list[Sql]]:
 
 def _guarded(node: Node) -> str:
     text = node.text
-    return f"if(isNull({text}) OR {node.stray}, '', assumeNotNull({text}))" if node.place else text
+    none = either(f"isNull({text})", node.stray)
+    return f"if({none}, '', assumeNotNull({text}))" if node.place else text
 
 
 def _fields(node: Node) -> Sql:
@@ -114,7 +115,7 @@ def _inside(node: Node) -> list[Sql]:
 def _stray(parent: str, key: str, text: str) -> str:
     """The text of a string may look like an object's; what it is, the parser says, which is asked rarely."""
     kind = f"JSONType(ifNull({parent}, ''), {literal(key)})"
-    seldom = f"if(quoted_braces, {kind} NOT IN ('Object', 'Null'), 0)"
+    seldom = f"if(quoted_brackets, {kind} NOT IN ('Object', 'Null'), 0)"
     return f"if(startsWith(ifNull({text}, '{{'), '{{'), {seldom}, 1)"
 
 

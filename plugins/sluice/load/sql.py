@@ -50,6 +50,26 @@ def summed(parts: Sequence[str]) -> Sql:
     return Sql(f"({summed(parts[:half])}) + ({summed(parts[half:])})")
 
 
+def both(*conditions: str) -> str:
+    """All of them, and none is evaluated behind one that does not hold.
+
+    For each AND and OR of equalities the server's planner walks through the whole statement once more, which
+    takes minutes for a wide table.
+    """
+    *others, held = conditions
+    for condition in reversed(others):
+        held = f"if({condition}, {held}, 0)"
+    return held
+
+
+def either(*conditions: str) -> str:
+    """Any of them, and none is evaluated behind one that holds; for `both`'s reason."""
+    *others, held = conditions
+    for condition in reversed(others):
+        held = f"if({condition}, 1, {held})"
+    return held
+
+
 def render(name: str, **parts: Sql) -> Sql:
     """The statement of `include/sql/<name>.sql`. Raises KeyError or TypeError when the parts do not fit."""
     text = _read(name)

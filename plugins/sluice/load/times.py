@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from sluice.load.exact import Key, exact
-from sluice.load.sql import Sql, literal
+from sluice.load.sql import Sql, both, either, literal
 from sluice.load.types import Type
 
 _DAY = r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
@@ -34,8 +34,8 @@ def time(kind: Type, x: str, key: Key) -> str:
     stamp = f"toUnixTimestamp64Milli({parsed})"
     fits = f"{_spelled(x, parsed)} * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
     # Seconds with a fraction are a double; anything else of that length is text.
-    sure = f"(substring({x}, 11, 1) != '.' OR {exact(x, key)})"
-    return f"CAST(if({fits} AND {sure}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
+    sure = either(f"substring({x}, 11, 1) != '.'", exact(x, key))
+    return f"CAST(if({both(fits, sure)}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
 
 
 def of_stamp(kind: Type, x: str) -> str:
