@@ -1,43 +1,82 @@
-"""Tables of many columns: pulled and pushed, with a misfit in the last one, by one statement each."""
+"""Tables of many columns: pulled and pushed, with a misfit in the last one, by one statement each.
+
+In an event that holds a long number every column's is looked at. tests/faults/test_wide_long.py has a
+thousand columns of each type.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from sluice.doctor.events import Sampled
+from sluice.doctor.misfits import misfit_checks
+from sluice.kafka.samples import Record
 from sluice.lake import layout
+from sluice.load.check import inspect_target
 from sluice.load.names import stagings
 from sluice.manifest import encode
+from sluice.verification.anomaly import Kind
 from tests.integration.landed import Event, World, client_of, land, unit
+from tests.integration.test_contents import change, compared, told
 
 pytestmark = pytest.mark.integration
 
-COLUMNS = 328
-# Types in turn, what the event has there in row `n` of column `c`, and what the table has to hold.
-KINDS = [
-    ("String", lambda c, n: f"x{c}-{n}", lambda v: v),
-    ("UInt64", lambda c, n: 2**53 + c * 1000 + n, lambda v: v),
-    ("Decimal(18, 4)", lambda c, n: c + n / 4, lambda v: Decimal(str(v))),
-    ("DateTime64(3, 'UTC')", lambda c, n: f"2026-02-28T10:00:{n:02d}.{c:03d}Z", lambda v: v),
-    ("Array(Decimal(18, 4))", lambda c, n: [c + 0.25, n], lambda v: [Decimal(str(item)) for item in v]),
-    ("Map(String, UInt16)", lambda c, n: {"c": c, "n": n}, lambda v: v),
-    ("LowCardinality(Nullable(String))", lambda c, n: None if n else f"x{c}", lambda v: v),
-    ("JSON", lambda c, n: {"c": str(c), "n": f"{n}"}, lambda v: v),
+COLUMNS, ROWS, MISFIT, LONG = 328, 6, 3, 5  # and which row has a value that does not fit, or a long number
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`value` is what the event has in column c of row n, `there` what the table has to hold of it. `misfit`
+    does not fit; None where everything does."""
+
+    type: str
+    value: Callable[[int, int], Any]
+    misfit: Any = None
+    there: Callable[[Any], Any] = lambda value: value
+    read: str = "{}"
+
+
+SHAPES = [
+    Shape("String", lambda c, n: f"x{c}-{n}"),
+    Shape("UInt64", lambda c, n: 2**53 + c * 1000 + n, -1),
+    Shape("Decimal(18, 4)", lambda c, n: c + n / 4, 0.00001, lambda v: Decimal(str(v))),
+    Shape(
+        "DateTime64(3, 'UTC')",
+        lambda c, n: f"2026-02-28T10:00:{n:02d}.{c:03d}Z",
+        "2026-02-29T10:00:00Z",
+        lambda v: v,
+        "formatDateTime({}, '%Y-%m-%dT%H:%i:%S.%fZ')",
+    ),
+    Shape(
+        "Array(Decimal(18, 4))",
+        lambda c, n: [c + 0.25, n],
+        [1, 0.00001],
+        lambda v: [Decimal(str(item)) for item in v],
+    ),
+    Shape("Map(String, UInt64)", lambda c, n: {"c": c, "n": n}, {"c": 1, "n": -1}),
+    Shape("LowCardinality(Nullable(String))", lambda c, n: None if n else f"x{c}"),
+    Shape("Nullable(Float64)", lambda c, n: c / 8 if n else None, "x"),
+    Shape("JSON", lambda c, n: {"c": str(c), "n": f"{n}"}, "{}", lambda v: v, "toString({})"),
 ]
 
 
-def kind_of(column: int):
-    return KINDS[column % len(KINDS)]
+def mixed(columns: int) -> list[Shape]:
+    """The last one has values that do not fit."""
+    return [SHAPES[(column - columns + 3) % len(SHAPES)] for column in range(columns)]
 
 
-def payload(row: int) -> str:
-    fields = {f"c{column}": kind_of(column)[1](column, row) for column in range(COLUMNS)}
-    if row == 3:  # and the last column's value does not fit
-        fields[f"c{COLUMNS - 1}"] = [1]
-    return json.dumps(fields)
+def payload(kinds: Sequence[Shape], row: int) -> str:
+    fields = {"type": "click"} | {f"c{column}": kind.value(column, row) for column, kind in enumerate(kinds)}
+    if row == MISFIT and kinds[-1].misfit is not None:
+        fields[f"c{len(kinds) - 1}"] = kinds[-1].misfit
+    text = json.dumps(fields)
+    return text[:-1] + ', "z": 1.00000000000000000001}' if row == LONG else text
 
 
 @pytest.fixture
@@ -48,32 +87,75 @@ def world(name, tmp_path, clickhouse_server):
     client.run(f"DROP DATABASE {name} SYNC")
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
-def test_a_wide_table_is_loaded_like_any_other(world: World, read: str):
-    columns = ", ".join(f"c{number} {kind_of(number)[0]}" for number in range(COLUMNS))
+def make(world: World, kinds: Sequence[Shape]) -> None:
+    columns = ", ".join(f"c{number} {kind.type}" for number, kind in enumerate(kinds))
     world.sql(
-        f"CREATE TABLE {{db}}.wide ({columns}, _offset Int64, _slice DateTime('UTC'), "
-        "_cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _offset"
+        f"CREATE TABLE {{db}}.wide ({columns}, _topic LowCardinality(String), _partition Int32, _offset "
+        "Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _offset"
     )
-    made = land(world.lake, unit(), [Event("click", payload(row)) for row in range(5)])
+
+
+def load_wide(world: World, kinds: Sequence[Shape], read: str, long: bool = True) -> None:
+    """Loads ROWS rows, and compares each value of each with what its event says."""
+    make(world, kinds)
+    rows = [row for row in range(ROWS) if long or row != LONG]
+    made = land(world.lake, unit(), [Event("click", payload(kinds, row)) for row in rows])
     key = layout.manifest(unit().slice.id, unit().cluster)
-    world.lake.put(key, encode(replace(made, long_numbers=False)))
+    world.lake.put(key, encode(replace(made, long_numbers=long)))
     world.load(world.pipeline({"click": "wide"}, clickhouse={"read": read}), unit())
-    texts = {"DateTime64(3, 'UTC')": "formatDateTime({}, '%Y-%m-%dT%H:%i:%S.%fZ')", "JSON": "toString({})"}
-    read_as = ", ".join(texts.get(kind_of(c)[0], "{}").format(f"c{c}") for c in range(COLUMNS))
+    there = [row for row in rows if row != MISFIT or kinds[-1].misfit is None]
+    compare(world, kinds, there)
+    if len(there) < len(rows):
+        last, found = len(kinds) - 1, world.sql("SELECT offset, column, value FROM sluice.rejected WHERE "
+                                                "target = '{db}.wide'")  # fmt: skip
+        assert [row[:2] for row in found] == [(MISFIT, f"c{last}")]
+        said = kinds[-1].misfit
+        assert found[0][2] == said or json.loads(found[0][2]) == said
+
+
+def compare(world: World, kinds: Sequence[Shape], there: Sequence[int]) -> None:
+    read_as = ", ".join(kind.read.format(f"c{column}") for column, kind in enumerate(kinds))
     rows = world.client.rows(
         f"SELECT _offset, {read_as} FROM {world.database}.wide ORDER BY _offset",
         settings={"formatdatetime_f_prints_scale_number_of_digits": 1},
     )
-    assert [row[0] for row in rows] == [0, 1, 2, 4]
+    assert [row[0] for row in rows] == list(there)
     wrong = [
-        (row[0], c, row[c + 1])
+        (row[0], column, found)
         for row in rows
-        for c, (kind, value, expected) in ((c, kind_of(c)) for c in range(COLUMNS))
-        if (json.loads(row[c + 1]) if kind == "JSON" else row[c + 1]) != expected(value(c, row[0]))
+        for column, (kind, found) in enumerate(zip(kinds, row[1:], strict=True))
+        if (json.loads(found) if kind.type == "JSON" else found) != kind.there(kind.value(column, row[0]))
+        and not (kind.value(column, row[0]) is None and found is None)
     ]
     assert wrong == []
-    misfits = "SELECT offset, column, value FROM sluice.rejected WHERE target = '{db}.wide'"
-    assert world.sql(misfits) == [(3, f"c{COLUMNS - 1}", "[1]")]
+
+
+@pytest.mark.parametrize(("read", "long"), [("pull", True), ("push", False)])
+def test_a_wide_table_is_loaded_like_any_other(world: World, read: str, long: bool):
+    load_wide(world, mixed(COLUMNS), read, long)
     left = f"SELECT name FROM system.tables WHERE startsWith(name, '{stagings(world.database + '.wide')}')"
     assert world.sql(left) == []
+
+
+def test_doctor_and_verify_end_right_on_a_wide_table(world: World, clickhouse_server, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
+    kinds = mixed(100)
+    load_wide(world, kinds, "pull")
+    examine(world, kinds)
+
+
+def examine(world: World, kinds: Sequence[Shape]) -> None:
+    """What doctor says of the events, and verify of the loaded rows, before and after one value changes."""
+    pipeline, last = world.pipeline({"click": "wide"}), f"c{len(kinds) - 1}"
+    _, filling = inspect_target(world.client, pipeline, pipeline.targets[0])
+    records = [Record("events", 0, row, 0, payload(kinds, row).encode(), ()) for row in range(ROWS)]
+    events = [Sampled("click", record, record.value.decode()) for record in records]
+    [check] = misfit_checks(world.client, "wide", filling, events)
+    assert check.found.startswith(f"1 of {ROWS} events would be rejected: {last} = ")
+    [fits] = misfit_checks(world.client, "wide", filling, events[:MISFIT])
+    assert fits.found == f"every value of {MISFIT} events fits its column"
+    whole = compared(world, pipeline)
+    assert (told(whole), whole.notes) == ([], [])
+    change(world, f"wide UPDATE {last} = defaultValueOfTypeName('{kinds[-1].type}') WHERE _offset = {LONG}")
+    found = [(Kind.VALUES, "wide", "", f"{ROWS - 1} rows, other values in {last}; records {LONG}")]
+    assert told(compared(world, pipeline)) == found

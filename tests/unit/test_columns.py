@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from sluice.load import exact
 from sluice.load.casts import UnsupportedType, cast
 from sluice.load.columns import Column, fill
+from sluice.load.source import filled
+from sluice.load.sql import Sql
 from sluice.load.types import parse
 
 KEYS = [Column("_slice", "DateTime('UTC')"), Column("_cluster", "LowCardinality(String)")]
@@ -87,3 +89,26 @@ def test_a_table_of_the_lakes_columns_parses_nothing():
 @given(st.text(alphabet="0123456789.eE,-", max_size=40))
 def test_what_has_a_long_number_is_never_passed_over(text: str):
     assert not re.search(exact._LONG, text) or re.search(exact._LIKELY, text)
+
+
+# For each AND or OR of equalities the server's planner walks through the whole statement once more.
+_TYPES = [
+    *("UInt64", "Int256", "Float64", "Bool", "Decimal(18, 4)", "Date", "DateTime64(3)", "UUID", "IPv4"),
+    *("Enum8('1' = 1)", "Array(Decimal(18, 4))", "Array(Array(UInt8))", "Map(String, Array(Int128))"),
+    *("JSON", "JSON(a UInt8, b.c Array(Date))", "Nullable(DateTime)", "LowCardinality(Nullable(String))"),
+]
+
+
+@pytest.mark.parametrize("kind", _TYPES)
+def test_what_a_wide_table_repeats_is_quick_to_plan(kind: str):
+    filling = fill([Column("k", kind), Column("o.p", "UInt8"), *KEYS], {"o.p": "a.b"})
+    for some in (filling, filling.short):
+        parts = [part for part in (*some.named, some.misfit) if not part.endswith(" AS long_numbers")]
+        assert parts and not [part for part in parts if re.search(r"\b(AND|OR)\b", part)]
+
+
+@pytest.mark.parametrize(("columns", "wide"), [(62, False), (63, True), (1000, True)])
+def test_conditions_of_a_wide_table_stay_behind_its_files(columns: int, wide: bool):
+    filling = fill([*(Column(f"c{number}", "String") for number in range(columns)), *KEYS], {})
+    rows = filled(filling, ("_payload",), Sql("SELECT 1"), Sql("1"))
+    assert (") LIMIT 1000000000000000000" in " ".join(rows.split())) is wide

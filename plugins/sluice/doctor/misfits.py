@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 from sluice.clickhouse.client import Client
 from sluice.doctor.check import Area, Check, ok, warn
@@ -15,6 +16,7 @@ from sluice.load.sql import Sql, identifier, listed, literal, render
 
 _SHOWN = 80  # characters of a value
 _LAST_STAMP = 10_413_791_999_999  # ms: the end of 2299, and of what a DateTime64 has a text for
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_QUERY = 256 << 20
 
 
@@ -53,6 +55,11 @@ def _shown(column: str, value: str) -> str:
     return f"{column or 'the event'} = {text!r}"
 
 
+def _written(timestamp: int) -> str:
+    """A number of seconds has to have ten digits for the server."""
+    return str(_EPOCH + timedelta(milliseconds=min(max(timestamp, 0), _LAST_STAMP)))
+
+
 def _row(item: Sampled) -> Sql:
     record = item.record
     return Sql(
@@ -63,7 +70,7 @@ def _row(item: Sampled) -> Sql:
                 "_topic": record.topic,
                 "_partition": record.partition,
                 "_offset": record.offset,
-                "_timestamp": f"{min(max(record.timestamp, 0), _LAST_STAMP) / 1000:.3f}",
+                "_timestamp": _written(record.timestamp),
                 "_key": None,
                 "_payload": item.payload,
                 "_slice": 0,

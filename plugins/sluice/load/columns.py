@@ -110,6 +110,10 @@ class Filling:
         return self.short or self
 
     @property
+    def wide(self) -> bool:
+        return len(self.columns) > _FEW
+
+    @property
     def block(self) -> Sql:
         """Rows that the expressions take at once: fewer of many columns, which would not fit into memory."""
         return Sql(str(max(_FEWEST_ROWS, min(_ROWS, _ROWS * _FEW // max(1, len(self.columns))))))

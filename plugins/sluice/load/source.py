@@ -63,6 +63,7 @@ def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -
     """The rows with all that the filling names."""
     names = listed(map(identifier, ["_slice", *columns]))
     rows = render("parse_rows", columns=names, source=source, routed=routed)
+    rows = render("keep_behind", rows=rows) if filling.wide else rows
     for stage in filling.stages:
         rows = render("name_expressions", named=listed(stage), rows=rows)
     return rows
