@@ -10,7 +10,7 @@ from clickhouse_connect.driver.client import Client as Driver
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
 from urllib3.exceptions import HTTPError
 
-from sluice.clickhouse.errors import ServerError, shorten
+from sluice.clickhouse.errors import READONLY, ServerError, shorten
 from sluice.errors import ClickHouseOutOfReach
 
 Parameters = Mapping[str, Any]
@@ -30,8 +30,8 @@ class Client:
         self.address = address
 
     def reading(self, settings: Settings) -> Client:
-        """The same server; statements that only read carry the settings."""
-        return Client(self._driver, self.address, settings)
+        """The same server; statements that only read carry the settings, too."""
+        return Client(self._driver, self.address, {**self._reading, **settings})
 
     def rows(
         self, sql: str, parameters: Parameters | None = None, settings: Settings | None = None
@@ -71,5 +71,7 @@ def explain(error: ClickHouseError, address: str, step: str) -> ServerError | Cl
     code = error.code if isinstance(error, Error) else None
     if code is None and (isinstance(error, OperationalError) or "HTTP status 5" in str(error)):
         return ClickHouseOutOfReach(address, shorten(str(error.__cause__ or error), 160))
+    if code is None and "is readonly" in str(error):  # the driver asks the server no more
+        return ServerError(address, READONLY, "READONLY", step, shorten(str(error)))
     name = error.name if isinstance(error, Error) else None
     return ServerError(address, code or 0, name or "", step, shorten(str(error)))

@@ -14,6 +14,7 @@ from sluice.clickhouse.client import Client, explain
 from sluice.clickhouse.errors import shorten
 from sluice.connections import Connection, find
 from sluice.errors import ClickHouseOutOfReach
+from sluice.load.settings import READS
 from sluice.pipeline import Pipeline
 
 # The driver tries a connect twice, so that out of reach is told within ten seconds.
@@ -70,4 +71,4 @@ def open_client(connection: Connection) -> Client:
         raise explain(error, address, "connecting") from error
     except (HTTPError, OSError) as error:
         raise ClickHouseOutOfReach(address, shorten(str(error), 120)) from error
-    return Client(driver, address)
+    return Client(driver, address, READS)

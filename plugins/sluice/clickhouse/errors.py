@@ -33,6 +33,7 @@ class Rule:
 
 UNKNOWN_IDENTIFIER = 47
 UNKNOWN_TABLE = 60
+READONLY = 164
 SYNTAX_ERROR = 62
 UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
@@ -90,7 +91,8 @@ RULES: tuple[Rule, ...] = (
     Rule(499, "S3_ERROR", Outcome.UNKNOWN),
     # a person has to act
     Rule(UNKNOWN_TABLE, "UNKNOWN_TABLE", Outcome.FINAL, "make it again, then load its slices"),
-    Rule(164, "READONLY", Outcome.FINAL, "the user of the connection may only read: give it another profile"),
+    Rule(READONLY, "READONLY", Outcome.FINAL,
+         "the user of the connection may only read: give it another profile"),
     Rule(192, "UNKNOWN_USER", Outcome.FINAL, _PASSWORD),
     Rule(193, "WRONG_PASSWORD", Outcome.FINAL, _PASSWORD),
     Rule(469, "VIOLATED_CONSTRAINT", Outcome.FINAL,

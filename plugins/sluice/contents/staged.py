@@ -27,6 +27,7 @@ from sluice.load.names import Attempt
 from sluice.load.placement import Placement, placement_of
 from sluice.load.quorum import READ
 from sluice.load.reading import Reading, choose_reading
+from sluice.load.settings import STEADY
 from sluice.load.sieve import Sieve
 from sluice.load.sql import Sql, render
 from sluice.load.staging import Staging
@@ -109,7 +110,7 @@ class Stage:
 def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> Stage:
     """Raises ShardOutOfReach."""
     placement = placement_of(pipeline.clickhouse, server.shard, target.table)
-    return Stage(server.reached, pipeline, target, lake, placement)
+    return Stage(server.reached.reading(STEADY), pipeline, target, lake, placement)
 
 
 def _create_fence(writer: Writer, works: Sequence[Work]) -> None:

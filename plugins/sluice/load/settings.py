@@ -1,40 +1,12 @@
-"""Settings that every statement of a load carries, whatever the user's profile and the driver say."""
+"""Settings that statements carry, whatever the user's profile and the driver say."""
 
 from __future__ import annotations
 
-# What a statement means, and that all of its rows are read: whoever casts, counts or compares carries these.
-STEADY: dict[str, object] = {
-    # How values are read and written.
-    "cast_keep_nullable": 0,
-    "cast_ipv4_ipv6_default_on_conversion_error": 0,
-    "cast_string_to_dynamic_use_inference": 0,
-    "cast_string_to_variant_use_inference": 1,
-    "check_conversion_from_numbers_to_enum": 1,
-    "date_time_overflow_behavior": "ignore",  # the casts look at the range themselves
-    "decimal_check_overflow": 1,
-    "precise_float_parsing": 1,
-    "session_timezone": "",
-    "json_type_escape_dots_in_keys": 0,
-    "type_json_skip_duplicated_paths": 0,
-    "bool_true_representation": "true",
-    "bool_false_representation": "false",
-    "output_format_decimal_trailing_zeros": 0,
-    "output_format_float_precision": 0,
-    "date_time_output_format": "simple",
-    "print_pretty_type_names": 0,
-    # Times at a JSON's typed paths; what it makes of them is compared with the strict cast (load/casts.py).
-    "date_time_input_format": "best_effort",
-    # A text that looks like a date stays a text: February 30th would be March 1st in a JSON.
-    "input_format_try_infer_dates": 0,
-    "input_format_try_infer_datetimes": 0,
-    # As many digits as the type has, not always six (load/times.py).
-    "formatdatetime_f_prints_scale_number_of_digits": 1,
-    "formatdatetime_f_prints_single_zero": 0,
-    "short_circuit_function_evaluation": "enable",
-    "allow_hyperscan": 1,
-    "max_hyperscan_regexp_length": 0,
-    "max_hyperscan_regexp_total_length": 0,
+# Every statement that only reads carries these (clickhouse/connect.py). They are the server's own defaults: a
+# user who may only read, and may not set them, has them already, or is refused.
+READS: dict[str, object] = {
     # What a SELECT means.
+    "session_timezone": "",
     "join_use_nulls": 0,
     "join_default_strictness": "ALL",
     "any_join_distinct_right_table_keys": 0,
@@ -45,7 +17,6 @@ STEADY: dict[str, object] = {
     "prefer_column_name_to_alias": 0,
     "asterisk_include_alias_columns": 0,
     "asterisk_include_materialized_columns": 0,
-    "use_hive_partitioning": 0,
     "extremes": 0,
     # Which rows it reads.
     "limit": 0,
@@ -77,6 +48,41 @@ STEADY: dict[str, object] = {
     "use_query_cache": 0,
     "implicit_transaction": 0,
     "dialect": "clickhouse",
+}
+
+# What a value means, too: whoever casts, counts or compares carries these.
+STEADY: dict[str, object] = {
+    **READS,
+    # How values are read and written.
+    "cast_keep_nullable": 0,
+    "cast_ipv4_ipv6_default_on_conversion_error": 0,
+    "cast_string_to_dynamic_use_inference": 0,
+    "cast_string_to_variant_use_inference": 1,
+    "check_conversion_from_numbers_to_enum": 1,
+    "date_time_overflow_behavior": "ignore",  # the casts look at the range themselves
+    "decimal_check_overflow": 1,
+    "precise_float_parsing": 1,
+    "json_type_escape_dots_in_keys": 0,
+    "type_json_skip_duplicated_paths": 0,
+    "bool_true_representation": "true",
+    "bool_false_representation": "false",
+    "output_format_decimal_trailing_zeros": 0,
+    "output_format_float_precision": 0,
+    "date_time_output_format": "simple",
+    "print_pretty_type_names": 0,
+    # Times at a JSON's typed paths; what it makes of them is compared with the strict cast (load/casts.py).
+    "date_time_input_format": "best_effort",
+    # A text that looks like a date stays a text: February 30th would be March 1st in a JSON.
+    "input_format_try_infer_dates": 0,
+    "input_format_try_infer_datetimes": 0,
+    # As many digits as the type has, not always six (load/times.py).
+    "formatdatetime_f_prints_scale_number_of_digits": 1,
+    "formatdatetime_f_prints_single_zero": 0,
+    "short_circuit_function_evaluation": "enable",
+    "allow_hyperscan": 1,
+    "max_hyperscan_regexp_length": 0,
+    "max_hyperscan_regexp_total_length": 0,
+    "use_hive_partitioning": 0,
     # A table of 1,000 columns is one long statement: who looks for conditions that occur twice is busy for
     # minutes.
     "optimize_extract_common_expressions": 0,

@@ -1,0 +1,138 @@
+"""A user's profile that bends what a SELECT reads: status and verify say what the tables hold nonetheless."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from local.services import ClickHouseServer
+from sluice.cli.status import as_json
+from sluice.clickhouse.connect import open_client
+from sluice.clickhouse.errors import READONLY, ServerError
+from sluice.connections import Connection
+from sluice.load.settings import READS
+from sluice.pipeline import Pipeline
+from sluice.slices import SliceRange
+from sluice.survey import survey
+from sluice.verification.anomaly import Kind
+from sluice.verification.audit import audit
+from tests.integration.landed import START, World, event, land, unit
+from tests.integration.test_contents import compared, told
+
+pytestmark = pytest.mark.integration
+
+HOURS = SliceRange(START, START.add(hours=2))
+# Rows are hidden, of the others some are read, and the answer is cut.
+BENT = {
+    "limit": 1,
+    "final": 1,
+    "additional_result_filter": "1",
+    "max_rows_to_read": 1,
+    "max_bytes_to_read": 1,
+    "read_overflow_mode": "break",
+    "max_result_rows": 1,
+    "result_overflow_mode": "break",
+    "extremes": 1,
+    "join_use_nulls": 1,
+    "transform_null_in": 1,
+    "union_default_mode": "DISTINCT",
+    "prefer_column_name_to_alias": 1,
+    "aggregate_functions_null_for_empty": 1,
+    "session_timezone": "Asia/Tokyo",
+}
+TABLES = (Kind.ROWS_MISSING, Kind.ROWS_EXTRA, Kind.LEDGER, Kind.MISFITS, Kind.VALUES)
+
+
+@pytest.fixture
+def server(start_clickhouse_server, name: str) -> ClickHouseServer:
+    hidden = f"{{'{name}.clicks': 'n != 2', 'sluice.ledger': '0', 'sluice.rejected': '0'}}"
+    profiles = {
+        "bent": {**BENT, "additional_table_filters": hidden},
+        "reader": {"readonly": 1},
+        "bent_reader": {"readonly": 1, "final": 1},
+    }
+    network = "<networks><ip>127.0.0.1</ip></networks>"
+    made = "".join(
+        f"<{one}>{''.join(f'<{key}>{value}</{key}>' for key, value in settings.items())}</{one}>"
+        for one, settings in profiles.items()
+    )
+    users = "".join(
+        f"<{one}><password/><profile>{one}</profile>{network}</{one}>" for one in ("default", *profiles)
+    )
+    return start_clickhouse_server(
+        users=f"<clickhouse><profiles><default/>{made}</profiles><users>{users}</users></clickhouse>"
+    )
+
+
+@pytest.fixture
+def world(server: ClickHouseServer, tmp_path, name: str) -> World:
+    world = World(tmp_path, open_client(connection(server, "default")), name)
+    world.sql("CREATE DATABASE {db}")
+    world.sql(
+        "CREATE TABLE {db}.clicks (n UInt8, s String, _topic String, _partition Int32, _offset Int64, "
+        "_slice DateTime('UTC'), _cluster String) ENGINE = MergeTree ORDER BY _offset"
+    )
+    for hour in range(2):
+        events = [*(event(n=n, s=f"{hour}-{n}") for n in range(4)), event(n=300)]
+        land(world.lake, unit(hour), [replace(one, hour=f"2026-11-20T{10 + hour}") for one in events])
+    world.load(pipeline_of(world), unit(0), unit(1))
+    return world
+
+
+def pipeline_of(world: World) -> Pipeline:
+    return world.pipeline({"click": "clicks"})
+
+
+def connection(server: ClickHouseServer, login: str) -> Connection:
+    return Connection(login, host=server.host, port=server.port, login=login)
+
+
+def seen(world: World, server: ClickHouseServer, login: str, monkeypatch) -> tuple[list, list, list]:
+    """What status, verify and, of one who may write, `verify --contents` say to this user."""
+    at = f"clickhouse://{login}@{server.host}:{server.port}"
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", at)
+    pipeline = pipeline_of(world)
+    states: list[dict[str, Any]] = [as_json(one) for one in survey(pipeline, HOURS)]
+    counted = [(a.kind, a.slice, a.expected, a.seen) for a in audit(pipeline, HOURS).anomalies]
+    whole = [] if "reader" in login else told(compared(world, pipeline, unit(0), unit(1)))
+    return states, [one for one in counted if one[0] in TABLES], whole
+
+
+@pytest.mark.parametrize("login", ["bent", "reader"])
+def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login: str, monkeypatch):
+    states, counted, whole = seen(world, server, login, monkeypatch)
+    assert [state["tables"][f"{world.database}.clicks"] for state in states] == [
+        {"rows": 4, "misfits": 1},
+        {"rows": 4, "misfits": 1},
+    ]
+    assert (counted, whole) == ([], [])
+    world.sql("ALTER TABLE {db}.clicks UPDATE s = 'x' WHERE s = '1-2' SETTINGS mutations_sync = 2")
+    world.sql("DELETE FROM {db}.clicks WHERE s = '0-2' SETTINGS lightweight_deletes_sync = 2")
+    world.sql("DELETE FROM sluice.rejected WHERE slice = toDateTime('2026-11-20 11:00:00', 'UTC')")
+    _, counted, whole = seen(world, server, login, monkeypatch)
+    assert [one[:2] for one in counted] == [
+        (Kind.ROWS_MISSING, unit(0).slice.id),
+        (Kind.MISFITS, unit(1).slice.id),
+    ]
+    if login == "bent":
+        assert [(kind, said) for kind, _, _, said in whole] == [
+            (Kind.VALUES, "3 rows; records 2"),
+            (Kind.VALUES, "4 rows, other values in s; records 2"),
+            (Kind.MISFITS, "0 in sluice.rejected"),
+        ]
+
+
+def test_who_may_only_read_and_reads_otherwise_is_refused_with_the_setting(world: World, server):
+    with pytest.raises(ServerError, match=r"Setting final is readonly\b.*give it another profile") as refused:
+        open_client(connection(server, "bent_reader")).rows("SELECT 1")
+    assert refused.value.code == READONLY
+    assert not re.search(r"\n", str(refused.value))
+
+
+def test_what_readers_carry_are_the_servers_own_defaults(world: World):
+    names = ", ".join(f"'{name}'" for name in READS)
+    found = dict(world.sql(f"SELECT name, default FROM system.settings WHERE name IN ({names})"))
+    assert {name: str(value) for name, value in READS.items()} == found
