@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pendulum
-from pendulum.parsing.exceptions import ParserError
 
 from sluice.errors import WrongUse
 
@@ -16,7 +15,12 @@ HOUR = timedelta(hours=1)
 FIRST_MS = -62_135_596_800_000
 """0001-01-01T00Z, as milliseconds since the epoch; LAST_MS is the end of 9999."""
 LAST_MS = 253_402_300_799_999
+FIRST_YEAR, LAST_YEAR = 1970, 2105
+"""Of an instant that a person may name: the years that a table's `_slice DateTime` holds."""
+MOST_SLICES = 100_000
+"""Eleven years of hours: as many as one command, one plan or one run of the backfill DAG takes."""
 _EPOCH = pendulum.from_timestamp(0)
+_MOST_SHOWN = 60  # characters of what is no instant
 _ID = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)(\d\d)?Z", re.ASCII)
 
 
@@ -44,7 +48,7 @@ class Slice:
         """Raises WrongUse when the text is not the id of a slice of that length."""
         start = _start_of(slice_id)
         if start is None:
-            raise WrongUse(f"{slice_id!r} is not a slice id such as 2026-11-20T10Z")
+            raise WrongUse(f"{_shown(slice_id)} is not a slice id such as 2026-11-20T10Z")
         found = cls(start, length)
         if found.id != slice_id or floor(start, length) != start:
             raise WrongUse(f"{slice_id!r} is not the id of a slice of {length}")
@@ -99,21 +103,32 @@ def to_ms(instant: datetime) -> int:
 def parse_instant(text: str, now: datetime, length: timedelta = HOUR) -> pendulum.DateTime:
     """An instant from a command line: ISO 8601 with a date, a slice's id, or `now`.
 
-    `now` is the end of the last complete slice. Raises WrongUse for anything else.
+    `now` is the end of the last complete slice. Raises WrongUse for anything else, and for years of which a
+    table's `_slice` holds no hour.
     """
     if text == "now":
         return floor(utc(now), length)
-    if (start := _start_of(text)) is not None:
-        return start
     try:
-        parsed = pendulum.parse(text, tz="UTC", exact=True)
-    except (ParserError, ValueError) as error:
-        raise WrongUse(f"{text!r} is not an instant such as 2026-11-20T10:00Z, nor `now`") from error
+        found = _start_of(text) or _parsed(text)
+    except (ValueError, OverflowError):  # a zone can move an instant out of the calendar
+        found = None
+    if found is None:
+        raise WrongUse(f"{_shown(text)} is not an instant such as 2026-11-20T10:00Z, nor `now`")
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise WrongUse(f"{_shown(text)} is not an instant of the years {FIRST_YEAR} to {LAST_YEAR}")
+    return found
+
+
+def _parsed(text: str) -> pendulum.DateTime | None:
+    """ISO 8601 with a date; None for other things that pendulum reads. Raises ValueError, OverflowError."""
+    parsed = pendulum.parse(text, tz="UTC", exact=True)
     if isinstance(parsed, pendulum.DateTime):
         return utc(parsed)
-    if isinstance(parsed, pendulum.Date):
-        return pendulum.datetime(parsed.year, parsed.month, parsed.day)
-    raise WrongUse(f"{text!r} is not an instant such as 2026-11-20T10:00Z, nor `now`")
+    return utc(datetime(*parsed.timetuple()[:3])) if isinstance(parsed, pendulum.Date) else None
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
 
 
 def floor(instant: datetime, length: timedelta) -> pendulum.DateTime:
@@ -154,6 +169,12 @@ class SliceRange:
 
     def __len__(self) -> int:
         return int((self.end.timestamp() - self.start.timestamp()) // self.length.total_seconds())
+
+    def at_most(self, most: int = MOST_SLICES) -> SliceRange:
+        """Raises WrongUse when the range has more slices than that."""
+        if len(self) > most:
+            raise WrongUse(f"{self} has {len(self):,} slices, more than {most:,}: ask for it in parts")
+        return self
 
     def __str__(self) -> str:
         return f"[{self.start:%Y-%m-%dT%H:%MZ}, {self.end:%Y-%m-%dT%H:%MZ})"

@@ -129,3 +129,24 @@ def test_xcom_is_plain_text_and_comes_back():
     slices = SliceRange.widen(at("2026-11-20T10:00"), at("2026-11-20T13:00"))
     assert to_xcom(slices) == {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T13:00:00Z"}
     assert from_xcom(to_xcom(slices), HOUR) == slices
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("1026-01-01T00:00", "2026-11-20T10:00", "1026-01-01.* is not in the years 1970 to 2105"),
+        ("0001-01-01T00:00", "0001-01-01T00:00", "0001-01-01"),
+        ("9999-12-31T23:30", "9999-12-31T23:30", "9999-12-31"),
+        ("1990-01-01T00:00", "2026-11-20T10:00", "more than 100,000"),
+    ],
+)
+def test_an_interval_of_somebodys_own_call_is_bounded(start: str, end: str, said: str):
+    with pytest.raises(WrongUse, match=said):
+        scheduled_slices(at(start), at(end), at("2026-11-20T10:00"), HOUR)
+
+
+def test_a_backfill_is_bounded():
+    now = at("2026-11-20T10:00")
+    assert len(requested_slices("2016-11-20", "now", now, HOUR)) == 10 * 8760 + 2 * 24 + 10
+    with pytest.raises(WrongUse, match="more than 100,000"):
+        requested_slices("1990-01-01", "now", now, HOUR)

@@ -10,7 +10,7 @@ import pendulum
 import pytest
 
 from sluice.errors import WrongUse
-from sluice.slices import HOUR, SliceRange, from_seconds, parse_instant, utc
+from sluice.slices import HOUR, Slice, SliceRange, from_seconds, parse_instant, utc
 
 START = pendulum.datetime(2026, 11, 20, 10)
 
@@ -57,3 +57,52 @@ def test_a_range_is_of_hours_unless_it_says_so():
     assert [(one.id, one.length) for one in hours] == [("2026-11-20T10Z", HOUR), ("2026-11-20T11Z", HOUR)]
     assert len(hours) == 2
     assert len(SliceRange(START, START.add(hours=2), timedelta(minutes=15))) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0001-01-01", "of the years 1970 to 2105"),
+        ("0001-01-01T00Z", "of the years"),
+        ("0001-01-01T00:00+05:00", "is not an instant"),  # of the year 0
+        ("1026-01-01T10Z", "of the years"),
+        ("1969-12-31T23:59Z", "of the years"),
+        ("2106-01-01", "of the years"),
+        ("9999-12-31T23:30Z", "of the years"),
+        ("9999-12-31T23:30-05:00", "is not an instant"),
+        ("2026-11-20T10:00+24:00", "is not an instant"),
+        ("²h", "is not an instant"),
+        ("2026-11-20\0", "is not an instant"),
+        ("T10:00", "is not an instant"),
+        ("1" * 10_000, "is not an instant"),
+    ],
+)
+def test_what_no_range_can_begin_or_end_with(text: str, said: str):
+    with pytest.raises(WrongUse, match=said) as refused:
+        parse_instant(text, START)
+    assert len(str(refused.value)) < 200 and "\n" not in str(refused.value) and "\0" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1970-01-01", 0), ("1970-01-01T00Z", 0), ("2105-12-31T23:59Z", 4_291_747_140)],
+)
+def test_the_first_and_the_last_instant(text: str, seconds: int):
+    """A DateTime of ClickHouse ends at 4,294,967,295 seconds."""
+    assert parse_instant(text, START).timestamp() == seconds
+
+
+def test_an_id_of_any_year_is_an_id():
+    """Folders of the lake are told apart by it."""
+    assert Slice.from_id("0001-01-01T00Z").id == "0001-01-01T00Z"
+    with pytest.raises(WrongUse) as refused:
+        Slice.from_id("x" * 10_000)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("length", [HOUR, timedelta(minutes=15)])
+def test_a_range_has_at_most_so_many_slices(length: timedelta):
+    longest = SliceRange(START, START + 100_000 * length, length)
+    assert longest.at_most() is longest
+    with pytest.raises(WrongUse, match=r"\) has 100,001 slices, more than 100,000: ask for it in parts"):
+        SliceRange(START - length, longest.end, length).at_most()

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 import pendulum
 
-from sluice.errors import ClockBehind, EndInFuture
-from sluice.slices import SliceRange, floor, parse_instant, utc
+from sluice.errors import ClockBehind, EndInFuture, WrongUse
+from sluice.slices import FIRST_YEAR, LAST_YEAR, SliceRange, floor, parse_instant, utc
 
 
 def scheduled_slices(
@@ -22,15 +22,26 @@ def scheduled_slices(
     create`, `[L - 1h, L)` from `dags test L`, the last full hour before now from `dags trigger -l L`,
     an empty or crooked one from somebody's own API call, and none at all when the REST call's logical
     date is null; then `run_after`, the moment from which the run may start, stands in for its end.
+    Raises WrongUse where such a call names more slices than a run takes, or years that have none.
     """
-    last = floor(end or run_after, length)
-    first = floor(start or last, length)
-    return SliceRange(min(first, last - length), last, length)
+    last = floor(_possible(end or run_after), length)
+    first = floor(_possible(start or last), length)
+    return SliceRange(min(first, last - length), last, length).at_most()
+
+
+def _possible(instant: datetime) -> datetime:
+    if not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        raise WrongUse(f"the run's data interval {instant} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
+    return instant
 
 
 def requested_slices(start: str, end: str, now: datetime, length: timedelta) -> SliceRange:
-    """The whole slices that hold a backfill's `[start, end)`. Raises WrongUse for what is no range."""
-    return SliceRange.widen(parse_instant(start, now, length), parse_instant(end, now, length), length)
+    """The whole slices that hold a backfill's `[start, end)`.
+
+    Raises WrongUse for what is no range, and for one of more slices than a run takes.
+    """
+    edges = [parse_instant(text, now, length) for text in (start, end)]
+    return SliceRange.widen(*edges, length).at_most()
 
 
 def refuse_future(slices: SliceRange, now: datetime, started: datetime | None = None) -> SliceRange:

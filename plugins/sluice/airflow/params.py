@@ -7,7 +7,11 @@ from typing import Any
 
 from airflow.sdk import Param
 
-INSTANT = r"^(now|\d{4}-\d{2}-\d{2}([T ]\d{2}(:?\d{2}(:?\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?)?)$"
+from sluice.slices import MOST_SLICES
+
+# The years are those of sluice.slices: no table's `_slice` holds others.
+_DATE, _ZONE = r"(19[7-9]\d|20\d{2}|210[0-5])-\d{2}-\d{2}", r"(Z|[+-]\d{2}(:?\d{2})?)?"
+INSTANT = rf"^(now|{_DATE}([T ]\d{{2}}(:?\d{{2}}(:?\d{{2}}(\.\d+)?)?)?{_ZONE})?)$"
 DEFAULT_MODE = "fill"
 
 
@@ -22,12 +26,15 @@ def backfill_params() -> dict[str, Param]:
         "from": Param(
             type="string",
             pattern=INSTANT,
-            description="First instant, ISO 8601 (UTC without a zone), for example 2026-11-20T10:00Z",
+            maxLength=40,
+            description="First instant, ISO 8601 (UTC without a zone), for example 2026-11-20T10:00Z. "
+            f"A run takes at most {MOST_SLICES:,} slices",
         ),
         "to": Param(
             "now",
             type="string",
             pattern=INSTANT,
+            maxLength=40,
             description="End, not included; `now` is the end of the last complete slice",
         ),
         "mode": Param(

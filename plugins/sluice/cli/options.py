@@ -43,11 +43,14 @@ def check_mode(mode: str) -> str:
 
 
 def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
-    """The whole slices that hold `[start, end)`; without a start, the last `heal`."""
+    """The whole slices that hold `[start, end)`; without a start, the last `heal`.
+
+    Raises WrongUse for more than a command takes at once.
+    """
     now = pendulum.now("UTC")
     until = parse_instant(end, now, pipeline.slice)
     since = until - pipeline.heal if start is None else parse_instant(start, now, pipeline.slice)
-    return SliceRange.widen(since, until, pipeline.slice)
+    return SliceRange.widen(since, until, pipeline.slice).at_most()
 
 
 def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | None = None) -> SliceRange:

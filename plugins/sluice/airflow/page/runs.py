@@ -100,14 +100,12 @@ def _tasks(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], tu
 
 def _asked(run: DagRun, pipeline: Pipeline) -> Span | None:
     """The slices that the run is for; of an hourly one its own, not those that it may heal."""
-    if not run.dag_id.endswith(BACKFILL) or run.dag_id == pipeline.name:
-        own = scheduled_slices(run.data_interval_start, run.data_interval_end, run.run_after, pipeline.slice)
-        return _span(own)
-    given = run.conf or {}
+    given, edges = run.conf or {}, (run.data_interval_start, run.data_interval_end)
     try:
-        slices = requested_slices(
-            str(given["from"]), str(given.get("to", "now")), run.run_after, pipeline.slice
-        )
+        if not run.dag_id.endswith(BACKFILL) or run.dag_id == pipeline.name:
+            return _span(scheduled_slices(*edges, run.run_after, pipeline.slice))
+        first, end = str(given["from"]), str(given.get("to", "now"))
+        slices = requested_slices(first, end, run.run_after, pipeline.slice)
     except (KeyError, WrongUse):
         return None  # somebody's own call: its plan task fails, and says so in its log
     return None if given.get("dry_run") else _span(slices)
