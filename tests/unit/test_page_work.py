@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import timedelta
 
-from sluice.page.work import Phase, Run, TaskRun, work_of
+from sluice.page.work import Phase, Run, TaskRun, progress, work_of
 
 HOUR = timedelta(hours=1)
 HOURS = range(0, 10 * 3600, 3600)
@@ -70,3 +71,28 @@ def test_a_run_without_work_says_nothing():
 def test_only_hours_in_view_count():
     found = work_of([run("running", asked=(-1000, 1000))], [3600], HOUR)
     assert {start: work.phase for start, work in found.items()} == {3600: Phase.RESOLVING}
+
+
+def test_how_far_a_run_is_by_its_batches():
+    """Counted by hand: batches of 2, 3 and 5 hours, of which the first is done and the others are not."""
+    tasks = [
+        *((task, 0, "success") for task in ("batch.land", "batch.load.a.b", "batch.verify", "batch.publish")),
+        ("batch.land", 1, "success"),
+        ("batch.load.a.b", 1, "running"),
+        ("batch.land", 2, "queued"),
+    ]
+    under_way = run("running", *tasks, batches=[(0, 2), (2, 5), (7, 12)])
+    assert progress(under_way, HOUR) == (10, 2, "loading")
+    assert progress(run("running", batches=[]), HOUR) == (0, 0, "")
+    assert progress(run("queued", asked=(2, 4)), HOUR) == (2, 0, "queued")
+    assert progress(run("success", asked=(2, 4)), HOUR) == (2, 2, "")
+
+
+def test_a_run_of_a_thousand_years_costs_no_memory():
+    years = run("running", asked=(0, 8_766_000))
+    tracemalloc.start()
+    found, shown = progress(years, HOUR), phases(years)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == (8_766_000, 0, "resolving")
+    assert len(shown) == len(HOURS) and most < 1_000_000

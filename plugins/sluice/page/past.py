@@ -7,7 +7,7 @@ instants do, and a cell is worked out once for all hours that are alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
@@ -21,6 +21,7 @@ from sluice.state import State
 from sluice.summary.months import StoredMonth, Summaries, Units
 
 _NEVER = "9999"
+_MONTHS = 128  # twice those of the longest range: of quarters of an hour 30 MB
 
 
 class PastHour(NamedTuple):
@@ -201,14 +202,20 @@ def _exact_id(start: int, length: timedelta) -> str:
     return datetime.fromtimestamp(start, UTC).strftime(_format(length))
 
 
-@lru_cache(maxsize=64)
-def _ids(start: int, end: int, length: timedelta) -> tuple[str, ...]:
+@lru_cache(maxsize=_MONTHS)
+def _month_ids(start: int, end: int, length: timedelta) -> tuple[str, ...]:
     return tuple(_exact_id(at, length) for at in range(start, end, int(length.total_seconds())))
 
 
-def ids_of(slices: SliceRange) -> Iterable[str]:
-    """The ids of the range's slices, in order."""
-    return _ids(int(slices.start.timestamp()), int(slices.end.timestamp()), slices.length)
+def ids_of(slices: SliceRange) -> Iterator[str]:
+    """The ids of the range's slices, in order. Those of whole months are remembered."""
+    step = int(slices.length.total_seconds())
+    first, last = int(slices.start.timestamp()), int(slices.end.timestamp())
+    month = slices.start.start_of("month")
+    while (at := int(month.timestamp())) < last:
+        month = month.add(months=1)
+        ids = _month_ids(at, int(month.timestamp()), slices.length)
+        yield from ids[max(first - at, 0) // step : (last - at) // step]
 
 
 def pairs_of(slices: SliceRange, noted: Summaries) -> Iterator[tuple[int, Units]]:

@@ -20,7 +20,7 @@ from sluice.page.overview import Around, Hour, first_instant, hours_of
 from sluice.page.past import hours_past, ids_of
 from sluice.page.work import Run, work_of
 from sluice.pipeline import Pipeline
-from sluice.slices import SliceRange, ceil, parse_instant
+from sluice.slices import FIRST_YEAR, SliceRange, ceil, parse_instant
 from sluice.status import complete_slices
 from sluice.summary.anomalies import within
 from sluice.summary.months import Summaries
@@ -29,6 +29,7 @@ from sluice.summary.store import read_summaries, read_verdict
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
 LONGEST = timedelta(days=5 * 366)
+_FIRST = pendulum.datetime(FIRST_YEAR, 1, 1)
 # More of them get in each other's way: much of a look is this process's own work.
 _SIDE_BY_SIDE = 4
 
@@ -51,12 +52,11 @@ class Asked:
         until = ceil(now, hour) if end == "now" else parse_instant(end, now)
         age = start.removesuffix("h")
         if age != start and age.isdecimal():
-            since = until - min(timedelta(hours=int(age)), LONGEST) if len(age) < 6 else until - LONGEST
+            hours = timedelta(hours=int(age)) if len(age) < 6 else LONGEST
+            since = max(until - min(hours, LONGEST), _FIRST)
         else:
             since = parse_instant(start, now)
-        whole = SliceRange.widen(since, until)
-        if whole.end - whole.start > LONGEST:
-            raise WrongUse("the range has more than five years: ask for less")
+        whole = bounded(SliceRange.widen(since, until))
         return cls(whole.start, whole.end, now)
 
     @property
@@ -71,6 +71,13 @@ class Asked:
         whole = self.slices(length)
         newest = SliceRange.widen(max(whole.start, whole.end - EXACT), whole.end, length)
         return SliceRange(whole.start, newest.start, length), newest
+
+
+def bounded(slices: SliceRange) -> SliceRange:
+    """Raises WrongUse for a range that is too long for one answer."""
+    if slices.end - slices.start > LONGEST:
+        raise WrongUse("the range has more than five years: ask for less")
+    return slices
 
 
 def legend() -> list[Legend]:

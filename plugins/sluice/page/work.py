@@ -75,7 +75,23 @@ def work_of(runs: Iterable[Run], starts: Collection[int], length: timedelta) -> 
             work = None if phase is None else Work(phase, run.dag_id, run.run_id)
             for start in _starts(span, starts, seconds):
                 said.setdefault(start, work)
+        if len(said) == len(starts):
+            break
     return {start: work for start, work in said.items() if work is not None}
+
+
+def progress(run: Run, length: timedelta) -> tuple[int, int, str]:
+    """(slices with work, those that are done, what is being done to the others); however long the run is."""
+    seconds, total, done = int(length.total_seconds()), 0, 0
+    busy: set[Phase] = set()
+    for (start, end), phase in _phases(run):
+        slices = (end - start) // seconds
+        total += slices
+        if phase is None:
+            done += slices
+        else:
+            busy.add(phase)
+    return total, done, str([phase for phase in Phase if phase in busy][-1]) if busy else ""
 
 
 def _starts(span: Span, starts: Collection[int], seconds: int) -> Iterable[int]:

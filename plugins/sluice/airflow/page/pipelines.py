@@ -26,7 +26,7 @@ from sluice.look_back import backlog_before
 from sluice.page import models, planning
 from sluice.page.lag import ask_topics, lag_of
 from sluice.page.look import Memory
-from sluice.page.rows import HOURLY, Asked, legend, rows_of
+from sluice.page.rows import HOURLY, Asked, bounded, legend, rows_of
 from sluice.page.series import late_table, long_series_of, series_of
 from sluice.page.slice_view import anomaly_rows
 from sluice.pipeline import Pipeline
@@ -143,4 +143,4 @@ def progress(pipeline: Readable, session: SessionDep, run: Annotated[str, Query(
 def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
     now = pendulum.now("UTC")
     edges = [parse_instant(text, now, pipeline.slice) for text in (start, end)]
-    return SliceRange.widen(*edges, pipeline.slice)
+    return bounded(SliceRange.widen(*edges, pipeline.slice))

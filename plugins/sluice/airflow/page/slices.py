@@ -22,7 +22,8 @@ from sluice.page.overview import Around, first_instant, hours_of
 from sluice.page.slice_models import RunRow, Samples, SliceView
 from sluice.page.slice_view import anomaly_rows, event_hours_of, timings_of, unit_view
 from sluice.page.work import work_of
-from sluice.slices import Slice, SliceRange, utc
+from sluice.pipeline import Pipeline
+from sluice.slices import Slice, SliceRange, parse_instant, utc
 from sluice.status import UnitStatus
 from sluice.summary.anomalies import within
 from sluice.summary.store import read_summaries, read_verdict
@@ -34,7 +35,7 @@ slices = APIRouter()
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}")
 def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceView:
     """Offsets, rows, tables, files, timings, runs and anomalies of one slice."""
-    piece, now = Slice.from_id(slice_id, pipeline.slice), pendulum.now("UTC")
+    piece, now = _piece(pipeline, slice_id), pendulum.now("UTC")
     only, start = _only(piece), int(piece.start.timestamp())
     lake, sight = open_lake(pipeline), memory.look(pipeline, _only(piece))
     noted, verdict = read_summaries(lake, only), within(read_verdict(lake), only)
@@ -65,7 +66,7 @@ def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceVi
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
 def rejected(pipeline: Readable, slice_id: str) -> Samples:
     """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse."""
-    piece = Slice.from_id(slice_id, pipeline.slice)
+    piece = _piece(pipeline, slice_id)
     found = memory.look(pipeline, _only(piece)).statuses
     manifests = [status.manifest for status in found if status.manifest]
     with connect_shards(pipeline) as servers:
@@ -77,11 +78,18 @@ def rejected(pipeline: Readable, slice_id: str) -> Samples:
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")
 def manifest(pipeline: Readable, slice_id: str, cluster: str) -> dict[str, object]:
     """The manifest as it is in the lake. 404 where the unit has not landed."""
-    piece = Slice.from_id(slice_id, pipeline.slice)
+    piece = _piece(pipeline, slice_id)
     found = [s.manifest for s in memory.look(pipeline, _only(piece)).statuses if s.unit.cluster == cluster]
     if not found or found[0] is None:
         raise HTTPException(404, f"{slice_id}/{cluster} has no manifest")
     return msgspec.to_builtins(found[0])
+
+
+def _piece(pipeline: Pipeline, slice_id: str) -> Slice:
+    """Raises WrongUse for what is no id, or of a year that no range can name."""
+    piece = Slice.from_id(slice_id, pipeline.slice)
+    parse_instant(slice_id, piece.start, pipeline.slice)
+    return piece
 
 
 def _only(piece: Slice) -> SliceRange:

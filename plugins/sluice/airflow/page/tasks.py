@@ -16,7 +16,7 @@ from sluice.airflow.page.runs import as_runs
 from sluice.airflow.pipelines import CLUSTER_TASK, backfill_dag_id
 from sluice.page.models import Progress
 from sluice.page.slice_models import RunRow, TaskRow
-from sluice.page.work import Phase, Run, work_of
+from sluice.page.work import Run, progress
 from sluice.pipeline import Pipeline
 
 MOST_RUNS = 8
@@ -85,7 +85,7 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> Progress:
     states = session.scalars(
         select(TaskInstance.state).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
     )
-    total, done, phase = _slices(run, pipeline)
+    total, done, phase = progress(run, pipeline.slice)
     return Progress(
         dag_id=dag_id,
         run_id=run_id,
@@ -97,17 +97,6 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> Progress:
         slices_done=done,
         phase=phase,
     )
-
-
-def _slices(run: Run, pipeline: Pipeline) -> tuple[int, int, str]:
-    """(slices with work, those that are done, what is being done)."""
-    step = int(pipeline.slice.total_seconds())
-    spans = run.batches or (() if run.asked is None or run.batches is not None else (run.asked,))
-    starts = {at for span in spans for at in range(*span, step)}
-    work = work_of([run], starts, pipeline.slice)
-    phases = Counter(found.phase for found in work.values())
-    busy = [phase for phase in Phase if phases[phase]]
-    return len(starts), len(starts) - len(work), str(busy[-1]) if busy else ""
 
 
 def text_of(instant: datetime | None) -> str:
