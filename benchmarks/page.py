@@ -121,7 +121,7 @@ def write_ledger(client, pipeline: Pipeline, lake: str, slices: SliceRange) -> N
 
 
 def summarise(pipeline: Pipeline, slices: SliceRange) -> None:
-    found = Memory().look(pipeline, slices).statuses
+    found = list(Memory().walk(pipeline, slices))
     assert all(status.state.done for status in found), found[0]
     note_verified(open_lake(pipeline), slices, found, [], slices.end)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sluice.backlog import Backlog, unlanded
+from sluice.boundaries.model import Boundaries
 from sluice.kafka.topics import TopicState
 from sluice.manifest import OffsetRange
-from sluice.page.lag import TopicNow, ask_topics, lag_of
+from sluice.page.lag import TopicNow, ask_topics, lag_of, offsets_only, older_unlanded
 from sluice.page.samples import SHOWN_BYTES, text_of
 from sluice.page.series import OTHERS, late_table, long_series_of, series_of
 from sluice.resolve import resolve
@@ -58,6 +59,38 @@ def test_late_events_by_arrival_and_own_hour():
         "2026-11-20T09": 1,
     }
     assert table.most == 5
+
+
+def test_types_beyond_those_that_an_hour_keeps_are_among_the_others(monkeypatch):
+    """Hour 0 has 40 types of 2 rows, hour 1 one of them with 9. Six are shown."""
+    monkeypatch.setattr("sluice.page.series._KEPT", 30)
+    many = [file(f"t{number:02}", "2026-11-20T10", 2) for number in range(40)]
+    found = (complete(unit(hour), files=own) for hour, own in enumerate([many, [file("t00", "x", 9)]]))
+    series = series_of(found)
+    assert series.types["t00"] == [2, 9] and len(series.types) == 7
+    assert series.types[OTHERS] == [80 - 6 * 2, 0]
+
+
+def test_the_lag_needs_no_files():
+    whole = complete(unit(0), rows=7)
+    slim = offsets_only(whole)
+    assert slim.manifest.files == () and slim.manifest.ranges == whole.manifest.ranges
+    assert offsets_only(missing(unit(1))) == missing(unit(1))
+    topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 3_712}))}
+    assert lag_of([slim], topics, [], NOW) == lag_of([whole], topics, [], NOW)
+
+
+def test_the_lag_goes_back_five_years_and_no_further(monkeypatch):
+    """Of a pipeline that is said to begin in 1970 no half a million hours are made."""
+    asked = []
+    monkeypatch.setattr(
+        "sluice.page.lag.backlog_of", lambda p, b, hours, noted: asked.append(hours) or Backlog()
+    )
+    for first in ("1970-01-01T00:00Z", "2026-11-20T08:00Z"):
+        assert older_unlanded(pipeline(start=first), MemoryLake(), START, Boundaries()) == {}
+    assert [len(hours) for hours in asked] == [1830 * 24, 2]
+    assert {hours.end for hours in asked} == {START}
+    assert older_unlanded(pipeline(), MemoryLake(), START, Boundaries()) == {}
 
 
 def test_lag_by_partition():

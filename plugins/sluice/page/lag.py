@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
+from sluice.backlog import backlog_of, hours_until, unlanded
+from sluice.boundaries.model import Boundaries
 from sluice.errors import SluiceError
 from sluice.kafka.answers import Reader, TopicState
 from sluice.kafka.inquiry import TopicsOf
 from sluice.kafka.topics import open_topics
+from sluice.lake.base import Lake
 from sluice.page.models import Lag, PartitionLag
+from sluice.page.rows import LONGEST
 from sluice.pipeline import Cluster, Pipeline
-from sluice.slices import utc
+from sluice.slices import SliceRange, floor, utc
 from sluice.status import UnitStatus
+from sluice.summary.store import read_summaries
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,25 @@ def lag_of(
                 )
             )
     return Lag(at=utc(now).isoformat(timespec="seconds"), partitions=rows, errors=errors)
+
+
+def older_unlanded(pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries) -> Unlanded:
+    """What is not landed of the five years before `until`: of longer ago nothing is counted."""
+    hours = hours_until(pipeline, boundaries, until)
+    if hours is None:
+        return {}
+    first = max(hours.start, floor(until - LONGEST, pipeline.slice))
+    recent = SliceRange(first, hours.end, pipeline.slice)
+    return unlanded(backlog_of(pipeline, boundaries, recent, read_summaries(lake, recent)), boundaries)
+
+
+def offsets_only(status: UnitStatus) -> UnitStatus:
+    """What of a status the lag goes by: without the files, which are most of a manifest."""
+    manifest = status.manifest
+    if manifest is None:
+        return status
+    slim = replace(manifest, files=(), rejected=(), counts=(), traffic=())
+    return replace(status, manifest=slim, tables={})
 
 
 def covered(spans: Iterable[tuple[int, int]], begin: int, end: int) -> int:

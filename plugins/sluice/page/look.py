@@ -2,16 +2,17 @@
 
 Boundary entries are never changed, and a manifest that the lake lists with the same time and size is the
 same. So a look costs a listing, one look for a new boundary entry, and one query; a unit of which all
-three say what they said before has the status that it had.
+three say what they said before has the status that it had. A manifest lists its files, and of a wide hour
+it has megabytes: a status is remembered without it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from itertools import count
 
 import pendulum
 
@@ -28,7 +29,9 @@ from sluice.manifests import read_manifests
 from sluice.page.clients import Clients
 from sluice.page.days import Seen as SeenDays
 from sluice.page.ledgers import Answer, Ledgers
+from sluice.page.shelf import Shelf
 from sluice.page.sight import Sight
+from sluice.page.sizes import size_of_boundaries, size_of_manifest, size_of_status
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange, Unit
 from sluice.state import State
@@ -36,24 +39,54 @@ from sluice.status import UnitStatus, statuses
 from sluice.summary.months import UnitSummary, summary_of
 from sluice.summary.store import Seen
 
-# Manifests list their files: of a wide hour they are large, and a week of ten pipelines has 1,680.
-_REMEMBERED = 4000
+# Bytes of manifests, as they are in the lake, that an answer has in its hands at once; one may be larger.
+_AT_ONCE = 8 << 20
+_NUMBERS = count()
 
 Stamp = tuple[datetime, int]
+"""When a manifest was written, and its bytes."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What was said of a unit when the boundary log had so many entries."""
+    """What was said of a unit when the boundary log had so many entries, and its manifest this stamp."""
 
     entries: int
+    stamp: Stamp | None
     status: UnitStatus
     summary: UnitSummary
 
-    def holds(self, entries: int, manifest: Manifest | None, rows: Mapping[str, LedgerRow]) -> bool:
+    def holds(self, entries: int, stamp: Stamp | None, rows: Mapping[str, LedgerRow]) -> bool:
         """Whether nothing has changed since. An hour that was not over then may be so now."""
-        same = self.status.manifest is manifest and self.status.tables == rows
+        same = self.stamp == stamp and self.status.tables == rows
         return same and self.entries == entries and self.status.state is not State.NOT_OVER
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the lake and ClickHouse say of a range now, without its manifests. `rows`: those of each unit."""
+
+    lake: Lake
+    boundaries: Boundaries
+    units: Sequence[Unit]
+    stamps: Mapping[Unit, Stamp]
+    ledgers: Ledgers
+    rows: Mapping[Unit, Mapping[str, LedgerRow]]
+    now: datetime
+
+    def groups(self, units: Sequence[Unit]) -> Iterator[list[Unit]]:
+        """Neighbours whose manifests may be in memory together."""
+        group: list[Unit] = []
+        held = 0
+        for unit in units:
+            size = self.stamps[unit][1] if unit in self.stamps else 0
+            if group and held + size > _AT_ONCE:
+                yield group
+                group, held = [], 0
+            group.append(unit)
+            held += size
+        if group:
+            yield group
 
 
 @dataclass
@@ -61,59 +94,86 @@ class Eyes:
     """One pipeline's memory. Threads may look side by side; at worst both read the same."""
 
     pipeline: Pipeline
-    boundaries: Boundaries | None = None
-    manifests: dict[Unit, tuple[Stamp, Manifest]] = field(default_factory=dict)
-    known: dict[Unit, Known] = field(default_factory=dict)
+    shelf: Shelf = field(default_factory=Shelf)
     months: Seen = field(default_factory=dict)
     days: SeenDays = field(default_factory=dict)
+    number: int = field(default_factory=lambda: next(_NUMBERS))
 
     def look(self, slices: SliceRange, ledgers: Answer, now: datetime | None = None) -> Sight:
-        """`ledgers` are the same slices'. Raises what they and the lake raise."""
+        """The statuses without manifests. `ledgers` are the same slices'. Raises what they and the lake
+        raise."""
+        facts = self.facts(slices, ledgers, now)
+        found = {unit: self._known(facts, unit) for unit in facts.units}
+        for group in facts.groups([unit for unit, known in found.items() if known is None]):
+            found.update(self._looked(facts, group, self._manifests(facts, group)))
+        known = [one for one in found.values() if one is not None]  # without those of no cluster of the file
+        return Sight([one.status for one in known], [one.summary for one in known], facts.boundaries)
+
+    def walk(self, facts: Facts) -> Iterator[Known]:
+        """Each unit with its manifest, in order: who keeps no status keeps no manifest."""
+        for group in facts.groups(facts.units):
+            manifests = self._manifests(facts, group)
+            found = {unit: self._known(facts, unit) for unit in group}
+            fresh = [unit for unit, known in found.items() if known is None]
+            found.update(self._looked(facts, fresh, manifests))
+            for unit, known in found.items():
+                if known is not None:
+                    yield replace(known, status=replace(known.status, manifest=manifests.get(unit)))
+
+    def facts(self, slices: SliceRange, ledgers: Answer, now: datetime | None = None) -> Facts:
         lake = open_lake(self.pipeline)
-        self.boundaries = boundaries = BoundaryLog(lake).read(self.boundaries)
+        boundaries = self.boundaries(lake)
         units = units_of(self.pipeline, slices, boundaries)
-        manifests = self._manifests(lake, units)
-        found = self._statuses(units, boundaries, manifests, ledgers(), now or pendulum.now("UTC"))
-        return Sight([one.status for one in found], [one.summary for one in found], boundaries)
+        keys = {layout.manifest(unit.slice.id, unit.cluster): unit for unit in units}
+        stamps = {keys[item.key]: (item.modified, item.size) for item in lake.present(keys)}
+        said = ledgers()
+        return Facts(lake, boundaries, units, stamps, said, _by_unit(said), now or pendulum.now("UTC"))
+
+    def boundaries(self, lake: Lake) -> Boundaries:
+        key = (self.number, "boundaries")
+        known = self.shelf.get(key)
+        found = BoundaryLog(lake).read(known)
+        if found is not known:
+            self.shelf.put(key, found, size_of_boundaries(found))
+        return found
 
     def begins(self, lake: Lake) -> dict[str, datetime]:
         """Where the clusters that were added later begin; with one cluster nobody looks."""
         if len(self.pipeline.clusters) == 1:
             return {}
-        self.boundaries = BoundaryLog(lake).read(self.boundaries)
-        found = spans(self.pipeline, self.boundaries).begins
+        found = spans(self.pipeline, self.boundaries(lake)).begins
         return {cluster: begin for cluster, begin in found.items() if begin is not None}
 
-    def _statuses(
-        self,
-        units: list[Unit],
-        boundaries: Boundaries,
-        manifests: Mapping[Unit, Manifest],
-        ledgers: Ledgers,
-        now: datetime,
-    ) -> list[Known]:
-        found: dict[Unit, Known] = {}
-        rows = _by_unit(ledgers)
-        for unit in units:
-            known = self.known.get(unit)
-            if known and known.holds(boundaries.entries, manifests.get(unit), rows.get(unit, {})):
-                found[unit] = known
-        fresh = [unit for unit in units if unit not in found]
-        for status in statuses(self.pipeline, fresh, boundaries, manifests, ledgers, now):
-            new = Known(boundaries.entries, status, summary_of(status))
-            found[status.unit] = self.known[status.unit] = new
-        _forget(self.known)
-        return [found[unit] for unit in units if unit in found]  # without those of no cluster of the file
+    def _known(self, facts: Facts, unit: Unit) -> Known | None:
+        known: Known | None = self.shelf.get((self.number, "status", unit))
+        rows = facts.rows.get(unit, {})
+        if known and known.holds(facts.boundaries.entries, facts.stamps.get(unit), rows):
+            return known
+        return None
 
-    def _manifests(self, lake: Lake, units: list[Unit]) -> dict[Unit, Manifest]:
-        keys = {layout.manifest(unit.slice.id, unit.cluster): unit for unit in units}
-        there = {keys[item.key]: (item.modified, item.size) for item in lake.present(keys)}
-        known = {unit: self.manifests.get(unit) for unit in there}
-        fresh = [unit for unit, stamp in there.items() if (known[unit] or (None,))[0] != stamp]
-        for unit, manifest in read_manifests(lake, fresh).items():
-            known[unit] = self.manifests[unit] = (there[unit], manifest)
-        _forget(self.manifests)
-        return {unit: found[1] for unit, found in known.items() if found is not None}
+    def _looked(
+        self, facts: Facts, units: Sequence[Unit], manifests: Mapping[Unit, Manifest]
+    ) -> dict[Unit, Known]:
+        found: dict[Unit, Known] = {}
+        told = (facts.boundaries, manifests, facts.ledgers, facts.now)
+        for status in statuses(self.pipeline, units, *told):
+            # A manifest that has gone since the listing has no stamp.
+            stamp = facts.stamps.get(status.unit) if status.manifest is not None else None
+            light = replace(status, manifest=None)
+            known = Known(facts.boundaries.entries, stamp, light, summary_of(status))
+            self.shelf.put((self.number, "status", status.unit), known, size_of_status(light))
+            found[status.unit] = known
+        return found
+
+    def _manifests(self, facts: Facts, units: Sequence[Unit]) -> dict[Unit, Manifest]:
+        there = {unit: facts.stamps[unit] for unit in units if unit in facts.stamps}
+        held = {unit: self.shelf.get((self.number, "manifest", unit)) for unit in there}
+        known = {unit: one[1] for unit, one in held.items() if one is not None and one[0] == there[unit]}
+        for unit, manifest in read_manifests(facts.lake, [u for u in there if u not in known]).items():
+            known[unit] = manifest
+            size = size_of_manifest(there[unit][1])
+            self.shelf.put((self.number, "manifest", unit), (there[unit], manifest), size)
+        return known
 
 
 def _by_unit(ledgers: Ledgers) -> dict[Unit, dict[str, LedgerRow]]:
@@ -124,16 +184,12 @@ def _by_unit(ledgers: Ledgers) -> dict[Unit, dict[str, LedgerRow]]:
     return rows
 
 
-def _forget(oldest_first: dict[Unit, Any]) -> None:
-    for unit in list(oldest_first)[:-_REMEMBERED]:
-        oldest_first.pop(unit, None)
-
-
 class Memory:
     """Everything that this process remembers, by pipeline; a changed pipeline file begins anew."""
 
     def __init__(self) -> None:
         self.clients = Clients()
+        self.shelf = Shelf()
         self._eyes: dict[str, Eyes] = {}
         self._lock = threading.Lock()
 
@@ -141,10 +197,20 @@ class Memory:
         with self._lock:
             found = self._eyes.get(pipeline.name)
             if found is None or found.pipeline != pipeline:
-                found = self._eyes[pipeline.name] = Eyes(pipeline)
+                found = self._eyes[pipeline.name] = Eyes(pipeline, self.shelf)
             return found
 
     def look(self, pipeline: Pipeline, slices: SliceRange) -> Sight:
-        """As `sluice.survey.survey`. Raises what the lake and ClickHouse raise."""
+        """As `sluice.survey.survey`, with all manifests: of a slice or two. Raises what the lake and
+        ClickHouse raise."""
+        facts = self._facts(pipeline, slices)
+        found = list(self.of(pipeline).walk(facts))
+        return Sight([one.status for one in found], [one.summary for one in found], facts.boundaries)
+
+    def walk(self, pipeline: Pipeline, slices: SliceRange) -> Iterator[UnitStatus]:
+        """As `look`, unit by unit: of a range, for who keeps no manifest."""
+        return (one.status for one in self.of(pipeline).walk(self._facts(pipeline, slices)))
+
+    def _facts(self, pipeline: Pipeline, slices: SliceRange) -> Facts:
         servers, url = self.clients.servers(pipeline), open_lake(pipeline).url
-        return self.of(pipeline).look(slices, lambda: ledgers_of(servers, pipeline, url, slices))
+        return self.of(pipeline).facts(slices, lambda: ledgers_of(servers, pipeline, url, slices))

@@ -14,27 +14,33 @@ from sluice.summary.months import Summaries, UnitSummary, summary_of
 
 TYPES = 6
 OTHERS = "(other types)"
+_KEPT = 1000  # as many as a pipeline has folders for, unless it says otherwise
 _COUNTS = ("read", "rows", "unparsed", "misfits", "late")
 
 
 def series_of(found: Iterable[UnitStatus]) -> Series:
-    """Of a short range: exact, with rows landed by type."""
-    slices = [(piece, list(group)) for piece, group in groupby(found, key=lambda s: s.unit.slice)]
-    pairs = [(int(piece.start.timestamp()), [summary_of(s) for s in own]) for piece, own in slices]
-    by_slice = [_types(own) for _, own in slices]
+    """Of a short range: exact, with rows landed by type. `found` is taken once, and kept nowhere."""
+    pairs: list[tuple[int, list[UnitSummary]]] = []
+    by_slice: list[Counter[str]] = []
+    for piece, group in groupby(found, key=lambda s: s.unit.slice):
+        units, rows = [], Counter()
+        for status in group:
+            units.append(summary_of(status))
+            rows.update(status.manifest.rows_by_type() if status.manifest else {})
+        pairs.append((int(piece.start.timestamp()), units))
+        by_slice.append(_most(rows))
     return _series(pairs, by_slice)
+
+
+def _most(rows: Counter[str]) -> Counter[str]:
+    """Those of one slice's types that may be among the largest of the range; a slice may have any number."""
+    kept = Counter(dict(rows.most_common(_KEPT)))
+    return kept + Counter({OTHERS: rows.total() - kept.total()})
 
 
 def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
     """Of a long range: what the steps have noted; slices that nobody has seen are left out."""
     return _series([(start, list(units.values())) for start, units in pairs_of(slices, noted)], [])
-
-
-def _types(own: Iterable[UnitStatus]) -> Counter[str]:
-    rows: Counter[str] = Counter()
-    for status in own:
-        rows.update(status.manifest.rows_by_type() if status.manifest else {})
-    return rows
 
 
 def _series(pairs: Sequence[tuple[int, Sequence[UnitSummary]]], types: Sequence[Counter[str]]) -> Series:
@@ -47,6 +53,7 @@ def _by_type(slices: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
     total: Counter[str] = Counter()
     for rows in slices:
         total.update(rows)
+    del total[OTHERS]
     shown = [name for name, _ in total.most_common(TYPES)]
     found = {name: [rows.get(name, 0) for rows in slices] for name in shown}
     if len(total) > TYPES:

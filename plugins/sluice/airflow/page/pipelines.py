@@ -19,12 +19,9 @@ from sluice.airflow.page.runs import runs_of
 from sluice.airflow.page.tasks import progress_of
 from sluice.airflow.page.watch import problems_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
-from sluice.backlog import unlanded
-from sluice.boundaries.log import BoundaryLog
 from sluice.lake.open import open_lake
-from sluice.look_back import backlog_before
 from sluice.page import models, planning
-from sluice.page.lag import ask_topics, lag_of
+from sluice.page.lag import ask_topics, lag_of, offsets_only, older_unlanded
 from sluice.page.look import Memory
 from sluice.page.rows import HOURLY, Asked, bounded, legend, rows_of
 from sluice.page.series import late_table, long_series_of, series_of
@@ -83,17 +80,16 @@ def lag(pipeline: Readable) -> models.Lag:
     now = pendulum.now("UTC")
     topics, errors = ask_topics(pipeline)
     slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
-    lake, found = open_lake(pipeline), memory.look(pipeline, slices).statuses
-    boundaries = BoundaryLog(lake).read()
-    older = backlog_before(pipeline, lake, slices.start, boundaries)
-    return lag_of(found, topics, errors, now, unlanded(older, boundaries))
+    lake, found = open_lake(pipeline), [offsets_only(one) for one in memory.walk(pipeline, slices)]
+    older = older_unlanded(pipeline, lake, slices.start, memory.of(pipeline).boundaries(lake))
+    return lag_of(found, topics, errors, now, older)
 
 
 @pipelines.get("/pipelines/{pipeline}/series")
 def series(pipeline: Readable, start: Start, end: End = "now") -> models.Series:
     slices = _range(pipeline, start, end)
     if slices.end - slices.start <= HOURLY:
-        return series_of(memory.look(pipeline, slices).statuses)
+        return series_of(memory.walk(pipeline, slices))
     return long_series_of(slices, read_summaries(open_lake(pipeline), slices))
 
 
@@ -102,7 +98,7 @@ def late(pipeline: Readable, start: Start, end: End = "now") -> models.LateTable
     """Of the last three days of the range."""
     slices = _range(pipeline, start, end)
     first = max(slices.start, slices.end - _LATE_SPAN)
-    return late_table(memory.look(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)).statuses)
+    return late_table(memory.walk(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)))
 
 
 @pipelines.get("/pipelines/{pipeline}/anomalies")
