@@ -7,28 +7,21 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pendulum
 import pytest
-from airflow import plugins_manager, settings
-from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
 import sluice_page
-from sluice.airflow.page import access, pipelines
+from sluice.airflow.page import pipelines
 from sluice.airflow.page.ahead import look_ahead
-from sluice.airflow.page.app import create_app as create_page
 from sluice.airflow.page.app import version_of
-from sluice.airflow.pipelines import find_pipelines
 from sluice.alarms.problem import Alarm, Kind, Known, Problem
 from sluice.alarms.store import AlarmStore
 from sluice.lake.open import open_lake
 from sluice.summary.months import UnitSummary, encode, key_of
-from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
+from tests.dags.page_app import login
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 SLICE = "/sluice/api/pipelines/ads/slices/2026-11-20T10Z"
@@ -48,48 +41,9 @@ READS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """Airflow's whole web server over two pipeline files, one of them wrong; nothing else is up."""
-    folder = tmp_path_factory.mktemp("pipelines")
-    away = 'clickhouse: {connection: nowhere}\ntables: {"*": a.b}\n'
-    text = NO_TABLES.replace("file:///lake", f"file://{folder}/lake").replace("127.0.0.1:9092", "127.0.0.1:1")
-    (folder / "ads.yaml").write_text(text.replace("slice: 15m\n", away))
-    (folder / "wrong.yaml").write_text(WRONG_TABLE)
-    (folder / "expanded.yaml").write_text(NO_TABLES + "tables: {click: '${OF_THE_MACHINE}'}\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OF_THE_MACHINE", "hush hush")
-        patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
-        patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
-        for module in (access, pipelines):
-            patch.setattr(module, "find_pipelines", lambda: find_pipelines(folder))
-        initdb()
-        plugins_manager._get_plugins.cache_clear()
-        purge_cached_app()
-        yield TestClient(create_app("core"), raise_server_exceptions=False)
-    purge_cached_app()
-    plugins_manager._get_plugins.cache_clear()
-
-
-def login(role: str) -> dict[str, str]:
-    user = SimpleAuthManagerUser(username=role, role=role.upper(), teams=None)
-    return {"Authorization": f"Bearer {get_auth_manager().generate_jwt(user)}"}
-
-
 @pytest.mark.parametrize("path", READS)
 def test_nobody_sees_anything_without_a_login(airflow_app: TestClient, path: str):
     assert airflow_app.get(path).status_code == 401
-
-
-def test_every_endpoint_asks_for_a_login(airflow_app: TestClient):
-    """Also one that is added later: all but the static files."""
-    paths = [route for route in create_page().routes if hasattr(route, "methods")]
-    assert len(paths) >= len(READS) + 1
-    for route in paths:
-        path = "/sluice" + route.path.replace("{pipeline}", "ads").replace("{slice_id}", "2026-11-20T10Z")
-        for method in route.methods:
-            answer = airflow_app.request(method, path.replace("{cluster}", "dc1"), json=PLAN)
-            assert answer.status_code == 401, (method, path)
 
 
 @pytest.mark.parametrize("role", ["viewer", "user", "op", "admin"])

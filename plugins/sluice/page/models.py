@@ -154,9 +154,9 @@ class Problems(Model):
 class PlanAsked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    start: str
-    end: str
-    mode: str = "fill"
+    start: str = Field(max_length=40)
+    end: str = Field(max_length=40)
+    mode: str = Field("fill", max_length=40)
 
 
 class PlanLine(Model):

@@ -18,6 +18,7 @@ from fastapi import Depends, HTTPException, Path
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
 from sluice.pipeline import Pipeline
 
+MOST_NAME = 250  # as many letters as Airflow gives a DAG's id
 may_see_page = Depends(requires_access_view(AccessView.PLUGINS))
 
 
@@ -36,7 +37,7 @@ def _may(user: BaseUser, dag_id: str, method: str, entity: DagAccessEntity | Non
     )
 
 
-def readable_pipeline(pipeline: Annotated[str, Path()], user: GetUserDep) -> Pipeline:
+def readable_pipeline(pipeline: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep) -> Pipeline:
     """The pipeline of that name. 404 also where the user may not read its DAG: its name is no secret told."""
     for _, found in find_pipelines().sound:
         if found.name == pipeline and may_read(user, pipeline):

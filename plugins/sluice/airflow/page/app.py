@@ -11,6 +11,7 @@ from pathlib import Path
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.base import RequestResponseEndpoint
@@ -18,6 +19,7 @@ from starlette.responses import Response
 
 from sluice import page
 from sluice.airflow.page.access import may_see_page
+from sluice.airflow.page.gate import Gate, one_line
 from sluice.airflow.page.pipelines import pipelines
 from sluice.airflow.page.slices import slices
 from sluice.errors import OutOfReach, SluiceError, WrongUse
@@ -47,8 +49,10 @@ VERSION = version_of(STATIC)
 
 def create_app() -> FastAPI:
     app = FastAPI(title="Sluice", docs_url=None, redoc_url=None, openapi_url=None)
+    app.middleware("http")(Gate())
     app.middleware("http")(_with_headers)
     app.add_exception_handler(SluiceError, _explained)
+    app.add_exception_handler(RequestValidationError, _told)
     app.mount(f"/static/{VERSION}", StaticFiles(directory=STATIC), name="versioned")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     html = (STATIC / "index.html").read_text(encoding="utf-8").replace('"static/', f'"static/{VERSION}/')
@@ -78,4 +82,11 @@ def _cached(path: str) -> str:
 def _explained(request: Request, error: Exception) -> JSONResponse:
     """Sluice's errors are one line that says what to do."""
     status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, OutOfReach) else 409
-    return JSONResponse({"detail": str(error)}, status)
+    return JSONResponse({"detail": one_line(str(error))}, status)
+
+
+def _told(request: Request, error: Exception) -> JSONResponse:
+    """One line of what is wrong with a request, without what it held."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - told to the type checker
+    wrong = [f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()]
+    return JSONResponse({"detail": one_line("; ".join(wrong), 300)}, 422)

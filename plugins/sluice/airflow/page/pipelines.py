@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from sluice.airflow.intervals import refuse_future, requested_slices
-from sluice.airflow.page.access import Readable, Startable, may_read, may_start
+from sluice.airflow.page.access import MOST_NAME, Readable, Startable, may_read, may_start
 from sluice.airflow.page.runs import runs_of
 from sluice.airflow.page.tasks import progress_of
 from sluice.airflow.page.watch import problems_of
@@ -36,6 +36,7 @@ memory = Memory()
 
 Start = Annotated[str, Query(alias="from", max_length=40)]
 End = Annotated[str, Query(alias="to", max_length=40)]
+RunId = Annotated[str, Query(max_length=MOST_NAME)]
 _LATE_SPAN = timedelta(days=3)
 
 
@@ -131,7 +132,9 @@ def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")
-def progress(pipeline: Readable, session: SessionDep, run: Annotated[str, Query()]) -> models.Progress:
+def progress(
+    pipeline: Readable, session: SessionDep, run: RunId
+) -> models.Progress:
     """How far a run of the backfill DAG is. 404 when there is no such run."""
     return progress_of(session, pipeline, run)
 

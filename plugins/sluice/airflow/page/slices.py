@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
+from typing import Annotated
 
-import msgspec
 import pendulum
 from airflow.api_fastapi.common.db.common import SessionDep
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Path, Response
 
-from sluice.airflow.page.access import Readable
+from sluice.airflow.page.access import MOST_NAME, Readable
+from sluice.airflow.page.gate import one_line
 from sluice.airflow.page.pipelines import memory
 from sluice.airflow.page.runs import runs_of
 from sluice.airflow.page.tasks import run_rows
 from sluice.clickhouse.shards import connect_shards
+from sluice.lake import layout
 from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
 from sluice.page import samples
@@ -30,10 +32,13 @@ from sluice.summary.store import read_summaries, read_verdict
 from sluice.timings import Timing, of_day
 
 slices = APIRouter()
+MOST_BYTES = 4 << 20  # of a manifest; a browser shows no more at once
+Id = Annotated[str, Path(max_length=40)]
+Name = Annotated[str, Path(max_length=MOST_NAME)]
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}")
-def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceView:
+def one_slice(pipeline: Readable, slice_id: Id, session: SessionDep) -> SliceView:
     """Offsets, rows, tables, files, timings, runs and anomalies of one slice."""
     piece, now = _piece(pipeline, slice_id), pendulum.now("UTC")
     only, start = _only(piece), int(piece.start.timestamp())
@@ -64,25 +69,34 @@ def one_slice(pipeline: Readable, slice_id: str, session: SessionDep) -> SliceVi
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
-def rejected(pipeline: Readable, slice_id: str) -> Samples:
+def rejected(pipeline: Readable, slice_id: Id) -> Samples:
     """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse."""
     piece = _piece(pipeline, slice_id)
     found = memory.look(pipeline, _only(piece)).statuses
     manifests = [status.manifest for status in found if status.manifest]
     with connect_shards(pipeline) as servers:
         asked = [server.client for server in servers if server.client]
-        misfits = [found for client in asked for found in samples.misfits(client, pipeline, piece)]
-    return Samples(samples=[*samples.unparsed(open_lake(pipeline), manifests), *misfits])
+        misfits = [one for client in asked for one in samples.misfits(client, pipeline, piece)]
+    unparsed = samples.unparsed(open_lake(pipeline), manifests)
+    return Samples(samples=[*unparsed, *misfits])
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")
-def manifest(pipeline: Readable, slice_id: str, cluster: str) -> dict[str, object]:
-    """The manifest as it is in the lake. 404 where the unit has not landed."""
-    piece = _piece(pipeline, slice_id)
-    found = [s.manifest for s in memory.look(pipeline, _only(piece)).statuses if s.unit.cluster == cluster]
-    if not found or found[0] is None:
-        raise HTTPException(404, f"{slice_id}/{cluster} has no manifest")
-    return msgspec.to_builtins(found[0])
+def manifest(pipeline: Readable, slice_id: Id, cluster: Name) -> Response:
+    """The manifest as it is in the lake. 404 where the unit has not landed, 409 for one that is too large."""
+    lake, key = open_lake(pipeline), layout.manifest(_piece(pipeline, slice_id).id, cluster)
+    size = lake.size(key) if cluster in _clusters(pipeline, lake) else None
+    if size is not None and size > MOST_BYTES:
+        raise HTTPException(409, f"the manifest has {size:,} bytes: it is {lake.url}/{key}")
+    stored = None if size is None else lake.read(key)
+    if stored is None:
+        raise HTTPException(404, f"{slice_id}/{one_line(cluster)} has no manifest")
+    return Response(stored.data, media_type="application/json")
+
+
+def _clusters(pipeline: Pipeline, lake: Lake) -> frozenset[str]:
+    """Also those that the pipeline file no longer has."""
+    return memory.of(pipeline).boundaries(lake).clusters | frozenset(pipeline.clusters)
 
 
 def _piece(pipeline: Pipeline, slice_id: str) -> Slice:

@@ -1,0 +1,41 @@
+"""Airflow's own web server with the page, for all tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from airflow import plugins_manager, settings
+from airflow.api_fastapi.app import create_app, purge_cached_app
+from airflow.utils.db import initdb
+from fastapi.testclient import TestClient
+
+from sluice.airflow.page import access, pipelines
+from sluice.airflow.pipelines import find_pipelines
+from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+
+
+@pytest.fixture(scope="module")
+def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """Airflow's whole web server over two pipeline files, one of them wrong; nothing else is up."""
+    folder = tmp_path_factory.mktemp("pipelines")
+    away = 'clickhouse: {connection: nowhere}\ntables: {"*": a.b}\n'
+    text = NO_TABLES.replace("file:///lake", f"file://{folder}/lake").replace("127.0.0.1:9092", "127.0.0.1:1")
+    (folder / "ads.yaml").write_text(text.replace("slice: 15m\n", away))
+    (folder / "wrong.yaml").write_text(WRONG_TABLE)
+    (folder / "expanded.yaml").write_text(NO_TABLES + "tables: {click: '${OF_THE_MACHINE}'}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OF_THE_MACHINE", "hush hush")
+        patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
+        patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
+        for module in (access, pipelines):
+            patch.setattr(module, "find_pipelines", lambda: find_pipelines(folder))
+        initdb()
+        plugins_manager._get_plugins.cache_clear()
+        purge_cached_app()
+        yield TestClient(create_app("core"), raise_server_exceptions=False)
+    purge_cached_app()
+    plugins_manager._get_plugins.cache_clear()

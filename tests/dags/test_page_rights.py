@@ -1,0 +1,118 @@
+"""Nobody, a viewer and an editor against every endpoint of the page, by the app's own table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from sluice import survey
+from sluice.airflow.page import pipelines
+from sluice.errors import KafkaOutOfReach
+from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, query_of
+
+# What each endpoint asks for. A new endpoint without a rule fails here.
+RULES = {
+    "GET /": "page",
+    "GET /api/overview": "page",
+    "GET /api/pipelines/{pipeline}/lag": "read",
+    "GET /api/pipelines/{pipeline}/series": "read",
+    "GET /api/pipelines/{pipeline}/late": "read",
+    "GET /api/pipelines/{pipeline}/anomalies": "read",
+    "GET /api/pipelines/{pipeline}/problems": "read",
+    "GET /api/pipelines/{pipeline}/progress": "read",
+    "POST /api/pipelines/{pipeline}/plan": "start",
+    "GET /api/pipelines/{pipeline}/slices/{slice_id}": "read",
+    "GET /api/pipelines/{pipeline}/slices/{slice_id}/rejected": "read",
+    "GET /api/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}": "read",
+}
+ENDPOINTS = [pytest.param(m, route, id=f"{m} {route.path}") for m, route in endpoints()]
+MAY = {"viewer": {"page", "read"}} | {role: {"page", "read", "start"} for role in ("user", "op", "admin")}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka is out of reach at once."""
+
+    def away(*_: object) -> None:
+        raise KafkaOutOfReach("dc1", "127.0.0.1:1", "no answer")
+
+    monkeypatch.setattr(survey, "preview", away)
+    monkeypatch.setattr(pipelines, "ask_topics", away)
+
+
+def ask(app: TestClient, method: str, route: APIRoute, headers: dict[str, str] | None = None):
+    body = {"json": PLAN} if method not in READS else {}
+    return app.request(method, path_of(route), params=query_of(route), headers=headers, **body)
+
+
+def test_every_endpoint_has_a_rule_and_who_writes_needs_the_right_to_trigger():
+    found = {f"{method} {route.path}" for method, route in endpoints()}
+    assert found == RULES.keys()
+    for rule, needed in RULES.items():
+        assert (needed == "start") == (rule.split()[0] not in READS), rule
+
+
+@pytest.mark.parametrize(("method", "route"), ENDPOINTS)
+@pytest.mark.parametrize("role", [None, "viewer", "user", "op", "admin"])
+def test_who_may_ask(airflow_app: TestClient, method: str, route: APIRoute, role: str | None):
+    answer = ask(airflow_app, method, route, login(role) if role else None)
+    needed = RULES[f"{method} {route.path}"]
+    if role is None:
+        assert answer.status_code == 401
+    elif needed in MAY[role]:
+        # What is asked for may be out of reach, or not there.
+        assert answer.status_code in (200, 404, 503), answer.text
+    else:
+        assert answer.status_code == 403
+        assert answer.json() == {"detail": "you may not trigger the DAG ads_backfill"}
+
+
+@pytest.mark.parametrize(("method", "route"), ENDPOINTS)
+def test_who_may_not_see_plugins_sees_nothing(airflow_app, monkeypatch, method: str, route: APIRoute):
+    refuse(monkeypatch, "is_authorized_view", lambda access_view, **_: access_view is AccessView.PLUGINS)
+    assert ask(airflow_app, method, route, login("op")).status_code == 403
+
+
+@pytest.mark.parametrize(("method", "route"), ENDPOINTS)
+def test_a_dag_that_somebody_may_not_read_is_not_there(
+    airflow_app, monkeypatch, method: str, route: APIRoute
+):
+    refuse(monkeypatch, "is_authorized_dag", lambda details, **_: details and details.id == "ads")
+    answer = ask(airflow_app, method, route, login("op"))
+    if RULES[f"{method} {route.path}"] == "page":
+        assert answer.status_code == 200 and '"ads"' not in answer.text
+    else:
+        assert answer.status_code == 404 and "no pipeline 'ads' that you may read" in answer.text
+
+
+def test_who_may_edit_the_hourly_dag_only_starts_no_backfill(airflow_app, monkeypatch):
+    refuse(
+        monkeypatch,
+        "is_authorized_dag",
+        lambda details, access_entity=None, **_: access_entity is DagAccessEntity.RUN and details.id != "ads",
+    )
+    ((method, plan),) = [(m, route) for m, route in endpoints() if m not in READS]
+    assert ask(airflow_app, method, plan, login("op")).status_code == 403
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "POST"])
+def test_no_other_method_is_answered(airflow_app: TestClient, method: str):
+    for reads, route in endpoints():
+        if reads in READS:
+            answer = airflow_app.request(method, path_of(route), headers=login("admin"))
+            assert answer.status_code == 405, route.path
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, name: str, refused: Callable[..., object]) -> None:
+    """An auth manager that says no to some of what the simple one grants."""
+    grants = getattr(SimpleAuthManager, name)
+
+    def asked(self: SimpleAuthManager, **given: object) -> bool:
+        return not refused(**given) and grants(self, **given)
+
+    monkeypatch.setattr(SimpleAuthManager, name, asked)
