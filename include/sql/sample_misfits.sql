@@ -1,5 +1,8 @@
--- A few misfits of one slice for each column and reason, with as much of the payload as a page shows.
-SELECT cluster, topic, partition, offset, target, column, reason, substring(value, 1, 200), substring(payload, 1, 2000)
+-- A few misfits of one slice for each column and reason, with as much of value and payload as a page shows.
+SELECT
+    cluster, topic, partition, offset, target, column, reason,
+    if({hidden:Bool}, '', substring(value, 1, 200)),
+    if({hidden:Bool}, '', substring(payload, 1, 2000))
 FROM sluice.rejected
 WHERE slice = toDateTime({slice:UInt32}, 'UTC') AND target IN {targets:Array(String)}
 ORDER BY target, column, reason, cluster, topic, partition, offset

@@ -14,6 +14,7 @@ from sluice.clickhouse.settings import ClickHouse
 from sluice.counts.spec import Counts
 from sluice.durations import Duration, OptionalDuration
 from sluice.message_format import JSON, MessageFormat, Registry
+from sluice.page.settings import PageSettings
 from sluice.plain_name import PlainName
 from sluice.plain_secrets import assigns_secret, names_secret
 from sluice.rollups.spec import Rollup
@@ -179,6 +180,7 @@ class Pipeline(_Strict):
     spark_connection: str = "spark_default"
     pools: Pools = Pools()
     alarms: Alarms = Alarms()
+    page: PageSettings = PageSettings()
 
     @field_validator("tables", mode="before")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
@@ -11,9 +12,10 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from sluice import survey
-from sluice.airflow.page import pipelines
+from sluice.airflow.page import pipelines, slices
 from sluice.errors import KafkaOutOfReach
-from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, query_of
+from sluice.page.sight import Sight
+from tests.dags.page_app import PLAN, READS, SLICE, endpoints, login, path_of, query_of
 
 # What each endpoint asks for. A new endpoint without a rule fails here.
 RULES = {
@@ -116,3 +118,38 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str, refused: Callable[..., ob
         return not refused(**given) and grants(self, **given)
 
     monkeypatch.setattr(SimpleAuthManager, name, asked)
+
+
+@pytest.mark.parametrize(
+    ("said", "role", "granted", "seen"),
+    [
+        ("shown", "viewer", True, "masked"),
+        ("shown", "user", True, "shown"),
+        ("shown", "admin", True, "shown"),
+        ("shown", "admin", False, "masked"),
+        ("masked", "admin", True, "masked"),
+        ("hidden", "admin", True, "hidden"),
+        (None, "admin", True, "masked"),
+    ],
+)
+def test_who_sees_payloads(airflow_app, monkeypatch, said: str | None, role: str, granted: bool, seen: str):
+    """`granted` is the custom view of that name, which an auth manager with roles of its own has."""
+    asked = []
+    (path, ads), *_ = pipelines.find_pipelines().sound
+    page = ads.page if said is None else ads.page.model_copy(update={"payloads": said})
+    found = pipelines.find_pipelines()
+    known = type(found)(((path, ads.model_copy(update={"page": page})),), ())
+    monkeypatch.setattr("sluice.airflow.page.access.find_pipelines", lambda: known)
+    monkeypatch.setattr(slices.memory, "look", lambda *_: Sight([], [], None))
+    monkeypatch.setattr(slices, "connect_shards", lambda _: nullcontext(()))
+    monkeypatch.setattr(
+        slices.samples, "unparsed", lambda lake, manifests, payloads: asked.append(payloads) or []
+    )
+    refuse(
+        monkeypatch,
+        "is_authorized_custom_view",
+        lambda resource_name, **_: resource_name == "Sluice Payloads" and not granted,
+    )
+    answer = airflow_app.get(f"/sluice/api/pipelines/ads/slices/{SLICE}/rejected", headers=login(role))
+    assert (answer.status_code, answer.json()) == (200, {"payloads": seen, "samples": []})
+    assert asked == [seen]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow.parquet as pq
 
@@ -12,6 +12,8 @@ from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerErro
 from sluice.lake.base import Lake
 from sluice.load.sql import render
 from sluice.manifest import Manifest
+from sluice.page.masking import masked
+from sluice.page.settings import Payloads
 from sluice.page.slice_models import Sample
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice
@@ -19,42 +21,48 @@ from sluice.slices import Slice
 PER_REASON = 3
 MOST = 60
 SHOWN_BYTES = 2000
+# Of one file, so that a page that somebody opens costs no more than this.
+_MOST_ROWS, _MOST_BYTES, _FILES = 2000, 16 << 20, 4
 _ROWS = 20
-_MOST_BYTES = 16 << 20
-_FILES = 4
-_COLUMNS = ["_reason", "_payload", "_topic", "_partition", "_offset"]
+_COLUMNS = ["_reason", "_topic", "_partition", "_offset"]
 
 
-def unparsed(lake: Lake, manifests: Iterable[Manifest]) -> list[Sample]:
+def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> list[Sample]:
     """Of the first rows of the first files: at most `PER_REASON` for each reason."""
     shown: Counter[str] = Counter()
     samples: list[Sample] = []
+    columns = _COLUMNS if payloads == "hidden" else [*_COLUMNS, "_payload"]
     for manifest in manifests:
         for file in manifest.rejected[:_FILES]:
-            for row in _first_rows(lake, file.key):
+            for row in _first_rows(lake, file.key, columns):
                 reason = str(row["_reason"])
                 if shown[reason] < PER_REASON and len(samples) < MOST:
                     shown[reason] += 1
-                    samples.append(_unparsed(manifest.cluster, reason, row))
+                    samples.append(_unparsed(manifest.cluster, reason, row, payloads))
     return samples
 
 
-def _first_rows(lake: Lake, key: str) -> Iterator[dict]:
-    """Up to `_MOST_BYTES` of them. Nothing where the file has gone: verify names it."""
-    seen = 0
+def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict]:
+    """Up to `_MOST_BYTES` of them. Nothing where the file has gone: verify names it.
+
+    A record may be as large as Kafka takes it: where a file's rows are, they are read one by one.
+    """
+    rows = seen = 0
     try:
         with lake.local(key) as path:
-            for batch in pq.ParquetFile(path).iter_batches(_ROWS, columns=_COLUMNS):
+            parquet = pq.ParquetFile(path)
+            groups = [parquet.metadata.row_group(n) for n in range(parquet.num_row_groups)]
+            large = any(group.total_byte_size > _MOST_BYTES for group in groups)
+            for batch in parquet.iter_batches(1 if large else _ROWS, columns=columns):
                 yield from batch.to_pylist()
-                seen += batch.nbytes
-                if seen > _MOST_BYTES:
+                rows, seen = rows + batch.num_rows, seen + batch.nbytes
+                if seen > _MOST_BYTES or rows >= _MOST_ROWS:
                     return
     except FileNotFoundError:
         return
 
 
-def _unparsed(cluster: str, reason: str, row: dict) -> Sample:
-    payload = row["_payload"]
+def _unparsed(cluster: str, reason: str, row: dict, payloads: Payloads) -> Sample:
     return Sample(
         kind="unparsed",
         place="",
@@ -64,33 +72,42 @@ def _unparsed(cluster: str, reason: str, row: dict) -> Sample:
         topic=row["_topic"],
         partition=row["_partition"],
         offset=row["_offset"],
-        payload=text_of(payload),
+        payload=shown_of(row.get("_payload"), payloads),
     )
 
 
-def text_of(payload: bytes | str | None) -> str:
+def shown_of(payload: bytes | str | None, payloads: Payloads) -> str:
+    """What the page may show of it."""
+    if payload is None or payloads == "hidden":
+        return ""
+    return text_of(payload) if payloads == "shown" else text_of(payload, masked)
+
+
+def text_of(payload: bytes | str | None, made: Callable[[str], str] = str) -> str:
     """The beginning of a payload as text; bytes that are not UTF-8 are written as \\x…."""
     if payload is None:
         return ""
     data = payload.encode() if isinstance(payload, str) else bytes(payload)
-    cut = data[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
+    cut = made(data[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))
     return cut if len(data) <= SHOWN_BYTES else f"{cut}… ({len(data):,} bytes)"
 
 
-def misfits(client: Client, pipeline: Pipeline, piece: Slice) -> list[Sample]:
+def misfits(client: Client, pipeline: Pipeline, piece: Slice, payloads: Payloads) -> list[Sample]:
     """Nothing where ClickHouse has no `sluice.rejected` yet."""
     targets = [target.table for target in pipeline.targets]
-    parameters = {"slice": int(piece.start.timestamp()), "targets": targets}
+    hidden = payloads == "hidden"  # then nothing of it leaves the server
+    parameters = {"slice": int(piece.start.timestamp()), "targets": targets, "hidden": hidden}
     try:
         rows = client.rows(render("sample_misfits"), parameters)
     except ServerError as error:
         if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             return []
         raise
-    return [_misfit(*row) for row in rows]
+    return [_misfit(payloads, *row) for row in rows]
 
 
 def _misfit(
+    payloads: Payloads,
     cluster: str,
     topic: str,
     partition: int,
@@ -105,10 +122,10 @@ def _misfit(
         kind="misfit",
         place=f"{target}.{column}",
         reason=reason,
-        value=value,
+        value=value if payloads == "shown" else "",
         cluster=cluster,
         topic=topic,
         partition=partition,
         offset=offset,
-        payload=payload,
+        payload=shown_of(payload, payloads),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sluice.page.models import AnomalyRow, Model
+from sluice.page.settings import Payloads
 
 
 class Offsets(Model):
@@ -127,7 +128,7 @@ class SliceView(Model):
 class Sample(Model):
     """A rejected record: `kind` is unparsed (no row in the lake) or misfit (a value did not fit `place`).
 
-    `payload` is cut, and what is not UTF-8 is escaped."""
+    `payload` is cut, and what is not UTF-8 is escaped. `value` and it are what the caller may see of them."""
 
     kind: str
     place: str
@@ -141,4 +142,7 @@ class Sample(Model):
 
 
 class Samples(Model):
+    """`payloads` is hidden, masked or shown."""
+
+    payloads: Payloads
     samples: list[Sample]

@@ -1,7 +1,9 @@
 """Who may see what: Airflow's own access checks, of whichever auth manager it has.
 
 The whole page needs the right to see plugins; a pipeline the right to read its DAG; a plan, which makes
-Kafka work, and a start the right to trigger the backfill DAG.
+Kafka work, and a start the right to trigger the backfill DAG. Payloads need a right of their own, the custom
+view `Sluice Payloads`, and the right to edit the pipeline's DAG: Airflow's simple auth manager grants every
+custom view to every viewer.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path
 
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
+from sluice.page.settings import Payloads
 from sluice.pipeline import Pipeline
 
+PAYLOADS = "Sluice Payloads"
 MOST_NAME = 250  # as many letters as Airflow gives a DAG's id
 may_see_page = Depends(requires_access_view(AccessView.PLUGINS))
 
@@ -28,6 +32,11 @@ def may_read(user: BaseUser, pipeline: str) -> bool:
 
 def may_start(user: BaseUser, pipeline: str) -> bool:
     return _may(user, backfill_dag_id(pipeline), "POST", DagAccessEntity.RUN)
+
+
+def may_see_payloads(user: BaseUser, pipeline: str) -> bool:
+    granted = get_auth_manager().is_authorized_custom_view(method="GET", resource_name=PAYLOADS, user=user)
+    return granted and _may(user, pipeline, "PUT", None)
 
 
 def _may(user: BaseUser, dag_id: str, method: str, entity: DagAccessEntity | None) -> bool:
@@ -53,5 +62,12 @@ def startable_pipeline(
     return pipeline
 
 
+def payloads_of(pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user: GetUserDep) -> Payloads:
+    """What the caller sees of payloads: at most what the pipeline file says."""
+    said = pipeline.page.payloads
+    return "masked" if said == "shown" and not may_see_payloads(user, pipeline.name) else said
+
+
 Readable = Annotated[Pipeline, Depends(readable_pipeline)]
 Startable = Annotated[Pipeline, Depends(startable_pipeline)]
+Shown = Annotated[Payloads, Depends(payloads_of)]

@@ -10,7 +10,7 @@ import pendulum
 from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, HTTPException, Path, Response
 
-from sluice.airflow.page.access import MOST_NAME, Readable
+from sluice.airflow.page.access import MOST_NAME, Readable, Shown
 from sluice.airflow.page.gate import one_line
 from sluice.airflow.page.pipelines import memory
 from sluice.airflow.page.runs import runs_of
@@ -69,16 +69,17 @@ def one_slice(pipeline: Readable, slice_id: Id, session: SessionDep) -> SliceVie
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
-def rejected(pipeline: Readable, slice_id: Id) -> Samples:
-    """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse."""
+def rejected(pipeline: Readable, slice_id: Id, payloads: Shown) -> Samples:
+    """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse; of their
+    payloads what the caller may see."""
     piece = _piece(pipeline, slice_id)
     found = memory.look(pipeline, _only(piece)).statuses
     manifests = [status.manifest for status in found if status.manifest]
     with connect_shards(pipeline) as servers:
         asked = [server.client for server in servers if server.client]
-        misfits = [one for client in asked for one in samples.misfits(client, pipeline, piece)]
-    unparsed = samples.unparsed(open_lake(pipeline), manifests)
-    return Samples(samples=[*unparsed, *misfits])
+        misfits = [one for client in asked for one in samples.misfits(client, pipeline, piece, payloads)]
+    unparsed = samples.unparsed(open_lake(pipeline), manifests, payloads)
+    return Samples(payloads=payloads, samples=[*unparsed, *misfits])
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")

@@ -137,17 +137,23 @@ const timings = (rows) => section("Time of each step", table("Time of each step"
 
 const unparsed = (unit) => Object.values(unit.rejected_by_reason).reduce((sum, n) => sum + n, 0);
 
+const WITHHELD = {
+  hidden: "Payloads and values are hidden: `page: {payloads: hidden}` in the pipeline file.",
+  masked: "Payloads show kinds in place of values. All is shown where the pipeline file says `page: {payloads: shown}`, to who has the right `Sluice Payloads` and may edit the DAG.",
+};
+
 async function loadSamples(place, name, id, data) {
   const expected = data.units.reduce((sum, u) => sum + unparsed(u) + u.tables.reduce((s, t) => s + t.misfits, 0), 0);
   let body = h("p", { class: "quiet" }, "No record of this hour was rejected.");
   if (expected > 0) {
-    const { samples } = await api.rejected(name, id).catch((error) => ({ samples: [], error }));
-    body = table("Samples of rejected records", [
+    const { samples, payloads } = await api.rejected(name, id).catch((error) => ({ samples: [], error }));
+    const rows = table("Samples of rejected records", [
       { name: "Kind", value: (r) => r.kind }, { name: "Reason", value: (r) => r.reason },
-      { name: "Column and value", value: (r) => (r.place ? `${r.place}: ${r.value}` : "–") },
+      { name: "Column and value", value: (r) => (r.place ? (r.value ? `${r.place}: ${r.value}` : r.place) : "–") },
       { name: "Where", value: (r) => `${r.cluster}/${r.topic}/${r.partition} @ ${count(r.offset)}` },
-      { name: "Payload", class: "code payload", value: (r) => r.payload },
+      ...(payloads === "hidden" ? [] : [{ name: "Payload", class: "code payload", value: (r) => r.payload }]),
     ], samples, "The records could not be read: verify says why.");
+    body = WITHHELD[payloads] ? [h("p", { class: "quiet" }, WITHHELD[payloads]), rows] : rows;
   }
   replace(place, h("h2", {}, "Rejected records"), body);
 }
