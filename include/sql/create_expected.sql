@@ -2,7 +2,8 @@
 -- Expected is the mean of the same hour of day: of the same weekday in the last four weeks where at least three
 -- of those four hours are covered, else of the last seven days. A mean, because means of parts add up to that of
 -- their sum: summed up by country, the view still says what is expected of the country. A key that an hour does
--- not have counts there as 0. An hour is covered when its slices are committed; late rows change it later.
+-- not have counts there as 0. An hour is covered when its slices are committed; late rows change it later. What was
+-- seen of an hour that is not covered nobody knows: it has not landed, or is still to come.
 CREATE OR REPLACE VIEW {view} AS
 WITH
     covered AS
@@ -50,7 +51,7 @@ SELECT
     at AS hour,
     {keys},
     if(at IN (SELECT at FROM chosen WHERE notEmpty(days)), sum(awaited), NULL) AS expected,
-    if(at IN (SELECT at FROM shown WHERE over), sum(there), NULL) AS seen,
+    if(at IN (SELECT at FROM covered), sum(there), NULL) AS seen,
     expected - seen AS difference
 FROM
 (

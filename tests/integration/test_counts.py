@@ -12,6 +12,8 @@ import pytest
 
 from sluice.boundaries.log import BoundaryLog
 from sluice.clickhouse.client import Client
+from sluice.counts.look import _read
+from sluice.counts.outlook import Traffic, hourly
 from sluice.errors import TargetRefused
 from sluice.lake.folder import FolderLake
 from sluice.load.ledger import committed
@@ -253,3 +255,25 @@ def test_the_first_day_is_what_the_second_is_expected_to_be(place: Place):
         (at + 24 * 3600, 20, None, None),
         (at + 25 * 3600, 20, None, None),
     ]
+
+
+def test_what_was_seen_of_an_hour_that_has_not_landed_nobody_knows(place: Place):
+    """Hours 9, 10 and 11 of two days; on the second hour 10 has failed, and a late event came at 11."""
+    hours_of_both = (9, 10, 11, 33, 34, 35)
+    records = [record("bid", hour * 60 + n, country="DE") for hour in hours_of_both for n in range(4)]
+    records += [record("bid", 34 * 60 + 30, 35 * 60 + 30, country="DE")]
+    spec, world = place.pipeline(), World({BIDS: [sorted(records, key=lambda item: item[1])]})
+    for first, count in ((9, 3), (33, 1), (35, 1)):
+        place.land(spec, world, hours(count, first))
+        place.load(spec, hours(count, first))
+
+    def seen() -> list[tuple]:
+        return [((one.at - START.int_timestamp) // 3600, one.expected, one.seen) for one in hourly(read())]
+
+    def read() -> list[Traffic]:
+        return _read(place.client, spec.counts[0])
+
+    assert seen() == [(33, 4, 4), (34, 4, None), (35, 4, 4), (57, 4, None), (58, 4, None), (59, 4, None)]
+    place.land(spec, world, hours(1, 34))
+    place.load(spec, hours(1, 34))
+    assert seen()[1] == (34, 4, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import pendulum
 from rich.console import Group
 
 from sluice.cli.options import Config, Json, Name, load_pipeline
@@ -31,13 +32,13 @@ def traffic(pipeline: Name, config: Config = None, json: Json = False) -> None:
         print_json({table: [asdict(row) for row in rows] for table, rows in found.items()})
     else:
         for one in spec.counts:
-            console().print(_shown(one, found[one.table]))
+            console().print(_shown(one, found[one.table], pendulum.now("UTC").int_timestamp))
 
 
-def _shown(spec: Counts, found: list[Traffic]) -> Group:
+def _shown(spec: Counts, found: list[Traffic], now: int) -> Group:
     field = next(iter(spec.by), "")
     title = f"{spec.table}: the last 24 hours, of them those for which something is expected, and the next 24"
     return Group(
-        table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found))),
+        table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found), now)),
         table_of(title, (field or "all", *_VALUES), by_value(found)),
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pendulum
 
 WIDTH = 40  # of the longest bar
+NOT_LANDED = "not landed"
+_HOUR = 3600
 _SEEN, _AWAITED = "█", "░"
 
 
@@ -15,7 +17,8 @@ _SEEN, _AWAITED = "█", "░"
 class Traffic:
     """Rows of one hour (seconds since the epoch) and one value of the first field (`""` without fields).
 
-    `expected` None: there is no earlier day to go by; `seen` None: the hour is still to come.
+    `expected` None: there is no earlier day to go by; `seen` None: the hour has not landed, or is still to
+    come.
     """
 
     at: int
@@ -29,12 +32,14 @@ class Traffic:
 
 
 def added(parts: Iterable[Traffic]) -> list[Traffic]:
-    """One for each hour and value, in order: of several shards, or with one value of several fields."""
-    sums: dict[tuple[int, str], Traffic] = {}
+    """One for each hour and value, in order: of several shards, or with one value of several fields. An hour
+    that one of the shards has not seen has not landed."""
+    parts, sums = list(parts), {}
+    unseen = {part.at for part in parts if part.seen is None}
     for part in parts:
         key = (part.at, part.value)
         known = sums.get(key, Traffic(*key, None, None))
-        seen = _sum(known.seen, part.seen)
+        seen = None if part.at in unseen else _sum(known.seen, part.seen)
         sums[key] = Traffic(*key, _sum(known.expected, part.expected), None if seen is None else int(seen))
     return [sums[key] for key in sorted(sums)]
 
@@ -43,11 +48,14 @@ def hourly(found: Iterable[Traffic]) -> list[Traffic]:
     return added(Traffic(one.at, "", one.expected, one.seen) for one in found)
 
 
-def plot(hours: Sequence[Traffic]) -> list[tuple[object, ...]]:
-    """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected."""
+def plot(hours: Sequence[Traffic], now: int) -> list[tuple[object, ...]]:
+    """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected.
+
+    `now` (seconds since the epoch) tells an hour that has not landed from one that is still to come.
+    """
     most = max((max(one.expected or 0, one.seen or 0) for one in hours), default=0) or 1
     return [
-        (_name(one.at), _shown(one.expected), _shown(one.seen), _shown(one.difference), _bar(one, most))
+        (_name(one.at), _shown(one.expected), _came(one, now), _shown(one.difference), _bar(one, most))
         for one in hours
     ]
 
@@ -55,13 +63,14 @@ def plot(hours: Sequence[Traffic]) -> list[tuple[object, ...]]:
 def by_value(found: Sequence[Traffic], most: int = 12) -> list[tuple[object, ...]]:
     """(value, seen in all, expected, seen, difference, expected next), the values with the most rows first.
 
-    Expected, seen and their difference are of the hours that have both; what is next is of those to come.
+    Expected, seen and their difference are of the hours that have both; what is next is of those after the
+    last that was seen.
     """
-    rows = []
+    rows, last = [], max((one.at for one in found if one.seen is not None), default=0)
     for value in sorted({one.value for one in found}):
         own = [one for one in found if one.value == value]
         both = [one for one in own if one.difference is not None]
-        ahead = round(sum(one.expected or 0 for one in own if one.seen is None))
+        ahead = round(sum(one.expected or 0 for one in own if one.at > last))
         rows.append((value, sum(one.seen or 0 for one in own), *_compared(both), ahead))
     return sorted(rows, key=lambda row: (-row[1], row[0]))[:most]
 
@@ -80,6 +89,10 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 def _shown(number: float | None) -> object:
     return "-" if number is None else round(number)
+
+
+def _came(one: Traffic, now: int) -> object:
+    return NOT_LANDED if one.seen is None and one.at + _HOUR <= now else _shown(one.seen)
 
 
 def _name(at: int) -> str:

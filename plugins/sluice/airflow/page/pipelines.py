@@ -132,9 +132,7 @@ def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")
-def progress(
-    pipeline: Readable, session: SessionDep, run: RunId
-) -> models.Progress:
+def progress(pipeline: Readable, session: SessionDep, run: RunId) -> models.Progress:
     """How far a run of the backfill DAG is. 404 when there is no such run."""
     return progress_of(session, pipeline, run)
 
