@@ -128,6 +128,17 @@ def test_many_hours_are_told_by_day():
     assert "by day" not in few and "2026-11-20T13Z" in few
 
 
+def test_many_days_are_told_by_month():
+    """Two hours of each of 501 days from 20 November 2026 on: eleven are of that month."""
+    many = [counted(24 * number + more, State.COMPLETE) for number in range(501) for more in (0, 1)]
+    lines = hours.grouped(many)
+    assert hours.title("p", many, lines) == "p, by month (--json has the 1,002 hours)"
+    cells = [hours.line(units) for units in lines]
+    assert [cell[0] for cell in (cells[0], cells[1], cells[-1])] == ["2026-11", "2026-12", "2028-04"]
+    assert len(cells) == 18 and cells[0][2] == "22 complete"
+    assert sum(cell[3] for cell in cells) == sum(status.manifest.read for status in many)
+
+
 def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys):
     found = [status(0, State.COMPLETE, tables=["e.clicks"])]
     older = Backlog({unit(-40): State.MISSING, unit(-39): State.EXPIRED})

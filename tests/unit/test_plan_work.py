@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from sluice.cli import plan as command
-from sluice.manifest import Manifest, OffsetRange
+from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan import has_work, work_of
 from sluice.reach import Reach, told
 from sluice.slices import Slice, SliceRange, Unit
@@ -78,6 +78,29 @@ def test_the_plan_counts_the_offsets_that_the_mode_reads(mode, offsets, monkeypa
     command.plan("p", "2026-11-20", "2026-11-21", mode)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "offsets to land" in line]
     assert line.split()[-1] == str(offsets)
+
+
+def test_many_hours_of_a_plan_are_summed_up(monkeypatch, capsys):
+    """21 days of 24 hours of 3 offsets, of which Kafka has lost those of the first 30 hours: [0, 90)."""
+    found = []
+    for number in range(504):
+        lost, spans = number < 30, (OffsetRange("bids", "id", 0, 3 * number, 3 * number + 3),)
+        losses = (Loss("bids", 0, 3 * number, 3 * number + 3, True),) if lost else ()
+        state = State.EXPIRED if lost else State.MISSING
+        found.append(replace(status(number, state), ranges=spans, losses=losses))
+    monkeypatch.setattr(command, "load_pipeline", lambda *_: pipeline())
+    monkeypatch.setattr("sluice.survey.preview", lambda *_: Preview(found))
+    monkeypatch.setattr("sluice.steps.expected_time", lambda *_: "unknown")
+    command.plan("p", "2026-11-20", "2026-12-11")
+    out = capsys.readouterr().out
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│ 2026-" in line
+    ]
+    assert "by day (--json has the 504 hours)" in out and len(rows) == 21
+    assert rows[0][4:8] == ["72", "72", "24", "bids/0 [0, 72)"]
+    assert rows[1][2:4] == ["6 expired, 18 missing", "6 fail: expired, 18 land and load"]
+    assert rows[1][4:8] == ["72", "72", "24", "bids/0 [72, 90)"]
+    assert rows[2][2:4] == ["24 missing", "24 land and load"]
 
 
 def test_how_far_a_backfill_is():

@@ -1,4 +1,5 @@
-"""The lines of `sluice status` and `sluice run`: one for each hour, or for each day where there are many."""
+"""The lines of `sluice status`, `plan` and `run`: one for each hour, or for each day or month where there are
+many."""
 
 from __future__ import annotations
 
@@ -9,17 +10,31 @@ from sluice.status import UnitStatus
 
 COLUMNS = ("slice", "cluster", "state", "records", "parsed", "unparsed", "late", "loaded", "misfits")
 MOST_HOURS = 500
+_DAY, _MONTH = 10, 7  # letters of a slice's id
 Row = tuple[object, ...]
 
 
 def grouped(found: Sequence[UnitStatus]) -> list[list[UnitStatus]]:
-    """What goes onto one line each: a unit, or a cluster's units of one day."""
+    """What goes onto one line each: a unit, or a cluster's units of one day or, if these are many, month."""
     if len(found) <= MOST_HOURS:
         return [[status] for status in found]
-    days: dict[tuple[str, str], list[UnitStatus]] = {}
+    days = _by(found, _DAY)
+    return days if len(days) <= MOST_HOURS else _by(found, _MONTH)
+
+
+def _by(found: Sequence[UnitStatus], letters: int) -> list[list[UnitStatus]]:
+    groups: dict[tuple[str, str], list[UnitStatus]] = {}
     for status in found:
-        days.setdefault((_day(status), status.unit.cluster), []).append(status)
-    return list(days.values())
+        groups.setdefault((status.unit.slice.id[:letters], status.unit.cluster), []).append(status)
+    return list(groups.values())
+
+
+def title(name: str, found: Sequence[UnitStatus], lines: Sequence[Sequence[UnitStatus]]) -> str:
+    """With a word of what the lines are, where they are no hours."""
+    if len(lines) == len(found):
+        return name
+    word = "day" if len(lines) == len(_by(found, _DAY)) else "month"
+    return f"{name}, by {word} (--json has the {len(found):,} hours)"
 
 
 def line(units: Sequence[UnitStatus]) -> Row:
@@ -34,7 +49,8 @@ def line(units: Sequence[UnitStatus]) -> Row:
         )
         counts = (read, parsed, _unparsed(landed), late)
     loaded = (sum(numbers) for numbers in zip(*(status.loaded for status in units), strict=True))
-    return (_name(units), units[0].unit.cluster, _states(units), *counts, *loaded)
+    states = counted(status.seen for status in units)
+    return (name_of(units), units[0].unit.cluster, states, *counts, *loaded)
 
 
 def line_by_type(units: Sequence[UnitStatus], types: Iterable[str]) -> Row:
@@ -42,21 +58,23 @@ def line_by_type(units: Sequence[UnitStatus], types: Iterable[str]) -> Row:
     counts: Counter[str] = Counter()
     for status in units:
         counts.update(status.manifest.rows_by_type() if status.manifest else {})
-    return (f"{_name(units)}/{units[0].unit.cluster}", *(counts[name] for name in types))
+    return (f"{name_of(units)}/{units[0].unit.cluster}", *(counts[name] for name in types))
 
 
-def _name(units: Sequence[UnitStatus]) -> str:
-    return units[0].unit.slice.id if len(units) == 1 else _day(units[0])
-
-
-def _day(status: UnitStatus) -> str:
-    return status.unit.slice.id[:10]
-
-
-def _states(units: Sequence[UnitStatus]) -> str:
+def name_of(units: Sequence[UnitStatus]) -> str:
+    """The slice, else the day or the month that the units have in common."""
+    first, last = units[0].unit.slice.id, units[-1].unit.slice.id
     if len(units) == 1:
-        return units[0].seen
-    return ", ".join(f"{count} {state}" for state, count in Counter(s.seen for s in units).items())
+        return first
+    return first[:_DAY] if first[:_DAY] == last[:_DAY] else first[:_MONTH]
+
+
+def counted(words: Iterable[str]) -> str:
+    """`3 missing, 1 landed`, or the word itself where there is one."""
+    counts = Counter(words)
+    if counts.total() == 1:
+        return next(iter(counts))
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
 def _unparsed(landed: Sequence[UnitStatus]) -> object:

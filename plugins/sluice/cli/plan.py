@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from sluice.cli import hours
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_facts, print_json, print_table
 from sluice.errors import SluiceError
+from sluice.manifest import Loss
 from sluice.plan import action, as_json, rows_of, to_land, work_of
+from sluice.status import UnitStatus
 from sluice.waiting import missing_lines
 
 _COLUMNS = ("slice", "cluster", "state", "does", "offsets", "rows", "reads")
@@ -17,7 +20,8 @@ _LOST = ("Kafka no longer has", "lacks topics")
 def plan(
     pipeline: Name, start: From, to: To, mode: Mode = "fill", config: Config = None, json: Json = False
 ) -> None:
-    """What a backfill of [A, B) would do, per hour: state, offsets, reads, what Kafka no longer has.
+    """What a backfill of [A, B) would do, per hour: state, offsets, reads, what Kafka no longer has. Of more
+    than 500 hours a line for each day, of more than 500 days for each month.
 
     Example: sluice plan adx --from 2026-11-20T00:00Z --to now
     """
@@ -33,21 +37,9 @@ def plan(
         print_json([as_json(status, mode, spec.on_expired) for status in found])
         return _raise_first(seen.unreachable)
     work, landing = work_of(found, mode), to_land(found, mode, spec.on_expired)
-    rows = [
-        (
-            status.unit.slice.id,
-            status.unit.cluster,
-            status.state,
-            action(status, mode, spec.on_expired),
-            status.offsets,
-            rows_of(status),
-            status.reads,
-            "; ".join(f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in status.losses),
-            ", ".join((*status.lacking, *(f"counts {table}" for table in status.uncounted))),
-        )
-        for status in found
-    ]
-    print_table(f"{spec.name} {slices}, mode {mode}", _COLUMNS + _LOST, rows)
+    lines = hours.grouped(found)
+    title = hours.title(f"{spec.name} {slices}, mode {mode}", found, lines)
+    print_table(title, _COLUMNS + _LOST, [_line(units, mode, spec.on_expired) for units in lines])
     print_facts(
         {
             "slices": len(slices),
@@ -62,6 +54,43 @@ def plan(
     for line in missing_lines(spec, found):
         print(line)
     _raise_first(seen.unreachable)
+
+
+def _line(units: Sequence[UnitStatus], mode: str, on_expired: str) -> tuple[object, ...]:
+    lacking = dict.fromkeys(
+        name for s in units for name in (*s.lacking, *(f"counts {table}" for table in s.uncounted))
+    )
+    return (
+        hours.name_of(units),
+        units[0].unit.cluster,
+        hours.counted(str(status.state) for status in units),
+        hours.counted(action(status, mode, on_expired) for status in units),
+        sum(status.offsets for status in units),
+        sum(map(rows_of, units)),
+        sum(status.reads for status in units),
+        _lost(units),
+        ", ".join(lacking),
+    )
+
+
+def _lost(units: Sequence[UnitStatus]) -> str:
+    """The lost offsets of each partition, in one range where they touch."""
+    spans: list[list[int]] = []
+    places: list[str] = []
+    for loss in sorted((x for status in units for x in status.losses), key=_place_and_start):
+        place = f"{loss.topic}/{loss.partition}"
+        if places and places[-1] == place and loss.start <= spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], loss.until)
+        else:
+            places.append(place)
+            spans.append([loss.start, loss.until])
+    return "; ".join(
+        f"{place} [{start}, {until})" for place, (start, until) in zip(places, spans, strict=True)
+    )
+
+
+def _place_and_start(loss: Loss) -> tuple[str, int, int]:
+    return loss.topic, loss.partition, loss.start
 
 
 def _raise_first(unreachable: Mapping[str, SluiceError]) -> None:

@@ -43,7 +43,7 @@ def status(
     json: Json = False,
 ) -> None:
     """A table of hours: landed, loaded, rows, rejected, lag. Without a range: the newest hours known. Of more
-    than 500 hours a table of days.
+    than 500 hours a table of days, of more than 500 days one of months.
 
     Example: sluice status adx --from 2026-11-20T00:00Z --to now
     """
@@ -88,8 +88,7 @@ def show(spec: Pipeline, found: list[UnitStatus], title: str) -> None:
 def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:
     """The hours, rows by type where they are few, rows by table, and the lag."""
     lines = hours.grouped(found)
-    days = f", by day (--json has the {len(found):,} hours)" if len(lines) < len(found) else ""
-    yield table_of(title + days, hours.COLUMNS, map(hours.line, lines))
+    yield table_of(hours.title(title, found, lines), hours.COLUMNS, map(hours.line, lines))
     types = sorted({t for s in found if s.manifest for t in s.manifest.rows_by_type()})
     if types and len(types) <= _MOST_TYPES:
         landed = hours.grouped([s for s in found if s.manifest])
