@@ -30,6 +30,7 @@ from sluice.landing.reads import MODES
 from sluice.landing.submit import ERROR
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import read
+from sluice.plain_text import line
 from sluice.slices import SliceRange, parse_instant
 from sluice.timings import timed
 
@@ -80,8 +81,8 @@ def _only(pipeline: Pipeline, clusters: Sequence[str] | None) -> Pipeline:
     return pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster in clusters]})
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
+def _say(text: str) -> None:
+    print(line(text), flush=True)
 
 
 def main(words: Sequence[str]) -> int:
@@ -89,9 +90,9 @@ def main(words: Sequence[str]) -> int:
     try:
         result = run(arguments(words))
     except SluiceError as error:
-        print(f"{ERROR}{error}", file=sys.stderr, flush=True)
+        print(f"{ERROR}{line(str(error))}", file=sys.stderr, flush=True)
         return TEMPORARY if error.retryable else error.exit_code
-    _say(json.dumps(result))
+    print(json.dumps(result), flush=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Reads YAML of a bounded size: a pipeline file may be somebody else's."""
+"""Reads YAML of a bounded size, for a pipeline file may be somebody else's, and writes words of one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ MOST_VALUES = 100_000  # with each alias counted as what it stands for
 
 class NotYaml(ValueError):
     """What is wrong with the text, in one line."""
+
+
+def scalar(text: str) -> str:
+    """`text` as a key or a value of a pipeline file, in quotes where YAML wants them."""
+    options = {"allow_unicode": text.isprintable(), "width": len(text) * 10 + 80}  # and no line is folded
+    return yaml.safe_dump([text], default_flow_style=True, **options).strip()[1:-1]
 
 
 class _Loader(yaml.SafeLoader):

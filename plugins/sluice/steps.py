@@ -30,6 +30,7 @@ from sluice.load.shards import load_shards
 from sluice.load.sql import render
 from sluice.load.system import check_owner, create_system_tables
 from sluice.pipeline import Pipeline
+from sluice.plain_text import line
 from sluice.plan import Work, describe, work_of
 from sluice.points import Publish
 from sluice.resolve import resolve
@@ -159,10 +160,10 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
     findings = [f for f in findings if f.kind is not Kind.INCOMPLETE or (f.slice, f.cluster) not in apart]
-    for line in (*notes, *contents.busy):
-        log.info("verify %s: %s", pipeline.name, line)
+    for text in (*notes, *contents.busy):
+        log.info("verify %s: %s", pipeline.name, line(text))
     for finding in [finding for finding in findings if finding.kind is Kind.FIELD_MISSING]:
-        log.warning("%s", finding)  # the hour is exact: it is told, and stops nothing
+        log.warning("%s", line(str(finding)))  # the hour is exact: it is told, and stops nothing
     findings = [finding for finding in findings if finding.kind is not Kind.FIELD_MISSING]
     if findings and all(_on_its_way(finding, found) for finding in findings):
         raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,9 +17,7 @@ from sluice.errors import SluiceError
 from sluice.garbage import collect_seldom
 from sluice.metrics import Kind
 from sluice.metrics_sink import Sample, count, taken_by
-
-# StatsD's own separators, and those of the InfluxDB form in which tags travel over it.
-_NOT_IN_A_TAG = re.compile(r"[\s,=:|@#]")
+from sluice.plain_text import label
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,14 +25,14 @@ R = TypeVar("R")
 
 def to_airflow(one: Sample) -> None:
     """Hands a sample to what `[metrics]` in Airflow's configuration says; to nobody where it says nothing."""
-    tags = {label: _NOT_IN_A_TAG.sub("_", value) for label, value in one.labels.items()}
-    name = one.metric.full_name
+    tags = {name: label(value) for name, value in one.labels.items()}
+    metric = one.metric.full_name
     if one.metric.kind is Kind.COUNTER:
-        stats.incr(name, int(one.value), tags=tags)
+        stats.incr(metric, int(one.value), tags=tags)
     elif one.metric.kind is Kind.GAUGE:
-        stats.gauge(name, one.value, tags=tags)
+        stats.gauge(metric, one.value, tags=tags)
     else:
-        stats.timing(name, timedelta(seconds=one.value), tags=tags)
+        stats.timing(metric, timedelta(seconds=one.value), tags=tags)
 
 
 def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

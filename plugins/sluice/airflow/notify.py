@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -12,9 +12,12 @@ from airflow.sdk import BaseNotifier
 
 from sluice import connections
 from sluice.alarms.settings import Channel
+from sluice.alarms.text import chat, mail
 from sluice.errors import NotSent, WrongUse
+from sluice.plain_text import line
 
 _SECONDS = 20
+_PLACES = re.compile(r"\{subject\}|\{text\}")  # at once: nothing is filled into what was filled in
 
 
 class WebhookNotifier(BaseNotifier):
@@ -32,7 +35,8 @@ class WebhookNotifier(BaseNotifier):
         """Raises httpx.HTTPError, and WrongUse for the connection."""
         found = connections.find(self.connection)
         headers = {"Authorization": f"Bearer {found.password}"} if found.password else {}
-        body = {"text": f"{self.subject}\n{self.text}", "subject": self.subject, "body": self.text}
+        text = chat(f"{self.subject}\n{self.text}")
+        body = {"text": text, "subject": self.subject, "body": self.text}
         answer = httpx.post(_url(found), json=body, headers=headers, timeout=_SECONDS)
         answer.raise_for_status()
 
@@ -63,7 +67,7 @@ def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
             to=list(channel.to),
             from_email=channel.sender,
             subject=subject,
-            html_content=f"<pre>{html.escape(text)}</pre>",
+            html_content=mail(text),
             smtp_conn_id=channel.email,
         )
     if channel.webhook is not None:
@@ -78,7 +82,8 @@ def _filled(arguments: Mapping[str, Any], subject: str, text: str) -> dict[str, 
 
 def _fill(value: Any, subject: str, text: str) -> Any:
     if isinstance(value, str):
-        return value.replace("{subject}", subject).replace("{text}", text)
+        words = {"{subject}": subject, "{text}": text}
+        return _PLACES.sub(lambda found: words[found[0]], value)
     if isinstance(value, Mapping):
         return _filled(value, subject, text)
     return [_fill(item, subject, text) for item in value] if isinstance(value, list) else value
@@ -90,4 +95,4 @@ def _reason(error: Exception) -> str:
         return f"HTTP {error.response.status_code}"
     if isinstance(error, httpx.HTTPError | httpx.InvalidURL):
         return type(error).__name__
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return f"{type(error).__name__}: {line(str(error), 200)}"

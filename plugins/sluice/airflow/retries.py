@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from airflow.sdk.exceptions import AirflowFailException
 
 from sluice.errors import SluiceError
+from sluice.plain_text import line
 
 RETRIES: dict[str, Any] = {
     "retries": 3,
@@ -37,7 +38,7 @@ def final_errors_fail(step: Callable[P, R]) -> Callable[P, R]:
         except SluiceError as error:
             if error.retryable:
                 raise
-            raise AirflowFailException(str(error)) from error.__cause__
+            raise AirflowFailException(line(str(error))) from error.__cause__
 
     return run
 
@@ -47,5 +48,5 @@ def final_reason(exit_code: int | None, output: str) -> str | None:
 
     An exit code alone is not enough: Python and spark-submit end with 1 for whatever they did not expect.
     """
-    said = [line.removeprefix(EXPECTED) for line in output.splitlines() if line.startswith(EXPECTED)]
+    said = [told.removeprefix(EXPECTED) for told in output.splitlines() if told.startswith(EXPECTED)]
     return said[-1] if said and exit_code in FINAL_EXITS else None

@@ -14,6 +14,7 @@ from sluice.airflow.pipelines import watch_dag_id
 from sluice.airflow.retries import final_errors_fail
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import read
+from sluice.plain_text import line
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +57,7 @@ def watch(config: str) -> dict[str, int]:
     watched = look_and_tell(pipeline, lake, now, send)
     emit(metrics_watch.watched(pipeline, watched, lake.url, now))
     for problem in watched.problems:
-        log.warning(problem.message, problem=str(problem.kind), place=problem.place)
+        log.warning(line(problem.message), problem=str(problem.kind), place=line(problem.place))
     for channel, (new, over) in watched.sent.items():
         log.info("told", channel=channel, new=new, over=over)
     log.info("watched", slices=str(watched.sight.slices), problems=len(watched.problems))

@@ -1,10 +1,14 @@
-"""The message of a notice. Pure."""
+"""The message of a notice, and its forms for those who read markup. Pure."""
 
 from __future__ import annotations
 
+import html
+
 from sluice.alarms.decide import Notice
+from sluice.plain_text import line
 
 MOST = 50
+LINE_CHARACTERS = 2_000
 
 
 def subject(pipeline: str, notice: Notice) -> str:
@@ -23,4 +27,18 @@ def body(notice: Notice) -> str:
         for alarm in notice.cleared
     ]
     more = [f"and {len(lines) - MOST:,} more: `sluice status` and `sluice verify` show all"]
-    return "\n".join(lines[:MOST] + (more if len(lines) > MOST else []))
+    shown = [line(text, LINE_CHARACTERS) for text in lines[:MOST]]
+    return "\n".join(shown + (more if len(lines) > MOST else []))
+
+
+def mail(text: str) -> str:
+    """The body of a mail: HTML in which nothing of the text is markup."""
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def chat(text: str) -> str:
+    """What Slack shows as `text`: no link, no mention (`<!channel>`).
+
+    Source: https://docs.slack.dev/messaging/formatting-message-text#escaping
+    """
+    return html.escape(text, quote=False)

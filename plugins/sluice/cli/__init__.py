@@ -39,10 +39,11 @@ def _stop_at_once(_number: int, _frame: FrameType | None) -> None:
 
 
 def _open_streams() -> None:
-    """Of a program that was started without them (`>&-`)."""
+    """Of a program that was started without them (`>&-`). What the terminal's encoding lacks is escaped."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+        getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
 def _run() -> int:
@@ -83,5 +84,7 @@ def _interrupted() -> int:
 
 
 def _say(message: str, exit_code: int) -> int:
-    print("sluice: " + " ".join(message.split()), file=sys.stderr)
+    from sluice.plain_text import line
+
+    print(f"sluice: {line(message)}", file=sys.stderr)
     return exit_code

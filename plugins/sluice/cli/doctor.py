@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, load_pipeline, slice_range
-from sluice.cli.output import print_checks, print_json
+from sluice.cli.output import print_checks, print_json, print_line
 from sluice.errors import WrongUse
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import find
@@ -66,6 +66,6 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
             {"type": kind, "events": len(events), "statement": proposal.statement, "entry": proposal.entry}
         )
         return
-    print(f"-- from {len(events):,} events of type {kind}; below `tables:` in the pipeline file:")
-    print(f"-- {proposal.entry}")
+    print_line(f"-- from {len(events):,} events of type {kind}; below `tables:` in the pipeline file:")
+    print_line(f"-- {proposal.entry}")
     print(f"{proposal.statement};")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pendulum
 from rich.console import RenderableType
-from rich.text import Text
 
 from sluice.backlog import Backlog, unlanded
 from sluice.cli.options import known_range
-from sluice.cli.output import table_of
+from sluice.cli.output import table_of, text_of
 from sluice.pipeline import Pipeline
 from sluice.slices import floor
 from sluice.status import UnitStatus, complete_slices
@@ -58,9 +57,9 @@ def lines(behind: Behind) -> Iterator[RenderableType]:
     if behind.waiting is not None:
         yield from _partitions(behind.waiting)
     seconds = behind.seconds
-    yield Text("lag: none of the newest slices is complete" if seconds is None else f"lag: {seconds:,} s")
+    yield text_of("lag: none of the newest slices is complete" if seconds is None else f"lag: {seconds:,} s")
     if behind.older:
-        yield Text(f"older: {behind.older}; the hourly runs go back to them", style="bold red")
+        yield text_of(f"older: {behind.older}; the hourly runs go back to them", style="bold red")
 
 
 def as_json(behind: Behind) -> dict[str, Any]:
@@ -104,10 +103,10 @@ def _older(spec: Pipeline) -> Backlog:
 def _partitions(waiting: Lag) -> Iterator[RenderableType]:
     """What has not landed, by partition."""
     yield table_of("not landed yet", _COLUMNS, [_partition(p) for p in waiting.partitions])
-    yield from (Text(error, style="bold red") for error in waiting.errors)
+    yield from (text_of(error, style="bold red") for error in waiting.errors)
     held = sum(p.held for p in waiting.partitions)
     behind = f", {held:,} of them behind open transactions" if held else ""
-    yield Text(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka{behind}")
+    yield text_of(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka{behind}")
 
 
 def _partition(p: PartitionLag) -> tuple[object, ...]:

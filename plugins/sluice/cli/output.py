@@ -1,4 +1,7 @@
-"""Prints answers: a table for people, JSON for programs; progress goes to stderr."""
+"""Prints answers: a table for people, JSON for programs; progress goes to stderr.
+
+No text is markup here, and none of it reaches the terminal as it is: plain_text.py.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.doctor.check import Check, Level
+from sluice.plain_text import line, visible
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
@@ -27,22 +31,36 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     rows = list(rows)
-    table = Table(title=title, title_justify="left")
+    table = Table(title=text_of(title, "table.title"), title_justify="left")
     for index, column in enumerate(columns):
         numeric = any(isinstance(row[index], int) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=index == 0)
+        table.add_column(cell(column), justify="right" if numeric else "left", no_wrap=index == 0)
     for row in rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+        table.add_row(*map(cell, row))
     return table
+
+
+def cell(value: object) -> Text:
+    """A value in a table: numbers with their thousands, texts escaped and bounded."""
+    return Text(f"{value:,}" if isinstance(value, int) else visible(str(value)))
+
+
+def text_of(text: str, style: str = "") -> Text:
+    """A line between tables."""
+    return Text(line(text), style=style)
 
 
 def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160)
 
 
+def print_line(text: object) -> None:
+    print(line(str(text)))
+
+
 def print_facts(facts: Mapping[str, object]) -> None:
     for name, value in facts.items():
-        print(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
+        print_line(f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}")
 
 
 def print_checks(checks: Iterable[Check]) -> list[Check]:
@@ -51,14 +69,15 @@ def print_checks(checks: Iterable[Check]) -> list[Check]:
     found: list[Check] = []
     for check in checks:
         found.append(check)
-        line = Text(f"{check.level:<4} ", style=_STYLES[check.level])
         told = f"{check.found}; {check.remedy}" if check.remedy else check.found
-        console.print(line.append(f"{check.area:<10} {check.place}: {told}", style="none"), soft_wrap=True)
+        level = Text(f"{check.level:<4} ", style=_STYLES[check.level])
+        rest = line(f"{check.area:<10} {check.place}: {told}")
+        console.print(level.append(rest, style="none"), soft_wrap=True)
     counts = {level: sum(check.level is level for check in found) for level in Level}
     console.print(", ".join(f"{count} {level}" for level, count in counts.items()))
     return found
 
 
-def progress(line: str) -> None:
+def progress(text: str) -> None:
     """In one write: shards report side by side, and print() would write the line's end by itself."""
-    print(f"{line}\n", end="", file=sys.stderr, flush=True)
+    print(f"{line(text)}\n", end="", file=sys.stderr, flush=True)

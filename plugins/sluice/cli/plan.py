@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sluice.cli import hours
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
-from sluice.cli.output import print_facts, print_json, print_table
+from sluice.cli.output import print_facts, print_json, print_line, print_table
 from sluice.errors import SluiceError
 from sluice.manifest import Loss
 from sluice.plan import action, as_json, rows_of, to_land, work_of
@@ -52,7 +52,7 @@ def plan(
         }
     )
     for line in missing_lines(spec, found):
-        print(line)
+        print_line(line)
     _raise_first(seen.unreachable)
 
 

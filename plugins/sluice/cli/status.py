@@ -11,12 +11,11 @@ import pendulum
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
 from sluice.cli import hours, lag
 from sluice.cli.lag import NEWEST, Behind, look_behind
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
-from sluice.cli.output import console, print_json, table_of
+from sluice.cli.output import console, print_json, table_of, text_of
 from sluice.errors import WrongUse
 from sluice.load.ledger import LedgerRow
 from sluice.manifest import Manifest
@@ -68,7 +67,7 @@ def _watch(spec: Pipeline, start: str | None, to: str, every: float, with_lag: b
             found, title = _look(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
             behind = look_behind(spec, found, with_lag)
             seen = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
-            view = Group(*shown(spec, found, title, behind), Text(seen, style="dim"))
+            view = Group(*shown(spec, found, title, behind), text_of(seen, style="dim"))
             screen.print(view) if live is None else live.update(view, refresh=True)
             time.sleep(every)
 
@@ -97,9 +96,9 @@ def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -
     for target in spec.targets:
         held = [s.tables[target.table] for s in found if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
-        yield Text(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
+        yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
     for line in missing_lines(spec, found):
-        yield Text(line)
+        yield text_of(line)
     yield from lag.lines(behind)
 
 

@@ -10,7 +10,7 @@ import pendulum
 import typer
 
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
-from sluice.cli.output import print_facts, print_json, progress
+from sluice.cli.output import print_facts, print_json, print_line, progress
 
 if TYPE_CHECKING:
     from sluice.verification.anomaly import Anomaly
@@ -86,12 +86,12 @@ def _print(facts: Mapping[str, Any], anomalies: Sequence[Anomaly], lines: Sequen
     from sluice.verification.repairs import commands
 
     for anomaly in anomalies:
-        print(anomaly)
+        print_line(anomaly)
     print_facts(facts)
     for line in lines:
-        print(line)
+        print_line(line)
     for command in commands(anomalies):
-        print(f"repair: {command}")
+        print_line(f"repair: {command}")
 
 
 class _Progress:

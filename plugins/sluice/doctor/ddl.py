@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,9 @@ from sluice.doctor.schema import column_name
 from sluice.load.columns import HOLDERS
 from sluice.load.sql import identifier, table
 from sluice.pipeline import CATCH_ALL, Pipeline
+from sluice.pipeline_yaml import scalar
 
+_NAME_CHARACTERS = 60  # a table's name is a file's, with each character that is no letter as three
 # What Sluice needs, and what tells a row's place in Kafka.
 _OWN = {
     "_slice": "DateTime('UTC')",
@@ -47,9 +50,9 @@ class Proposal:
     def entry(self) -> str:
         """The line below `tables:` in the pipeline file."""
         if not self.paths:
-            return f"  {self.type}: {self.table}"
-        paths = ", ".join(f"{name}: {path}" for name, path in self.paths.items())
-        return f"  {self.type}: {{table: {self.table}, columns: {{{paths}}}}}"
+            return f"  {scalar(self.type)}: {scalar(self.table)}"
+        paths = ", ".join(f"{scalar(name)}: {scalar(path)}" for name, path in self.paths.items())
+        return f"  {scalar(self.type)}: {{table: {scalar(self.table)}, columns: {{{paths}}}}}"
 
 
 def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]]) -> Proposal:
@@ -70,4 +73,5 @@ def _table(pipeline: Pipeline, kind: str) -> str:
         return pipeline.tables[kind].table
     beside = pipeline.tables.get(CATCH_ALL) or next(iter(pipeline.tables.values()), None)
     database = beside.database if beside else pipeline.name
-    return f"{database}.{kind.lower().replace('.', '_')}"
+    name = re.sub(r"\W+", "_", kind.lower())[:_NAME_CHARACTERS].strip("_")
+    return f"{database}.{name or 'events'}"

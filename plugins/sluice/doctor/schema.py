@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from sluice.doctor.infer import column_type
 from sluice.load.columns import HOLDERS, Column
 from sluice.load.sql import identifier, table
 from sluice.pipeline import Pipeline, Target
+from sluice.pipeline_yaml import scalar
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -72,15 +76,19 @@ def add_column(target: Target, columns: Sequence[Column], path: Path, kind: str)
     """The statement that gives a field a column, and for an inner field the line of the pipeline file."""
     name = column_name(path, {column.name for column in columns})
     statement = f"ALTER TABLE {table(target.table)} ADD COLUMN {identifier(name)} {kind}"
-    return statement if path == (name,) else f"{statement}, and `columns: {{{name}: {'.'.join(path)}}}`"
+    if path == (name,):
+        return statement
+    return f"{statement}, and `columns: {{{scalar(name)}: {scalar('.'.join(path))}}}`"
 
 
 def column_name(path: Path, taken: set[str]) -> str:
-    """`a_b` for the field `b` of `a`, with a number where that name is taken."""
-    name, number = "_".join(path), 1
+    """`a_b` for the field `b` of `a`, with a number where that name is taken. Half surrogates, which JSON can
+    escape and UTF-8 cannot hold, become `_`."""
+    plain = _HALVES.sub("_", "_".join(path))
+    name, number = plain, 1
     while name in taken:
         number += 1
-        name = f"{'_'.join(path)}_{number}"
+        name = f"{plain}_{number}"
     return name
 
 

@@ -18,6 +18,7 @@ from sluice.connections import Connection
 from sluice.errors import WrongUse
 from sluice.landing.library import archive_file
 from sluice.pipeline import Pipeline
+from sluice.plain_text import line
 from sluice.project import PACKAGE, PROJECT, SHIPPED
 from sluice.slices import SliceRange
 
@@ -155,12 +156,10 @@ def _jars(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
     """The driver and, in local mode, the workers run this interpreter with this library."""
-    own = [str(PACKAGE.parent), *([str(APPLICATION.parent)] if local else [])]
-    above = [*own, environment.get("PYTHONPATH", "")]
-    python = environment.get("PYSPARK_PYTHON") or sys.executable
+    above = [str(PACKAGE.parent), str(APPLICATION.parent) if local else "", environment.get("PYTHONPATH", "")]
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, above)),
-        "PYSPARK_PYTHON": python,
+        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
         # The driver too takes the library from the archive, which lies in another folder.
@@ -208,6 +207,7 @@ def run_locally(spec: SubmitSpec, on_line: Callable[[str], None], running: Runni
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="backslashreplace",
         start_new_session=True,
     )
     if running is not None:
@@ -215,11 +215,11 @@ def run_locally(spec: SubmitSpec, on_line: Callable[[str], None], running: Runni
     try:
         complaints = threading.Thread(target=_pass_on, args=(process.stderr,))
         complaints.start()
-        for line in process.stdout:
-            if line.startswith(ERROR):  # spark-submit joins the application's two outputs
-                sys.stderr.write(line)
-            elif not line.startswith("{"):
-                on_line(line.rstrip("\n"))
+        for said in process.stdout:
+            if said.startswith(ERROR):  # spark-submit joins the application's two outputs
+                _pass_on([said])
+            elif not said.startswith("{"):
+                on_line(said.rstrip("\n"))
         complaints.join()
         return process.wait()
     finally:
@@ -236,9 +236,9 @@ def _binary() -> str:
 
 
 def _pass_on(lines: Iterable[str]) -> None:
-    for line in lines:
-        if not line.startswith(_NOISE):
-            sys.stderr.write(line)
+    for said in lines:
+        if not said.startswith(_NOISE):
+            sys.stderr.write(f"{line(said)}\n")
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

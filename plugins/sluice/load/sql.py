@@ -20,8 +20,17 @@ class Sql(str):
 
 
 def quote(text: str, mark: str) -> Sql:
-    """`text` between two of `mark`, with ClickHouse's backslash escapes."""
-    return Sql(mark + text.replace("\\", "\\\\").replace(mark, "\\" + mark) + mark)
+    """`text` between two of `mark`, with ClickHouse's backslash escapes; also of what a terminal obeys or
+    nobody sees, for a statement may be printed."""
+    escaped = text.replace("\\", "\\\\").replace(mark, "\\" + mark)
+    if not escaped.isprintable():
+        escaped = "".join(c if c.isprintable() else _bytes(c) for c in escaped)
+    return Sql(mark + escaped + mark)
+
+
+def _bytes(character: str) -> str:
+    """Its bytes in UTF-8, each as `\\xHH`: the server reads escapes as bytes."""
+    return "".join(f"\\x{byte:02X}" for byte in character.encode(errors="surrogatepass"))
 
 
 def identifier(*parts: str) -> Sql:

@@ -1,0 +1,190 @@
+"""Text of data is never markup, an order to a terminal, or without a bound: every way out, for every text."""
+
+from __future__ import annotations
+
+import html
+import json
+import subprocess
+import sys
+from io import StringIO
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+from sluice.alarms import text as message
+from sluice.alarms.decide import Notice
+from sluice.alarms.problem import Alarm, Kind, Problem
+from sluice.cli import output
+from sluice.doctor.check import Area, fail
+from sluice.doctor.ddl import propose
+from sluice.doctor.schema import column_name
+from sluice.pipeline_yaml import scalar
+from sluice.plain_text import LABEL_CHARACTERS, LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
+from tests.hostile_texts import HALVES, TEXTS, is_plain
+from tests.unit.test_doctor_kafka import pipeline
+
+EVERY = {**TEXTS, **HALVES}
+each = pytest.mark.parametrize("text", EVERY.values(), ids=EVERY)
+
+
+def shown(renderable: object) -> str:
+    out = StringIO()
+    Console(file=out, width=2000, force_terminal=False, color_system=None).print(renderable)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("click", "click"),
+        ("[/x]", "[/x]"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\u202eb", "a\\u202eb"),
+        ("one\ntwo", "one\\ntwo"),
+        ("a\0b", "a\\x00b"),
+        ("\ufffe", "\\ufffe"),
+        ("\ud800", "\\ud800"),
+        ("שלום 日本 🙂 é", "שלום 日本 🙂 é"),
+        ("\\x1b", "\\x1b"),
+        ("x" * NAME_CHARACTERS, "x" * NAME_CHARACTERS),
+        ("x" * (NAME_CHARACTERS + 1), "x" * NAME_CHARACTERS + "…"),
+    ],
+)
+def test_what_is_seen_of_a_text(text: str, seen: str):
+    assert visible(text) == seen
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("CREATE TABLE t\n(\n    a  Int8\n)", "CREATE TABLE t ( a  Int8 )"),
+        ("at\torg.apache", "at org.apache"),
+        ("two  spaces in 'a path'", "two  spaces in 'a path'"),
+        ("a\u2028b\x1cc", "a b c"),
+        ("x" * LINE_CHARACTERS, "x" * LINE_CHARACTERS),
+        ("x" * (LINE_CHARACTERS + 1), "x" * LINE_CHARACTERS + "…"),
+    ],
+)
+def test_what_is_a_line(text: str, seen: str):
+    assert line(text) == seen
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("click", "click"),
+        ("not JSON", "not_JSON"),
+        ("a|c#x:1,y=2@0.1", "a_c_x_1_y_2_0.1"),
+        ("", "(empty)"),
+        ("x" * (LABEL_CHARACTERS + 1), "x" * LABEL_CHARACTERS + "…"),
+    ],
+)
+def test_the_value_of_a_label(text: str, value: str):
+    assert label(text) == value
+
+
+@given(st.text(st.characters(), max_size=400))
+def test_no_text_becomes_anything_else(text: str):
+    for made in (visible(text), line(text), label(text)):
+        assert made.isprintable() and is_plain(made)
+        assert len(made) <= 10 * LINE_CHARACTERS
+        made.encode()
+
+
+@each
+def test_a_cell_a_title_and_a_column(text: str):
+    """Rich finds no markup in them, and the terminal no order."""
+    table = shown(output.table_of(text, [text], [[text], [1234]]))
+    assert is_plain(table.replace("\n", ""))
+    assert len(text) > 100 or table.replace(" ", "").count(visible(text).replace(" ", "")) >= 2
+    assert "1,234" in table
+
+
+@each
+def test_lines_between_tables_and_progress(text: str, capsys: pytest.CaptureFixture[str]):
+    assert shown(output.text_of(text)).strip() == line(text).strip()
+    output.progress(text)
+    output.print_line(text)
+    output.print_facts({text: text})
+    out, err = capsys.readouterr()
+    assert err == line(text) + "\n"
+    assert out.splitlines() == [line(text), line(f"{text}: {text}")]
+
+
+@each
+def test_a_check_is_one_line(text: str, capsys: pytest.CaptureFixture[str]):
+    output.print_checks([fail(Area.SCHEMA, text, text, text)])
+    check, counts = capsys.readouterr().out.splitlines()
+    assert is_plain(check) and counts.endswith("1 fail")
+
+
+@each
+def test_json_is_ascii(text: str, capsys: pytest.CaptureFixture[str]):
+    output.print_json({text: text})
+    told = capsys.readouterr().out
+    assert told.isascii() and is_plain(told.replace("\n", "")) and json.loads(told) == {text: text}
+
+
+@each
+def test_a_message_for_a_person(text: str):
+    notice = Notice((Alarm(Problem(Kind.ANOMALY, text, text), "then"),), ())
+    told = message.body(notice)
+    assert is_plain(told) and len(told) <= 10 * message.LINE_CHARACTERS
+    for markup in (message.mail(told).removeprefix("<pre>").removesuffix("</pre>"), message.chat(told)):
+        assert "<" not in markup and ">" not in markup
+        assert html.unescape(markup) == told
+
+
+def test_a_long_message_is_cut():
+    notice = Notice(tuple(Alarm(Problem(Kind.ANOMALY, f"{n}", "x" * 10_000), "then") for n in range(200)), ())
+    lines = message.body(notice).splitlines()
+    assert len(lines) == message.MOST + 1 and lines[-1].startswith("and 150 more")
+    assert max(map(len, lines)) == message.LINE_CHARACTERS + 1
+
+
+@each
+def test_words_of_a_pipeline_file(text: str):
+    assert yaml.safe_load(f"tables: {{{scalar(text)}: {scalar(text)}}}") == {"tables": {text: text}}
+    assert scalar(text).isprintable()
+
+
+@each
+def test_a_proposed_table(text: str):
+    """The statement is plain, the line of the pipeline file says the type and the fields as they are."""
+    proposal = propose(pipeline(), text, [{text or "x": 1, "in": {text: "x"}}])
+    assert is_plain(proposal.statement.replace("\n", ""))
+    proposal.statement.encode()
+    [(kind, entry)] = yaml.safe_load(proposal.entry).items()
+    assert kind == text
+    table = entry if isinstance(entry, str) else entry["table"]
+    assert len(table.split(".")) == 2 and all(table.split("."))
+
+
+def test_a_column_has_a_name_that_utf8_holds():
+    assert column_name(("a\ud83d", "b"), set()) == "a__b"
+    assert column_name(("a\ud83d", "b"), {"a__b"}) == "a__b_2"
+
+
+@pytest.mark.parametrize("way", ["print", "table"])
+def test_a_terminal_of_another_encoding(way: str):
+    """What it lacks is escaped, and the command ends as it should."""
+    program = """
+import sys
+from sluice.cli import commands, output, app
+def printing(way: str):
+    output.print_table("日", ["本"], [["🙂"]]) if way == "table" else output.print_line("日本 🙂")
+commands.commands.command()(printing)
+app()
+"""
+    words = [sys.executable, "-c", program, "printing", way]
+    ran = subprocess.run(words, capture_output=True, env={"PYTHONIOENCODING": "ascii"})
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"\\U0001f642" in ran.stdout
+
+
+def test_a_cell_is_no_markup():
+    assert output.cell("[bold]x[/]") == Text("[bold]x[/]")
