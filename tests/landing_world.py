@@ -48,8 +48,8 @@ def hours(count: int, first: int = 0) -> SliceRange:
 
 @dataclass
 class World:
-    """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers as a
-    third; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
+    """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers and a
+    key; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
     """
 
     logs: dict[tuple[str, str], list[list[tuple]]]
@@ -154,13 +154,13 @@ class InProcess:
 
 
 def kafka_batch(place: int, rows: Sequence[tuple], most: int | None = None) -> pa.RecordBatch:
-    """A batch of (offset, value, record time in ms), some with headers, as Spark hands it over: `most` bytes
-    of each value."""
+    """A batch of (offset, value, record time in ms), some with headers and a key, as Spark hands it over:
+    `most` bytes of each value."""
     texts = [to_json(row[3]) if row[3:] and row[3] is not None else None for row in rows]
     return pa.record_batch(
         {
             "value": pa.array([value and value[:most] for _, value, *_ in rows], pa.binary()),
-            "key": pa.array([b"k%d" % offset for offset, *_ in rows], pa.binary()),
+            "key": pa.array([row[4] if row[4:] else b"k%d" % row[0] for row in rows], pa.binary()),
             "headers": pa.array([text and text[:most] for text in texts], pa.string()),
             "place": pa.array([place] * len(rows), pa.int32()),
             "offset": pa.array([offset for offset, *_ in rows], pa.int64()),

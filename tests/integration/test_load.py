@@ -261,6 +261,7 @@ def test_projections_and_ttl(world: World):
         (f"(n UInt8, {KEYS}) ENGINE = ReplacingMergeTree ORDER BY n", ["ReplacingMergeTree"]),
         (f"(n UInt8, {KEYS}) ENGINE = Log", ["engine is Log"]),
         (f"(p Point, {KEYS}) ENGINE = MergeTree ORDER BY tuple()", ["column p", "Point"]),
+        (f"(`null` String, {KEYS}) ENGINE = MergeTree ORDER BY tuple()", ["reserves the name null"]),
         (f"(_offset UInt8, {KEYS}) ENGINE = MergeTree ORDER BY tuple()", ["_offset"]),
         (f"(b String, a Array(String) DEFAULT [b], {KEYS}) ENGINE = MergeTree ORDER BY b", ["DEFAULT of"]),
         ("", ["no such table", "CREATE TABLE", "_slice"]),

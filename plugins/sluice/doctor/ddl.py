@@ -11,6 +11,7 @@ from sluice.doctor.events import fields
 from sluice.doctor.infer import column_type
 from sluice.doctor.schema import column_name
 from sluice.load.columns import HOLDERS
+from sluice.load.fields import RESERVED
 from sluice.load.sql import identifier, table
 from sluice.pipeline import CATCH_ALL, Pipeline
 from sluice.pipeline_yaml import scalar
@@ -56,10 +57,12 @@ class Proposal:
 
 
 def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]]) -> Proposal:
-    """Every field of the events gets a column; inner ones are named by their path."""
+    """Every field of the events gets a column that can have one; inner ones are named by their path."""
     columns: dict[str, str] = {}
     paths: dict[str, str] = {}
     for path, values in sorted(fields(events).items(), key=lambda item: len(item[0])):
+        if RESERVED in path:
+            continue
         name = column_name(path, set(columns) | set(HOLDERS))
         columns[name] = column_type(values, len(values) == len(events))
         if path != (name,):

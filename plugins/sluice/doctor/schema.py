@@ -11,6 +11,7 @@ from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import Path, Sample, fields
 from sluice.doctor.infer import column_type
 from sluice.load.columns import HOLDERS, Column
+from sluice.load.fields import RESERVED
 from sluice.load.sql import identifier, table
 from sluice.pipeline import Pipeline, Target
 from sluice.pipeline_yaml import scalar
@@ -68,6 +69,8 @@ def fit_checks(
     if target.catch_all and any(column.name == "_payload" for column in columns):
         return
     for path, kind in found.unfilled.items():
+        if RESERVED in path:
+            continue
         told = f"field {'.'.join(path)} has no column: it stays in the lake"
         yield warn(Area.SCHEMA, place, told, add_column(target, columns, path, kind))
 

@@ -12,6 +12,7 @@ from sluice.errors import TargetRefused
 from sluice.load.casts import UnsupportedType
 from sluice.load.columns import ALWAYS, HOLDERS, Column, Filling, fill
 from sluice.load.feeders import check_feeders
+from sluice.load.fields import RESERVED
 from sluice.load.inspect import TargetTable, read_table
 from sluice.load.sql import Sql, identifier, render, table
 from sluice.load.types import parse
@@ -44,6 +45,7 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     if target.rollup is not None:
         return found, rollups.check_rollup(client, found, target, target.rollup)
     _check_paths(found, target)
+    _check_names(found, target)
     _check_place(client, pipeline, found)
     return found, _filling(client, found, target)
 
@@ -102,6 +104,17 @@ def _check_paths(found: TargetTable, target: Target) -> None:
         if name not in known:
             remedy = f"ALTER TABLE {table(found.table)} ADD COLUMN {identifier(name)} String"
             raise TargetRefused(found.table, f"`columns` fills {name}, and the table cannot take it", remedy)
+
+
+def _check_names(found: TargetTable, target: Target) -> None:
+    for column in found.columns:
+        path = target.columns.get(column.name, column.name)
+        if column.filled and column.name not in HOLDERS and RESERVED in path.split("."):
+            raise TargetRefused(
+                found.table,
+                f"column {column.name} takes the field {path}, and ClickHouse reserves the name {RESERVED}",
+                "name another field under `columns`, or make it MATERIALIZED from a column `_payload`",
+            )
 
 
 def _check_place(client: Client, pipeline: Pipeline, found: TargetTable) -> None:

@@ -13,6 +13,9 @@ from sluice.load.sql import Sql, either, identifier, listed, literal, summed
 
 Path = tuple[str, ...]
 
+RESERVED = "null"
+"""The one name that an element of a tuple cannot have: no column takes a field of that name."""
+
 # A JSON string whose text begins like an object or an array is spelled with one of these.
 _QUOTED = ('"{', '"[', '"\\u007', '"\\u005')
 QUOTED = Sql(f"multiSearchAny(_payload, [{listed(map(literal, _QUOTED))}]) AS quoted_brackets")

@@ -16,6 +16,7 @@ from sluice.errors import Fenced
 from sluice.load.names import Attempt
 from sluice.load.settings import WRITE
 from sluice.load.sql import Sql, listed, literal, render
+from sluice.plain_text import line
 from sluice.points import Load
 from sluice.slices import Unit
 
@@ -60,7 +61,7 @@ class Writer:
             raise self._fenced(error) from error
         points.reached(Load.STATEMENT)
         seconds = time.monotonic() - started
-        log.info("%s: %s took %.2f s, query id %s", self.attempt.target, step, seconds, query_id)
+        log.info("%s: %s took %.2f s, query id %s", line(self.attempt.target), step, seconds, query_id)
 
     def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
         """Rows of the attempt's units, out of a statement that gives (slice's start, cluster, rows)."""
