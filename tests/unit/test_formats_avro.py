@@ -120,6 +120,49 @@ def test_an_array_of_nothing_could_be_of_any_length(items):
     avro.schema_of(json.dumps(schema({"type": "map", "values": items})))
 
 
+def shared(levels: int, times: int = 2) -> str:
+    """Types that each have the next one so many times; the innermost is null, which takes no byte."""
+    kind: object = "null"
+    for number in reversed(range(levels)):
+        inner = [kind, *[f"L{number + 1}" if number + 1 < levels else "null"] * (times - 1)]
+        fields = [{"name": f"f{place}", "type": part} for place, part in enumerate(inner)]
+        kind = {"type": "record", "name": f"L{number}", "fields": fields}
+    return json.dumps(kind)
+
+
+def test_a_named_type_is_looked_at_once():
+    """With as many looks as the types have paths, sixty levels would take longer than the universe has."""
+    with pytest.raises(BadSchema, match=r"2,305,843,009,213,693,951 values"):
+        avro.schema_of(shared(60))
+    with pytest.raises(BadSchema, match="take no bytes"):
+        avro.schema_of(json.dumps(schema({"type": "array", "items": json.loads(shared(60))})))
+
+
+def test_the_values_of_an_empty_message_have_a_bound():
+    """Fifteen levels have 65,535 values, sixteen have more than allowed."""
+    event = json.loads(avro.decoded(b"", avro.schema_of(shared(15))))
+    count = 0
+    pending = [event]
+    while pending:
+        value = pending.pop()
+        count += 1
+        pending += value.values() if isinstance(value, dict) else ()
+    assert count == 65_535 <= avro.MOST_VALUES
+    with pytest.raises(BadSchema, match="131,071 values: expected at most 100,000"):
+        avro.schema_of(shared(16))
+
+
+@pytest.mark.parametrize("levels", [10, 200, 10_000])
+def test_a_schema_of_any_depth(levels: int):
+    """Deep ones are refused; none ends the worker."""
+    text = '{"type":"array","items":' * levels + '"int"' + "}" * levels
+    if levels <= 200:
+        assert avro.decoded(b"\x00", avro.schema_of(text)) == b"[]"
+    else:
+        with pytest.raises(BadSchema, match="nested too deeply"):
+            avro.schema_of(text)
+
+
 def reason(message: bytes, writer: object) -> str:
     with pytest.raises(Unparsed) as caught:
         read(message, writer)

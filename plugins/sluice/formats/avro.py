@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import fastavro
@@ -21,6 +21,9 @@ from sluice.landing.reasons import Unparsed
 # What bytes that are no datum of the schema make fastavro raise, or what their values do: instants beyond the
 # year 9999. tests/unit/test_formats_avro.py feeds it with damaged messages.
 _DAMAGED = (EOFError, ValueError, IndexError, ArithmeticError)
+
+# A few shared types, each twice in the next, make an empty message of a billion values.
+MOST_VALUES = 100_000
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,11 @@ def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
         for reference in references:
             fastavro.parse_schema(json.loads(reference), named_schemas=named)
         parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+        return _checked(parsed, named)
+    except RecursionError:
+        raise BadSchema("it is nested too deeply") from None
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadSchema(f"{type(error).__name__}: {error}") from error
-    return _checked(parsed, named)
 
 
 def decoded(message: bytes, writer: Schema, reader: Schema | None = None) -> bytes:
@@ -67,43 +72,56 @@ def decoded(message: bytes, writer: Schema, reader: Schema | None = None) -> byt
     return text
 
 
-def _nodes(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...] = ()) -> Iterator[tuple[Any, bool]]:
-    """Every schema within a parsed one, and whether it is a type that holds itself."""
-    if isinstance(schema, str) and schema in named:
-        if schema in inside:
-            yield schema, True
-            return
-        schema = named[schema]
-    yield schema, False
-    if isinstance(schema, list):
-        parts = schema
-    elif isinstance(schema, str):
-        return
-    elif schema["type"] in ("record", "error"):
-        parts, inside = [part["type"] for part in schema["fields"]], (*inside, schema["name"])
-    else:
-        parts = [schema[place] for place in ("items", "values") if place in schema]
-    for part in parts:
-        yield from _nodes(part, named, inside)
+@dataclass(frozen=True)
+class _Size:
+    """Of each datum of a schema: whether it takes no byte, and how many values it has at least."""
+
+    weightless: bool
+    values: int
 
 
-def _weightless(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...] = ()) -> bool:
-    """Whether a value takes no byte: a message of ten could hold a billion of them."""
-    if isinstance(schema, str):
-        known = schema in named and schema not in inside
-        return schema == "null" or (known and _weightless(named[schema], named, inside))
-    if isinstance(schema, list):
-        return False
-    if schema["type"] in ("record", "error"):
-        within = (*inside, schema["name"])
-        return all(_weightless(part["type"], named, within) for part in schema["fields"])
-    return schema["type"] == "null" or (schema["type"] == "fixed" and schema["size"] == 0)
+@dataclass
+class _Look:
+    """A look at a schema and all within it, at each named type once; `recursive`: one holds itself."""
+
+    named: Mapping[str, Any]
+    known: dict[str, _Size | None] = field(default_factory=dict)
+    recursive: bool = False
+
+    def size(self, schema: Any) -> _Size:
+        if isinstance(schema, str):
+            return self._named(schema) if schema in self.named else _Size(schema == "null", 1)
+        if isinstance(schema, list):
+            for part in schema:
+                self.size(part)
+            return _Size(False, 1)
+        if schema["type"] in ("record", "error"):
+            return self._named(schema["name"], schema)
+        for place in ("items", "values"):
+            if place in schema and self.size(schema[place]).weightless and place == "items":
+                raise BadSchema("it has an array whose items take no bytes, and which could be of any length")
+        return _Size(schema["type"] == "null" or (schema["type"] == "fixed" and schema["size"] == 0), 1)
+
+    def _named(self, name: str, schema: Any = None) -> _Size:
+        if name not in self.known:
+            self.known[name] = None
+            self.known[name] = self._sized(self.named[name] if schema is None else schema)
+        found = self.known[name]
+        if found is None:
+            self.recursive = True
+            return _Size(False, 1)
+        return found
+
+    def _sized(self, schema: Any) -> _Size:
+        if schema["type"] not in ("record", "error"):
+            return self.size(schema)
+        parts = [self.size(part["type"]) for part in schema["fields"]]
+        return _Size(all(part.weightless for part in parts), 1 + sum(part.values for part in parts))
 
 
 def _checked(parsed: Any, named: Mapping[str, Any]) -> Schema:
-    nodes = list(_nodes(parsed, named))
-    recursive = any(again for _, again in nodes)
-    for node, _ in nodes:
-        if isinstance(node, dict) and _weightless(node.get("items", "bytes"), named):
-            raise BadSchema("it has an array whose items take no bytes, and which could be of any length")
-    return Schema(parsed, recursive)
+    look = _Look(named)
+    values = look.size(parsed).values
+    if values > MOST_VALUES:
+        raise BadSchema(f"each of its messages has {values:,} values: expected at most {MOST_VALUES:,}")
+    return Schema(parsed, look.recursive)
