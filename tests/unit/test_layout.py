@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 from urllib.parse import unquote
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given
@@ -42,6 +44,7 @@ def test_boundary_entries_sort_by_number() -> None:
         ("tab\tnewline\nnul\0delete\x7f", "tab%09newline%0Anul%00delete%7F"),
         ("a b.c-d_e", "a b.c-d_e"),
         ("Größe 日本", "Größe 日本"),
+        ("no \ufffe XML \uffff", "no %EF%BF%BE XML %EF%BF%BF"),
     ],
 )
 def test_hive_escaping(name: str, folder: str) -> None:
@@ -54,6 +57,7 @@ def test_a_folder_tells_its_type(name: str) -> None:
     assert len(folder) == 4
     assert unquote(folder[0].removeprefix("type=")) == name
     assert b"\0" not in os.fsencode(folder[0])
+    ElementTree.fromstring(f"<Key>{escape(folder[0])}</Key>")
 
 
 def test_a_type_named_like_the_overflow_has_its_own_folder() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 # What Hive escapes in partition values (org.apache.hadoop.hive.common.FileUtils, charToEscape), and the
 # two more that end a name in ClickHouse's lists of files, {a,b}.
 _HIVE_SPECIAL = set("\"#%'*/:=?\\\x7f{[]^" + "},") | {chr(code) for code in range(0x20)}
+# What XML cannot hold, in which S3 is asked to delete: https://www.w3.org/TR/xml/#charsets
+_NOT_IN_XML = "\ufffe\uffff"
 
 OVERFLOW = "_overflow"
 BOUNDARIES = "_boundaries/"
@@ -17,7 +21,15 @@ COUNTS = "_counts/"
 
 def hive_escape(value: str) -> str:
     """A value as part of a folder name: Hive's escaping, `%2F` for `/` and so on."""
-    return "".join(f"%{ord(c):02X}" if c in _HIVE_SPECIAL else c for c in value)
+    escaped = "".join(f"%{ord(c):02X}" if c in _HIVE_SPECIAL else c for c in value)
+    for character in _NOT_IN_XML:
+        escaped = escaped.replace(character, quote(character))
+    return escaped
+
+
+def in_xml(key: str) -> bool:
+    """Whether a request of many keys can name this one. Older lakes have others, too."""
+    return not set(key) & set(_NOT_IN_XML)
 
 
 def boundary_entry(number: int) -> str:

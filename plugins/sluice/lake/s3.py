@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 from sluice.errors import LakeOutOfReach, LakeRefused
 from sluice.lake import durable
 from sluice.lake.base import Item, Stored
+from sluice.lake.layout import in_xml
 from sluice.lake.s3_client import client, code, explained, refusal, status
 from sluice.lake.s3_upload import Upload
 from sluice.lake.settings import S3Settings
@@ -75,8 +76,12 @@ class S3Lake:
     def delete(self, keys: Iterable[str]) -> None:
         remaining = iter(keys)
         while page := list(islice(remaining, _DELETES_PER_REQUEST)):
-            objects = [{"Key": self.prefix + key} for key in page]
+            objects = [{"Key": self.prefix + key} for key in page if in_xml(key)]
             with explained(self.url):
+                for key in (key for key in page if not in_xml(key)):
+                    self._client.delete_object(**self._at(key))
+                if not objects:
+                    continue
                 answer = self._client.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
                 )
