@@ -16,7 +16,7 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from sluice.errors import LakeOutOfReach, LakeRefused, WrongUse
-from sluice.lake import s3_client
+from sluice.lake import s3_client, temporary
 from sluice.lake.open import open_lake_at
 from sluice.lake.s3 import S3Lake
 from sluice.lake.settings import S3Settings
@@ -202,14 +202,16 @@ def test_keys_of_an_older_lake_that_xml_cannot_hold(server: str, request: pytest
 
 def test_local_files_do_not_stay(lake: S3Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(temporary._Own, "process", 0)
     path = lake.begin("a")
     path.write_bytes(b"x")
     lake.finish("a", path)
     with lake.local("a") as path:
-        assert path.parent == tmp_path
+        assert path.parent.parent == tmp_path
     with pytest.raises(FileNotFoundError), lake.local("b"):
         pass
-    assert os.listdir(tmp_path) == []
+    [own] = tmp_path.iterdir()
+    assert os.listdir(own) == ["lock"]
 
 
 def test_a_missing_bucket(moto: S3Settings) -> None:

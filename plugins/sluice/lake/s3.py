@@ -21,6 +21,7 @@ from sluice.lake.layout import in_xml
 from sluice.lake.s3_client import client, code, explained, refusal, status
 from sluice.lake.s3_upload import Upload
 from sluice.lake.settings import S3Settings
+from sluice.lake.temporary import new_file
 from sluice.side_by_side import each
 from sluice.slices import utc
 
@@ -126,9 +127,7 @@ class S3Lake:
 
     def begin(self, key: str) -> Path:
         with durable.explained(f"file://{tempfile.gettempdir()}"):
-            descriptor, name = tempfile.mkstemp(prefix="sluice-")
-            os.close(descriptor)
-            return Path(name)
+            return new_file()
 
     def finish(self, key: str, path: Path) -> None:
         with explained(self.url), durable.explained(f"file://{path}"):
