@@ -11,7 +11,6 @@ from sluice.metrics_sink import Sample, sample
 from sluice.pipeline import Pipeline
 from sluice.verification.anomaly import Anomaly
 
-MOST_TYPES = 50
 OTHERS = "(others)"
 
 
@@ -27,7 +26,7 @@ def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Sample
         yield sample("types_landed", len({t for m in own for t in m.rows_by_type()}), **known)
         for reason, count in _summed(m.kept_by_reason() for m in own).items():
             yield sample("records_unparsed", count, reason=reason, **known)
-        for kind, count in _largest(_summed(m.rows_by_type() for m in own)).items():
+        for kind, count in _configured(pipeline, _summed(m.rows_by_type() for m in own)).items():
             yield sample("rows_landed", count, type=kind, **known)
         lost: Counter[str] = Counter()
         for loss in (loss for m in own for loss in m.lost):
@@ -86,8 +85,9 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     return total
 
 
-def _largest(counts: Counter[str]) -> dict[str, int]:
-    """The most frequent types, and the others together: a metric has few label values."""
-    shown = dict(counts.most_common(MOST_TYPES))
+def _configured(pipeline: Pipeline, counts: Counter[str]) -> dict[str, int]:
+    """The types that the pipeline file names, and the others together: an exporter keeps every label value
+    that it has ever seen, and types of data never end."""
+    shown = {kind: counts[kind] for kind in pipeline.types if counts[kind]}
     rest = counts.total() - sum(shown.values())
     return {**shown, OTHERS: rest} if rest else shown
