@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_MOST = timedelta(days=36_500)  # the calendar holds it on both sides of any slice
 
 
 def parse_duration(value: Any) -> timedelta:
@@ -19,9 +20,12 @@ def parse_duration(value: Any) -> timedelta:
     if found is None:
         raise ValueError(f"expected a duration such as 90s, 15m, 1h or 7d, not {value!r}")
     try:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
-    except (OverflowError, ValueError) as error:  # Python reads no integer of more than 4300 digits
-        raise ValueError(f"expected a duration of less than three million years, not {value!r}") from error
+        length = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except (OverflowError, ValueError):  # Python reads no integer of more than 4300 digits
+        length = timedelta.max
+    if length > _MOST:
+        raise ValueError(f"expected a duration of at most {_MOST.days} days, not {str(value)[:40]}")
+    return length
 
 
 def _parse_optional(value: Any) -> timedelta | None:

@@ -13,15 +13,25 @@ from sluice.alarms.settings import Alarms
 from sluice.clickhouse.settings import ClickHouse
 from sluice.counts.spec import Counts
 from sluice.durations import Duration, OptionalDuration
+from sluice.errors import WrongUse
 from sluice.message_format import JSON, MessageFormat, Registry
 from sluice.page.settings import PageSettings
 from sluice.plain_name import PlainName
 from sluice.plain_secrets import assigns_secret, names_secret
 from sluice.rollups.spec import Rollup
-from sluice.slices import HOUR, floor, utc
+from sluice.slices import HOUR, bounded, floor
 
 CATCH_ALL = "*"
 _DAY = timedelta(days=1)
+# https://github.com/apache/kafka/blob/4.2/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _instant(value: datetime) -> datetime:
+    try:
+        return bounded(value)
+    except WrongUse as error:
+        raise ValueError(str(error)) from error
 
 
 class _Strict(BaseModel):
@@ -44,12 +54,15 @@ class Cluster(_Strict):
             raise ValueError("expected exactly one of `bootstrap` and `connection`")
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("a topic is listed twice")
+        for topic in self.topics:
+            if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+                raise ValueError(f"Kafka has no topic {topic[:99]!r}: expected letters, digits, . _ and -")
         return self
 
     @field_validator("start")
     @classmethod
     def _start_in_utc(cls, value: datetime | None) -> datetime | None:
-        return None if value is None else utc(value)
+        return None if value is None else _instant(value)
 
 
 class TypeSource(_Strict):
@@ -221,7 +234,7 @@ class Pipeline(_Strict):
     @field_validator("start")
     @classmethod
     def _start_in_utc(cls, value: datetime | None) -> datetime | None:
-        return None if value is None else utc(value)
+        return None if value is None else _instant(value)
 
     @model_validator(mode="after")
     def _consistent(self) -> Pipeline:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pendulum
 
@@ -15,12 +16,13 @@ HOUR = timedelta(hours=1)
 FIRST_MS = -62_135_596_800_000
 """0001-01-01T00Z, as milliseconds since the epoch; LAST_MS is the end of 9999."""
 LAST_MS = 253_402_300_799_999
-FIRST_YEAR, LAST_YEAR = 1970, 2105
-"""Of an instant that a person may name: the years that a table's `_slice DateTime` holds."""
 MOST_SLICES = 100_000
 """Eleven years of hours: as many as one command, one plan or one run of the backfill DAG takes."""
 _EPOCH = pendulum.from_timestamp(0)
 _MOST_SHOWN = 60  # characters of what is no instant
+# Kafka's times begin in 1970, and a table's `_slice DateTime` ends in February 2106.
+FIRST, _END = pendulum.datetime(1970, 1, 1), pendulum.datetime(2106, 1, 1)
+_BOUNDS = "expected an instant from 1970-01-01 to 2106-01-01, which Kafka and a table's `_slice` can hold"
 _ID = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)(\d\d)?Z", re.ASCII)
 
 
@@ -50,6 +52,8 @@ class Slice:
         if start is None:
             raise WrongUse(f"{_shown(slice_id)} is not a slice id such as 2026-11-20T10Z")
         found = cls(start, length)
+        if not FIRST <= start < _END:
+            raise WrongUse(f"{_shown(slice_id)}: {_BOUNDS}")
         if found.id != slice_id or floor(start, length) != start:
             raise WrongUse(f"{slice_id!r} is not the id of a slice of {length}")
         return found
@@ -110,25 +114,33 @@ def parse_instant(text: str, now: datetime, length: timedelta = HOUR) -> pendulu
         return floor(utc(now), length)
     try:
         found = _start_of(text) or _parsed(text)
-    except (ValueError, OverflowError):  # a zone can move an instant out of the calendar
+    except (ValueError, OverflowError):
         found = None
     if found is None:
         raise WrongUse(f"{_shown(text)} is not an instant such as 2026-11-20T10:00Z, nor `now`")
-    if not FIRST_YEAR <= found.year <= LAST_YEAR:
-        raise WrongUse(f"{_shown(text)} is not an instant of the years {FIRST_YEAR} to {LAST_YEAR}")
-    return found
+    return bounded(found, text)
 
 
-def _parsed(text: str) -> pendulum.DateTime | None:
+def _parsed(text: str) -> datetime | None:
     """ISO 8601 with a date; None for other things that pendulum reads. Raises ValueError, OverflowError."""
     parsed = pendulum.parse(text, tz="UTC", exact=True)
     if isinstance(parsed, pendulum.DateTime):
-        return utc(parsed)
-    return utc(datetime(*parsed.timetuple()[:3])) if isinstance(parsed, pendulum.Date) else None
+        parsed.utcoffset()  # raises ValueError for a zone that is none
+        return parsed
+    return datetime(*parsed.timetuple()[:3], tzinfo=UTC) if isinstance(parsed, pendulum.Date) else None
 
 
 def _shown(text: str) -> str:
     return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
+
+
+def bounded(instant: datetime, text: str = "") -> pendulum.DateTime:
+    """The instant in UTC. Raises WrongUse, which quotes `text`, for one that no slice can be of."""
+    with suppress(OverflowError):  # a zone can move an instant out of the calendar
+        found = utc(instant)
+        if FIRST <= found <= _END:
+            return found
+    raise WrongUse(f"{_shown(text or str(instant))}: {_BOUNDS}")
 
 
 def floor(instant: datetime, length: timedelta) -> pendulum.DateTime:
@@ -155,8 +167,10 @@ class SliceRange:
     def widen(cls, start: datetime, end: datetime, length: timedelta = HOUR) -> SliceRange:
         """The smallest range of whole slices that holds `[start, end)`.
 
-        Raises WrongUse when the range is empty or runs backwards.
+        Raises WrongUse when the range is empty or runs backwards, or holds what no slice can be of.
         """
+        for edge in (start, end):
+            bounded(edge)
         if utc(end) <= utc(start):
             raise WrongUse(f"the range is empty: it ends at {utc(end)}, not after its start {utc(start)}")
         return cls(floor(start, length), ceil(end, length), length)

@@ -9,10 +9,10 @@ import pytest
 
 from sluice.doctor.check import Level
 from sluice.doctor.ddl import propose
-from sluice.doctor.events import Sample, Sampled, fields, joined, parse
+from sluice.doctor.events import MOST_LEVELS, Sample, Sampled, fields, joined, parse
 from sluice.doctor.infer import column_type
 from sluice.doctor.lake import lake_checks
-from sluice.doctor.schema import fit, fit_checks, sample_checks
+from sluice.doctor.schema import MOST_FIELDS, fit, fit_checks, sample_checks
 from sluice.kafka.samples import Record
 from sluice.load.columns import Column
 from tests.fakes import MemoryLake
@@ -26,6 +26,46 @@ COLUMNS = (
     Column("_slice", "DateTime('UTC')"),
 )
 EVENT = {"type": "click", "id": "1", "actor": {"login": "a", "age": 3}, "empty": {}, "tags": ["x"]}
+
+
+def nested(inner: str, levels: int) -> bytes:
+    opening, closing = {"object": ('{"a":', "}"), "array": ("[", "]")}[inner]
+    return b'{"type":"click","at":"2026-01-01T00:00:00Z","deep":%b1%b}' % (
+        (opening * levels).encode(),
+        (closing * levels).encode(),
+    )
+
+
+@pytest.mark.parametrize("inner", ["object", "array"])
+def test_an_event_that_is_as_deep_as_the_landing_takes_it(inner: str):
+    """The deepest that the parser takes here is looked at, down to a bound."""
+    time = {"field": "at"}
+    spec = pipeline(event={"type": {"field": "type"}, "time": time}, tables={"click": "db.clicks"})
+    low, high = 1, 2_000
+    while high - low > 1:
+        levels = (low + high) // 2
+        taken = parse(spec.event, [Record("t", 0, 0, 0, nested(inner, levels), ())]).events
+        low, high = (levels, high) if taken else (low, levels)
+    assert 800 < low < 1_100
+    events = parse(spec.event, [Record("t", 0, 0, 0, nested(inner, low), ())] * 30).events
+    looked = [item.event for item in events]
+    [deepest] = [path for path in fields(looked) if path[0] == "deep"]
+    assert len(deepest) == (MOST_LEVELS if inner == "object" else 1)
+    assert "LowCardinality" not in propose(spec, "click", looked).columns["_".join(deepest)]
+    assert list(fit_checks(spec, spec.targets[0], COLUMNS, looked))
+
+
+def test_of_many_fields_without_a_column_some_are_told():
+    spec = pipeline(tables={"click": "db.clicks"})
+    event = {f"f{number}": 1 for number in range(MOST_FIELDS)}
+    found = list(fit_checks(spec, spec.targets[0], COLUMNS, [event]))
+    assert sum("has no column" in one.found for one in found) == MOST_FIELDS
+    assert not [one for one in found if "more fields" in one.found]
+    found = list(fit_checks(spec, spec.targets[0], COLUMNS, [event | {"x": 1, "y" * 9_000: 2}]))
+    assert sum("has no column" in one.found for one in found) == MOST_FIELDS
+    assert [one.found for one in found if "more fields" in one.found] == [
+        "2 more fields have no column: they stay in the lake"
+    ]
 
 
 def test_fields_are_named_by_their_path():

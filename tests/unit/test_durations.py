@@ -15,8 +15,11 @@ class Model(BaseModel):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0s", 0), ("90s", 90), ("15m", 900), ("1h", 3600), ("24h", 86_400), ("7d", 604_800), ("1d", 86_400)],
-)
+    [
+        ("0s", 0), ("90s", 90), ("15m", 900), ("1h", 3600), ("24h", 86_400), ("7d", 604_800), ("1d", 86_400),
+        ("36500d", 36_500 * 86_400),
+    ],
+)  # fmt: skip
 def test_durations(text: str, seconds: int) -> None:
     assert parse_duration(text).total_seconds() == seconds
     assert Model(must=text).must == timedelta(seconds=seconds)
@@ -42,6 +45,8 @@ def test_durations(text: str, seconds: int) -> None:
         True,
         "none",
         "99999999999d",
+        "36501d",
+        "3153600001s",
         "9" * 5000 + "d",
         "²h",
         "١h",

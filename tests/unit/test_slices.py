@@ -28,7 +28,7 @@ from sluice.slices import (
 LENGTHS = [timedelta(minutes=m) for m in (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)]
 NOW = pendulum.datetime(2026, 11, 20, 10, 37)
 lengths = st.sampled_from(LENGTHS)
-instants = st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
+instants = st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 
 
 def at(text: str) -> datetime:
@@ -175,6 +175,44 @@ class TestInstants:
     def test_now_is_the_end_of_the_last_complete_slice(self) -> None:
         assert parse_instant("now", NOW, timedelta(minutes=15)) == at("2026-11-20T10:30Z")
         assert parse_instant("now", at("2026-11-20T10:00Z")) == at("2026-11-20T10:00Z")
+
+
+BEYOND = "expected an instant from 1970-01-01 to 2106-01-01"
+
+
+@pytest.mark.parametrize("text", ["1970-01-01", "1970-01-01T00Z", "2106-01-01", "2105-12-31T23Z"])
+def test_the_first_and_the_last_instant(text: str) -> None:
+    assert str(parse_instant(text, NOW))[:4] in ("1970", "2106", "2105")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01", "0001-01-01T00Z", "0001-01-01T00:00+14:00", "1969-12-31T23:59:59Z", "1969-12-31T23Z",
+        "2106-01-01T00:00:01Z", "2106-01-01T01Z", "9999-12-31", "9999-12-31T23:59:59-14:00", "9999-12-31T23Z",
+    ],
+)  # fmt: skip
+def test_instants_that_no_slice_can_be_of(text: str) -> None:
+    with pytest.raises(WrongUse, match=BEYOND):
+        parse_instant(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00Z", "1969-12-31T23Z", "2106-01-01T00Z", "9999-12-31T23Z"])
+def test_ids_that_no_slice_can_have(text: str) -> None:
+    with pytest.raises(WrongUse, match=BEYOND):
+        Slice.from_id(text)
+
+
+@pytest.mark.parametrize(("start", "end"), [("0001-01-01", "1970-01-02"), ("2105-01-01", "9999-12-31")])
+def test_ranges_that_hold_no_slices(start: str, end: str) -> None:
+    with pytest.raises(WrongUse, match=BEYOND):
+        SliceRange.widen(at(start + "T00:00Z"), at(end + "T00:00Z"))
+
+
+def test_a_text_of_any_length_is_told_in_a_line() -> None:
+    with pytest.raises(WrongUse) as error:
+        parse_instant("9" * 100_000, NOW)
+    assert len(str(error.value)) < 300
 
 
 class TestRanges:

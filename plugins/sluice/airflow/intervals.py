@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 import pendulum
 
-from sluice.errors import ClockBehind, EndInFuture, WrongUse
-from sluice.slices import FIRST_YEAR, LAST_YEAR, SliceRange, floor, parse_instant, utc
+from sluice.errors import ClockBehind, EndInFuture
+from sluice.slices import SliceRange, bounded, floor, parse_instant, utc
 
 
 def scheduled_slices(
@@ -24,15 +24,9 @@ def scheduled_slices(
     date is null; then `run_after`, the moment from which the run may start, stands in for its end.
     Raises WrongUse where such a call names more slices than a run takes, or years that have none.
     """
-    last = floor(_possible(end or run_after), length)
-    first = floor(_possible(start or last), length)
+    last = floor(bounded(end or run_after), length)
+    first = floor(bounded(start or last), length)
     return SliceRange(min(first, last - length), last, length).at_most()
-
-
-def _possible(instant: datetime) -> datetime:
-    if not FIRST_YEAR <= instant.year <= LAST_YEAR:
-        raise WrongUse(f"the run's data interval {instant} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
-    return instant
 
 
 def requested_slices(start: str, end: str, now: datetime, length: timedelta) -> SliceRange:

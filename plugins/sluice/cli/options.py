@@ -10,7 +10,7 @@ import typer
 
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import find, read
-from sluice.slices import SliceRange, parse_instant
+from sluice.slices import FIRST, SliceRange, parse_instant
 
 Name = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline: include/pipelines/PIPELINE.yaml.")]
 Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file outside include/pipelines.")]
@@ -49,7 +49,7 @@ def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
     """
     now = pendulum.now("UTC")
     until = parse_instant(end, now, pipeline.slice)
-    since = until - pipeline.heal if start is None else parse_instant(start, now, pipeline.slice)
+    since = max(until - pipeline.heal, FIRST) if start is None else parse_instant(start, now, pipeline.slice)
     return SliceRange.widen(since, until, pipeline.slice).at_most()
 
 

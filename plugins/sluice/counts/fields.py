@@ -44,7 +44,7 @@ class FieldTexts:
         try:
             return self._read(payloads)
         except RecursionError:
-            with _deeper():
+            with deeper():
                 return self._read(payloads)
 
     def _read(self, payloads: Sequence[bytes]) -> list[list[bytes]]:
@@ -60,7 +60,7 @@ class FieldTexts:
 
 
 @contextmanager
-def _deeper() -> Iterator[None]:
+def deeper() -> Iterator[None]:
     """What the parser has taken is not nested too deep here, where fewer frames are left."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(limit + _FRAMES)

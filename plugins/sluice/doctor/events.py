@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.counts.fields import deeper
 from sluice.kafka.samples import Record
 from sluice.landing.columns import HEADERS
 from sluice.landing.decoding import Decoding, opener
@@ -19,6 +20,7 @@ from sluice.landing.parse import Parser, Records
 from sluice.pipeline import Event
 from sluice.slices import FIRST_MS, LAST_MS
 
+MOST_LEVELS = 50  # a column's path has fewer
 Path = tuple[str, ...]
 """Where a field is in an event: the names from the outside to it."""
 
@@ -33,7 +35,8 @@ class Sampled:
 
     @property
     def event(self) -> dict[str, Any]:
-        return json.loads(self.payload)
+        with deeper():
+            return json.loads(self.payload)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ def joined(samples: Iterable[Sample]) -> Sample:
 
 
 def fields(events: Iterable[Mapping[str, Any]]) -> dict[Path, list[Any]]:
-    """Every value of each field, by its path. An object is taken apart; an empty one, as a value."""
+    """Every value of each field, by its path. An object is taken apart; an empty one, or one that lies deeper
+    than `MOST_LEVELS`, is a value."""
     found: dict[Path, list[Any]] = defaultdict(list)
     for event in events:
         _collect(event, (), found)
@@ -103,7 +107,7 @@ def fields(events: Iterable[Mapping[str, Any]]) -> dict[Path, list[Any]]:
 
 
 def _collect(value: Any, path: Path, found: dict[Path, list[Any]]) -> None:
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, Mapping) and value and len(path) < MOST_LEVELS:
         for name, inner in value.items():
             _collect(inner, (*path, name), found)
     elif path:

@@ -15,6 +15,7 @@ _WORTH_A_LOOK = 20
 _DAY = re.compile(r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _INSTANT = re.compile(_DAY.pattern + r"[Tt ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?")
 _SIGNED, _UNSIGNED = range(-(1 << 63), 1 << 63), range(1 << 64)
+_MOST_LEVELS = 20  # of arrays in arrays
 _MICROSECONDS = re.compile(r"\.\d{4,}")
 
 
@@ -32,7 +33,7 @@ def column_type(values: Sequence[Any], everywhere: bool) -> str:
     return f"LowCardinality({full})" if kind == "String" and _repeats(present) else full
 
 
-def _kind(values: Sequence[Any]) -> str:
+def _kind(values: Sequence[Any], levels: int = _MOST_LEVELS) -> str:
     if not values:
         return "String"
     if all(isinstance(value, bool) for value in values):
@@ -44,7 +45,7 @@ def _kind(values: Sequence[Any]) -> str:
     if all(isinstance(value, str) for value in values):
         return _text(values)
     if all(isinstance(value, list) for value in values):
-        return _array([item for value in values for item in value])
+        return _array([item for value in values for item in value], levels) if levels else "String"
     return "String"
 
 
@@ -66,15 +67,16 @@ def _text(values: Sequence[str]) -> str:
     return "String"
 
 
-def _array(items: Sequence[Any]) -> str:
-    inner = _kind([item for item in items if item is not None])
+def _array(items: Sequence[Any], levels: int) -> str:
+    inner = _kind([item for item in items if item is not None], levels - 1)
     if inner.startswith("Array(") or any(isinstance(item, dict) for item in items):
         return "Array(String)" if not inner.startswith("Array(") else f"Array({inner})"
     return f"Array(Nullable({inner}))" if None in items else f"Array({inner})"
 
 
 def _repeats(values: Sequence[Any]) -> bool:
-    return len(values) >= _WORTH_A_LOOK and len(set(map(str, values))) <= len(values) * _FEW
+    texts = {value for value in values if isinstance(value, str)}
+    return len(values) >= _WORTH_A_LOOK and 0 < len(texts) <= len(values) * _FEW
 
 
 def _parses(make: Callable[[str], object]) -> Callable[[str], bool]:

@@ -15,8 +15,11 @@ from sluice.load.fields import RESERVED
 from sluice.load.sql import identifier, table
 from sluice.pipeline import Pipeline, Target
 from sluice.pipeline_yaml import scalar
+from sluice.plain_text import visible
 
 _HALVES = re.compile("[\ud800-\udfff]")
+
+MOST_FIELDS = 100  # without a column, of which each is told
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,13 @@ def fit_checks(
         yield warn(Area.SCHEMA, place, told, remedy)
     if target.catch_all and any(column.name == "_payload" for column in columns):
         return
-    for path, kind in found.unfilled.items():
-        if RESERVED in path:
-            continue
-        told = f"field {'.'.join(path)} has no column: it stays in the lake"
+    unfilled = [(path, kind) for path, kind in found.unfilled.items() if RESERVED not in path]
+    for path, kind in unfilled[:MOST_FIELDS]:
+        told = f"field {visible('.'.join(path))} has no column: it stays in the lake"
         yield warn(Area.SCHEMA, place, told, add_column(target, columns, path, kind))
+    if len(unfilled) > MOST_FIELDS:
+        told = f"{len(unfilled) - MOST_FIELDS:,} more fields have no column: they stay in the lake"
+        yield warn(Area.SCHEMA, place, told, "`sluice doctor --ddl TYPE` proposes a table with all of them")
 
 
 def add_column(target: Target, columns: Sequence[Column], path: Path, kind: str) -> str:

@@ -20,7 +20,7 @@ from sluice.page.overview import Around, Hour, first_instant, hours_of
 from sluice.page.past import hours_past, ids_of
 from sluice.page.work import Run, work_of
 from sluice.pipeline import Pipeline
-from sluice.slices import FIRST_YEAR, SliceRange, ceil, parse_instant
+from sluice.slices import FIRST, SliceRange, ceil, parse_instant
 from sluice.status import complete_slices
 from sluice.summary.anomalies import within
 from sluice.summary.months import Summaries
@@ -29,7 +29,6 @@ from sluice.summary.store import read_summaries, read_verdict
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
 LONGEST = timedelta(days=5 * 366)
-_FIRST = pendulum.datetime(FIRST_YEAR, 1, 1)
 # More of them get in each other's way: much of a look is this process's own work.
 _SIDE_BY_SIDE = 4
 
@@ -53,7 +52,7 @@ class Asked:
         age = start.removesuffix("h")
         if age != start and age.isdecimal():
             hours = timedelta(hours=int(age)) if len(age) < 6 else LONGEST
-            since = max(until - min(hours, LONGEST), _FIRST)
+            since = max(until - min(hours, LONGEST), FIRST)
         else:
             since = parse_instant(start, now)
         whole = bounded(SliceRange.widen(since, until))
