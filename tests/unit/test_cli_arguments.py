@@ -33,7 +33,7 @@ INSTANTS = st.one_of(
             "2026-11-20T10:00:60Z", "2026-02-30", "0001-01-01T00:00+14:00", "2106-01-01", "1970-01-01T00Z",
             "9" * 5000, "10000-01-01", "2026-W53-7", "2026-366", "-0001-01-01", "٢٠٢٦-١١-٢٠", "1e9", "nan",
         ]
-    ),  # fmt: skip
+    ),
     st.text(st.characters(exclude_characters="\0"), max_size=30),
     st.from_regex(r"\d{1,5}-\d\d?-\d\d?([T ]\d\d?(:\d\d?(:\d\d?)?)?)?(Z|[+-]\d\d:?\d\d)?", fullmatch=True),
 )
@@ -47,7 +47,7 @@ OPTIONS = {
     "traffic": {},
     "accept": {"": WORDS, "--from": INSTANTS, "--cluster": WORDS},
     "doctor": {"--from": INSTANTS, "--to": INSTANTS, "--sample": NUMBERS, "--ddl": WORDS},
-    "publish": {"": WORDS, "--topic": WORDS, "--lag": NUMBERS, "--key": WORDS, "--batch": WORDS, "--state": WORDS},
+    "publish": {"": WORDS, "--lag": NUMBERS, "--topic": WORDS, "--batch": WORDS, "--state": WORDS},
 }
 FLAGS = st.sampled_from(["--json", "--wait", "--dry-run", "--checksums", "--again", "--nothing"])
 
