@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import certifi
@@ -120,6 +121,31 @@ def test_a_certificate_that_is_not_there(tmp_path: Path):
     settings = kafka(bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "no"))
     with pytest.raises(WrongUse, match="no is not a readable PEM file"):
         settings.for_spark()
+
+
+@pytest.mark.parametrize(
+    ("made", "form"),
+    [
+        ("genrsa -traditional 2048", "PKCS#1"),
+        ("genrsa -traditional -aes128 -passout pass:secret 2048", "PKCS#1"),
+        ("ecparam -name prime256v1 -genkey", "an old form"),
+    ],
+)
+def test_a_key_that_java_does_not_read(made: str, form: str, tmp_path: Path):
+    """Refused before anything is read from Kafka; what the message's command writes is taken."""
+    old = tmp_path / "my key.pem"
+    old.write_bytes(subprocess.run(["openssl", *made.split()], check=True, capture_output=True).stdout)
+    tls = {"bootstrap_servers": "h:1", "security_protocol": "SSL", "ssl_certificate_location": str(old)}
+    with pytest.raises(WrongUse, match=f"my key.pem is a key in {form}") as error:
+        kafka(**tls, ssl_key_location=str(old))
+    command = str(error.value).split("`")[1]
+    if "-aes128" in made:
+        command += " -passin pass:secret"
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
+    new = Path(f"{old}.pk8")
+    assert new.stat().st_mode & 0o777 == 0o600
+    spark = kafka(**tls, ssl_key_location=str(new)).for_spark()
+    assert spark["kafka.ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
 
 
 def test_librdkafka_takes_what_it_is_told(tmp_path: Path):

@@ -7,6 +7,7 @@ import pytest
 
 from sluice import pipeline_files
 from sluice.errors import WrongUse
+from sluice.lake import s3_client
 from sluice.lake.folder import FolderLake
 from sluice.lake.open import open_lake, open_lake_at
 from sluice.lake.s3 import S3Lake
@@ -128,9 +129,26 @@ def test_what_a_connection_says_beside_keys(extra: dict, profile: str | None, ad
 
 
 @pytest.mark.parametrize(
+    ("given", "verify"),
+    [(None, None), (True, True), (False, False), ("False", False), ("true", True), (__file__, __file__)],
+)
+def test_the_certificate_is_verified_as_the_connection_says(given: object, verify: object) -> None:
+    settings = S3Settings.from_connection("k", "s", {"verify": given, "endpoint_url": "https://127.0.0.1:1"})
+    assert settings.verify == verify
+    used = s3_client.client(settings)._endpoint.http_session._verify
+    assert used == verify or verify is None
+
+
+@pytest.mark.parametrize(
     ("extra", "told"),
     [
         ({"config_kwargs": {"s3": {"addressing_style": "host"}}}, "expected path, virtual or auto, not host"),
+        ({"role_arn": "arn:aws:iam::1:role/x"}, "role_arn is not supported: write the role into a profile"),
+        ({"assume_role_method": "assume_role"}, "assume_role_method is not supported: write the role"),
+        ({"config_kwargs": {"proxies": {}}}, "config_kwargs.proxies is not supported: expected endpoint_url"),
+        ({"config_kwargs": {"s3": {"use_accelerate_endpoint": True}}}, "s3.use_accelerate_endpoint is not"),
+        ({"session_kwargs": {"botocore_session": 1}}, "session_kwargs.botocore_session is not supported"),
+        ({"verify": "/no/such.pem"}, "verify: expected true, false or a file, not '/no/such.pem'"),
         ({"config_kwargs": "{"}, "config_kwargs: expected a JSON object"),
         ({"config_kwargs": {"s3": []}, "session_kwargs": [1]}, "session_kwargs: expected a JSON object"),
     ],

@@ -25,6 +25,7 @@ ACTIONS = {
     "upload_part": {"s3:PutObject"},
     "complete_multipart_upload": {"s3:PutObject"},
     "abort_multipart_upload": {"s3:AbortMultipartUpload"},
+    "delete_object": {"s3:DeleteObject"},
     "delete_objects": {"s3:DeleteObject"},
     "get_paginator": {"s3:ListBucket"},  # of list_objects_v2
 }

@@ -6,7 +6,10 @@ provider has them (https://github.com/confluentinc/librdkafka/blob/master/CONFIG
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from sluice.errors import WrongUse
 from sluice.pipeline import Cluster
 
 _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_OLD_KEY = re.compile(rb"^-----BEGIN (RSA|EC|DSA) PRIVATE KEY-----", re.MULTILINE)
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -151,6 +155,7 @@ def from_connection(cluster: str, isolation: str, found: Connection) -> KafkaSet
     mechanism = extra.get("sasl.mechanism") or extra.get("sasl.mechanisms")
     if protocol.startswith("SASL") and mechanism not in _LOGIN_MODULES:
         raise WrongUse(_wrong(found, f"sasl.mechanism {mechanism}", ", ".join(_LOGIN_MODULES)))
+    _refuse_old_key(found, extra.get("ssl.key.location"))
     return KafkaSettings(
         cluster,
         bootstrap,
@@ -172,6 +177,24 @@ def _refuse_unknown(found: Connection, extra: Mapping[str, str]) -> None:
     for key in extra:
         if key.startswith(("sasl.", "ssl.", "enable.ssl.")) and key not in _UNDERSTOOD:
             raise WrongUse(_wrong(found, key, ", ".join(sorted(_UNDERSTOOD))))
+
+
+def _refuse_old_key(found: Connection, name: str | None) -> None:
+    """Two of the three clients read PKCS#1 and SEC 1, and Java fails in the middle of a landing. A file that
+    cannot be read is told by whoever needs it.
+
+    Source: Kafka's DefaultSslEngineFactory, PemStore: `PRIVATE KEY` and `ENCRYPTED PRIVATE KEY` only.
+    """
+    with suppress(OSError):
+        old = _OLD_KEY.search(Path(name).read_bytes()) if name else None
+        if old is not None:
+            form = "PKCS#1" if old[1] == b"RSA" else "an old form"
+            files = f"-in {shlex.quote(name)} -out {shlex.quote(name + '.pk8')}"
+            raise WrongUse(
+                f"connection {found.conn_id!r}: ssl.key.location {name} is a key in {form}, which Spark's "
+                f"client does not read: name one in PKCS#8, `umask 077; openssl pkcs8 -topk8 -nocrypt {files}` "
+                "writes it (without -nocrypt it asks for a password)"
+            )
 
 
 def _host(found: Connection) -> str:

@@ -92,6 +92,7 @@ def _client(settings: S3Settings, _process: int) -> Any:
         aws_access_key_id=settings.key,
         aws_secret_access_key=settings.secret,
         aws_session_token=settings.token,
+        verify=settings.verify,
         config=Config(
             connect_timeout=3,
             read_timeout=READ_SECONDS,

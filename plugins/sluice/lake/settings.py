@@ -6,10 +6,23 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sluice.errors import WrongUse
 from sluice.pipeline import Pipeline
+
+_UNDERSTOOD = (
+    "endpoint_url",
+    "region_name",
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+    "profile_name",
+    "session_kwargs.profile_name",
+    "config_kwargs.s3.addressing_style",
+    "verify",
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,7 @@ class S3Settings:
     token: str | None = field(default=None, repr=False)
     profile: str | None = None
     addressing: str | None = None  # path or virtual; None: path where the endpoint is given
+    verify: bool | str | None = None  # of the store's certificate: whether, or with which CA file
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> S3Settings:
@@ -45,8 +59,9 @@ class S3Settings:
         """An Airflow `aws` connection: key and secret as login and password, the rest in `extra`.
 
         Source: apache-airflow-providers-amazon, "Amazon Web Services Connection". Raises WrongUse for an
-        addressing style that boto3 does not know.
+        addressing style that boto3 does not know, and for what would silently not apply.
         """
+        _refuse_unknown(extra)
         addressing = _inner(_inner(extra, "config_kwargs"), "s3").get("addressing_style")
         if addressing not in (None, "path", "virtual", "auto"):
             raise WrongUse(
@@ -60,7 +75,42 @@ class S3Settings:
             token=extra.get("aws_session_token"),
             profile=extra.get("profile_name") or _inner(extra, "session_kwargs").get("profile_name"),
             addressing=addressing,
+            verify=_verify(extra.get("verify")),
         )
+
+
+def _refuse_unknown(extra: Mapping[str, Any]) -> None:
+    given = [name for name, value in extra.items() if value not in (None, "", {}, "{}")]
+    given += [f"config_kwargs.{name}" for name in _inner(extra, "config_kwargs") if name != "s3"]
+    inner = _inner(_inner(extra, "config_kwargs"), "s3")
+    given += [f"config_kwargs.s3.{name}" for name in inner if name != "addressing_style"]
+    given += [f"session_kwargs.{name}" for name in _inner(extra, "session_kwargs") if name != "profile_name"]
+    for name in given:
+        if name not in _UNDERSTOOD and (name.count(".") or name not in ("config_kwargs", "session_kwargs")):
+            raise WrongUse(f"the extra of the lake's connection: {name} is not supported: {_remedy(name)}")
+
+
+def _remedy(name: str) -> str:
+    if "role" in name:
+        return (
+            "write the role into a profile of ~/.aws/config (role_arn, source_profile) and name that as "
+            "profile_name, which boto3 takes with all that AWS knows"
+        )
+    return f"expected {', '.join(_UNDERSTOOD)}; a profile of ~/.aws/config (profile_name) takes more"
+
+
+def _verify(value: object) -> bool | str | None:
+    """Whether the certificate is verified, or a file of certificates. Raises WrongUse."""
+    if value is None or isinstance(value, bool):
+        return value
+    text = str(value)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if not Path(text).is_file():
+        raise WrongUse(
+            f"the extra of the lake's connection: verify: expected true, false or a file, not {text!r}"
+        )
+    return text
 
 
 def _inner(extra: Mapping[str, Any], name: str) -> Mapping[str, Any]:
