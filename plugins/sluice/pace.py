@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluice.estimate import Expected, spoken
@@ -15,9 +16,11 @@ class Pace:
     work: Work
     expected: Expected
 
-    def line(self, landed: int, loaded: int, elapsed: float) -> str:
-        """After so many batches were landed and loaded, in `elapsed` seconds."""
-        units, rows = _sum(self.work.load[:loaded])
+    def line(self, landed: int, loaded: int, elapsed: float, failed: Mapping[int, Amount]) -> str:
+        """After so many batches were landed and loaded, in `elapsed` seconds. `failed`: what is done of those
+        that are not done whole, by their number."""
+        over = enumerate(self.work.load[:loaded])
+        units, rows = _sum(tuple(failed.get(number, amount) for number, amount in over))
         parts = [
             f"{units:,} of {self.work.units:,} units and {rows:,} of {self.work.rows:,} rows done",
             f"{rows / max(elapsed, 0.001):,.0f} rows/s",

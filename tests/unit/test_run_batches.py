@@ -14,7 +14,7 @@ from sluice.errors import Refused, SluiceError
 from sluice.estimate import Expected
 from sluice.landing import submit
 from sluice.pipeline import Pipeline
-from sluice.plan import Work
+from sluice.plan import Amount, Work
 from sluice.slices import SliceRange
 from tests.landing_world import hours, pipeline
 
@@ -28,13 +28,17 @@ def batches(
     land: Callable[[SliceRange], int],
     load: Callable[[SliceRange], None],
     work: tuple[SliceRange, ...] = (FIRST, SECOND, THIRD),
+    amount: Amount = ONE,
+    left: Work | None = None,
+    mode: str = "fill",
 ) -> int:
     spec: Pipeline = pipeline(tables={"click": "db.click"})
     monkeypatch.setattr(run, "_land", lambda spec, path, batch, *_: land(batch))
     monkeypatch.setattr(steps, "load_table", lambda spec, table, batch, *_: load(batch))
     monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
-    amounts = (ONE,) * len(work)
-    return run._batches(spec, Path("x"), Work(work, amounts, amounts, ONE), "fill", "t")
+    monkeypatch.setattr(steps, "work_in", lambda *_: left)
+    amounts = (amount,) * len(work)
+    return run._batches(spec, Path("x"), Work(work, amounts, amounts, ONE), mode, "t")
 
 
 def test_each_landing_is_beside_the_load_of_the_batch_before(monkeypatch: pytest.MonkeyPatch):
@@ -67,8 +71,31 @@ def test_each_landing_is_beside_the_load_of_the_batch_before(monkeypatch: pytest
 
 def test_a_failed_landing_holds_up_no_batch_and_is_the_exit_code(monkeypatch: pytest.MonkeyPatch):
     loaded: list[SliceRange] = []
-    assert batches(monkeypatch, lambda batch: 4 if batch == FIRST else 0, loaded.append) == 4
+    left = Work((FIRST,), (ONE,), (ONE,), ONE)
+    assert batches(monkeypatch, lambda batch: 4 if batch == FIRST else 0, loaded.append, left=left) == 4
     assert loaded == [FIRST, SECOND, THIRD]
+
+
+@pytest.mark.parametrize(
+    ("failing", "left", "mode", "told"),
+    [
+        (None, 0, "fill", "batch 2 of 2: done; 4 of 4 units and 40,800 of 40,800 rows done"),
+        (FIRST, 1, "fill", "batch 1 of 2: not all of it landed; 1 of 4 units and 10,200 of 40,800 rows done"),
+        (FIRST, 2, "fill", "batch 1 of 2: not all of it landed; 0 of 4 units and 0 of 40,800 rows done"),
+        (SECOND, 2, "fill", "batch 2 of 2: not all of it landed; 2 of 4 units and 20,400 of 40,800 rows"),
+        (SECOND, 0, "reland", "batch 2 of 2: not all of it landed; 2 of 4 units and 20,400 of 40,800 rows"),
+        (FIRST, 1, "fill", "batch 2 of 2: done; 3 of 4 units and 30,600 of 40,800 rows done"),
+    ],
+)  # fmt: skip
+def test_only_what_is_done_is_told(monkeypatch, capsys, failing, left, mode, told):
+    """Batches of two units; `left` of them are not complete after a landing that failed."""
+    amounts = ((left, left * 10_200),)
+    rest = Work((FIRST,), amounts, amounts, ONE)
+    code = 1 if failing else 0
+    land = lambda batch: 1 if batch == failing else 0  # noqa: E731
+    two = (FIRST, SECOND)
+    assert batches(monkeypatch, land, lambda _: None, two, (2, 20_400), rest, mode) == code
+    assert told in capsys.readouterr().err
 
 
 def test_nothing_to_do(monkeypatch: pytest.MonkeyPatch):

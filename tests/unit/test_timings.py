@@ -102,7 +102,7 @@ def test_time_left_follows_the_pace_so_far():
     pace = Pace(WORK, nothing_known)
     assert pace.left(0, 0, 5) is None
     assert pace.left(1, 1, 60) == pytest.approx(60)
-    assert pace.line(1, 1, 60) == (
+    assert pace.line(1, 1, 60, {}) == (
         "10 of 20 units and 1,000 of 2,000 rows done, 17 rows/s, about 1 min 0 s left"
     )
 

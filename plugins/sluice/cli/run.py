@@ -30,7 +30,7 @@ from sluice.errors import OutOfReach, ShardsWait, SluiceError
 from sluice.pace import Pace
 from sluice.pipeline import Pipeline
 from sluice.pipeline_files import find
-from sluice.plan import Work
+from sluice.plan import Amount, Work
 from sluice.slices import SliceRange
 from sluice.status import UnitStatus
 
@@ -102,9 +102,10 @@ def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> i
     started, failed, count = time.monotonic(), 0, len(work.batches)
     waits: list[ShardsWait] = []
     running = Running()
+    parts: dict[int, Amount] = {}
 
     def say(number: int, what: str, landed: int, loaded: int) -> None:
-        line = pace.line(landed, loaded, time.monotonic() - started)
+        line = pace.line(landed, loaded, time.monotonic() - started, parts)
         progress(f"batch {number + 1} of {count}: {what}; {line}")
 
     def begin(number: int) -> Future[int]:
@@ -114,16 +115,32 @@ def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> i
     with ThreadPoolExecutor(1) as ahead, _stopped_by_errors(running):
         landings = [begin(0)] if count else []
         for number, batch in enumerate(work.batches):
-            failed = landings[number].result() or failed
+            code = landings[number].result()
+            failed = code or failed
             if number + 1 < count:
                 landings.append(begin(number + 1))
+            before = len(waits)
             for target in spec.targets:
                 say(number, f"load {target.table}", number + 1, number)
                 waits += _load(spec, target.table, batch, mode, token)
-            say(number, "not all of it landed" if failed else "done", number + 1, number + 1)
+            if code or len(waits) > before:
+                parts[number] = _done(spec, batch, work.load[number], mode)
+            what = "not all of it landed" if code else "a shard waits" if number in parts else "done"
+            say(number, what, number + 1, number + 1)
     if waits:
         raise waits[0]
     return failed
+
+
+def _done(spec: Pipeline, batch: SliceRange, asked: Amount, mode: str) -> Amount:
+    """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
+    before (other modes than fill) nobody can tell, and none counts."""
+    from sluice import steps
+
+    if mode != "fill":
+        return 0, 0
+    left = steps.work_in(spec, batch, mode)
+    return max(0, asked[0] - left.units), max(0, asked[1] - left.rows)
 
 
 def _load(spec: Pipeline, table: str, batch: SliceRange, mode: str, token: str) -> list[ShardsWait]:
