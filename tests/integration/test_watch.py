@@ -205,6 +205,20 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
     assert AlarmStore(world.lake).read().alarms == {}
 
 
+def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, hook):
+    """And not that hours are late in it, or what their load task is to do with that."""
+    world.complete(5, 4, 3, 2, 1)
+    table = world.pipeline.targets[0].table
+    world.client.run(f"RENAME TABLE {table} TO {table}_away")
+    first = world.watch()
+    assert places(first, Kind.TABLE) == [f"table {table}"]
+    assert places(first, Kind.NOT_COMMITTED) == []
+    database, _, name = table.partition(".")
+    assert f"CREATE TABLE `{database}`.`{name}` (" in mailbox.mails[-1].get_body().get_content()
+    world.client.run(f"RENAME TABLE {table}_away TO {table}")
+    assert world.watch().problems == ()
+
+
 def test_hours_that_heal_no_longer_reaches_are_told_until_they_are_complete(world: World, mailbox, hook):
     """Hours 5 and 1 ago are complete. `heal` goes back two hours, and nobody lands those between."""
     world.complete(5, 1)

@@ -212,6 +212,21 @@ def test_server_bounds():
     assert "an earlier write has not reached its quorum" in problems[0].message
 
 
+def test_a_table_that_is_gone_is_missing_and_not_late():
+    spec = pipeline(tables=TABLES)
+    late = [status(0, State.LANDED)]
+    now = TEN.add(hours=9)
+    found = ServerFacts("ch:8123", missing=(("e.clicks", "ch:8123"),))
+    (problem,) = server_problems(spec, found)
+    assert (problem.kind, problem.place) == (Kind.TABLE, "table e.clicks")
+    assert problem.message.startswith("ch:8123 has no such table; create it, with a column")
+    assert "CREATE TABLE `e`.`clicks` (" in problem.message
+    assert [p.place for p in rules.not_committed(spec, late, now)] == ["table e.clicks", "table e.other"]
+    assert [p.place for p in rules.not_committed(spec, late, now, {"e.clicks"})] == ["table e.other"]
+    both = joined([("s1", found), ("s2", ServerFacts("ch:2", missing=(("e.clicks", "ch:2"),)))])
+    assert both.missing == (("e.clicks", "ch:8123"), ("e.clicks", "ch:2"))
+
+
 def test_open_anomalies_of_verify_and_not_what_is_only_late():
     def opened(kind: str) -> OpenAnomaly:
         text = {

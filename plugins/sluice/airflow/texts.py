@@ -60,6 +60,7 @@ problem once, and once more when it is over.
 | problem | when |
 | --- | --- |
 | hour overdue, hour not committed | {overdue} after the hour's end it is not landed, or not in a table |
+| table missing | a target table is not there |
 | older hours | hours before the last {healed} are not complete |
 | retention | Kafka will soon delete an hour that has not landed |
 | open transaction | records wait behind a transaction that does not end |

@@ -146,6 +146,8 @@ def _clickhouse(
 def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
     """Raises what the client raises."""
     known = {"tables": list(tables)}
+    databases = sorted({table.partition(".")[0] for table in tables})
+    there = {name for (name,) in client.rows(render("watch_tables"), {**known, "databases": databases})}
     recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
     return ServerFacts(
         address=client.address,
@@ -153,6 +155,7 @@ def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
         queues=tuple(tuple(row) for row in client.rows(render("watch_queue"), known)),
         parts=tuple(tuple(row) for row in client.rows(render("watch_parts"), known)),
         disks=tuple(Disk(*row) for row in client.rows(render("watch_disks"))),
+        missing=tuple((table, client.address) for table in tables if table not in there),
     )
 
 

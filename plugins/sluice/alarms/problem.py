@@ -17,6 +17,7 @@ class Kind(StrEnum):
     OVERDUE = "hour overdue"
     NOT_COMMITTED = "hour not committed"
     OLDER = "older hours"
+    TABLE = "table missing"
     LAG = "lag"
     STILL = "partition stands still"
     TRANSACTION = "open transaction"

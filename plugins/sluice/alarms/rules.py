@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 import pendulum
@@ -39,12 +39,15 @@ def overdue(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> I
             yield Problem(Kind.OVERDUE, place, message, _BOTH)
 
 
-def not_committed(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[Problem]:
-    """Hours that are in the lake and late, by the table that lacks them."""
+def not_committed(
+    pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime, missing: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Hours that are in the lake and late, by the table that lacks them. A `missing` table is a problem of
+    its own, which no load task cures."""
     lacking: dict[str, list[UnitStatus]] = {}
     for status in _late(pipeline, found, now):
         if status.manifest is not None:
-            for target in pipeline.targets:
+            for target in (target for target in pipeline.targets if target.table not in missing):
                 if is_behind(target, status.tables, status.manifest):
                     lacking.setdefault(target.table, []).append(status)
     for table, late in lacking.items():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.alarms.problem import Kind, Problem, Source
+from sluice.load.check import creation
 from sluice.pipeline import Pipeline
 
 # What a load meets when replicas or Keeper are in trouble.
@@ -44,7 +45,8 @@ class Disk:
 class ServerFacts:
     """`errors` of the last few minutes only; `queues` and `parts` by table (`database.table`).
 
-    `queues` are entries of system.replication_queue, `parts` the largest number in one partition.
+    `queues` are entries of system.replication_queue, `parts` the largest number in one partition; `missing`
+    are targets that are not there, each with the address of the server.
     """
 
     address: str
@@ -52,6 +54,7 @@ class ServerFacts:
     queues: tuple[tuple[str, int], ...] = ()
     parts: tuple[tuple[str, int], ...] = ()
     disks: tuple[Disk, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
 
 
 def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
@@ -75,11 +78,16 @@ def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
         queues=tuple(queues.items()),
         parts=tuple(parts.items()),
         disks=tuple(replace(d, name=f"{shard}: {d.name}") for shard, one in facts for d in one.disks),
+        missing=tuple(found for _, one in facts for found in one.missing),
     )
 
 
 def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]:
     bounds = pipeline.alarms
+    targets = {target.table: target for target in pipeline.targets}
+    for table, address in facts.missing:
+        message = f"{address} has no such table; {creation(pipeline, targets[table])}"
+        yield Problem(Kind.TABLE, f"table {table}", message, _SERVER)
     for error in facts.errors:
         meaning = WATCHED.get(error.code, error.name)
         message = f"{meaning} ({error.name}, {error.count:,} times since its start): {error.message}"

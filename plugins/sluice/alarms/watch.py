@@ -65,7 +65,8 @@ def problems_of(pipeline: Pipeline, sight: Sight, known: Known, now: datetime) -
     yield from rules.anomalies(sight.verdict.anomalies)
     yield from rules.still(pipeline, sight.slices, sight.boundaries, sight.found, now)
     if sight.server is not None:
-        yield from rules.not_committed(pipeline, sight.found, now)
+        missing = {table for table, _ in sight.server.missing}
+        yield from rules.not_committed(pipeline, sight.found, now, missing)
         yield from rules.behind(pipeline, sight.found, sight.lag_records, now)
         yield from server_problems(pipeline, sight.server)
 

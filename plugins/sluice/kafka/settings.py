@@ -192,8 +192,9 @@ def _refuse_old_key(found: Connection, name: str | None) -> None:
             files = f"-in {shlex.quote(name)} -out {shlex.quote(name + '.pk8')}"
             raise WrongUse(
                 f"connection {found.conn_id!r}: ssl.key.location {name} is a key in {form}, which Spark's "
-                f"client does not read: name one in PKCS#8, `umask 077; openssl pkcs8 -topk8 -nocrypt {files}` "
-                "writes it (without -nocrypt it asks for a password)"
+                "client does not read: name one in PKCS#8, which "
+                f"`umask 077; openssl pkcs8 -topk8 -nocrypt {files}` writes (it asks for a password without "
+                "-nocrypt)"
             )
 
 
