@@ -55,6 +55,20 @@ def test_a_broken_unit_is_not_verified_and_stays_open_until_it_is_verified_again
     assert verified(lake) == {"10": True, "11": True}
 
 
+@pytest.mark.parametrize("kind", ["2099-01-01T00Z", "x 2099-01-01T00Z/dc1, slice 2099-01-01T00Z"])
+def test_a_type_that_is_called_like_an_hour_names_none(kind: str):
+    """Else its anomaly would be open until that hour is verified."""
+    lake = MemoryLake()
+    wrong = Anomaly(
+        Kind.ROW_TYPE, f"type {kind!r}, by its payload", f"_type {kind!r}", slice=unit(0).slice.id,
+        cluster="dc1", type=kind, file=f"type={kind}/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-1-0.parquet",
+    )  # fmt: skip
+    store.note_verified(lake, DAY, [complete(unit(0))], [wrong], NOW)
+    assert [one.slices for one in store.read_verdict(lake).anomalies] == [("2026-11-20T10Z",)]
+    store.note_verified(lake, DAY, [complete(unit(0))], [], NOW.add(minutes=1))
+    assert store.read_verdict(lake).anomalies == ()
+
+
 def test_an_anomaly_of_one_cluster_leaves_the_other_verified():
     lake = MemoryLake()
     store.note_verified(lake, DAY, [complete(unit(0)), complete(unit(0, "dc2"))], [gone(0, "dc2")], NOW)

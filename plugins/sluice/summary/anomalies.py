@@ -18,6 +18,7 @@ from sluice.slices import SliceRange, utc
 from sluice.verification.anomaly import ROW_KINDS, Anomaly, Kind
 
 KEY = "_verify/latest.json"
+_OF_NEIGHBOURS = (Kind.GAP, Kind.OVERLAP, Kind.BACKWARD)
 MOST = 1000
 LOOKS = 20
 _SLICE = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z", re.ASCII)
@@ -124,8 +125,11 @@ def look_at(slices: SliceRange, units: int, records: int, found: int, now: datet
 
 
 def opened(anomaly: Anomaly, look: Look) -> OpenAnomaly:
-    """An anomaly of verify's as it is kept. One between neighbours names two hours in its place."""
-    named = (anomaly.slice, *_SLICE.findall(anomaly.place), *_SLICE.findall(anomaly.message))
+    """An anomaly of verify's as it is kept. One between neighbours names two hours, one of a file has it in
+    the file's name; a type that is called like an hour names none."""
+    place = replace(anomaly, type="", table="", file=anomaly.file.rpartition("/")[2]).place
+    message = anomaly.message if anomaly.kind in _OF_NEIGHBOURS else ""
+    named = (anomaly.slice, *_SLICE.findall(place), *_SLICE.findall(message))
     return OpenAnomaly(
         kind=str(anomaly.kind),
         place=anomaly.place,
