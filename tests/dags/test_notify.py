@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import json
 
+import httpx
 import pytest
 from airflow.sdk import BaseNotifier
 
 from sluice.airflow.notify import notifier_of, send
+from sluice.alarms import text
+from sluice.alarms.decide import Notice
+from sluice.alarms.problem import Alarm, Kind, Problem
 from sluice.alarms.settings import Channel
 from sluice.errors import NotSent
+from tests.hostile_texts import HALVES, TEXTS, is_plain
 
 TEMPLATE = "type {{ 7 * 7 }} of <b>dc1</b>"
 HEARD: list[dict] = []
@@ -44,6 +50,37 @@ def test_a_mail_is_escaped_and_not_rendered():
     mail = notifier_of(Channel(email="smtp_ops", to=("a@example.com",)), "subject", TEMPLATE)
     assert mail.html_content == "<pre>type {{ 7 * 7 }} of &lt;b&gt;dc1&lt;/b&gt;</pre>"
     assert (mail.to, mail.smtp_conn_id, mail.subject) == (["a@example.com"], "smtp_ops", "subject")
+
+
+def test_what_is_filled_in_is_filled_once():
+    HEARD.clear()
+    send(channel("ops"), "{text} {subject}", "{subject}")
+    assert HEARD[0]["message"] == "{text} {subject}: {subject}"
+
+
+EVERY = {**TEXTS, **HALVES}
+
+
+@pytest.mark.parametrize("data", EVERY.values(), ids=EVERY)
+def test_hostile_texts_through_every_channel(data: str, monkeypatch):
+    """What a channel gets is plain, can be sent as UTF-8, and is markup for none of those who read it."""
+    posts: list[dict] = []
+    answer = httpx.Response(200, request=httpx.Request("POST", "http://127.0.0.1"))
+    monkeypatch.setattr(httpx, "post", lambda _, json, **__: posts.append(json) or answer)
+    monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", json.dumps({"conn_type": "http", "host": "http://127.0.0.1"}))
+    notice = Notice((Alarm(Problem(Kind.ANOMALY, data, data), "then"),), ())
+    told, subject = text.body(notice), text.subject("adx", notice)
+    HEARD.clear()
+    send(channel("ops"), subject, told)
+    send(Channel(webhook="hook_ops"), subject, told)
+    mail = notifier_of(Channel(email="smtp_ops", to=("a@example.com",)), subject, told)
+    assert subject == "[sluice] adx: 1 problem"
+    assert HEARD[0]["message"] == f"{subject}: {told}" and is_plain(told)
+    [post] = posts
+    assert (post["subject"], post["body"]) == (subject, told)
+    assert json.loads(json.dumps(post, ensure_ascii=False).encode()) == post
+    for markup in (post["text"].partition("\n")[2], mail.html_content[5:-6]):
+        assert not set("<>") & set(markup) and html.unescape(markup) == told
 
 
 def test_what_a_notifier_raises_is_one_line():
