@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.faults.damage import Damaged
@@ -71,6 +73,17 @@ def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
         f"table {damaged.database}.clicks: missing rows of 4 slices are not reported, because its TTL "
         "deletes rows; `sluice verify --contents` compares those that cannot have expired"
     ]
+
+
+def test_status_tells_of_a_table_that_is_gone(damaged: Damaged):
+    damaged.make()
+    words = f"sluice status ads --config {damaged.config} --from 2026-01-01T00Z --to 2026-01-01T04Z"
+    assert "missing_tables" not in json.loads(damaged.command(f"{words} --json")[1])
+    damaged.sql("RENAME TABLE {db}.other TO {db}.away")
+    told = json.loads(damaged.command(f"{words} --json")[1])["missing_tables"]
+    assert list(told) == [f"{damaged.database}.other"]
+    assert f"CREATE TABLE `{damaged.database}`.`other` (" in told[f"{damaged.database}.other"]
+    assert f"{damaged.database}.other: there is no such table; create it" in damaged.command(words)[1]
 
 
 def test_a_missing_table_does_not_hide_the_losses_of_others(damaged: Damaged):

@@ -19,6 +19,7 @@ from sluice.errors import KafkaOutOfReach, OutOfReach
 from sluice.kafka.facts import open_inquiry
 from sluice.lake.base import Lake
 from sluice.lake.overlay import Overlay
+from sluice.load.gone import gone
 from sluice.load.shares import ledgers_of
 from sluice.load.sql import render
 from sluice.look_back import seen_backlog
@@ -146,8 +147,6 @@ def _clickhouse(
 def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
     """Raises what the client raises."""
     known = {"tables": list(tables)}
-    databases = sorted({table.partition(".")[0] for table in tables})
-    there = {name for (name,) in client.rows(render("watch_tables"), {**known, "databases": databases})}
     recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
     return ServerFacts(
         address=client.address,
@@ -155,7 +154,7 @@ def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
         queues=tuple(tuple(row) for row in client.rows(render("watch_queue"), known)),
         parts=tuple(tuple(row) for row in client.rows(render("watch_parts"), known)),
         disks=tuple(Disk(*row) for row in client.rows(render("watch_disks"))),
-        missing=tuple((table, client.address) for table in tables if table not in there),
+        missing=tuple((table, client.address) for table in gone(client, tables)),
     )
 
 

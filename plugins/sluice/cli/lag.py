@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pendulum
@@ -14,6 +14,7 @@ from sluice.cli.options import known_range
 from sluice.cli.output import table_of, text_of
 from sluice.pipeline import Pipeline
 from sluice.slices import floor
+from sluice.state import State
 from sluice.status import UnitStatus, complete_slices
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a pipeline is behind: its newest hours, what is not complete of older ones, and with `--lag`
-    what Kafka holds that has not landed."""
+    """How far a pipeline is behind: its newest hours, what is not complete of older ones, with `--lag` what
+    Kafka holds that has not landed, and of tables that are gone what to do."""
 
     newest: list[UnitStatus]
     older: Backlog
     waiting: Lag | None = None
+    gone: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seconds(self) -> int | None:
@@ -50,12 +52,21 @@ class Behind:
 def look_behind(spec: Pipeline, found: list[UnitStatus], with_lag: bool = False) -> Behind:
     """`found` is a look at some hours of the pipeline."""
     newest, older = _newest(spec, found), _older(spec)
-    return Behind(newest, older, _waiting(spec, newest, older) if with_lag else None)
+    return Behind(newest, older, _waiting(spec, newest, older) if with_lag else None, _gone(spec, found))
+
+
+def _gone(spec: Pipeline, found: list[UnitStatus]) -> Mapping[str, str]:
+    """Asked only where something has landed and is not loaded."""
+    from sluice.load.gone import gone_targets
+
+    return gone_targets(spec) if any(status.state is State.LANDED for status in found) else {}
 
 
 def lines(behind: Behind) -> Iterator[RenderableType]:
     if behind.waiting is not None:
         yield from _partitions(behind.waiting)
+    for table, remedy in behind.gone.items():
+        yield text_of(f"{table}: there is no such table; {remedy}", style="bold red")
     seconds = behind.seconds
     yield text_of("lag: none of the newest slices is complete" if seconds is None else f"lag: {seconds:,} s")
     if behind.older:
@@ -68,7 +79,8 @@ def as_json(behind: Behind) -> dict[str, Any]:
     for unit, state in behind.older.states.items():
         older.setdefault(str(state), []).append(str(unit))
     waiting = {} if behind.waiting is None else {"waiting": behind.waiting.model_dump()}
-    return {"lag_seconds": behind.seconds, "older": older, **waiting}
+    gone = {"missing_tables": dict(behind.gone)} if behind.gone else {}
+    return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone}
 
 
 def _newest(spec: Pipeline, found: list[UnitStatus]) -> list[UnitStatus]:
