@@ -1,0 +1,118 @@
+"""Fetches batches as they are stored: no consumer bounds what it decompresses, or shows markers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import InvalidMetadataError, NoError, for_code
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+
+from sluice.kafka.client import admin, reached
+from sluice.kafka.settings import KafkaSettings
+from sluice.kafka.stored import Stored, ends_abortion, stored_batches
+
+FETCH_BYTES = 4 << 20
+# The request by topic name; from version 13 on it wants the topic's id (KIP-516).
+_FETCH_BY_NAME = 12
+_ANSWER_BYTES = (1 << 31) - 1  # a batch of any size, as Kafka's own client takes it
+_WAIT_MS = 500
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Some stored batches, from the one on that holds the asked offset. `hidden` has the place of each that
+    no consumer shows: markers, and with `read_committed` what was aborted."""
+
+    batches: tuple[Stored, ...]
+    hidden: frozenset[int] = frozenset()
+
+    @property
+    def visible(self) -> list[Stored]:
+        return [batch for number, batch in enumerate(self.batches) if number not in self.hidden]
+
+
+class FetchAdmin(KafkaAdminClient):
+    """Every method raises KafkaError."""
+
+    def __init__(self, **configs: Any) -> None:
+        super().__init__(**configs, receive_message_max_bytes=_ANSWER_BYTES)
+        self._led_by: dict[TopicPartition, int] = {}
+
+    def fetch(self, place: TopicPartition, offset: int, isolation: str, most: int = FETCH_BYTES) -> Fetched:
+        """The next batches from the one on that holds `offset`; none at the end of what can be read."""
+        deadline, level = time.monotonic() + _PATIENCE_SECONDS, IsolationLevel.build_from(isolation)
+        while True:
+            try:
+                return self._manager.run(self._fetch, place, offset, level, most)
+            except InvalidMetadataError:  # a leader has moved
+                self._led_by.pop(place, None)
+                if time.monotonic() > deadline:
+                    raise
+
+    async def _fetch(
+        self, place: TopicPartition, offset: int, isolation: IsolationLevel, most: int
+    ) -> Fetched:
+        if place not in self._led_by:
+            (self._led_by[place],) = await self._async_get_leader_for_partitions([place])
+        request = _request(place, offset, isolation, most)
+        response: Any = await self._manager.send(request, node_id=self._led_by[place])
+        found = response.responses[0].partitions[0]
+        error = for_code(found.error_code)
+        if error is not NoError:
+            raise error(f"{place.topic}/{place.partition} at offset {offset}")
+        batches = [batch for batch in stored_batches(found.records or b"") if batch.until > offset]
+        aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
+        return Fetched(tuple(batches), hidden_of(batches, aborted))
+
+
+def hidden_of(batches: Sequence[Stored], aborted: Sequence[tuple[int, int]]) -> frozenset[int]:
+    """The places of markers and of aborted batches. `aborted` transactions have their first offset and their
+    producer; one ends with its producer's marker."""
+    waiting, open_now, found = sorted(aborted), set(), set()
+    for number, batch in enumerate(batches):
+        while waiting and waiting[0][0] < batch.until:
+            open_now.add(waiting.pop(0)[1])
+        if batch.control:
+            found.add(number)
+            if ends_abortion(batch):
+                open_now.discard(batch.producer)
+        elif batch.transactional and batch.producer in open_now:
+            found.add(number)
+    return frozenset(found)
+
+
+@contextmanager
+def fetching(settings: KafkaSettings) -> Iterator[FetchAdmin]:
+    with reached(settings), admin(settings, FetchAdmin) as client:
+        yield client
+
+
+def _request(place: TopicPartition, offset: int, isolation: IsolationLevel, most: int) -> FetchRequest:
+    partition = FetchRequest.FetchTopic.FetchPartition(
+        partition=place.partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=most,
+    )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=most,
+        isolation_level=isolation.value,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic=place.topic, partitions=[partition])],
+        forgotten_topics_data=[],
+        rack_id="",
+        min_version=4,
+        max_version=_FETCH_BY_NAME,
+    )

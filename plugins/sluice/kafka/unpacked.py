@@ -1,0 +1,98 @@
+"""The bytes of a stored batch's records, decompressed piece by piece: a small batch may hold a gigabyte.
+
+Source: Kafka's client, org.apache.kafka.common.compress; each codec's pieces may follow one another.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+PIECE = 256 << 10
+_GZIP = 16 + zlib.MAX_WBITS
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = 16
+_SNAPPY = pa.Codec("snappy")
+# The format's densest element copies 64 bytes and takes three.
+_SNAPPY_RATIO = 22
+
+
+class Unreadable(Exception):
+    """Bytes that are not what the batch's header says; the text says why."""
+
+
+def pieces(codec: int, body: memoryview) -> Iterator[bytes]:
+    """The decompressed bytes, some 256 KiB at once; of snappy one block. Raises Unreadable."""
+    try:
+        unpack = _CODECS[codec]
+    except KeyError:
+        raise Unreadable(f"unknown compression {codec}") from None
+    try:
+        yield from unpack(body)
+    except (zlib.error, pa.ArrowException, OSError) as error:
+        raise Unreadable(" ".join(str(error).split())) from error
+
+
+def _bare(body: memoryview) -> Iterator[bytes]:
+    for start in range(0, len(body), PIECE):
+        yield bytes(body[start : start + PIECE])
+
+
+def _gzip(body: memoryview) -> Iterator[bytes]:
+    left: bytes | memoryview = body
+    while left:
+        unpacking = zlib.decompressobj(_GZIP)
+        while not unpacking.eof:
+            piece = unpacking.decompress(left, PIECE)
+            left = unpacking.unconsumed_tail
+            if piece:
+                yield piece
+            elif not left and not unpacking.eof:
+                raise Unreadable("gzip ends too early")
+        left = unpacking.unused_data
+
+
+def _streamed(name: str) -> Callable[[memoryview], Iterator[bytes]]:
+    def unpack(body: memoryview) -> Iterator[bytes]:
+        with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), name) as stream:
+            while piece := stream.read(PIECE):
+                yield piece
+
+    return unpack
+
+
+def _snappy(body: memoryview) -> Iterator[bytes]:
+    """Blocks with their lengths, as Java writes them, or one block, as librdkafka does."""
+    if bytes(body[: len(_XERIAL)]) != _XERIAL:
+        yield _block(body)
+        return
+    at = _XERIAL_HEADER
+    while at < len(body):
+        size = int.from_bytes(body[at : at + 4], "big")
+        if not 0 < size <= len(body) - at - 4:
+            raise Unreadable("snappy block beyond the batch")
+        yield _block(body[at + 4 : at + 4 + size])
+        at += 4 + size
+
+
+def _block(body: memoryview) -> bytes:
+    size, at = 0, 0
+    while at < min(5, len(body)):
+        size |= (body[at] & 0x7F) << (7 * at)
+        at += 1
+        if body[at - 1] < 0x80:
+            break
+    if not at or body[at - 1] >= 0x80 or size > _SNAPPY_RATIO * len(body):
+        raise Unreadable("snappy block of an impossible size")
+    return _SNAPPY.decompress(pa.py_buffer(body), size, asbytes=True)
+
+
+_CODECS: dict[int, Callable[[memoryview], Iterator[bytes]]] = {
+    0: _bare,
+    1: _gzip,
+    2: _snappy,
+    3: _streamed("lz4"),
+    4: _streamed("zstd"),
+}
