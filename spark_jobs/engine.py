@@ -14,7 +14,7 @@ from typing import TypeVar
 import odd_stamps
 import pyarrow as pa
 import workers
-from kafka_source import records
+from kafka_source import not_handed_over, records
 from progress import Progress
 from py4j.protocol import Py4JError
 from pyspark import TaskContext, cloudpickle
@@ -25,7 +25,9 @@ from sluice import errors
 from sluice.counts.total import Total
 from sluice.errors import SluiceError, SparkFailed
 from sluice.garbage import collect_seldom
-from sluice.kafka.settings import settings_of
+from sluice.kafka.records import BoundedReader
+from sluice.kafka.settings import KafkaSettings, settings_of
+from sluice.landing.long_records import whole
 from sluice.landing.merge import Merge
 from sluice.landing.own_read import batches, divided
 from sluice.landing.reads import Run
@@ -70,22 +72,19 @@ class SparkEngine:
             self._spark.stop()
 
     def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
-        """Whole records, which may be large, come through Spark's source: it can read every header."""
-        own = [(run, task) for run, task in reads if run.together and not task.whole]
-        rest = [(run, task) for run, task in reads if not run.together or task.whole]
+        own = [(run, task) for run, task in reads if run.together]
+        rest = [(run, task) for run, task in reads if not run.together]
         return Report.of([*self._read_by_tasks(own), *self._read_by_spark(rest)])
 
     def _read_by_tasks(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
         if not reads:
             return []
-        first = reads[0][1].pipeline
-        settings = {
-            cluster: settings_of(first.cluster(cluster)) for cluster in {run.cluster for run, _ in reads}
-        }
-        rows = sum(run.offsets for run, _ in reads)
+        first, rows = reads[0][1].pipeline, sum(run.offsets for run, _ in reads)
+        settings = {run.cluster: settings_of(first.cluster(run.cluster)) for run, _ in reads}
 
         def land(task: Task, name: str) -> bytes:
-            return encode(task.land(batches(settings[task.cluster], task), name))
+            with BoundedReader(settings[task.cluster], task.pipeline.max_record) as reader:
+                return encode(task.land(batches(reader, task), name))
 
         shares = ([task] if run.together else divided(task, first.rows_per_read) for run, task in reads)
         tasks = [task for share in shares for task in share]
@@ -98,15 +97,16 @@ class SparkEngine:
             try:
                 reports += self._read_by_source(part)
             except SparkFailed as error:
-                if not odd_stamps.stopped(error.__cause__ or error):
+                why = not_handed_over(error.__cause__ or error)
+                if why is None:
                     raise
-                self._say("Spark cannot hand over the timestamps of some records: tasks read them themselves")
+                self._say(f"{why}: tasks read them themselves")
                 reports += self._read_by_tasks(part)
         return reports
 
     def _read_by_source(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
         with _explained():
-            self._bound_batches(whole=any(task.whole for _, task in reads))
+            self._bound_batches()
             frame = reduce(DataFrame.unionAll, [self._frame(*read) for read in reads])
             rows = sum(run.offsets for run, _ in reads)
             with Progress(frame.sparkSession.sparkContext, "read", self._say, rows):
@@ -139,13 +139,13 @@ class SparkEngine:
 
     def _frame(self, run: Run, task: Task) -> DataFrame:
         rows = records(self.session(), task.pipeline, run).selectExpr(*task.columns())
-        return (rows.coalesce(1) if run.together else rows).mapInArrow(_landing(task), "report binary")
+        settings = settings_of(task.pipeline.cluster(run.cluster))
+        return rows.mapInArrow(_landing(task, settings), "report binary")
 
-    def _bound_batches(self, whole: bool) -> None:
-        """Whole records are weighed, one by one; cut ones are bounded by their number."""
-        records, size = (10_000, 32 << 20) if whole else (_CUT_RECORDS, _NO_BOUND)
-        self.session().conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", records)
-        self.session().conf.set("spark.sql.execution.arrow.maxBytesPerBatch", size)
+    def _bound_batches(self) -> None:
+        """Texts are cut: so batches are bounded by their number, and nobody has to weigh each record."""
+        self.session().conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _CUT_RECORDS)
+        self.session().conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _NO_BOUND)
 
     def session(self) -> SparkSession:
         """Starts Spark at the first call."""
@@ -156,11 +156,14 @@ class SparkEngine:
         return self._spark
 
 
-def _landing(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _landing(
+    task: Task, settings: KafkaSettings
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def land(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         workers.without_pandas()
         collect_seldom()
-        report = task.land(odd_stamps.checked(batches), _task_name())
+        with BoundedReader(settings, task.pipeline.max_record) as reader:
+            report = task.land(whole(task, odd_stamps.checked(batches), reader), _task_name())
         yield pa.RecordBatch.from_pydict({"report": [encode(report)]})
 
     return land

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import odd_stamps
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,6 +21,8 @@ _CONSUMER = {
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
 
+
+_NO_ROOM = "java.lang.OutOfMemoryError"
 
 # What the source calls the RDD that it reads with: Spark 4.2, KafkaRelation.buildScan.
 _SOURCE = "kafka"
@@ -51,6 +54,15 @@ def straight(frame: DataFrame) -> DataFrame:
     except Py4JError:  # one of these methods is not there
         return frame
     return DataFrame(found, session)
+
+
+def not_handed_over(error: BaseException) -> str | None:
+    """What of some records stopped Spark, where a task's own reader takes them; None for another error."""
+    if odd_stamps.stopped(error):
+        return "Spark cannot hand over the timestamps of some records"
+    if _NO_ROOM in str(error):
+        return "some records need more memory than Spark has, decompressed"
+    return None
 
 
 def read_options(pipeline: Pipeline, run: Run) -> dict[str, str]:

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.errors import KafkaOutOfReach
+from sluice.kafka.records import Record
 from sluice.lake.base import Lake
 from sluice.landing.headers import to_json
 from sluice.landing.land import Landing, land
+from sluice.landing.long_records import whole
 from sluice.landing.merge import Merge
 from sluice.landing.reads import Run
 from sluice.landing.reports import Report, WrittenFile
@@ -50,12 +52,14 @@ def hours(count: int, first: int = 0) -> SliceRange:
 class World:
     """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers and a
     key; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
+    `reads` are what Spark was asked for, `long` the records that tasks read themselves.
     """
 
     logs: dict[tuple[str, str], list[list[tuple]]]
     kafka: FakeKafka = field(init=False)
     reads: list[tuple[str, int, int, int]] = field(default_factory=list)
     plain: bool = False
+    long: list[tuple[str, int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.kafka = FakeKafka({})
@@ -121,17 +125,18 @@ class InProcess:
         reports: list[Report] = []
         for read, (run, task) in enumerate(reads):
             if run.together:
-                reports.append(task.land(self._all(run, task), f"{read}-together{'-whole' * task.whole}"))
+                batches = whole(task, self._all(run, task), self._reader(task))
+                reports.append(task.land(batches, f"{read}-together"))
                 continue
             for (topic, partition), edges in run.edges().items():
                 for start in range(edges[0], edges[-1], self.rows_per_read):
                     until = min(start + self.rows_per_read, edges[-1])
                     self.world.reads.append((topic, partition, start, until))
                     batches = list(self._batches(task, topic, partition, start, until))
-                    name = f"{read}-{topic}-{partition}-{start}{'-whole' * task.whole}"
+                    name = f"{read}-{topic}-{partition}-{start}"
                     if self.twice:
-                        task.land(batches, name + "-first")
-                    reports.append(task.land(batches, name))
+                        task.land(whole(task, batches, self._reader(task)), name + "-first")
+                    reports.append(task.land(whole(task, batches, self._reader(task)), name))
         return Report.of(reports)
 
     def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
@@ -149,8 +154,29 @@ class InProcess:
         log = self.world.logs[task.cluster, topic][partition]
         offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in self.hidden]
         for some in (offsets[: len(offsets) // 2], offsets[len(offsets) // 2 :]):
-            most = None if task.whole else CUT_BYTES + 1
-            yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some], most)
+            yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some], CUT_BYTES + 1)
+
+    def _reader(self, task: Task) -> LogReader:
+        return LogReader(self.world, task.cluster, task.pipeline.max_record)
+
+
+@dataclass
+class LogReader:
+    """Reads single records, as a task does where Spark has cut them."""
+
+    world: World
+    cluster: str
+    max_record: int
+
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+        for offset in offsets:
+            value, _, *more = self.world.logs[self.cluster, topic][partition][offset]
+            self.world.long.append((topic, partition, offset))
+            size = len(value or b"")
+            if size > self.max_record:
+                yield Record(None, None, None, size)
+            else:
+                yield Record(b"k%d" % offset, value, more[0] if more else None)
 
 
 def kafka_batch(place: int, rows: Sequence[tuple], most: int | None = None) -> pa.RecordBatch:

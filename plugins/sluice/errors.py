@@ -396,6 +396,24 @@ class EventsRefused(Refused):
 
 
 @dataclass(eq=False)
+class BatchUnreadable(Refused):
+    """A stored batch whose bytes are not records: no client can read it."""
+
+    cluster: str
+    topic: str
+    partition: int
+    start: int
+    until: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"offsets [{self.start}, {self.until}) of {self.cluster}/{self.topic}/{self.partition} cannot be "
+            f"read ({self.reason}): look at the broker's log; without them the slice does not land"
+        )
+
+
+@dataclass(eq=False)
 class PartitionMissing(OutOfReach):
     """A partition that the boundaries know is not in today's metadata: a broker that is behind, mostly."""
 

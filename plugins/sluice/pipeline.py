@@ -19,6 +19,7 @@ from sluice.page.settings import PageSettings
 from sluice.plain_name import PlainName
 from sluice.plain_secrets import assigns_secret, names_secret
 from sluice.rollups.spec import Rollup
+from sluice.sizes import Size
 from sluice.slices import HOUR, bounded, floor
 
 CATCH_ALL = "*"
@@ -188,6 +189,7 @@ class Pipeline(_Strict):
     max_early: OptionalDuration = HOUR
     max_late: OptionalDuration = None
     max_types: int = Field(1000, ge=1)
+    max_record: Size = Field(64 << 20, ge=1 << 20)
     stalled_after: int = Field(24, ge=0)  # slices without a record; 0: never
     spark: dict[str, str] = Field(default_factory=dict)
     spark_connection: str = "spark_default"

@@ -13,13 +13,14 @@ from kafka import KafkaProducer
 
 from sluice.errors import KafkaOutOfReach
 from sluice.kafka import records as own
-from sluice.kafka.records import Span, read_records
+from sluice.kafka.records import BoundedReader, Records, Span
 from sluice.kafka.settings import KafkaSettings
 from sluice.lake.open import open_lake
 from sluice.landing.land import land
+from sluice.landing.long_records import whole
 from sluice.landing.own_read import batches
 from sluice.landing.reads import Run, UnitRead
-from sluice.landing.task import CUT_BYTES, Task
+from sluice.landing.task import CUT_BYTES, TOO_LARGE, Task
 from sluice.manifest import OffsetRange
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit, to_ms
@@ -71,8 +72,13 @@ def plain(count: int) -> list[dict[str, Any]]:
     return [{"value": b"%d" % number, "timestamp": AT + number} for number in range(count)]
 
 
-def settings_for(broker: str, isolation: str = "read_committed") -> KafkaSettings:
-    return KafkaSettings("dc1", broker, isolation)
+def reader_of(broker: str, isolation: str = "read_committed", max_record: int = 64 << 20) -> BoundedReader:
+    return BoundedReader(KafkaSettings("dc1", broker, isolation), max_record)
+
+
+def read(broker: str, spans: list[Span], *more: Any) -> list[Records]:
+    with reader_of(broker, *more) as reader:
+        return list(reader.read(spans))
 
 
 def reading(pipeline: Pipeline, topic: str, edges: dict[int, list[int]]) -> tuple[Run, Task]:
@@ -101,18 +107,23 @@ def test_it_brings_what_sparks_source_brings(kafka_broker: str, topic: str, engi
     run, task = reading(pipeline, topic, edges)
     frame = records(engine.session(), pipeline, run).selectExpr(*task.columns())
     theirs = frame.orderBy("place", "offset").toArrow()
-    parts = list(batches(settings_for(kafka_broker), task))
+    with reader_of(kafka_broker) as reader:
+        parts = list(batches(reader, task))
+        cut = [b for b in theirs.to_batches() if b.num_rows]
+        mended = [row for part in whole(task, cut, reader) for row in part.to_pylist()]
     found = [row for part in parts for row in part.to_pylist()]
-    assert parts[0].schema.names == theirs.schema.names
-    assert found == theirs.to_pylist()
+    assert parts[0].schema.names == [*theirs.schema.names, TOO_LARGE]
+    assert found == [row | {TOO_LARGE: None} for row in mended]
+    assert sum(map(len, (row["value"] or b"" for row in theirs.to_pylist()))) < sum(
+        map(len, (row["value"] or b"" for row in found))
+    )
     # And that is what was produced.
     asked = [(p, n) for p, at in edges.items() for n in range(at[0], at[-1])]
     assert [(row["place"], row["offset"]) for row in found] == asked
     for row, (partition, offset) in zip(found, asked, strict=True):
         message = sent[partition][offset]
         for column in ("value", "key"):
-            whole = message.get(column)
-            assert row[column] == (whole and whole[: CUT_BYTES + 1])
+            assert row[column] == message.get(column)
         assert row["timestamp"] == message["timestamp"]
     assert max(part.num_rows for part in parts) <= 4096
 
@@ -133,7 +144,7 @@ def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isola
     assert another.flush(30) == 0
     for start, until in ((0, 7), (0, 5), (1, 4), (6, 7)):
         spans = [Span(topic, 0, start, until), Span(topic, 1, 0, 2)]
-        found = [r for r in read_records(settings_for(kafka_broker, isolation), spans) if r.partition == 0]
+        found = [r for r in read(kafka_broker, spans, isolation) if r.partition == 0]
         offsets = [offset for records in found for offset in records.offsets]
         assert offsets == [offset for offset in seen if start <= offset < until]
         assert [at - AT for records in found for at in records.timestamps] == offsets
@@ -145,19 +156,39 @@ def producer_of(broker: str) -> Producer:
     )
 
 
-def test_large_records_come_one_by_one_and_are_cut_at_once(kafka_broker: str, topic: str):
+def test_large_records_come_one_by_one(kafka_broker: str, topic: str):
     producer = producer_of(kafka_broker)
     send(producer, topic, 0, [{"value": bytes([n]) * 20_000_000, "timestamp": AT} for n in range(6)])
     assert producer.flush(120) == 0
-    found = list(read_records(settings_for(kafka_broker), [Span(topic, 0, 0, 6)]))
+    found = read(kafka_broker, [Span(topic, 0, 0, 6)])
     assert [value for records in found for value in records.values] == [
         bytes([n]) * 20_000_000 for n in range(6)
     ]
-    assert max(len(records.values) for records in found) <= 2
+    assert [len(records.values) for records in found] == [1] * 6
     _, task = reading(Pipeline.model_validate(PLAIN), topic, {0: [0, 3, 6]})
-    (part,) = batches(settings_for(kafka_broker), task)
-    assert part["value"].to_pylist() == [bytes([n]) * (CUT_BYTES + 1) for n in range(6)]
-    assert part.nbytes < 7 * CUT_BYTES
+    with reader_of(kafka_broker) as reader:
+        parts = [part["value"].to_pylist() for part in batches(reader, task)]
+    assert parts == [[bytes([n]) * 20_000_000 for n in numbers] for numbers in ((0, 1), (2, 3), (4, 5))]
+    with reader_of(kafka_broker, max_record=1 << 20) as reader:
+        (part,) = batches(reader, task)
+    assert part["value"].to_pylist() == [None] * 6
+    assert [size - 20_000_000 for size in part[TOO_LARGE].to_pylist()] == [9] * 6
+
+
+def test_single_records_are_read_from_wherever_they_lie(kafka_broker: str, topic: str):
+    """Without those between them; an offset without a record is told."""
+    producer = producer_of(kafka_broker)
+    sent = [{"value": b"%d" % n * (n % 7), "key": b"%d" % n, "timestamp": AT} for n in range(5000)]
+    for part in (sent[:1000], sent[1000:1001], sent[1001:]):
+        send(producer, topic, 0, part)
+        assert producer.flush(30) == 0
+    wanted = [0, 1, 999, 1000, 1001, 2500, 4999]
+    with reader_of(kafka_broker) as reader:
+        found = list(reader.each(topic, 0, wanted))
+        assert list(reader.each(topic, 0, [3, 4998])) == [
+            (sent[n]["key"], sent[n]["value"], None, None) for n in (3, 4998)
+        ]
+    assert [(r.key, r.value) for r in found] == [(sent[n]["key"], sent[n]["value"]) for n in wanted]
 
 
 def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
@@ -165,7 +196,7 @@ def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
     send(producer, topic, 0, plain(10))
     assert producer.flush(30) == 0
     with pytest.raises(KafkaOutOfReach, match="dc1"):
-        list(read_records(settings_for(kafka_broker), [Span(topic, 0, 50, 60)]))
+        read(kafka_broker, [Span(topic, 0, 50, 60)])
 
 
 def test_records_that_do_not_come_are_told(kafka_broker: str, topic: str, monkeypatch: pytest.MonkeyPatch):
@@ -173,33 +204,15 @@ def test_records_that_do_not_come_are_told(kafka_broker: str, topic: str, monkey
     send(producer := producer_of(kafka_broker), topic, 0, plain(3))
     assert producer.flush(30) == 0
     with pytest.raises(KafkaOutOfReach, match=f"{topic}/0 brings no more records"):
-        list(read_records(settings_for(kafka_broker), [Span(topic, 0, 0, 4)]))
-    with pytest.raises(KafkaOutOfReach, match="Connection refused"):
-        list(read_records(settings_for("127.0.0.1:1"), [Span(topic, 0, 0, 4)]))
+        read(kafka_broker, [Span(topic, 0, 0, 4)])
+    with pytest.raises(KafkaOutOfReach, match="127.0.0.1:1"):
+        read("127.0.0.1:1", [Span(topic, 0, 0, 4)])
 
 
-def test_a_header_that_is_not_text_is_told_whatever_was_read_before(kafka_broker: str, topic: str):
-    """The client answers and leaves an error behind: the interpreter hands it on later, once it is warm."""
-    usual = [{"value": b"%d" % n, "timestamp": AT, "headers": [("ok", b"%d" % n)]} for n in range(200)]
-    python = KafkaProducer(bootstrap_servers=kafka_broker)
-    for count in range(3):
-        send(producer := producer_of(kafka_broker), topic, 0, usual)
-        assert producer.flush(30) == 0
-        odd = [("ok", b"1"), (NotText("?"), b"2")]
-        python.send(topic, b"odd", partition=0, headers=odd, timestamp_ms=AT).get(30)
-        spans = [Span(topic, 0, 0, 201 * (count + 1))]
-        found = list(read_records(settings_for(kafka_broker), spans))
-        offsets = [r.offsets[number] for r in found for number in sorted(r.unreadable)]
-        assert offsets == [200 + 201 * n for n in range(count + 1)]
-        rest = [own for r in found for own in r.headers if own is not None]
-        assert rest == [message["headers"] for message in usual] * (count + 1)
-    python.close()
-
-
-def test_a_header_that_is_not_text_costs_its_slice_a_second_read_and_nothing_else(
+def test_a_header_that_is_not_text_is_read_as_sparks_source_reads_it(
     kafka_broker: str, name: str, tmp_path: Any, engine: Any
 ):
-    """The client that a task reads with cannot hand over such a name; Spark's puts U+FFFD for its bytes."""
+    """With U+FFFD for what is not UTF-8."""
     world = SparkWorld(name, tmp_path, kafka_broker, None, engine)
     topic = world.topic("t")
     usual = [("ok", b"\xff")]
@@ -214,11 +227,7 @@ def test_a_header_that_is_not_text_costs_its_slice_a_second_read_and_nothing_els
     spec = {"event": {"type": {"topic": True}, "time": {"field": "at"}}, "tables": {}}
     pipeline = world.pipeline(kafka=world.cluster(topic), **spec)
     resolve_range(pipeline, hours(0, 3))
-    said: list[str] = []
-    land(pipeline, open_lake(pipeline), hours(0, 3), "fill", "t", engine, said.append)
-    assert [line for line in said if "once more" in line] == [
-        "reading 1 units once more: they hold records above 64 KiB, or a header that is no text"
-    ]
+    land(pipeline, open_lake(pipeline), hours(0, 3), "fill", "t", engine, lambda line: None)
     rows = []
     for manifest in world.manifests(pipeline, hours(0, 3)):
         for file in manifest.files:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sluice.kafka.records import Record
 from sluice.lake.base import Lake
 from sluice.landing.land import Landing, land
 from sluice.landing.task import CUT_BYTES, Task
@@ -40,13 +41,28 @@ class Engine(InProcess):
     ) -> Iterator[pa.RecordBatch]:
         sent = self.log[task.cluster, topic, partition]
         there = [offset for offset in range(start, until) if sent[offset].message]
-        most = None if task.whole else CUT_BYTES + 1
         for first in range(0, len(there), _BATCH):
             some = [(offset, sent[offset]) for offset in there[first : first + _BATCH]]
-            yield _batch(task.place(topic, partition), some, most)
+            yield _batch(task.place(topic, partition), some, CUT_BYTES + 1)
+
+    def _reader(self, task: Task) -> SentReader:
+        return SentReader(self.log, task.cluster)
 
 
-def _batch(place: int, records: list[tuple[int, Sent]], most: int | None) -> pa.RecordBatch:
+@dataclass
+class SentReader:
+    """Reads single records, as a task does where Spark has cut them."""
+
+    log: Log
+    cluster: str
+
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+        for offset in offsets:
+            sent = self.log[self.cluster, topic, partition][offset]
+            yield Record(sent.key, sent.message.value, list(sent.headers) or None)
+
+
+def _batch(place: int, records: list[tuple[int, Sent]], most: int) -> pa.RecordBatch:
     """As Spark hands records over: of values and keys `most` bytes."""
     values = [one.message.value and one.message.value[:most] for _, one in records]
     return pa.record_batch(

@@ -1,4 +1,4 @@
-"""Records above the size to which Spark cuts what it hands over: their slice is read once more, whole."""
+"""Records above the size to which Spark cuts what it hands over: the task reads each of them itself."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 from itertools import chain
 from pathlib import Path
 
+import pendulum
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sluice.lake.folder import FolderLake
+from sluice.landing import long_records
 from sluice.landing.task import CUT_BYTES
 from sluice.manifests import read_manifests
-from sluice.slices import Unit
+from sluice.slices import Unit, to_ms
 from tests.landing_world import InProcess, World, event, hours, pipeline, rows_in
 
 BIDS = ("dc1", "bids")
@@ -49,13 +52,14 @@ def lands(lake: FolderLake, partitions: list[list[tuple[bytes, int]]], **engine:
     return world
 
 
-def test_a_record_of_just_the_size_is_read_once(lake):
+def test_a_record_of_just_the_size_is_handed_over(lake):
     log = [event(minute=10), of_size(CUT_BYTES, 20), event(minute=70)]
     assert json.loads(log[1][0])["type"] == "click"
-    assert lands(lake, [log]).reads == [("bids", 0, 0, 3)]
+    world = lands(lake, [log])
+    assert (world.reads, world.long) == ([("bids", 0, 0, 3)], [])
 
 
-def test_one_byte_more_and_its_slice_is_read_again_whole_and_the_others_are_not(lake):
+def test_one_byte_more_and_the_task_reads_it_itself_and_nothing_is_read_twice(lake):
     log = [
         event(minute=10),
         event(minute=70),
@@ -64,7 +68,39 @@ def test_one_byte_more_and_its_slice_is_read_again_whole_and_the_others_are_not(
         event(minute=130),
     ]
     world = lands(lake, [log, [event(minute=15), event(minute=75)]])
-    assert world.reads == [("bids", 0, 0, 5), ("bids", 1, 0, 2), ("bids", 0, 1, 4), ("bids", 1, 1, 2)]
+    assert world.reads == [("bids", 0, 0, 5), ("bids", 1, 0, 2)]
+    assert world.long == [("bids", 0, 2)]
+
+
+def test_many_long_records_come_in_batches_of_bounded_bytes(lake, monkeypatch):
+    monkeypatch.setattr(long_records, "WHOLE_BYTES", 3 << 20)
+    log = [of_size(1 << 20, 1 + n) if n % 3 else event(minute=1 + n) for n in range(40)]
+    sizes: list[int] = []
+    mended = long_records._replaced
+
+    def weighed(part, found):
+        sizes.append(mended(part, found).nbytes)
+        return mended(part, found)
+
+    monkeypatch.setattr(long_records, "_replaced", weighed)
+    world = lands(lake, [log])
+    assert world.long == [("bids", 0, n) for n in range(40) if n % 3]
+    assert len(sizes) >= 8 and max(sizes) < 4 << 20
+
+
+def test_a_record_above_max_record_is_rejected_with_its_size_and_the_others_land(lake):
+    log = [of_size((1 << 20) + n, 10 * (n + 1)) for n in range(4)]
+    spec, world = pipeline(max_record="1MiB"), World({BIDS: [log]})
+    world.resolve(spec, lake, hours(1))
+    world.land(spec, lake, hours(1), rows_per_read=100)
+    (manifest,) = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
+    assert [row[4:6] for row in rows_in(lake, [manifest])] == [(0, log[0][0].decode())]
+    assert manifest.unparsed == {"too large": 3}
+    with lake.local(manifest.rejected[0].key) as path:
+        rows = pq.read_table(path).to_pylist()
+    kept = [(r["_offset"], r["_reason"], r["_size"], r["_payload"], r["_key"], r["_headers"]) for r in rows]
+    assert kept == [(n, "too large", (1 << 20) + n, None, None, None) for n in (1, 2, 3)]
+    assert [to_ms(pendulum.instance(row["_timestamp"])) for row in rows] == [at for _, at in log[1:]]
 
 
 def test_a_task_that_spark_tries_twice_reports_it_once(lake):
@@ -76,9 +112,9 @@ def test_a_long_key_alone_is_enough(lake, monkeypatch):
 
     def with_long_key(self, task, *place):
         for batch in keys(self, task, *place):
-            key = pa.array([b"k" * (2 * CUT_BYTES if task.whole else CUT_BYTES + 1)] * batch.num_rows)
+            key = pa.array([b"k" * (CUT_BYTES + 1)] * batch.num_rows)
             yield batch.set_column(1, "key", key)
 
     monkeypatch.setattr(InProcess, "_batches", with_long_key)
     world = lands(lake, [[event(minute=10)]])
-    assert world.reads == [("bids", 0, 0, 1), ("bids", 0, 0, 1)]
+    assert world.long == [("bids", 0, 0)]

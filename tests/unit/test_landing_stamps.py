@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.lake.folder import FolderLake
-from sluice.landing import headers
 from sluice.landing.own_read import divided
 from sluice.landing.reports import Report, WrittenFile
 from sluice.landing.task import Task
@@ -53,20 +52,6 @@ def test_each_record_keeps_its_number(lake, by_record):
     assert stamps(lake, report.files) == [
         (offset, at, reason) for (offset, at), reason in zip(enumerate(sent), reasons, strict=True)
     ]
-
-
-def test_headers_that_nothing_can_read_reject_their_record_alone(lake):
-    texts = [None, headers.UNREADABLE, headers.to_json([("a", b"1")]), "[]", headers.UNREADABLE]
-    rows = [(offset, *event("click", offset)) for offset in range(len(texts))]
-    batch = kafka_batch(0, rows)
-    batch = batch.set_column(batch.schema.get_field_index("headers"), "headers", pa.array(texts, pa.string()))
-    spec = pipeline(event={"type": {"field": "type"}, "time": {"field": "at"}, "batch": {"header": "a"}})
-    task = Task(spec, lake, "dc1", "attempt", tuple(hours(1)), {("bids", 0): np.array([0, len(rows)])})
-    report = task.land([batch], "task")
-    found = [(offset, reason) for offset, _, reason in stamps(lake, report.files)]
-    refused = "header is not UTF-8"
-    assert found == [(0, None), (1, refused), (2, None), (3, None), (4, refused)]
-    assert [dict(part.unparsed) for part in report.seen] == [{refused: 2}]
 
 
 def test_a_read_in_pieces_is_the_read(lake):

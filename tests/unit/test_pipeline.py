@@ -50,7 +50,7 @@ class TestDefaults:
         assert one.heal == timedelta(hours=24)
         assert one.on_expired == "fail"
         assert (one.max_early, one.max_late) == (timedelta(hours=1), None)
-        assert (one.rows_per_read, one.max_types) == (500_000, 1000)
+        assert (one.rows_per_read, one.max_types, one.max_record) == (500_000, 1000, 67_108_864)
         assert one.kafka[0].isolation == "read_committed"
         assert one.clickhouse.connection == "clickhouse_default"
         assert one.lake_connection is None
@@ -128,6 +128,10 @@ class TestMistakes:
             ({"start": "soon"}, "start", "datetime"),
             ({"rows_per_read": 0}, "rows_per_read", "greater than or equal to 1"),
             ({"max_types": 0}, "max_types", "greater than or equal to 1"),
+            ({"max_record": "900KiB"}, "max_record", "greater than or equal to 1048576"),
+            ({"max_record": "1 MB"}, "max_record", "expected a size such as 900KiB, 64MiB or 1GiB"),
+            ({"max_record": True}, "max_record", "expected a size such as 900KiB, 64MiB or 1GiB"),
+            ({"max_record": "9" * 5000 + "KiB"}, "max_record", "expected a size"),
             ({"on_expired": "ignore"}, "on_expired", "fail"),
             ({"tabels": {}}, "tabels", "Extra inputs are not permitted"),
             ({"name": "my pipeline"}, "name", "letters, digits"),

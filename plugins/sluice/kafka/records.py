@@ -1,33 +1,26 @@
-"""Reads the records of given offsets, by librdkafka."""
+"""Reads the records of given offsets in bounded memory, whatever a batch holds once it is decompressed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from operator import methodcaller
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from kafka import TopicPartition
 
-from sluice.errors import KafkaOutOfReach
-from sluice.kafka.consumer import plain_consumer, raise_unless_end
+from sluice.errors import BatchUnreadable, KafkaOutOfReach
+from sluice.kafka.client import reached
+from sluice.kafka.fetching import FetchAdmin, Fetched, fetching
 from sluice.kafka.settings import KafkaSettings
+from sluice.kafka.stored import Stored
+from sluice.kafka.unpacked import Unreadable
+from sluice.kafka.unpacking import Headers, Part, parts_of
 
-_AT_ONCE = 4096
-_POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 60.0
-_CONFIGURATION = {
-    # How much is read ahead, and so in vain behind the last offset: it also bounds what comes at once.
-    "queued.max.messages.kbytes": 4 << 10,
-    "receive.message.max.bytes": 2_000_000_000,  # a record of any size, as Kafka's own client takes it
-    "check.crcs": True,  # as Kafka's own client does
-}
-
-Headers = list[tuple[str, bytes | None]]
-
-# confluent-kafka answers and leaves an error set for a name that is not UTF-8. Called from C, the answer is
-# checked, and becomes a SystemError; the interpreter's own call, once it is warm, lets the error out later.
-_HEADERS_OF = methodcaller("headers")
+_FEW_BYTES = 1 << 20  # where single records are wanted: what is fetched beside them is in vain
 
 
 class Span(NamedTuple):
@@ -41,82 +34,123 @@ class Span(NamedTuple):
 
 class Records(NamedTuple):
     """Some records of one partition, in its order. `timestamps` in milliseconds since the epoch; `headers`
-    are None where a record has none, and where `unreadable` has its number: a name of them is not UTF-8."""
+    are None where a record has none. `too_large`: by number the size of those that are not held."""
 
     topic: str
     partition: int
-    offsets: list[int]
-    timestamps: list[int]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    headers: list[Headers | None]
-    unreadable: frozenset[int] = frozenset()
+    offsets: Sequence[int]
+    timestamps: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers | None]
+    too_large: Mapping[int, int] = MappingProxyType({})
 
 
-def read_records(settings: KafkaSettings, spans: Sequence[Span]) -> Iterator[Records]:
-    """Every visible record of the spans, one span after another; some MB at once.
+class Record(NamedTuple):
+    """What one record holds; nothing where it is `too_large`."""
 
-    Raises KafkaOutOfReach when nothing comes for a minute, or the cluster says no, also to an offset that it
-    no longer has.
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None
+    too_large: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held, about."""
+        own = sum(len(name) + len(value or b"") for name, value in self.headers or ())
+        return own + len(self.key or b"") + len(self.value or b"")
+
+
+class BoundedReader:
+    """Reads as the cluster's isolation says. Of a record of more than `max_record` bytes, decompressed, only
+    place and size are there. Every method raises BatchUnreadable, and KafkaOutOfReach when nothing comes for
+    a minute or the cluster says no, also to an offset that it no longer has.
     """
-    trouble: list[str] = []
-    with plain_consumer(settings, trouble, _CONFIGURATION) as consumer:
+
+    def __init__(self, settings: KafkaSettings, max_record: int) -> None:
+        self._settings, self._max_record = settings, max_record
+        self._stack = ExitStack()
+        self._client: FetchAdmin | None = None
+        self._held: tuple[TopicPartition, Fetched] | None = None
+
+    def __enter__(self) -> BoundedReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        self._held = None
+        self._stack.close()
+
+    def read(self, spans: Sequence[Span]) -> Iterator[Records]:
+        """Every visible record of the spans, span after span; some hundred KiB at once, or one record."""
         for span in spans:
-            if span.start < span.until:
-                consumer.assign([TopicPartition(*span[:3])])
-                yield from _span(consumer, settings, span, trouble)
+            place, at = TopicPartition(*span[:2]), span.start
+            while at < span.until:
+                found = self._next(place, at)
+                for batch in found.visible:
+                    if batch.start < span.until:
+                        yield from self._batch(span, batch)
+                at = found.batches[-1].until
 
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+        """The records at `offsets`, which ascend. Batches between them are not looked into."""
+        place, number = TopicPartition(topic, partition), 0
+        while number < len(offsets):
+            found = self._held_at(place, offsets[number])
+            for batch in found.visible:
+                last = bisect_left(offsets, batch.until, number)
+                if number < last:
+                    yield from self._chosen(place, batch, offsets[number:last])
+                    number = last
+            if number < len(offsets) and offsets[number] < found.batches[-1].until:
+                raise self._silent(place, f"no longer has offset {offsets[number]}")
 
-def _span(
-    consumer: Consumer, settings: KafkaSettings, span: Span, trouble: Sequence[str]
-) -> Iterator[Records]:
-    at, deadline = span.start, time.monotonic() + _PATIENCE_SECONDS
-    while at < span.until:
-        # Only what is there already: whoever waits for a number of records holds them all meanwhile.
-        messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, _POLL_SECONDS)
-        ends = [message for message in messages if message.error() is not None]
-        for message in ends:
-            raise_unless_end(message)
-        # What was on its way for the span before may still come.
-        records = [m for m in messages if m.partition() == span.partition and m.topic() == span.topic]
-        if ends:
-            ends = [message for message in ends if message in records]
-            records = [message for message in records if message.error() is None]
-        # A partition's end lies behind what nobody sees: aborted records, and the marks of transactions.
-        at = max([at, *(end.offset() for end in ends), *(last.offset() + 1 for last in records[-1:])])
-        if messages:
-            deadline = time.monotonic() + _PATIENCE_SECONDS
-        elif time.monotonic() > deadline:
-            reason = "; ".join([f"{span.topic}/{span.partition} brings no more records", *trouble[-1:]])
-            raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason)
-        if records and records[-1].offset() >= span.until:
-            records = [message for message in records if message.offset() < span.until]
-        if records:
-            yield _records(span, records)
+    def _held_at(self, place: TopicPartition, offset: int) -> Fetched:
+        if self._held is not None and self._held[0] == place:
+            batches = self._held[1].batches
+            if batches[0].start <= offset < batches[-1].until:
+                return self._held[1]
+        self._held = None
+        self._held = place, self._next(place, offset, _FEW_BYTES)
+        return self._held[1]
 
+    def _chosen(self, place: TopicPartition, batch: Stored, offsets: Sequence[int]) -> Iterator[Record]:
+        span, wanted = Span(*place, offsets[0], offsets[-1] + 1), set(offsets)
+        for records in self._batch(span, batch):
+            for number, offset in enumerate(records.offsets):
+                if offset in wanted:
+                    wanted.remove(offset)
+                    contents = (records.keys[number], records.values[number], records.headers[number])
+                    yield Record(*contents, records.too_large.get(number))
+        if wanted:
+            raise self._silent(place, f"no longer has offset {min(wanted)}")
 
-def _records(span: Span, messages: Sequence[Message]) -> Records:
-    headers, unreadable = _headers(messages)
-    return Records(
-        span.topic,
-        span.partition,
-        [message.offset() for message in messages],
-        [message.timestamp()[1] for message in messages],
-        [message.key() for message in messages],
-        [message.value() for message in messages],
-        headers,
-        unreadable,
-    )
+    def _next(self, place: TopicPartition, at: int, *most: int) -> Fetched:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        with reached(self._settings):
+            if self._client is None:
+                self._client = self._stack.enter_context(fetching(self._settings))
+            while time.monotonic() < deadline:
+                found = self._client.fetch(place, at, self._settings.isolation, *most)
+                if found.batches:
+                    return found
+        raise self._silent(place, "brings no more records")
 
+    def _silent(self, place: TopicPartition, what: str) -> KafkaOutOfReach:
+        reason = f"{place.topic}/{place.partition} {what}"
+        return KafkaOutOfReach(self._settings.cluster, self._settings.bootstrap, reason)
 
-def _headers(messages: Sequence[Message]) -> tuple[list[Headers | None], frozenset[int]]:
-    """Each is asked once: asked again, confluent-kafka hands on half of what it failed to make."""
-    found: list[Headers | None] = []
-    unreadable = []
-    for number, message in enumerate(messages):
+    def _batch(self, span: Span, batch: Stored) -> Iterator[Records]:
         try:
-            found.append(_HEADERS_OF(message))
-        except SystemError:
-            found.append(None)
-            unreadable.append(number)
-    return found, frozenset(unreadable)
+            for part in parts_of(batch, self._max_record):
+                own = slice(bisect_left(part.offsets, span.start), bisect_left(part.offsets, span.until))
+                if own.start < own.stop:
+                    yield _records(span, part, own)
+        except Unreadable as error:
+            place = (self._settings.cluster, span.topic, span.partition)
+            raise BatchUnreadable(*place, batch.start, batch.until, str(error)) from error
+
+
+def _records(span: Span, part: Part, own: slice) -> Records:
+    columns = (part.offsets, part.timestamps, part.keys, part.values, part.headers)
+    too_large = {} if part.too_large is None else {0: part.too_large}
+    return Records(span.topic, span.partition, *(column[own] for column in columns), too_large=too_large)

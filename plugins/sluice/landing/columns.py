@@ -1,7 +1,8 @@
 """The lake's columns: the event as it came, and where in Kafka it was.
 
 Where messages are arrays, `_row` numbers the rows of each (null for a message that could not be opened).
-Where they are decoded, `_payload` is the event as JSON, and `_raw` keeps the message's own bytes.
+Where they are decoded, `_payload` is the event as JSON, and `_raw` keeps the message's own bytes. `_size` is
+how many bytes a rejected record has that is too large to be kept; its other contents are null then.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _POSITION = [
     pa.field("_headers", HEADERS),
 ]
 ROWS = pa.schema([pa.field("_payload", pa.string()), pa.field("_type", _NAME), *_POSITION])
-REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION])
+_SIZE = pa.field("_size", pa.int64())
+REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION, _SIZE])
 
 _MORE = {"_row": pa.int32(), "_raw": pa.binary()}
 
@@ -109,10 +111,16 @@ def opened(
     return rows.append_column(*more).set_column(0, "_payload", payloads)
 
 
-def rejected(rows: pa.Table, refused: Mapping[int, str], arrays: bool) -> pa.Table:
-    """Those of `rows` that are refused, in their order. What had to be decoded is kept as it came."""
+def rejected(
+    rows: pa.Table, refused: Mapping[int, str], arrays: bool, sizes: pa.Array | None = None
+) -> pa.Table:
+    """Those of `rows` that are refused, in their order. What had to be decoded is kept as it came. `sizes`:
+    of each row, where any is too large."""
     positions = sorted(refused)
-    found = rows.take(pa.array(positions, pa.int64()))
+    chosen = pa.array(positions, pa.int64())
+    found = rows.take(chosen)
+    own = pa.nulls(len(positions), _SIZE.type) if sizes is None else sizes.take(chosen)
+    found = found.add_column(found.column_names.index("_headers") + 1, _SIZE, own)
     if "_raw" in found.column_names:
         found = found.set_column(0, "_payload", found["_raw"]).drop_columns("_raw")
     if arrays and "_row" not in found.column_names:

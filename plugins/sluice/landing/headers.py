@@ -14,8 +14,6 @@ from sluice.landing.columns import HEADERS
 # As an array of structs the headers take Spark longer to hand over than all else, even where there are
 # none. As JSON they cost nothing then; `to_json` writes bytes in base64, as msgspec reads them.
 EXPRESSION = "if(headers is null, null, to_json(headers))"
-UNREADABLE = " []"
-"""Of a record with a header whose name is no text, where nothing can read it; no JSON writer begins so."""
 
 
 class _Header(msgspec.Struct, gc=False, omit_defaults=True):
@@ -37,11 +35,6 @@ def from_json(texts: pa.StringArray) -> pa.ListArray:
     values = pa.array([header.value for row in rows for header in row], pa.binary())
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, HEADERS, mask=texts.is_null())
-
-
-def unreadable(texts: pa.StringArray) -> list[int]:
-    """The positions of records whose headers nothing could read."""
-    return pc.indices_nonzero(pc.fill_null(pc.equal(texts, UNREADABLE), False)).to_pylist()
 
 
 def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from sluice.landing.overflow import own_folders, placed
 from sluice.landing.reads import UnitRead, runs
 from sluice.landing.reports import Report, Seen, WrittenFile
 from sluice.landing.retention import starts_now
-from sluice.landing.task import CUT_BYTES, Task
+from sluice.landing.task import Task
 from sluice.landing.together import together
 from sluice.landing.unit_manifest import Landed
 from sluice.pipeline import Pipeline
@@ -77,21 +77,11 @@ class Attempt:
         ]
 
     def _land(self, reads: Sequence[UnitRead]) -> Report:
-        report = self._through_engine(reads, whole=False)
-        large = [read for read in reads if _name(read.unit) in report.cut]
-        if not large:
-            return report
-        what = f"records above {CUT_BYTES >> 10} KiB, or a header that is no text"
-        self.say(f"reading {len(large):,} units once more: they hold {what}")
-        again = self._through_engine(large, whole=True)
-        return Report.of([replace(report, cut=frozenset()), again])
-
-    def _through_engine(self, reads: Sequence[UnitRead], whole: bool) -> Report:
         work, decoding = [], decoding_of(self.pipeline.event)
         for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
-            task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), whole, decoding)
+            task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), decoding)
             work.append((run, task))
         return self.engine.land(work) if work else Report()
 

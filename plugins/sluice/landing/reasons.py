@@ -22,7 +22,7 @@ NO_TIME = "no time"
 TIME_NOT_UNDERSTOOD = "time not understood"
 TIME_OUT_OF_RANGE = "time out of range"
 FIELD_TWICE = "a field is there twice"
-HEADER_NOT_UTF8 = "header is not UTF-8"
+TOO_LARGE = "too large"
 SHIPPED_TWICE = "shipped twice"
 
 

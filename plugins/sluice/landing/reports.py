@@ -67,31 +67,19 @@ class Seen:
 
 @dataclass(frozen=True)
 class Report:
-    """`cut`: (slice id, cluster) of those that were not landed, because a record of theirs was cut.
-
-    `traffic`: files of partial sums of traffic counts (plugins/sluice/counts).
-    """
+    """`traffic`: files of partial sums of traffic counts (plugins/sluice/counts)."""
 
     files: tuple[WrittenFile, ...] = ()
     seen: tuple[Seen, ...] = ()
-    cut: frozenset[tuple[str, str]] = frozenset()
     traffic: tuple[WrittenFile, ...] = ()
 
     @classmethod
     def of(cls, reports: Iterable[Report]) -> Report:
-        """All of them as one: what any task cut counts as seen by none."""
+        """All of them as one."""
         found = list(reports)
         files = tuple(file for report in found for file in report.files)
         seen = tuple(part for report in found for part in report.seen)
-        traffic = tuple(file for report in found for file in report.traffic)
-        cut = frozenset().union(*(report.cut for report in found))
-        return cls(files, seen, traffic=traffic).without(cut)
-
-    def without(self, cut: frozenset[tuple[str, str]]) -> Report:
-        files = tuple(file for file in self.files if (file.slice_id, file.cluster) not in cut)
-        seen = tuple(part for part in self.seen if (part.slice_id, part.cluster) not in cut)
-        traffic = tuple(file for file in self.traffic if (file.slice_id, file.cluster) not in cut)
-        return Report(files, seen, cut, traffic)
+        return cls(files, seen, tuple(file for report in found for file in report.traffic))
 
 
 _DECODER = msgspec.json.Decoder(Report)

@@ -119,6 +119,8 @@ def _conf(local: bool) -> dict[str, str]:
     conf = {
         # Throughput counts, not pauses: G1, the default, takes a tenth of the processor more.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
+        # A record that does not fit into memory fails its task, not Spark: the task reads it by itself.
+        "spark.executor.killOnFatalError.depth": "0",
         "spark.redaction.regex": _SECRET,
         "spark.sql.redaction.options.regex": _SECRET,
         "spark.sql.session.timeZone": "UTC",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sluice import points
 from sluice.counts.tally import Tally
 from sluice.lake.base import Lake
-from sluice.landing import columns, headers
+from sluice.landing import columns, headers, reasons
 from sluice.landing.decoding import Decoding, opener
 from sluice.landing.gathering import Codes, Gathering
 from sluice.landing.long_numbers import may_be_long
@@ -22,7 +22,6 @@ from sluice.landing.once import Once
 from sluice.landing.opening import Opened
 from sluice.landing.overflow import OVERFLOW, Admission
 from sluice.landing.parse import Parsed, Parser, Records
-from sluice.landing.reasons import HEADER_NOT_UTF8
 from sluice.landing.reports import Report, WrittenFile
 from sluice.landing.seen import SeenRecords, runs_of
 from sluice.landing.times import HOUR_MS, event_bounds, hour_name
@@ -34,6 +33,8 @@ from sluice.slices import Slice
 # A value, key or list of headers is handed over up to this size, so that a batch of records is bounded
 # without weighing each: weighing them costs Spark as much as handing them over.
 CUT_BYTES = 64 << 10
+TOO_LARGE = "too_large"
+"""A column that batches may have: the size of a record that is larger than `max_record`, else null."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,7 @@ class Task:
     """What every task of one read knows; it travels to the workers.
 
     `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end.
-    `whole`: records come as they are; otherwise cut, and a slice with a record that was is not landed but
-    reported, to be read once more. `decoding`: how messages are decoded that are not JSON.
+    `decoding`: how messages are decoded that are not JSON.
     """
 
     pipeline: Pipeline
@@ -51,7 +51,6 @@ class Task:
     attempt: str
     slices: tuple[Slice, ...]
     edges: Mapping[tuple[str, int], np.ndarray]
-    whole: bool = False
     decoding: Decoding | None = None
 
     @property
@@ -59,26 +58,26 @@ class Task:
         return tuple(sorted({topic for topic, _ in self.edges}))
 
     def columns(self) -> tuple[str, ...]:
-        """What Spark has to select. `place` is one number for partition and topic: a text in every row
-        costs Spark more to hand over."""
+        """What Spark has to select: long texts are cut. `place` is one number for partition and topic: a text
+        in every row costs Spark more to hand over."""
         names = ", ".join(f"'{topic}'" for topic in self.topics)
         number = f"partition * {len(self.topics)} + int(array_position(array({names}), topic)) - 1"
         place = "partition" if len(self.topics) == 1 else number
         texts = {"value": "value", "key": "key", "headers": headers.EXPRESSION}
-        cut = texts if self.whole else {n: f"substring({t}, 1, {CUT_BYTES + 1})" for n, t in texts.items()}
-        contents = [f"{text} as {name}" for name, text in cut.items()]
+        contents = [f"substring({text}, 1, {CUT_BYTES + 1}) as {name}" for name, text in texts.items()]
         return (*contents, f"{place} as place", "offset", "unix_millis(timestamp) as timestamp")
 
     def place(self, topic: str, partition: int) -> int:
         return partition * len(self.topics) + self.topics.index(topic)
 
     def land(self, batches: Iterable[pa.RecordBatch], name: str) -> Report:
-        """Writes the records of `batches`, which have `columns()`; `name` is unique in the attempt."""
+        """Writes the records of `batches`, which have `columns()`, whole, and each batch those of one topic
+        and partition; `name` is unique in the attempt."""
         with AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
             landing = _Landing(self, files, name)
             for batch in batches:
-                for part in _by_place(batch):
-                    landing.add(part)
+                if batch.num_rows:
+                    landing.add(batch)
             landing.write()
             report = landing.report(files.finish())
             points.reached(Land.TASK_DONE)
@@ -104,40 +103,32 @@ class _Landing:
         slice_ids = [piece.id for piece in task.slices]
         self._tally = Tally(pipeline.counts, self._parser.types.names, slice_ids)
         self._traffic: list[WrittenFile] = []
-        self._cut: set[int] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Records of one partition, in the order of their offsets."""
         topic, partition = self._places[batch["place"][0].as_py()]
-        slices = self._slices(topic, partition, batch)
-        self._cut |= set() if self._task.whole else set(slices[_cut(batch)].tolist())
-        if self._cut:
-            left = ~np.isin(slices, list(self._cut))
-            batch, slices = batch.filter(pa.array(left)), slices[left]
-        if batch.num_rows:
-            self._once(topic, partition, batch, slices)
+        self._once(topic, partition, batch, self._slices(topic, partition, batch))
 
     def report(self, files: tuple[WrittenFile, ...]) -> Report:
-        """Files of slices with a cut record are left out: they stay behind in the attempt."""
         self._write_counts()
         seen = self.seen.report(self._task.cluster, self._task.slices)
-        found = Report(files, seen, traffic=tuple(self._traffic))
-        return found.without(frozenset((self._task.slices[n].id, self._task.cluster) for n in self._cut))
+        return Report(files, seen, traffic=tuple(self._traffic))
 
     def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
         offsets = batch["offset"].to_numpy()
         return np.searchsorted(self._task.edges[topic, partition], offsets, "right") - 1
 
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
-        """Rejects records shipped twice, or with headers that nothing can read, and takes the others on."""
+        """Rejects records that are too large or were shipped twice, and takes the others on."""
         self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
         refused = self._shipped.refused(topic, partition, batch["headers"], slices)
-        refused |= dict.fromkeys(headers.unreadable(batch["headers"]), HEADER_NOT_UTF8)
+        refused |= dict.fromkeys(_too_large(batch), reasons.TOO_LARGE)
         if refused:
             self.seen.refuse(topic, partition, slices, refused)
             found = headers.from_json(batch["headers"])
             taken = columns.taken(batch, self._task.cluster, topic, partition, found)
-            self._reject(taken, slices, refused)
+            sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
+            self._reject(taken, slices, refused, sizes)
             left = np.setdiff1d(np.arange(batch.num_rows), list(refused))
             batch, slices = batch.take(pa.array(left)), slices[left]
         if batch.num_rows:
@@ -199,11 +190,13 @@ class _Landing:
         name = f"{self._name}-counts{len(self._traffic)}"
         self._traffic += self._tally.write(self._task.lake, self._task.cluster, self._task.attempt, name)
 
-    def _reject(self, rows: pa.Table, slices: np.ndarray, refused: Mapping[int, str]) -> None:
+    def _reject(
+        self, rows: pa.Table, slices: np.ndarray, refused: Mapping[int, str], sizes: pa.Array | None = None
+    ) -> None:
         if refused:
             nothing = np.zeros(len(refused), np.int32)
             codes = Codes(slices[sorted(refused)], nothing, nothing)
-            self._rejected.add(columns.rejected(rows, refused, self._arrays), codes)
+            self._rejected.add(columns.rejected(rows, refused, self._arrays, sizes), codes)
 
     def _keep(self, rows: pa.Table, slices: np.ndarray, parsed: Parsed) -> None:
         hours = parsed.times // HOUR_MS
@@ -215,21 +208,12 @@ class _Landing:
         self._rows.add(rows, Codes(slices, types, hours))
 
 
-def _cut(batch: pa.RecordBatch) -> np.ndarray:
-    """Which records are longer than CUT_BYTES in what was handed over of them."""
-    lengths = (pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("value", "key", "headers"))
-    return np.flatnonzero(np.maximum.reduce([length.to_numpy() for length in lengths]) > CUT_BYTES)
+def _too_large(batch: pa.RecordBatch) -> list[int]:
+    sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
+    return [] if sizes is None else pc.indices_nonzero(sizes.is_valid()).to_pylist()
 
 
 def _carried(batch: pa.RecordBatch) -> np.ndarray:
     """How many bytes of each record's are repeated in each row of it."""
     lengths = (pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("key", "headers"))
     return np.add.reduce([length.to_numpy() for length in lengths])
-
-
-def _by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces of one topic and partition; as Spark reads, that is the batch itself."""
-    if not batch.num_rows:
-        return
-    edges = runs_of(batch["place"].to_numpy())
-    yield from (batch.slice(start, until - start) for start, until in pairwise(edges))
