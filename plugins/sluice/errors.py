@@ -7,6 +7,7 @@ out of reach. Every message is one line that names the place and the remedy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -251,6 +252,25 @@ class SparkFailed(OutOfReach):
 
     def __str__(self) -> str:
         return f"Spark could not finish ({self.reason}): its log above says more; the step can be repeated"
+
+
+@dataclass(eq=False)
+class NotAllLanded(SluiceError):
+    """Some units of a batch could not land, and `landed` others did; `why` is the first one's error."""
+
+    units: tuple[str, ...]
+    landed: int
+    why: str
+
+    @classmethod
+    def of(cls, units: Sequence[str], landed: int, first: SluiceError) -> NotAllLanded:
+        found = cls(tuple(units), landed, str(first))
+        found.exit_code, found.retryable = first.exit_code, first.retryable
+        return found
+
+    def __str__(self) -> str:
+        more = f" and {len(self.units) - 3:,} more" if len(self.units) > 3 else ""
+        return f"{', '.join(self.units[:3])}{more} did not land, {self.landed:,} other units did: {self.why}"
 
 
 class Refused(SluiceError):

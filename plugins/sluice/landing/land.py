@@ -17,13 +17,15 @@ import pendulum
 from sluice import points
 from sluice.boundaries.log import BoundaryLog
 from sluice.clusters import units_of
-from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError
+from sluice.errors import SluiceError
 from sluice.kafka.inquiry import TopicsOf
+from sluice.kafka.knock import knock
 from sluice.kafka.topics import open_topics
 from sluice.lake.base import Lake
 from sluice.landing.commit import commit_again, commit_each
 from sluice.landing.engine import Engine
 from sluice.landing.mover import finish_moves, move
+from sluice.landing.parts import in_parts
 from sluice.landing.reading import Attempt
 from sluice.landing.reads import UnitRead, described, needs_landing
 from sluice.landing.retention import refuse_compacted, unit_reads
@@ -41,7 +43,7 @@ Say = Callable[[str], None]
 @dataclass(frozen=True)
 class Landing:
     """Of `units` in the range, `landed` were landed now; the counts are theirs. `failed` says of clusters
-    whose units are not, while those of others are, why."""
+    of which some units are not, while those of others are, why."""
 
     units: int
     landed: tuple[Manifest, ...]
@@ -74,9 +76,10 @@ def land(
 
     Raises NotResolved, RecordsExpired, ExpiredMeanwhile, CompactedAway, Conservation, SparkFailed, and what
     Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
-    A unit that has expired does not hold up the others, it is raised at the end; only `reland`, which would
-    replace what is there, then does nothing at all. Before a cluster's first manifest a failure leaves
-    nothing of it behind; after it the next call goes on.
+    A unit that cannot land, or has expired, does not hold up the others: NotAllLanded, or its own error, is
+    raised at the end. Only `reland`, which would replace what is there, does nothing at all where a unit has
+    expired. Before a cluster's first manifest a failure leaves nothing of it behind; after it the next call
+    goes on.
     """
     boundaries = BoundaryLog(lake).read()
     units = units_of(pipeline, slices, boundaries)
@@ -100,7 +103,7 @@ def land(
     sweep(pipeline, lake, ids.values(), pendulum.now("UTC"))
     points.reached(Land.SWEPT)
     failed = {**reads.failed, **failed}
-    for cluster, error in failed.items():
+    for cluster, error in failed.items() if len(pipeline.clusters) > 1 or reads.expired else ():
         say(f"cluster {cluster} waits: {error}")
     for error in reads.expired[1:]:
         say(str(error))
@@ -118,7 +121,7 @@ def _clusters(
     mode: str,
     token: str,
 ) -> tuple[list[Manifest], dict[str, SluiceError]]:
-    """Lands cluster after cluster: the manifests that stand afterwards, and why others brought nothing.
+    """Lands cluster after cluster: the manifests that stand afterwards, and why others did not bring all.
 
     What the lake raises is raised: it is the same for all of them.
     """
@@ -126,19 +129,30 @@ def _clusters(
     failed: dict[str, SluiceError] = {}
     for cluster, reads in by_cluster.items():
         mine = replace(attempt, ids={cluster: attempt.ids[cluster]})
-        try:
-            landed = mine.read(reads)
-            refuse_compacted(attempt.pipeline, landed, old, attempt.topics_of)
-        except SluiceError as error:
-            discard(attempt.lake, mine.ids.values())
-            if isinstance(error, (LakeOutOfReach, LakeRefused)) or len(attempt.ids) == 1:
-                raise
-            failed[cluster] = error
-            continue
-        committed = _commit(attempt.pipeline, attempt.lake, landed, mode, token)
-        move(attempt.lake, committed)
-        manifests += committed
+        found = in_parts(reads, partial(_part, mine, old, mode, token), partial(_answers, mine, cluster))
+        manifests += found.manifests
+        if found.error is not None:
+            failed[cluster] = found.error
     return manifests, failed
+
+
+def _part(
+    attempt: Attempt, old: Mapping[Unit, Manifest], mode: str, token: str, reads: Sequence[UnitRead]
+) -> list[Manifest]:
+    """Lands some units of one cluster. What fails leaves nothing of the attempt behind."""
+    try:
+        landed = attempt.read(reads)
+        refuse_compacted(attempt.pipeline, landed, old, attempt.topics_of)
+    except SluiceError:
+        discard(attempt.lake, attempt.ids.values())
+        raise
+    committed = _commit(attempt.pipeline, attempt.lake, landed, mode, token)
+    move(attempt.lake, committed)
+    return committed
+
+
+def _answers(attempt: Attempt, cluster: str) -> bool:
+    return knock(attempt.pipeline.cluster(cluster), attempt.topics_of) is None
 
 
 def _commit(
