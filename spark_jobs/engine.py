@@ -84,7 +84,7 @@ class SparkEngine:
 
         def land(task: Task, name: str) -> bytes:
             with BoundedReader(settings[task.cluster], task.pipeline.max_record) as reader:
-                return encode(task.land(batches(reader, task), name))
+                return encode(task.land(batches(reader, task), name, reader.left))
 
         shares = ([task] if run.together else divided(task, first.rows_per_read) for run, task in reads)
         tasks = [task for share in shares for task in share]
@@ -163,7 +163,8 @@ def _landing(
         workers.without_pandas()
         collect_seldom()
         with BoundedReader(settings, task.pipeline.max_record) as reader:
-            report = task.land(whole(task, odd_stamps.checked(batches), reader), _task_name())
+            found = whole(task, odd_stamps.checked(batches), reader)
+            report = task.land(found, _task_name(), reader.left)
         yield pa.RecordBatch.from_pydict({"report": [encode(report)]})
 
     return land

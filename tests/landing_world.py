@@ -104,6 +104,9 @@ class _Reader(FakeReader):
         log = self.world.logs[self.cluster, topic][partition]
         return ((o, log[o][1]) for o in range(start, end) if log[o][0] is not HOLE)
 
+    def left(self, topic: str, partition: int, holes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        return list(holes)
+
     def compacted(self, topic: str) -> bool:
         return not self.world.plain
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
@@ -237,3 +237,13 @@ def test_a_header_that_is_not_text_is_read_as_sparks_source_reads_it(
     assert [row["_offset"] for row in rows] == list(range(12))
     found = [[(h["key"], h["value"]) for h in row["_headers"] or ()] for row in rows]
     assert found == [*[usual] * 5, [("ok", b"1"), ("\ufffd\ufffd", b"2")], [], *[usual] * 5]
+
+
+def test_holes_that_kafka_no_longer_has_are_left_to_the_driver(kafka_broker: str, topic: str):
+    producer = producer_of(kafka_broker)
+    send(producer, topic, 0, plain(10))
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin.delete_records([TopicPartition(topic, 0, 5)]).popitem()[1].result(30)
+    with reader_of(kafka_broker) as reader:
+        assert reader.left(topic, 0, [(2, 3), (6, 7)]) == [(2, 3), (6, 7)]

@@ -33,6 +33,10 @@ class Fetched:
     hidden: frozenset[int] = frozenset()
 
     @property
+    def hidden_batches(self) -> list[Stored]:
+        return [self.batches[number] for number in sorted(self.hidden)]
+
+    @property
     def visible(self) -> list[Stored]:
         return [batch for number, batch in enumerate(self.batches) if number not in self.hidden]
 

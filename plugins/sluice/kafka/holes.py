@@ -1,39 +1,84 @@
 """Which offsets Kafka leaves without a record on purpose: what compaction removed, and what transactions
 leave behind (markers, aborted records). Any other missing offset is a lost record.
+
+Batches' headers say it, without a look at their records.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import NoError, for_code
-from kafka.protocol.consumer import FetchRequest
-from kafka.record import MemoryRecords
+
+from sluice.kafka.fetching import FETCH_BYTES, FetchAdmin, Fetched
+from sluice.kafka.stored import Stored
 
 Hole = tuple[int, int]
 """Offsets `[from, until)` without a record."""
 
-# The request by topic name; from version 13 on it wants the topic's id (KIP-516).
-_FETCH_BY_NAME = 12
-_FETCH_BYTES = 4 << 20
+_JUMP_BYTES = 64 << 10
+# As many such fetches as one of FETCH_BYTES takes as long.
+_WORTH = 16
 
 
-@dataclass(frozen=True)
-class _Span:
-    """The offsets `[start, until)` of one stored batch."""
+def not_hidden(fetch: Callable[[int, int], Fetched], holes: Sequence[Hole]) -> list[Hole]:
+    """What of the holes, which are in order, is neither a marker nor, with `read_committed`, aborted.
 
-    start: int
-    until: int
-    transactional: bool
+    `fetch` gives the batches from an offset on, of some bytes. Between holes that lie far apart it jumps.
+    """
+    left: list[Hole] = []
+    number, most = 0, _JUMP_BYTES
+    while number < len(holes):
+        at = holes[number][0]
+        found = fetch(at, most)
+        if not found.batches:  # the end of what can be read
+            return joined([*left, *holes[number:]])
+        reach = found.batches[-1].until
+        hidden = [(batch.start, batch.until) for batch in found.hidden_batches]
+        while number < len(holes) and holes[number][1] <= reach:
+            left += without(holes[number], hidden)
+            number += 1
+        if number < len(holes) and holes[number][0] < reach:
+            start, until = holes[number]
+            left += without((start, reach), hidden)
+            holes = [*holes[:number], (reach, until), *holes[number + 1 :]]
+        near = number < len(holes) and holes[number][0] - reach < _WORTH * (reach - at)
+        most = FETCH_BYTES if near else _JUMP_BYTES
+    return joined(left)
 
 
-class BatchAdmin(KafkaAdminClient):
+def without(hole: Hole, hidden: Sequence[Hole]) -> Iterator[Hole]:
+    """The hole less the `hidden` offsets, which are in order."""
+    at, until = hole
+    for start, end in hidden[bisect_right(hidden, at, key=itemgetter(1)) :]:
+        if start >= until:
+            break
+        if at < start:
+            yield at, start
+        at = max(at, end)
+    if at < until:
+        yield at, until
+
+
+def joined(holes: Iterable[Hole]) -> list[Hole]:
+    found: list[Hole] = []
+    for start, until in holes:
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, until))
+    return found
+
+
+class BatchAdmin(FetchAdmin):
     """Also looks at batches as they are stored: no consumer shows markers, or that a record was aborted."""
+
+    def left(self, place: TopicPartition, holes: Sequence[Hole], isolation: str) -> list[Hole]:
+        """What of the holes, which are in order, neither markers nor aborted records explain."""
+        return not_hidden(lambda offset, most: self.fetch(place, offset, isolation, most), holes)
 
     def unhidden(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
         """The first of the holes, which are in order, that nothing explains; None when all are explained.
@@ -52,7 +97,7 @@ class BatchAdmin(KafkaAdminClient):
 
     def _outside_transactions(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
         """The first hole of which an offset is neither in a transaction's batch nor in a control batch."""
-        stored: deque[_Span] = deque()
+        stored: deque[Stored] = deque()
         for hole in holes:
             offset, until = hole
             while offset < until:
@@ -60,48 +105,18 @@ class BatchAdmin(KafkaAdminClient):
                     stored.popleft()
                 if not stored:
                     stored.extend(self._stored(place, offset))
-                if not stored or stored[0].start > offset or not stored[0].transactional:
+                if not stored or stored[0].start > offset or not _of_transaction(stored[0]):
                     return hole
                 offset = stored[0].until
         return None
 
-    def _stored(self, place: TopicPartition, offset: int) -> Iterator[_Span]:
+    def _stored(self, place: TopicPartition, offset: int) -> Iterator[Stored]:
         """The next batches from the one on that holds `offset`."""
-        batches = self._manager.run(self._fetch, place, offset)
-        while (batch := batches.next_batch()) is not None:
-            if batch.magic < 2:  # older than transactions: the records of the outer message are not counted
+        for batch in self.fetch(place, offset, "read_uncommitted").batches:
+            if batch.body is None:  # older than transactions: the outer message's records are not counted
                 return
-            if batch.last_offset >= offset:
-                hidden = batch.is_transactional or batch.is_control_batch
-                yield _Span(batch.base_offset, batch.last_offset + 1, hidden)
+            yield batch
 
-    async def _fetch(self, place: TopicPartition, offset: int) -> MemoryRecords:
-        (leader,) = await self._async_get_leader_for_partitions([place])
-        partition = FetchRequest.FetchTopic.FetchPartition(
-            partition=place.partition,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=_FETCH_BYTES,
-        )
-        request = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=500,
-            min_bytes=1,
-            max_bytes=_FETCH_BYTES,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=place.topic, partitions=[partition])],
-            forgotten_topics_data=[],
-            rack_id="",
-            min_version=4,
-            max_version=_FETCH_BY_NAME,
-        )
-        response: Any = await self._manager.send(request, node_id=leader)
-        found = response.responses[0].partitions[0]
-        error = for_code(found.error_code)
-        if error is not NoError:
-            raise error(f"{place.topic}/{place.partition} at offset {offset}")
-        return MemoryRecords(found.records or b"")
+
+def _of_transaction(batch: Stored) -> bool:
+    return batch.transactional or batch.control

@@ -10,10 +10,12 @@ from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
 from kafka import TopicPartition
+from kafka.errors import OffsetOutOfRangeError
 
 from sluice.errors import BatchUnreadable, KafkaOutOfReach
 from sluice.kafka.client import reached
 from sluice.kafka.fetching import FetchAdmin, Fetched, fetching
+from sluice.kafka.holes import Hole, not_hidden
 from sluice.kafka.settings import KafkaSettings
 from sluice.kafka.stored import Stored
 from sluice.kafka.unpacked import Unreadable
@@ -104,6 +106,16 @@ class BoundedReader:
             if number < len(offsets) and offsets[number] < found.batches[-1].until:
                 raise self._silent(place, f"no longer has offset {offsets[number]}")
 
+    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
+        """What of the holes, which are in order, neither markers nor aborted records explain; all of them
+        where Kafka no longer has the first."""
+        place = TopicPartition(topic, partition)
+        with reached(self._settings):
+            try:
+                return not_hidden(lambda at, most: self._fetched(place, at, most), holes)
+            except OffsetOutOfRangeError:
+                return list(holes)
+
     def _held_at(self, place: TopicPartition, offset: int) -> Fetched:
         if self._held is not None and self._held[0] == place:
             batches = self._held[1].batches
@@ -127,13 +139,16 @@ class BoundedReader:
     def _next(self, place: TopicPartition, at: int, *most: int) -> Fetched:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with reached(self._settings):
-            if self._client is None:
-                self._client = self._stack.enter_context(fetching(self._settings))
             while time.monotonic() < deadline:
-                found = self._client.fetch(place, at, self._settings.isolation, *most)
+                found = self._fetched(place, at, *most)
                 if found.batches:
                     return found
         raise self._silent(place, "brings no more records")
+
+    def _fetched(self, place: TopicPartition, at: int, *most: int) -> Fetched:
+        if self._client is None:
+            self._client = self._stack.enter_context(fetching(self._settings))
+        return self._client.fetch(place, at, self._settings.isolation, *most)
 
     def _silent(self, place: TopicPartition, what: str) -> KafkaOutOfReach:
         reason = f"{place.topic}/{place.partition} {what}"

@@ -97,6 +97,11 @@ class Topics:
         for part in read_stamps(self._settings, topic, {partition: (start, end)}):
             yield from zip(part.offsets.tolist(), part.timestamps.tolist(), strict=True)
 
+    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
+        """What of the holes, which are in order, neither markers nor aborted records explain."""
+        with reached(self._settings):
+            return self._client.left(TopicPartition(topic, partition), holes, self._settings.isolation)
+
     def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None:
         """The first of the holes, which are in order, that neither compaction nor transactions explain."""
         with reached(self._settings):

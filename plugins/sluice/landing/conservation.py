@@ -85,7 +85,7 @@ def _gaps(unit: Unit, r: OffsetRange, parts: Sequence[Seen]) -> Iterator[Gap]:
             yield Gap(expected, part.first)
         yield from part.gaps
         missing = sum(gap.missing for gap in part.gaps)
-        if part.records + missing != part.last - part.first + 1:
+        if part.records + part.hidden + missing != part.last - part.first + 1:
             raise Conservation(_message(unit, r.topic, r.partition, part.first, "counted wrong"))
         expected = part.last + 1
     if expected < r.until:

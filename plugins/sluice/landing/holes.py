@@ -1,12 +1,14 @@
-"""The second look at offsets that Spark did not bring: a plain consumer seeks to them and reads on.
+"""The second look at offsets that Spark did not bring, and that its tasks could not explain.
 
-A hole is explained when it meets no record there either, the log's start is not behind the hole, and
+What batches' headers do not call a marker or aborted, a plain consumer seeks to, and reads on. A hole is
+explained when it meets no record there either, the log's start is not behind the hole, and
 Kafka leaves such offsets out on purpose: a compaction removed the records, or the offsets belong to
 transactions (markers, aborted records). On any other topic the broker has lost them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Protocol
@@ -24,6 +26,8 @@ class Consumer(Protocol):
     """What `sluice.kafka.topics.Topics` offers."""
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
+
+    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]: ...
 
     def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None: ...
 
@@ -46,8 +50,23 @@ def explain(topics: Consumer, holes: Holes, log_starts: Mapping[Place, int]) -> 
             if log_starts[place] > gap.start:
                 lost = min(log_starts[place], gap.until)
                 raise ExpiredMeanwhile(unit.cluster, *place, unit.slice.id, gap.start, lost)
-        for near in _neighbours(sorted(found, key=lambda one: one[0].start)):
+        for near in _neighbours(_left(topics, place, sorted(found, key=lambda one: one[0].start))):
             _look(topics, place, near)
+
+
+def _left(topics: Consumer, place: Place, holes: Sequence[tuple[Gap, Unit]]) -> list[tuple[Gap, Unit]]:
+    """What headers do not explain. Of gaps that were joined nobody knows which offsets were missing."""
+    whole = [one for one in holes if _is_whole(one[0])]
+    left = [one for one in holes if not _is_whole(one[0])]
+    untils = [gap.until for gap, _ in whole]
+    for start, until in topics.left(*place, [(gap.start, gap.until) for gap, _ in whole]) if whole else ():
+        for gap, unit in whole[bisect_right(untils, start) : bisect_left(untils, until) + 1]:
+            left.append((Gap(max(start, gap.start), min(until, gap.until)), unit))
+    return sorted(left, key=lambda one: one[0].start)
+
+
+def _is_whole(gap: Gap) -> bool:
+    return gap.missing == gap.until - gap.start
 
 
 def _look(topics: Consumer, place: Place, holes: Sequence[tuple[Gap, Unit]]) -> None:

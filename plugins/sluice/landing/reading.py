@@ -68,7 +68,8 @@ class Attempt:
                 attempt=self.ids[r.unit.cluster],
                 files=tuple(tidy.get(_name(r.unit), ())),
                 seen=tuple(seen.get(_name(r.unit), ())),
-                holes=sum(gap.missing for found in gaps[r.unit].values() for gap in found),
+                holes=sum(gap.missing for found in gaps[r.unit].values() for gap in found)
+                + sum(part.hidden for part in seen.get(_name(r.unit), ())),
                 counted=counted(
                     r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
                 ),

@@ -45,7 +45,8 @@ class Gap:
 class Seen:
     """The records of one partition that fell into one slice, in one task: offsets `[first, last]`.
 
-    `gaps` lie between two of them, in order. `rows`: how many rows the parsed records held, of which
+    `gaps` lie between two of them, in order, and so do `hidden` offsets that no consumer shows, because they
+    are markers of transactions or aborted. `rows`: how many rows the parsed records held, of which
     `rows_unparsed` did not land, and how many records were `empty` arrays; None where a record is a row.
     `long_numbers`: some of their rows may hold a number of more digits than a double keeps.
     """
@@ -63,6 +64,7 @@ class Seen:
     rows_unparsed: Mapping[str, int] = field(default_factory=dict)
     empty: int = 0
     long_numbers: bool = False
+    hidden: int = 0
 
 
 @dataclass(frozen=True)

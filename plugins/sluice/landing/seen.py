@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
+from sluice.kafka.holes import Hole
 from sluice.landing.reports import Gap, Seen
 from sluice.slices import Slice
 
 MOST_GAPS = 1000
+
+Explain = Callable[[str, int, list[Hole]], list[Hole]]
+"""From a topic, a partition and offsets that were not brought to those of them that nothing explains."""
 
 
 @dataclass
@@ -20,7 +24,7 @@ class _Count:
     first: int
     last: int
     records: int = 0
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[np.ndarray] = field(default_factory=list)
     unparsed: Counter[str] = field(default_factory=Counter)
     rows: int | None = None
     rows_unparsed: Counter[str] = field(default_factory=Counter)
@@ -31,11 +35,13 @@ class _Count:
         """Ascending offsets, all above those before."""
         ends = np.concatenate(([self.last], offsets))
         jumps = np.flatnonzero(np.diff(ends) > 1)
-        self.gaps += (Gap(int(ends[i]) + 1, int(ends[i + 1])) for i in jumps)
-        if len(self.gaps) > MOST_GAPS:
-            self.gaps = [join(self.gaps)]
+        if len(jumps):
+            self.gaps.append(np.column_stack((ends[jumps] + 1, ends[jumps + 1])))
         self.records += len(offsets)
         self.last = int(offsets[-1])
+
+    def holes(self) -> list[Hole]:
+        return [(start, until) for part in self.gaps for start, until in part.tolist()]
 
 
 class SeenRecords:
@@ -80,25 +86,39 @@ class SeenRecords:
         """A row of the slice may hold one."""
         self._counts[slice_number, topic, partition].long_numbers = True
 
-    def report(self, cluster: str, slices: Sequence[Slice]) -> tuple[Seen, ...]:
+    def report(
+        self, cluster: str, slices: Sequence[Slice], explain: Explain | None = None
+    ) -> tuple[Seen, ...]:
+        """With `explain`, the offsets that it explains are `hidden`, and no gaps."""
         return tuple(
-            Seen(
-                cluster,
-                slices[number].id,
-                topic,
-                partition,
-                c.first,
-                c.last,
-                c.records,
-                tuple(c.gaps),
-                dict(c.unparsed),
-                c.rows,
-                dict(c.rows_unparsed),
-                c.empty,
-                c.long_numbers,
-            )
-            for (number, topic, partition), c in self._counts.items()
+            _seen(cluster, slices[number].id, topic, partition, count, explain)
+            for (number, topic, partition), count in self._counts.items()
         )
+
+
+def _seen(
+    cluster: str, slice_id: str, topic: str, partition: int, c: _Count, explain: Explain | None
+) -> Seen:
+    holes = c.holes()
+    left = explain(topic, partition, holes) if explain and holes else holes
+    gaps = [Gap(*hole) for hole in left]
+    hidden = sum(until - start for start, until in holes) - sum(gap.missing for gap in gaps)
+    return Seen(
+        cluster,
+        slice_id,
+        topic,
+        partition,
+        c.first,
+        c.last,
+        c.records,
+        tuple(gaps) if len(gaps) <= MOST_GAPS else (join(gaps),),
+        dict(c.unparsed),
+        c.rows,
+        dict(c.rows_unparsed),
+        c.empty,
+        c.long_numbers,
+        hidden,
+    )
 
 
 def runs_of(numbers: np.ndarray) -> list[int]:

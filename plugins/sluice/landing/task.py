@@ -23,7 +23,7 @@ from sluice.landing.opening import Opened
 from sluice.landing.overflow import OVERFLOW, Admission
 from sluice.landing.parse import Parsed, Parser, Records
 from sluice.landing.reports import Report, WrittenFile
-from sluice.landing.seen import SeenRecords, runs_of
+from sluice.landing.seen import Explain, SeenRecords, runs_of
 from sluice.landing.times import HOUR_MS, event_bounds, hour_name
 from sluice.landing.writer import AttemptFiles, Place
 from sluice.pipeline import Pipeline
@@ -70,16 +70,16 @@ class Task:
     def place(self, topic: str, partition: int) -> int:
         return partition * len(self.topics) + self.topics.index(topic)
 
-    def land(self, batches: Iterable[pa.RecordBatch], name: str) -> Report:
+    def land(self, batches: Iterable[pa.RecordBatch], name: str, explain: Explain | None = None) -> Report:
         """Writes the records of `batches`, which have `columns()`, whole, and each batch those of one topic
-        and partition; `name` is unique in the attempt."""
+        and partition; `name` is unique in the attempt. `explain` looks at offsets that they lack."""
         with AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
             landing = _Landing(self, files, name)
             for batch in batches:
                 if batch.num_rows:
                     landing.add(batch)
             landing.write()
-            report = landing.report(files.finish())
+            report = landing.report(files.finish(), explain)
             points.reached(Land.TASK_DONE)
             return report
 
@@ -109,9 +109,9 @@ class _Landing:
         topic, partition = self._places[batch["place"][0].as_py()]
         self._once(topic, partition, batch, self._slices(topic, partition, batch))
 
-    def report(self, files: tuple[WrittenFile, ...]) -> Report:
+    def report(self, files: tuple[WrittenFile, ...], explain: Explain | None) -> Report:
         self._write_counts()
-        seen = self.seen.report(self._task.cluster, self._task.slices)
+        seen = self.seen.report(self._task.cluster, self._task.slices, explain)
         return Report(files, seen, traffic=tuple(self._traffic))
 
     def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
