@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from sluice.errors import KafkaOutOfReach
 from sluice.kafka import records as own
@@ -243,7 +243,8 @@ def test_holes_that_kafka_no_longer_has_are_left_to_the_driver(kafka_broker: str
     producer = producer_of(kafka_broker)
     send(producer, topic, 0, plain(10))
     assert producer.flush(30) == 0
-    admin = AdminClient({"bootstrap.servers": kafka_broker})
-    admin.delete_records([TopicPartition(topic, 0, 5)]).popitem()[1].result(30)
+    admin = KafkaAdminClient(bootstrap_servers=kafka_broker)
+    admin.delete_records({TopicPartition(topic, 0): 5})
+    admin.close()
     with reader_of(kafka_broker) as reader:
         assert reader.left(topic, 0, [(2, 3), (6, 7)]) == [(2, 3), (6, 7)]
