@@ -16,7 +16,7 @@ class TypeCodes:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self._codes: dict[str, int | str] = {}
+        self._codes: dict[str, int] = {}
 
     def encode(self, names: pa.StringArray | pa.BinaryArray) -> tuple[np.ndarray, dict[int, str]]:
         """(int32 codes, reason by position). Bytes, which headers are, have to be UTF-8."""
@@ -33,11 +33,14 @@ class TypeCodes:
             text = name if isinstance(name, str) else name.decode()
         except UnicodeDecodeError:
             return reasons.TYPE_NOT_STRING
-        if text not in self._codes:
-            verdict = _verdict(text)
-            self._codes[text] = len(self.names) if verdict is None else verdict
-            if verdict is None:
-                self.names.append(text)
+        known = self._codes.get(text)
+        if known is not None:
+            return known
+        verdict = _verdict(text)
+        if verdict is not None:  # not kept: it may be of any length, and another one in each record
+            return verdict
+        self._codes[text] = len(self.names)
+        self.names.append(text)
         return self._codes[text]
 
 
