@@ -16,6 +16,7 @@ def test_refused_types_are_not_held(kind):
     batches = [
         [f"t{batch}", *(f"{batch}-{n}".ljust(10_000, "x") for n in range(100))] for batch in range(50)
     ]
+    TypeCodes().encode(pa.array(["pyarrow imports what it needs"]))
     tracemalloc.start()
     for batch, names in enumerate(batches):
         found, refused = codes.encode(pa.array([name.encode() for name in names]).cast(kind))
