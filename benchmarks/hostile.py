@@ -1,0 +1,197 @@
+"""Landings of records that are made to hurt, each beside an ordinary hour of the same run.
+
+    python -m benchmarks.hostile [CASE …] [--scale 1.0]
+
+Each case is a topic with a hostile hour and an ordinary one behind it, landed as one batch by the application
+as it is submitted. It fails unless both hours land with every record, as a row or rejected, and says seconds
+and peak memory as multiples of those of the ordinary case, which comes first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pendulum
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.hostile_records import HOUR_MS, START_MS, Sent, bombs, hostile, ordinary
+from benchmarks.memory import Used, Watch
+from benchmarks.results import Result, say, store
+from benchmarks.world import World, world
+from sluice.lake.open import open_lake
+from sluice.landing.submit import run_locally, spark_submit_arguments
+from sluice.manifest import Manifest
+from sluice.manifests import read_manifests
+from sluice.pipeline_files import read
+from sluice.slices import SliceRange, Unit
+from sluice.steps import resolve_range
+
+WANTED_MEMORY = 1.5
+START = pendulum.from_timestamp(START_MS // 1000)
+SLICES = SliceRange(START, START.add(hours=2))
+_DEADLINE_SECONDS = 120
+ORDINARY = 300_000
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`rejected` of the hostile hour's `records` are no rows. `fill` puts them into partition 0."""
+
+    name: str
+    what: str
+    records: int
+    fill: Callable[[str, str], None]
+    rejected: int = 0
+
+
+def cases(scale: float) -> dict[str, Case]:
+    def of(name: str, what: str, count: int, refused: bool = False) -> Case:
+        number = max(int(count * scale), 10)
+
+        def fill(bootstrap: str, topic: str) -> None:
+            produce(bootstrap, topic, hostile(name, number), name == "transactions")
+
+        return Case(name, f"{number:,} {what}", number, fill, number if refused else 0)
+
+    def bomb(codec: str) -> Case:
+        def fill(bootstrap: str, topic: str) -> None:
+            produce(bootstrap, topic, ordinary(1, START_MS))
+            bombs(bootstrap, topic, codec, 5)
+
+        return Case(f"bomb_{codec}", f"5 bombs of 900 KB in {codec}", 6, fill, 5)
+
+    found = [
+        of("ordinary", "ordinary records", ORDINARY),
+        of("types", "records, each of another type", ORDINARY),
+        of("long_types", "records, each of another type of 10 KB", 20_000, refused=True),
+        of("megabytes", "records of 1 MB", 400),
+        of("below_64k", "records of 64 KiB", 5_000),
+        of("above_64k", "records of 64 KiB + 1", 5_000),
+        of("one_percent", "records, of which 1 % have 100 KiB", ORDINARY),
+        of("one_percent_60k", "records, of which 1.7 % have 60 KiB", ORDINARY),
+        of("levels", "records of 1,000 levels", 30_000),
+        of("headers", "records with 1,000 headers", 3_000),
+        of("transactions", "ordinary records in transactions of 100", ORDINARY),
+        *map(bomb, CODECS),
+    ]
+    return {case.name: case for case in found}
+
+
+def produce(bootstrap: str, topic: str, records: Iterator[Sent], transactions: bool = False) -> None:
+    """Raises RuntimeError when the broker did not take all of them."""
+    options = {"linger.ms": 20, "compression.type": "lz4", "message.max.bytes": 4_000_000}
+    more = {"transactional.id": topic} if transactions else {"enable.idempotence": True}
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **options, **more})
+    if transactions:
+        producer.init_transactions(_DEADLINE_SECONDS)
+        producer.begin_transaction()
+    for number, one in enumerate(records, 1):
+        _one(producer, topic, one)
+        if transactions and number % 100 == 0:
+            producer.commit_transaction(_DEADLINE_SECONDS)
+            producer.begin_transaction()
+    if transactions:
+        producer.commit_transaction(_DEADLINE_SECONDS)
+    if producer.flush(_DEADLINE_SECONDS):
+        raise RuntimeError(f"{topic}: the broker did not take every record")
+
+
+def _one(producer: Producer, topic: str, sent: Sent) -> None:
+    value, stamp, headers = sent
+    while True:
+        try:
+            producer.produce(topic, value, partition=0, timestamp=stamp, headers=headers)
+            return
+        except BufferError:
+            producer.poll(0.5)
+
+
+def prepared(there: World, case: Case) -> Path:
+    """The pipeline file of a topic that is full and resolved, and which nobody has read."""
+    topic = f"{case.name}_{uuid.uuid4().hex[:8]}"
+    bootstrap = there.broker.bootstrap
+    settings = {"retention.ms": "-1", "max.message.bytes": "4000000"}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(_DEADLINE_SECONDS)
+    case.fill(bootstrap, topic)
+    produce(bootstrap, topic, ordinary(ORDINARY // 10, START_MS + HOUR_MS))
+    config = there.folder / f"{topic}.yaml"
+    spec = {
+        "kafka": [{"cluster": "dc1", "bootstrap": bootstrap, "topics": [topic]}],
+        "event": {"type": {"field": "type"}, "time": {"record": True}},
+        "lake": f"file://{there.folder}/lake",
+        "max_record": "8MiB",
+    }
+    config.write_text(json.dumps(spec))
+    resolve_range(read(config), SLICES)
+    return config
+
+
+def landed(config: Path) -> list[Manifest]:
+    pipeline = read(config)
+    return list(read_manifests(open_lake(pipeline), [Unit(piece, "dc1") for piece in SLICES]).values())
+
+
+def measure(there: World, case: Case, config: Path) -> Result:
+    """Raises SystemExit when the landing fails, or a record of an hour is neither a row nor rejected."""
+    command = [sys.executable, "-m", "benchmarks.hostile", "--land", str(config)]
+    process = subprocess.Popen(command, env=dict(there.env))
+    with Watch(process.pid, there.servers) as watch:
+        code = process.wait()
+    found = [(m.read, sum(m.unparsed.values())) for m in landed(config)]
+    expected = [(case.records, case.rejected), (ORDINARY // 10, 0)]
+    if code or found != expected:
+        raise SystemExit(f"{case.name}: exit code {code}; (read, rejected) {found}, not {expected}")
+    used = watch.used
+    return Result(f"hostile_{case.name}", case.what, round(used.seconds, 1), case.records, 2, used=used)
+
+
+def land(config: Path) -> int:
+    pipeline = read(config)
+    return run_locally(spark_submit_arguments(pipeline, config, SLICES, "fill", "bench"), print)
+
+
+def own(used: Used) -> float:
+    """The landing's own processes: their highest resident memory, each kind's, in MB."""
+    return sum(mb for kind, mb in used.peak.items() if kind not in ("kafka", "clickhouse"))
+
+
+def compare(first: Result, result: Result) -> None:
+    memory, seconds = own(result.used) / own(first.used), result.seconds / first.seconds
+    judged = "" if memory <= WANTED_MEMORY else f" (wanted: at most {WANTED_MEMORY})"
+    print(
+        f"  {own(result.used):,.0f} MB, {memory:.2f} of an ordinary hour's{judged}; {seconds:.2f} of its time"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("case", nargs="*", help=", ".join(cases(1)))
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--land", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.land:
+        return land(given.land)
+    known = cases(given.scale)
+    chosen = [known[name] for name in dict.fromkeys(["ordinary", *(given.case or known)])]
+    results: list[Result] = []
+    with world() as there:
+        for case in chosen:
+            results.append(measure(there, case, prepared(there, case)))
+            say(results[-1])
+            compare(results[0], results[-1])
+    store(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The records of benchmarks/hostile.py: made to hurt, and always the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from benchmarks.publish_events import Load
+from tests.stored_batch import batch, bomb, send
+
+START_MS = Load(1).start * 1000
+HOUR_MS = 3_600_000
+SIZES = {"gzip": 860 << 20, "snappy": 18 << 20, "lz4": 200 << 20, "zstd": 880 << 20}
+"""What 900 KB and less become, decompressed; a zstd bomb of the size is 30 KB."""
+
+Sent = tuple[bytes, int, list[tuple[str, bytes]] | None]
+"""Value, record time in ms, headers."""
+
+
+def ordinary(count: int, start: int) -> Iterator[Sent]:
+    """`count` events of 200 bytes within the hour from `start` on."""
+    for _, value, at in Load(count, start=start // 1000).events():
+        yield value, at, None
+
+
+def hostile(name: str, count: int) -> Iterator[Sent]:
+    for number, (value, at, _) in enumerate(ordinary(count, START_MS)):
+        yield _bent(name, number, value, at)
+
+
+def bombs(bootstrap: str, topic: str, codec: str, count: int) -> None:
+    """Each in a stored batch of its own, in the middle of the hour."""
+    for number in range(count):
+        send(bootstrap, topic, 0, batch(bomb(0, SIZES[codec]), 1, codec, START_MS + HOUR_MS // 2 + number))
+
+
+def _bent(name: str, number: int, value: bytes, at: int) -> Sent:
+    if name == "types":
+        return b'{"type":"%08d-%s",' % (number, b"t" * 60) + value[1:].replace(b'"type"', b'"kind"'), at, None
+    if name == "long_types":
+        return b'{"type":"%08d-%s"}' % (number, b"t" * 10_000), at, None
+    if name == "levels":
+        return b'{"type":"deep","a":' + b'{"a":' * 998 + b"1" + b"}" * 999, at, None
+    if name == "headers":
+        return value, at, [(f"h{n}", b"%d" % (number * n)) for n in range(1000)]
+    size = _size(name, number)
+    return (value if size is None else _padded(number, value, size)), at, None
+
+
+def _size(name: str, number: int) -> int | None:
+    sizes = {"megabytes": 1_000_000, "below_64k": 64 << 10, "above_64k": (64 << 10) + 1}
+    if name == "one_percent" and number % 100 == 50:
+        return 100 << 10
+    if name == "one_percent_60k" and number % 60 == 30:
+        return 60 << 10
+    return sizes.get(name)
+
+
+def _padded(number: int, value: bytes, size: int) -> bytes:
+    """Of exactly `size` bytes, of which a quarter is nothing that compresses."""
+    noise = random.Random(number).randbytes(size // 8).hex().encode()
+    front = value[:-1] + b',"pad":"' + noise
+    return front + b"x" * (size - len(front) - 2) + b'"}'
