@@ -64,10 +64,11 @@ def cases(scale: float) -> dict[str, Case]:
 
     def bomb(codec: str) -> Case:
         def fill(bootstrap: str, topic: str) -> None:
-            produce(bootstrap, topic, ordinary(1, START_MS))
+            produce(bootstrap, topic, ordinary(ORDINARY, START_MS))
             bombs(bootstrap, topic, codec, 5)
 
-        return Case(f"bomb_{codec}", f"5 bombs of 900 KB in {codec}", 6, fill, 5)
+        what = f"ordinary records and 5 bombs of at most 900 KB in {codec}"
+        return Case(f"bomb_{codec}", what, ORDINARY + 5, fill, 5)
 
     found = [
         of("ordinary", "ordinary records", ORDINARY),
@@ -167,10 +168,10 @@ def own(used: Used) -> float:
 
 def compare(first: Result, result: Result) -> None:
     memory, seconds = own(result.used) / own(first.used), result.seconds / first.seconds
+    cpu = sum(result.used.cpu.values()) / sum(first.used.cpu.values())
     judged = "" if memory <= WANTED_MEMORY else f" (wanted: at most {WANTED_MEMORY})"
-    print(
-        f"  {own(result.used):,.0f} MB, {memory:.2f} of an ordinary hour's{judged}; {seconds:.2f} of its time"
-    )
+    print(f"  {own(result.used):,.0f} MB, {memory:.2f} times an ordinary hour's{judged}")
+    print(f"  {seconds:.2f} times its seconds, {cpu:.2f} times its processor seconds", flush=True)
 
 
 def main() -> int:
