@@ -256,21 +256,21 @@ class SparkFailed(OutOfReach):
 
 @dataclass(eq=False)
 class NotAllLanded(SluiceError):
-    """Some units of a batch could not land, and `landed` others did; `why` is the first one's error."""
+    """Some `units` of a batch could not land, and `landed` others did; `why` is the first one's error."""
 
-    units: tuple[str, ...]
+    units: str
     landed: int
     why: str
 
     @classmethod
     def of(cls, units: Sequence[str], landed: int, first: SluiceError) -> NotAllLanded:
-        found = cls(tuple(units), landed, str(first))
+        more = f" and {len(units) - 3:,} more" if len(units) > 3 else ""
+        found = cls(", ".join(units[:3]) + more, landed, str(first))
         found.exit_code, found.retryable = first.exit_code, first.retryable
         return found
 
     def __str__(self) -> str:
-        more = f" and {len(self.units) - 3:,} more" if len(self.units) > 3 else ""
-        return f"{', '.join(self.units[:3])}{more} did not land, {self.landed:,} other units did: {self.why}"
+        return f"{self.units} did not land, {self.landed:,} other units did: {self.why}"
 
 
 class Refused(SluiceError):

@@ -91,7 +91,7 @@ def test_the_others_land_and_those_that_cannot_are_named(lake, world, bad, error
     with pytest.raises(NotAllLanded) as told:
         landing(world, lake, bad, error=error)
     assert payloads(lake) == expected(world, bad)
-    assert told.value.units == tuple(f"2026-01-01T{n:02}Z/dc1" for n in sorted(bad))
+    assert told.value.units == ", ".join(f"2026-01-01T{n:02}Z/dc1" for n in sorted(bad))
     assert (told.value.landed, told.value.retryable) == (HOURS - len(bad), error.retryable)
     assert str(error) in str(told.value)
     assert files(lake) == []
