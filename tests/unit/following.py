@@ -20,31 +20,40 @@ from tests.fake_publisher import FakePublisher, Killed
 
 EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"record": True}})
 Act = Callable[[], object]
+MOST_TURNS = 200  # of a follower between two pauses
 
 
 @dataclass
 class Script:
     """In the place of the interruption: each pause lets the writer do its next act; then it is the end.
 
-    After an act there are `pauses` more, in which the follower sees what has happened.
+    After an act there are `pauses` more, in which the follower sees what has happened. A follower that takes
+    turns without a pause, and would for ever, is an AssertionError.
     """
 
     acts: Iterable[Act]
     pauses: int = 6
-    asked: bool = False
 
     def __post_init__(self) -> None:
         self._acts = iter(self.acts)
         self._left = self.pauses
+        self._over, self._turns = False, 0
+
+    @property
+    def asked(self) -> bool:
+        self._turns += 1
+        assert self._turns < MOST_TURNS, "it takes turns without a pause"
+        return self._over
 
     def pause(self, seconds: float) -> None:
+        self._turns = 0
         self._left -= 1
         if self._left > 0:
             return
         self._left = self.pauses
         act = next(self._acts, None)
         if act is None:
-            self.asked = True
+            self._over = True
         else:
             act()
 

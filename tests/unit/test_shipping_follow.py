@@ -16,7 +16,7 @@ import zstandard
 from sluice.errors import Busy, WrongUse
 from sluice.shipping.place import Place
 from sluice.shipping.state_file import StateFile
-from sluice.shipping.tail import Ours, Step, decide
+from sluice.shipping.tail import Ours, decide
 from tests.fake_publisher import FakePublisher
 from tests.unit.following import Act, World
 
@@ -29,22 +29,27 @@ def world(tmp_path: Path) -> World:
 OURS, OTHER = (1, 10), (1, 11)
 
 
+READ, WAIT = "read on", "wait"
+LEAVE = "leave the file that was renamed for the new one"
+BEGIN_AGAIN = "begin again: the file was truncated"
+
+
 @pytest.mark.parametrize(
     ("size", "seen", "offset", "fits", "still", "there", "step"),
     [
-        (10, 5, 5, True, 0, OURS, Step.READ),
-        (10, 10, 8, True, 9, OURS, Step.WAIT),  # a line without an end waits
-        (10, 10, 10, True, 99, None, Step.WAIT),  # renamed, and the new one is not there yet
-        (10, 10, 10, True, 4.9, OTHER, Step.WAIT),  # the writer may still write to the renamed one
-        (10, 10, 10, True, 5, OTHER, Step.LEAVE),
-        (12, 10, 10, True, 99, OTHER, Step.READ),
-        (9, 10, 10, True, 0, OURS, Step.BEGIN_AGAIN),
-        (9, 10, 8, True, 0, OURS, Step.READ),  # only the waiting line was taken back
-        (99, 10, 10, False, 0, OURS, Step.BEGIN_AGAIN),  # truncated, and grown since
+        (10, 5, 5, True, 0, OURS, READ),
+        (10, 10, 8, True, 9, OURS, WAIT),  # a line without an end waits
+        (10, 10, 10, True, 99, None, WAIT),  # renamed, and the new one is not there yet
+        (10, 10, 10, True, 4.9, OTHER, WAIT),  # the writer may still write to the renamed one
+        (10, 10, 10, True, 5, OTHER, LEAVE),
+        (12, 10, 10, True, 99, OTHER, READ),
+        (9, 10, 10, True, 0, OURS, BEGIN_AGAIN),
+        (9, 10, 8, True, 0, OURS, READ),  # only the waiting line was taken back
+        (99, 10, 10, False, 0, OURS, BEGIN_AGAIN),  # truncated, and grown since
     ],
 )
 def test_what_to_do_next(size, seen, offset, fits, still, there, step):
-    assert decide(Ours(OURS, size, seen, offset, fits, still), there, 5) is step
+    assert decide(Ours(OURS, size, seen, offset, fits, still), there, 5) == step
 
 
 def test_a_log_that_appears_later_and_grows(world: World):
