@@ -53,6 +53,11 @@ WINS = block([1, 2], column([1, 2]), topic="wins")
 BOTH = log(Entry(HOUR, (BIDS, WINS)))
 
 
+def test_the_first_entry_gives_the_slices_length():
+    assert Boundaries().length is None
+    assert log(Entry(HOUR, (BIDS,)), Entry(HOUR * 2, ())).length == HOUR
+
+
 def test_the_ranges_of_a_slice_by_topic_and_partition():
     assert BOTH.ranges(piece(1), "dc1", ["wins", "bids"]) == (
         OffsetRange("wins", "id", 0, 1, 2),
