@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
+from itertools import groupby
 from urllib.parse import quote
 
 import httpx
+import pendulum
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from sluice.airflow.page import gate
+from sluice.airflow.page import gate, pipelines
 from sluice.airflow.page.gate import Gate, one_line
+from sluice.lake.open import open_lake
+from sluice.page.past import ids_of
+from sluice.page.rows import LONGEST
+from sluice.slices import SliceRange
+from sluice.summary.months import UnitSummary, encode, key_of
 from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, queries, query_of
 
 VALUES = {
@@ -192,3 +200,37 @@ def test_who_waits_for_too_long_is_told(monkeypatch: pytest.MonkeyPatch):
     refused, *all_of_them = asyncio.run(asyncio.wait_for(one_too_many(), 60))
     assert (refused.status_code, refused.json()["detail"]) == (503, "the page is busy: ask again in a minute")
     assert sorted(answer.status_code for answer in all_of_them) == [200] * gate.AT_ONCE + [503]
+
+
+def test_fifty_of_the_longest_answers_at_once(airflow_app: TestClient, monkeypatch: pytest.MonkeyPatch):
+    """Each is what a lone one is, and all take the time that as many take one after another."""
+    monkeypatch.setattr(gate, "PATIENCE", 600.0)
+    ((_, ads),) = pipelines.find_pipelines().sound
+    lake, now = open_lake(ads), pendulum.now("UTC").start_of("hour")
+    slices = SliceRange(now - LONGEST, now)
+    seen = {"dc1": UnitSummary("complete", "a" * 12, "a" * 12, 9, 9, 1, 0, 0, 8)}
+    months = {
+        name: encode(dict.fromkeys(ids, seen)) for name, ids in groupby(ids_of(slices), lambda i: i[:7])
+    }
+    for name, data in months.items():
+        lake.put(key_of(name), data)
+    url = f"/sluice/api/pipelines/ads/series?from={slices.start:%Y-%m-%dT%HZ}&to={slices.end:%Y-%m-%dT%HZ}"
+    alone, first = timed(airflow_app.app, url, 1)
+    together, answers = timed(airflow_app.app, url, 50)
+    lake.delete(map(key_of, months))
+    assert {answer.status_code for answer in (*first, *answers)} == {200}
+    assert {answer.content for answer in answers} == {first[0].content}
+    assert 40_000 < len(first[0].content) < 200_000
+    assert together < 3 * 50 * alone
+
+
+def timed(app: FastAPI, url: str, times: int) -> tuple[float, list[httpx.Response]]:
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=600) as client:
+            asked = (client.get(url, headers=login("viewer")) for _ in range(times))
+            return await asyncio.gather(*asked)
+
+    began = time.process_time()
+    answers = asyncio.run(ask())
+    return time.process_time() - began, answers

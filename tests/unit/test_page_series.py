@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 from sluice.backlog import Backlog, unlanded
@@ -9,6 +10,8 @@ from sluice.boundaries.model import Boundaries
 from sluice.kafka.topics import TopicState
 from sluice.manifest import OffsetRange
 from sluice.page.lag import TopicNow, ask_topics, lag_of, offsets_only, older_unlanded
+from sluice.page.past import ids_of
+from sluice.page.rows import LONGEST
 from sluice.page.samples import SHOWN_BYTES, text_of
 from sluice.page.series import OTHERS, late_table, long_series_of, series_of
 from sluice.resolve import resolve
@@ -16,6 +19,7 @@ from sluice.slices import SliceRange
 from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary import store
+from sluice.summary.months import UnitSummary, encode, key_of
 from tests.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.page_world import START, complete, file, missing, pipeline, unit
 
@@ -45,6 +49,43 @@ def test_a_long_series_is_of_the_hours_that_steps_have_seen():
     series = long_series_of(THREE, store.read_summaries(lake, THREE))
     assert series.starts == [int(START.timestamp()), int(START.add(hours=2).timestamp())]
     assert (series.rows, series.read, series.unparsed) == ([4, 6], [4, 7], [0, 1])
+
+
+def test_a_series_of_more_than_a_year_is_of_days(monkeypatch):
+    """Hours 0 and 2 of the first day, and hour 25: the sums of two days, by hand."""
+    monkeypatch.setattr("sluice.page.series.MOST_POINTS", 40)
+    lake = MemoryLake()
+    store.note(lake, [complete(unit(h), rows=h + 4, unparsed={"no time": 1}) for h in (0, 2, 25)])
+    for hours, by_day in ((40, False), (41, True)):
+        slices = SliceRange(START, START.add(hours=hours))
+        series = long_series_of(slices, store.read_summaries(lake, slices))
+        assert series.by_day is by_day
+        if by_day:
+            assert series.starts == [int(START.add(hours=h).timestamp()) for h in (-10, 14)]
+            assert (series.rows, series.read, series.unparsed) == ([10, 29], [12, 30], [2, 1])
+        else:
+            assert (series.rows, series.read, series.unparsed) == ([4, 6, 29], [5, 7, 30], [1, 1, 1])
+
+
+def test_the_longest_series_costs_little():
+    """Five years, each slice of which was seen: a month's summaries at a time, and a point for each day."""
+    end = START.start_of("day")
+    slices = SliceRange(end - LONGEST, end)
+    one = UnitSummary("complete", "a" * 12, "a" * 12, 9, 9, 1, 0, 0, 8)
+    lake, months = MemoryLake(), {}
+    for name in ids_of(slices):
+        months.setdefault(name[:7], {})[name] = {"dc1": one}
+    for month, units in months.items():
+        lake.put(key_of(month), encode(units))
+    months.clear()
+    noted = store.read_summaries(lake, slices)
+    tracemalloc.start()
+    series = long_series_of(slices, noted)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(series.starts) == 1830 and set(series.rows) == {8 * 24}
+    assert peak < 5_000_000
+    assert len(series.model_dump_json()) < 200_000
 
 
 def test_late_events_by_arrival_and_own_hour():

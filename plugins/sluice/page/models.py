@@ -91,7 +91,8 @@ class Lag(Model):
 
 
 class Series(Model):
-    """One value per slice; `starts` in seconds since the epoch. `types` only where the range is short."""
+    """One value per slice, or per day (`by_day`); `starts` in seconds since the epoch. `types` only where the
+    range is short."""
 
     starts: list[int]
     read: list[int]
@@ -100,6 +101,7 @@ class Series(Model):
     misfits: list[int]
     late: list[int]
     types: dict[str, list[int]]
+    by_day: bool = False
 
 
 class LateCell(Model):

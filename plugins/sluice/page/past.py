@@ -216,12 +216,3 @@ def ids_of(slices: SliceRange) -> Iterator[str]:
         month = month.add(months=1)
         ids = _month_ids(at, int(month.timestamp()), slices.length)
         yield from ids[max(first - at, 0) // step : (last - at) // step]
-
-
-def pairs_of(slices: SliceRange, noted: Summaries) -> Iterator[tuple[int, Units]]:
-    """(start in seconds since the epoch, units) of every slice of the range that a step has seen."""
-    start, step = int(slices.start.timestamp()), int(slices.length.total_seconds())
-    for number, name in enumerate(ids_of(slices)):
-        units = noted.of(name)
-        if units:
-            yield start + number * step, units

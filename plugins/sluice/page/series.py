@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from sluice.page.models import LateCell, LateTable, Series
-from sluice.page.past import pairs_of
+from sluice.page.past import ids_of
 from sluice.slices import HOUR, SliceRange, floor
 from sluice.status import UnitStatus
-from sluice.summary.months import Summaries, UnitSummary, summary_of
+from sluice.summary.months import Summaries, UnitSummary, decode, summary_of
 
 TYPES = 6
 OTHERS = "(other types)"
+MOST_POINTS = 9000  # of a plot: as many as a year has hours
+_MONTH, _DAY = 7, 86400  # letters of a slice's id, and seconds
 _KEPT = 1000  # as many as a pipeline has folders for, unless it says otherwise
 _COUNTS = ("read", "rows", "unparsed", "misfits", "late")
 
@@ -39,8 +41,30 @@ def _most(rows: Counter[str]) -> Counter[str]:
 
 
 def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
-    """Of a long range: what the steps have noted; slices that nobody has seen are left out."""
-    return _series([(start, list(units.values())) for start, units in pairs_of(slices, noted)], [])
+    """Of a long range: what the steps have noted; slices that nobody has seen are left out. Of more slices
+    than a year has hours the sums of days. One month is in memory at a time."""
+    by_day = len(slices) > MOST_POINTS
+    months = {month.name: month for month in noted.months}
+    starts: list[int] = []
+    sums: dict[str, list[int]] = {name: [] for name in _COUNTS}
+    numbered = enumerate(ids_of(slices))
+    for name, group in groupby(numbered, key=lambda one: one[1][:_MONTH]):
+        units = decode(months[name].data, months[name].place)
+        for number, slice_id in group:
+            if own := units.get(slice_id):
+                start = int(slices.start.timestamp()) + number * int(slices.length.total_seconds())
+                _add(starts, sums, start - start % _DAY if by_day else start, own.values())
+    return Series(starts=starts, types={}, by_day=by_day, **sums)
+
+
+def _add(starts: list[int], sums: Mapping[str, list[int]], start: int, units: Iterable[UnitSummary]) -> None:
+    if not starts or starts[-1] != start:
+        starts.append(start)
+        for column in sums.values():
+            column.append(0)
+    for unit in units:
+        for name, column in sums.items():
+            column[-1] += getattr(unit, name)
 
 
 def _series(pairs: Sequence[tuple[int, Sequence[UnitSummary]]], types: Sequence[Counter[str]]) -> Series:

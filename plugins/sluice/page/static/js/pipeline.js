@@ -99,6 +99,7 @@ function showLag(place, lag) {
 function showSeries(places, series) {
   const types = Object.entries(series.types);
   const lines = types.length ? types.map(([label, values]) => ({ label, values })) : [{ label: "rows loaded", values: series.rows }, { label: "records read", values: series.read }];
-  linePlot(places.rows, types.length ? "Rows per hour by type" : "Rows per hour", series.starts, lines);
-  linePlot(places.rejected, "Rejected per hour", series.starts, [{ label: "unparsed", values: series.unparsed }, { label: "misfits", values: series.misfits }, { label: "later than grace", values: series.late }]);
+  const each = series.by_day ? "day" : "hour";
+  linePlot(places.rows, `Rows per ${each}${types.length ? " by type" : ""}`, series.starts, lines);
+  linePlot(places.rejected, `Rejected per ${each}`, series.starts, [{ label: "unparsed", values: series.unparsed }, { label: "misfits", values: series.misfits }, { label: "later than grace", values: series.late }]);
 }
