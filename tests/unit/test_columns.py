@@ -58,6 +58,13 @@ def test_types_that_no_value_fits_are_refused(text: str):
         fill([*KEYS, Column("odd", text)], {})
 
 
+def test_all_types_that_no_value_fits_are_told_at_once():
+    columns = [*KEYS, Column("a", "Point"), Column("b", "String"), Column("c", "Tuple(UInt8)")]
+    with pytest.raises(UnsupportedType) as refused:
+        fill(columns, {})
+    assert str(refused.value) == "column a has type Point, column c has type Tuple(UInt8)"
+
+
 def test_only_columns_that_an_insert_stores_are_filled():
     columns = [
         *KEYS,

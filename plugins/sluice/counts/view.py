@@ -8,6 +8,7 @@ from sluice.clickhouse.client import Client
 from sluice.counts.spec import OWN, Counts
 from sluice.load.inspect import TargetTable
 from sluice.load.names import SYSTEM
+from sluice.load.settings import WRITE
 from sluice.load.sql import Sql, identifier, listed, literal, render
 from sluice.pipeline import Pipeline
 from sluice.slices import HOUR
@@ -40,4 +41,4 @@ def create_expected(client: Client, pipeline: Pipeline, found: TargetTable) -> N
     comment = f"traffic of {found.table}, expected and seen; made for {digest}"
     known = client.rows(render("table_comment"), {"database": SYSTEM, "name": view_name(found.table)})
     if [(comment,)] != [tuple(row) for row in known]:
-        client.run(Sql(text.replace("{comment}", literal(comment))))
+        client.run(Sql(text.replace("{comment}", literal(comment))), settings=WRITE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -127,8 +127,9 @@ class Filling:
 def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
     """The filling of a table with `columns`; `paths` gives the field of those not named like theirs.
 
-    Raises UnsupportedType with the column's name and type.
+    Raises UnsupportedType with the name and type of each column that no value fills.
     """
+    _check_types(column for column in columns if column.filled and column.name not in HOLDERS)
     return replace(_fill(columns, paths, True), short=_fill(columns, paths, False))
 
 
@@ -167,18 +168,25 @@ def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]
     return tuple(tuple(stage) for stage in (used, *stages) if stage)
 
 
+def _check_types(columns: Iterable[Column]) -> None:
+    """All that cannot be filled at once: who changes one type after the other would ask as often."""
+    unsupported = []
+    for column in columns:
+        try:
+            cast(parse(column.type), "x")
+        except UnsupportedType:
+            unsupported.append(f"column {column.name} has type {column.type}")
+    if unsupported:
+        raise UnsupportedType(", ".join(unsupported))
+
+
 def _field(column: Column, path: Path, number: int, tree: Node, long: bool) -> Field:
     """The column's text `r<n>`, then its value `v<n>`, then whether that is a misfit, `m<n>`; the checks."""
     text, kind, node = f"r{number}", parse(column.type), tree.node_of(path)
     key = path[-1] if long else None
     quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
-    try:
-        inner = (
-            typed_paths(kind.plain, text, suffix=str(number), key=key) if kind.plain.name == "JSON" else []
-        )
-        made = cast(kind, text, key=key, quoted=quoted)
-    except UnsupportedType as error:
-        raise UnsupportedType(f"column {column.name} has type {column.type}") from error
+    inner = typed_paths(kind.plain, text, suffix=str(number), key=key) if kind.plain.name == "JSON" else []
+    made = cast(kind, text, key=key, quoted=quoted)
     if inner:
         made = replace(made, value=document(kind.plain, text, inner, quoted))
     value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")

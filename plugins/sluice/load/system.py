@@ -9,6 +9,7 @@ from sluice.clickhouse.client import Client
 from sluice.errors import SluiceError, TargetRefused
 from sluice.load.inspect import TargetTable
 from sluice.load.names import SYSTEM
+from sluice.load.settings import WRITE
 from sluice.load.sql import identifier, literal, render, table
 from sluice.pipeline import Pipeline, Target
 
@@ -112,4 +113,4 @@ def create_view(client: Client, found: TargetTable) -> None:
             table_uuid=literal(found.uuid),
             comment=literal(comment),
         )
-        client.run(sql)
+        client.run(sql, settings=WRITE)
