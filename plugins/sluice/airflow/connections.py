@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ def variable(conn_id: str) -> str:
 
 def lookup(conn_id: str) -> Connection | None:
     """The connection as Airflow knows it, or None when it knows none or is not set up here."""
-    found = airflow_connection(conn_id) if _airflow_is_set_up() else None
+    if not _airflow_is_set_up():
+        return None
+    with _logging_to_stderr():
+        found = airflow_connection(conn_id)
     if found is None:
         return None
     return Connection(
@@ -56,6 +60,27 @@ def airflow_connection(conn_id: str) -> Any | None:
         return _from_task(conn_id) if _in_task() else _from_server(conn_id)
     except AirflowNotFoundException:
         return None
+
+
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    """Who imports Airflow first has its logging, to what standard output is then, and when a logger is made.
+
+    A command's standard output is for its answer. Airflow's own processes are left alone."""
+    if "airflow" in sys.modules:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
+    import structlog
+
+    made = structlog.get_config()["logger_factory"]
+
+    def make(*arguments: Any) -> Any:
+        with redirect_stdout(sys.stderr):
+            return made(*arguments)
+
+    structlog.configure(logger_factory=make)
 
 
 def _in_task() -> bool:
