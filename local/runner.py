@@ -22,6 +22,7 @@ from local.versions import ROOT
 
 STOP_SECONDS = 40  # Airflow waits for its running tasks; honcho's own 5 s would cut ClickHouse off
 AGAIN_SECONDS = 1.0
+LISTENING = ("SLUICE_KAFKA_PORT", "SLUICE_CLICKHOUSE_PORT")
 AGAIN_AT_MOST = 200  # starts of one part: one that never stays up is no reason to go on for ever
 
 
@@ -38,7 +39,10 @@ class NotedManager(Manager):
         sys.stdout.flush()
         sessions = {name: part["pid"] for name, part in self._processes.items() if "pid" in part}
         partial = self.note.with_suffix(".partial")
-        partial.write_text(json.dumps({"runner": os.getpid(), "sessions": sessions, "ports": self.ports}))
+        # Commands in other shells look up where it listens: plugins/sluice/connections.py.
+        variables = {name: os.environ[name] for name in LISTENING if name in os.environ}
+        noted = {"runner": os.getpid(), "sessions": sessions, "ports": self.ports, "environment": variables}
+        partial.write_text(json.dumps(noted))
         partial.replace(self.note)
 
 

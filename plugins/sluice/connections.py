@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from sluice.errors import WrongUse
+from sluice.project import PROJECT
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,23 @@ def _airflow_lookup(conn_id: str) -> Connection | None:
     return lookup(conn_id)
 
 
+def _home(environment: Mapping[str, str]) -> Path:
+    """The folder of the embedded stack, wherever a command is called from."""
+    return PROJECT / (environment.get("SLUICE_HOME") or "var")
+
+
+def _noted(environment: Mapping[str, str], name: str) -> str:
+    """A variable of the stack that runs, as it notes it (local/runner.py); empty where none runs."""
+    try:
+        return (
+            json.loads((_home(environment) / "stack.json").read_text()).get("environment", {}).get(name, "")
+        )
+    except (FileNotFoundError, PermissionError):
+        return ""
+
+
 def _port(environment: Mapping[str, str], name: str, default: int) -> int:
-    text = environment.get(name) or str(default)
+    text = environment.get(name) or _noted(environment, name) or str(default)
     if not text.isdecimal():
         raise WrongUse(f"{name}={text}: expected a port number")
     return int(text)
@@ -153,7 +169,7 @@ def _clickhouse(environment: Mapping[str, str]) -> Connection:
 
 def _password(environment: Mapping[str, str]) -> str:
     """That of the embedded ClickHouse: `make up` keeps it in a file that only its owner can read."""
-    kept = Path(environment.get("SLUICE_HOME") or "var", "clickhouse-password")
+    kept = _home(environment) / "clickhouse-password"
     try:
         return environment.get("SLUICE_CLICKHOUSE_PASSWORD") or kept.read_text()
     except FileNotFoundError:

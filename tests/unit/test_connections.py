@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from local.runner import NotedManager
 from sluice import connections
 from sluice.connections import Connection, find, parse
 from sluice.errors import WrongUse
@@ -79,7 +80,7 @@ def test_the_repr_keeps_secrets():
 
 
 def test_the_embedded_stack_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(connections, "PROJECT", tmp_path)
     assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:9092"}
     assert find("kafka_default", {"SLUICE_KAFKA_PORT": "19"}).extra == {"bootstrap.servers": "127.0.0.1:19"}
     clickhouse = find("clickhouse_default", {"SLUICE_CLICKHOUSE_PORT": "81"})
@@ -92,7 +93,7 @@ def test_the_embedded_stack_is_the_default(tmp_path: Path, monkeypatch: pytest.M
 def test_the_embedded_clickhouse_has_the_password_that_its_stack_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(connections, "PROJECT", tmp_path)
     for home, password in (("var", "of var"), ("elsewhere", "of elsewhere")):
         (tmp_path / home).mkdir()
         (tmp_path / home / "clickhouse-password").write_text(password)
@@ -102,6 +103,25 @@ def test_the_embedded_clickhouse_has_the_password_that_its_stack_keeps(
     given = {**elsewhere, "SLUICE_CLICKHOUSE_PASSWORD": "given"}
     assert find("clickhouse_default", given).password == "given"
     assert find("clickhouse_default", {"SLUICE_HOME": str(tmp_path)}).password == ""
+
+
+def test_the_ports_of_the_stack_that_runs_are_known_in_every_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The runner notes them, and the command reads them from whatever folder it is called."""
+    monkeypatch.setattr(connections, "PROJECT", tmp_path / "checkout")
+    home = tmp_path / "checkout" / "var"
+    home.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICE_KAFKA_PORT", "19092")
+    monkeypatch.setenv("SLUICE_CLICKHOUSE_PORT", "18123")
+    NotedManager(home / "stack.json", [19092, 19093, 18123, 18080])._system_print("")
+    (home / "clickhouse-password").write_text("kept")
+    assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:19092"}
+    clickhouse = find("clickhouse_default", {})
+    assert (clickhouse.port, clickhouse.password) == (18123, "kept")
+    assert find("clickhouse_default", {"SLUICE_CLICKHOUSE_PORT": "5"}).port == 5
+    assert find("clickhouse_default", {"SLUICE_HOME": str(tmp_path)}).port == 8123
 
 
 def test_an_unknown_connection_says_how_to_make_it():
