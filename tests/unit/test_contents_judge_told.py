@@ -29,7 +29,7 @@ def told(given: Rows, event: Event = EVENT, folder: str = CLICKS) -> list[Wrong]
 @pytest.mark.parametrize(
     ("columns", "folder", "kind", "expected", "seen"),
     [
-        ({"payloads": [GOOD, b"[]", GOOD]}, CLICKS, Kind.ROW_PAYLOAD, "a JSON object", "it is no object"),
+        ({"payloads": [GOOD, b"[]", GOOD]}, CLICKS, Kind.ROW_PAYLOAD, "a JSON object with one type and one time", "it is no object"),
         (
             {"types": ["click", "view", "click"]},
             CLICKS,
