@@ -58,7 +58,7 @@ def cases(scale: float) -> dict[str, Case]:
         number = max(int(count * scale), 10)
 
         def fill(bootstrap: str, topic: str) -> None:
-            produce(bootstrap, topic, hostile(name, number), name == "transactions")
+            produce(bootstrap, topic, hostile(name, number))
 
         return Case(name, f"{number:,} {what}", number, fill, number if refused else 0)
 
@@ -81,27 +81,19 @@ def cases(scale: float) -> dict[str, Case]:
         of("one_percent_60k", "records, of which 1.7 % have 60 KiB", ORDINARY),
         of("levels", "records of 1,000 levels", 30_000),
         of("headers", "records with 1,000 headers", 3_000),
-        of("transactions", "ordinary records in transactions of 100", ORDINARY),
         *map(bomb, CODECS),
     ]
     return {case.name: case for case in found}
 
 
-def produce(bootstrap: str, topic: str, records: Iterator[Sent], transactions: bool = False) -> None:
+def produce(bootstrap: str, topic: str, records: Iterator[Sent]) -> None:
     """Raises RuntimeError when the broker did not take all of them."""
     options = {"linger.ms": 20, "compression.type": "lz4", "message.max.bytes": 4_000_000}
-    more = {"transactional.id": topic} if transactions else {"enable.idempotence": True}
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **options, **more})
-    if transactions:
-        producer.init_transactions(_DEADLINE_SECONDS)
-        producer.begin_transaction()
-    for number, one in enumerate(records, 1):
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True, **options}
+    )
+    for one in records:
         _one(producer, topic, one)
-        if transactions and number % 100 == 0:
-            producer.commit_transaction(_DEADLINE_SECONDS)
-            producer.begin_transaction()
-    if transactions:
-        producer.commit_transaction(_DEADLINE_SECONDS)
     if producer.flush(_DEADLINE_SECONDS):
         raise RuntimeError(f"{topic}: the broker did not take every record")
 
