@@ -10,7 +10,7 @@ import pytest
 
 from sluice import steps
 from sluice.cli import run
-from sluice.errors import Refused, SluiceError
+from sluice.errors import ClickHouseOutOfReach, Refused, SluiceError
 from sluice.estimate import Expected
 from sluice.landing import submit
 from sluice.pipeline import Pipeline
@@ -29,16 +29,22 @@ def batches(
     load: Callable[[SliceRange], None],
     work: tuple[SliceRange, ...] = (FIRST, SECOND, THIRD),
     amount: Amount = ONE,
-    left: Work | None = None,
+    left: Work | SluiceError | None = None,
     mode: str = "fill",
 ) -> int:
     spec: Pipeline = pipeline(tables={"click": "db.click"})
     monkeypatch.setattr(run, "_land", lambda spec, path, batch, *_: land(batch))
     monkeypatch.setattr(steps, "load_table", lambda spec, table, batch, *_: load(batch))
     monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
-    monkeypatch.setattr(steps, "work_in", lambda *_: left)
+    monkeypatch.setattr(steps, "work_in", lambda *_: _given(left))
     amounts = (amount,) * len(work)
     return run._batches(spec, Path("x"), Work(work, amounts, amounts, ONE), mode, "t")
+
+
+def _given(left: Work | SluiceError | None) -> Work | None:
+    if isinstance(left, SluiceError):
+        raise left
+    return left
 
 
 def test_each_landing_is_beside_the_load_of_the_batch_before(monkeypatch: pytest.MonkeyPatch):
@@ -96,6 +102,15 @@ def test_only_what_is_done_is_told(monkeypatch, capsys, failing, left, mode, tol
     two = (FIRST, SECOND)
     assert batches(monkeypatch, land, lambda _: None, two, (2, 20_400), rest, mode) == code
     assert told in capsys.readouterr().err
+
+
+def test_what_nobody_can_look_up_is_not_told_as_done(monkeypatch, capsys):
+    """And the batches that follow are landed and loaded all the same."""
+    loaded: list[SliceRange] = []
+    away = ClickHouseOutOfReach("127.0.0.1:1", "it is away")
+    assert batches(monkeypatch, lambda b: 1 if b == FIRST else 0, loaded.append, left=away) == 1
+    assert loaded == [FIRST, SECOND, THIRD]
+    assert "batch 1 of 3: not all of it landed; 0 of 3 units and 0 of 3 rows" in capsys.readouterr().err
 
 
 def test_nothing_to_do(monkeypatch: pytest.MonkeyPatch):

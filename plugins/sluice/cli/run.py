@@ -134,12 +134,15 @@ def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> i
 
 def _done(spec: Pipeline, batch: SliceRange, asked: Amount, mode: str) -> Amount:
     """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
-    before (other modes than fill) nobody can tell, and none counts."""
+    before (other modes than fill), or where ClickHouse does not answer, nobody can tell, and none counts."""
     from sluice import steps
 
-    if mode != "fill":
+    try:
+        left = steps.work_in(spec, batch, mode) if mode == "fill" else None
+    except OutOfReach:
+        left = None
+    if left is None:
         return 0, 0
-    left = steps.work_in(spec, batch, mode)
     return max(0, asked[0] - left.units), max(0, asked[1] - left.rows)
 
 
