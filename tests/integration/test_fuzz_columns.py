@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 
-from tests.integration.fuzz_values import KINDS, Kind, expected, tokens_of
+from tests.integration.fuzz_values import KINDS, Kind, Tokens, expected, tokens_of
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.oracle import loads, unreadable
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 VALUES = 40  # of each type
 
 
-def generate(kind: Kind, count: int, seed: int | None) -> list[str]:
+def generate(tokens: Tokens, count: int, seed: int | None) -> list[str]:
     """The same values in every run, unless there is a seed. One load judges them all: nothing is shrunk."""
     found: list[str] = []
 
@@ -34,7 +34,7 @@ def generate(kind: Kind, count: int, seed: int | None) -> list[str]:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(tokens_of(kind))
+    @given(tokens)
     def gather(token: str) -> None:
         found.append(token)
 
@@ -101,7 +101,7 @@ def world(clickhouse_server, tmp_path_factory) -> World:
 
 def fuzz(world: World, table: str, count: int, seed: int | None = None) -> list[str]:
     """All that is wrong, a line for each case."""
-    cases = [(n, token) for n, kind in enumerate(KINDS) for token in generate(kind, count, seed)]
+    cases = [(n, token) for n, kind in enumerate(KINDS) for token in generate(tokens_of(kind), count, seed)]
     there, rejected = load_all(world, table, cases)
     assert len(there) > len(cases) // 10 < len(rejected), "it has to try both what fits and what does not"
     wrong = []
