@@ -55,7 +55,7 @@ ROOMS = dict(
         _room("state", "state", "state_named"),
         _room("status", "status"),
         _room("plan", "plan_actions", "plan_work"),
-        _room("batches", "batches", "batches_edges"),
+        _room("batches", "batches", "batches_edges", "backlog"),
         _room("clusters", "clusters"),
         _room("backlog", "backlog_cases", "backlog"),
         _room("landing.reads", "landing_units", "landing_reads"),
