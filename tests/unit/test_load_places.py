@@ -160,3 +160,20 @@ def test_types_as_trees(text, expected):
 def test_what_a_value_may_be(text, plain, nullable):
     assert (parse(text).plain.text, parse(text).nullable) == (plain, nullable)
     assert parse("Map(String, UInt8)").argument(1) == Type("UInt8", "UInt8")
+
+
+@pytest.mark.parametrize(
+    ("text", "elements"),
+    [
+        ("Tuple(a UInt8, `b c` Array(String))", [("a", "UInt8"), ("b c", "Array(String)")]),
+        ("Tuple(UInt8, Decimal(9, 2))", [("", "UInt8"), ("", "Decimal(9, 2)")]),
+        ("JSON(`a.b` UInt8, c.d DateTime64(3, 'UTC'))", [("a.b", "UInt8"), ("c.d", "DateTime64(3, 'UTC')")]),
+        (r"Tuple(`x\`y\\z` String)", [(r"x`y\z", "String")]),
+        ("Tuple(e Enum8('a\nb' = 1), `f\n` Int8)", [("e", "Enum8('a\nb' = 1)"), ("f\n", "Int8")]),
+        ("String", []),
+    ],
+)
+def test_named_elements_of_a_type(text, elements):
+    found = parse(text).named_arguments()
+    assert [(name, kind.text) for name, kind in found] == elements
+    assert all(kind == parse(kind.text) for _, kind in found)
