@@ -51,7 +51,7 @@ ROOMS = dict(
         _room("boundaries.encoding", "boundaries_stored"),
         _room("boundaries.log", "boundaries_checkpoint", "boundaries_log"),
         _room("boundaries.model", "boundaries_model", "boundaries_log"),
-        _room("boundaries.retention", "boundaries_model", "reads"),
+        _room("boundaries.retention", "boundaries_model", "reads", "boundaries_kept"),
         _room("state", "state", "state_named"),
         _room("status", "status"),
         _room("plan", "plan_actions", "plan_work"),
