@@ -9,7 +9,7 @@ import pytest
 
 from sluice.cli import plan as command
 from sluice.manifest import Loss, Manifest, OffsetRange
-from sluice.plan import has_work, work_of
+from sluice.plan import has_work, to_land, work_of
 from sluice.reach import Reach, told
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state import State
@@ -53,6 +53,21 @@ def test_what_each_mode_has_to_do(mode, span, land, load):
     assert (work.land, work.load) == ((land,), (load,))
     assert (work.units, work.rows) == load
     assert work.check == (5, 40)
+
+
+@pytest.mark.parametrize(
+    ("mode", "on_expired", "hours"),
+    [
+        ("fill", "fail", [2]),
+        ("fill", "land_rest", [2, 6]),
+        ("reload", "land_rest", [2, 6]),
+        ("reland", "fail", [0, 1, 2, 3, 4]),
+        ("reland", "land_rest", [0, 1, 2, 3, 4, 6]),
+    ],
+)
+def test_what_is_read_from_kafka(mode, on_expired, hours):
+    found = to_land([*MIXED, status(6, State.EXPIRED)], mode, on_expired)
+    assert [one.unit.slice.start.hour for one in found] == hours
 
 
 def test_amounts_are_counted_in_the_batch_that_holds_the_slice():
