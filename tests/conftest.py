@@ -19,10 +19,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from local import services
 from local.clickhouse_config import PASSWORD
 from local.environment import Settings, environment
+
+# How long one example takes says how busy the machine is.
+settings.register_profile("sluice", deadline=None)
+settings.load_profile("sluice")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,6 +15,7 @@ from sluice.verification.anomaly import Kind
 from tests.unit.test_contents_judge import EVENT, GOOD, MANIFEST, rows, wrong
 from tests.unit.verified import START
 
+ONE_EVENT = "a JSON object with one type and one time"
 CLICKS = "type=click/date=2026-11-20/hour=10/x.parquet"
 MANY = "type=_overflow/date=2026-11-20/hour=10/x.parquet"
 DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -29,7 +30,7 @@ def told(given: Rows, event: Event = EVENT, folder: str = CLICKS) -> list[Wrong]
 @pytest.mark.parametrize(
     ("columns", "folder", "kind", "expected", "seen"),
     [
-        ({"payloads": [GOOD, b"[]", GOOD]}, CLICKS, Kind.ROW_PAYLOAD, "a JSON object with one type and one time", "it is no object"),
+        ({"payloads": [GOOD, b"[]", GOOD]}, CLICKS, Kind.ROW_PAYLOAD, ONE_EVENT, "it is no object"),
         (
             {"types": ["click", "view", "click"]},
             CLICKS,

@@ -119,11 +119,17 @@ def offsets(expected: str, seen: str, low: int, high: int, partition: int = 0) -
     return Anomaly(Kind.OFFSETS, expected, seen, RELAND_TEN, offsets=(low, high), **place)
 
 
+def no_boundaries() -> Anomaly:
+    """Whoever lands the hour again would cut it elsewhere."""
+    place = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
+    return Anomaly(Kind.OFFSETS, "the boundaries that it landed by", "none", advice=RESTORE, **place)
+
+
 @pytest.mark.parametrize(
     ("stored", "mine", "anomalies"),
     [
         ((r(0, 10),), (r(0, 10),), []),
-        (None, (r(0, 10),), []),
+        (None, (r(0, 10),), [no_boundaries()]),
         ((r(0, 10),), (r(0, 9),), [offsets("[0, 10)", "[0, 9) in its manifest", 0, 9)]),
         ((r(3, 3),), (r(3, 9),), [offsets("[3, 3)", "[3, 9) in its manifest", 3, 9)]),
         ((r(3, 9),), (r(3, 3),), [offsets("[3, 9)", "[3, 3) in its manifest", 3, 3)]),
