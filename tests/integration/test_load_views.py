@@ -82,8 +82,12 @@ def verified(world: World, pipeline: Pipeline) -> None:
     found = read_table(world.client, world.database, "clicks")
     assert found is not None
     span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
-    for fed in look_at_views(world.client, pipeline, found, span):
+    seen = look_at_views(world.client, pipeline, pipeline.targets[0], found, span)
+    compared = [fed for fed in seen.fed if fed.covered]
+    for fed in compared:
         assert fed.covered == set(HOURS) and fed.there == fed.given, fed.view
+    # Each table is compared, or it is said that it is not.
+    assert len(compared) + len(seen.notes) == len(found.stored)
 
 
 def _with_login(statement: str) -> str:

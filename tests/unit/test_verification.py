@@ -87,6 +87,9 @@ def test_rows_that_no_ledger_row_covers(unit: Unit, repairable: bool):
     [one] = found(with_clicks(rows={**CLICKS.rows, unit: {"": 2}}))
     assert (one.kind, one.seen, bool(one.command)) == (Kind.ROWS_UNCOVERED, "2 rows", repairable)
     assert repairable or "DELETE FROM `e`.`clicks`" in one.advice
+    # A lightweight DELETE refuses a table with projections.
+    [one] = found(with_clicks(rows={**CLICKS.rows, unit: {"": 2}}, projections=True))
+    assert repairable or "ALTER TABLE `e`.`clicks` DELETE WHERE" in one.advice
 
 
 def test_a_view_is_not_blamed_for_its_source():

@@ -77,24 +77,36 @@ def test_units_are_told_in_their_order():
 NINE = Unit(Slice(START.subtract(hours=1)), "dc1")
 
 
+NOBODY = "Sluice lands no such slice, and did not write them; if nobody needs them: "
+WHERE = "WHERE _slice = {} AND _cluster = '{}'"
+FILL_NINE = "sluice run ads --from 2026-11-20T09:00Z --to 2026-11-20T10:00Z --mode fill"
+FOREIGN = replace(NINE, cluster="dc9")
+BETWEEN = Unit(Slice(START.add(minutes=15)), "dc1")
+AHEAD = Unit(Slice(START.add(years=1)), "dc1")
+
+
 @pytest.mark.parametrize(
-    ("unit", "command", "advice"),
+    ("unit", "name", "projections", "command", "statement"),
     [
-        (NINE, "sluice run ads --from 2026-11-20T09:00Z --to 2026-11-20T10:00Z --mode fill", ""),
-        (replace(NINE, cluster="dc9"), "", "Sluice lands no such slice, and did not write them"),
+        (NINE, "2026-11-20T09Z", False, FILL_NINE, ""),
+        (FOREIGN, "2026-11-20T09Z", False, "", "DELETE FROM `e`.`sums`"),
+        (FOREIGN, "2026-11-20T09Z", True, "", "ALTER TABLE `e`.`sums` DELETE"),
+        (BETWEEN, "2026-11-20T10:15:00Z", False, "", "DELETE FROM `e`.`sums`"),
+        (AHEAD, "2027-11-20T10Z", False, "", "DELETE FROM `e`.`sums`"),
     ],
 )
-def test_rows_of_a_views_table_that_nothing_covers(unit, command, advice):
-    place = {"slice": "2026-11-20T09Z", "cluster": unit.cluster, "table": "e.sums"}
+def test_rows_of_a_views_table_that_nothing_covers(unit, name, projections, command, statement):
+    place = {"slice": name, "cluster": unit.cluster, "table": "e.sums"}
+    where = WHERE.format(int(unit.slice.start.timestamp()), unit.cluster)
     expected = Anomaly(
         Kind.ROWS_UNCOVERED,
         "none: no ledger row covers them",
         "counts and sums (5)",
         command,
-        advice,
+        f"{NOBODY}{statement} {where}" if statement else "",
         **place,
     )
-    fed = replace(SUMS, there={TEN: FIVE, unit: FIVE})
+    fed = replace(SUMS, there={TEN: FIVE, unit: FIVE}, projections=projections)
     assert views(fed) == [expected]
     # The source's own rows are told of where they are, and what is committed is covered.
     assert views(fed, rows={**CLICKS.rows, unit: {"": 1}}) == []

@@ -1,4 +1,4 @@
-"""What of a view's table is compared, and when two sums of floating point numbers are the same."""
+"""When two sums of floating point numbers are the same."""
 
 from __future__ import annotations
 
@@ -7,51 +7,7 @@ from random import Random
 
 import pytest
 
-from sluice.load.columns import Column
-from sluice.load.inspect import FedTable
-from sluice.verification.summing import summing
 from sluice.verification.sums import FloatSum, Sums
-
-PLAIN = "SELECT _slice, _cluster, k, x FROM e.t"
-GROUPED = "SELECT _slice, _cluster, k, sum(x) AS x FROM e.t GROUP BY _slice, _cluster, k"
-TOTAL = "(ifNull(sum(`x`), 0), ifNull(sum(abs(`x`)), 0))"
-MERGED = "(ifNull(sumMerge(`x`), 0), ifNull(sum(abs(finalizeAggregation(`x`))), 0))"
-
-
-def fed(engine: str, kind: str) -> FedTable:
-    columns = (Column("k", "String"), Column("x", kind))
-    names = frozenset({"_slice", "_cluster", "k", "x"})
-    return FedTable("e.v", "e.sums", engine, "_slice, _cluster, k", columns, names, False)
-
-
-@pytest.mark.parametrize(
-    ("engine", "select", "kind", "exact", "floats"),
-    [
-        ("MergeTree", PLAIN, "UInt32", ("count()", "sum(`x`)"), ()),
-        ("MergeTree", PLAIN, "String", ("count()",), ()),
-        (
-            *("MergeTree", PLAIN, "Nullable(Float32)"),
-            ("count()", "sumWithOverflow(cityHash64(CAST(`x` AS Nullable(Float32))))"),
-            (),
-        ),
-        ("MergeTree", GROUPED, "Float64", (), ((TOTAL, 1e-9),)),
-        ("SummingMergeTree", GROUPED, "Float32", (), ((TOTAL, 1e-5),)),
-        ("SummingMergeTree", GROUPED, "Decimal(18, 4)", ("sum(`x`)",), ()),
-        ("AggregatingMergeTree", GROUPED, "AggregateFunction(sum, Float64)", (), ((MERGED, 1e-9),)),
-        ("AggregatingMergeTree", GROUPED, "AggregateFunction(sum, UInt64)", ("sumMerge(`x`)",), ()),
-        ("AggregatingMergeTree", GROUPED, "AggregateFunction(max, Float64)", ("maxMerge(`x`)",), ()),
-        ("AggregatingMergeTree", GROUPED, "SimpleAggregateFunction(sum, Float64)", (), ((TOTAL, 1e-9),)),
-        ("AggregatingMergeTree", GROUPED, "SimpleAggregateFunction(min, Float64)", ("min(`x`)",), ()),
-    ],
-)
-def test_what_is_compared(engine: str, select: str, kind: str, exact: tuple, floats: tuple):
-    found = summing(fed(engine, kind), select)
-    assert (found.exact, found.floats) == (exact, floats)
-
-
-def test_nothing_is_compared_where_it_would_prove_nothing():
-    assert summing(fed("SummingMergeTree", "String"), GROUPED) is None
-    assert summing(fed("MergeTree", "Float64"), PLAIN + " WHERE x > rand()") is None
 
 
 def added(values: list[float]) -> FloatSum:

@@ -55,7 +55,7 @@ def verify(
 
     spec = load_pipeline(pipeline, config)
     slices = known_range(spec, start, to)
-    look = verification.Look(True, whole=start is None, checksums=checksums, config=config)
+    look = verification.Look(True, whole=start is None, checksums=checksums, contents=contents, config=config)
     say = _Progress()
     found, anomalies, notes = verification.audit(spec, slices, look, say)
     removed = verification.clean(spec, anomalies, look, say) if clean else 0

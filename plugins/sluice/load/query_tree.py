@@ -112,11 +112,17 @@ def passes(root: Node, name: str, source: str) -> bool:
 
 def names(query: Node) -> list[str]:
     """What a SELECT calls its columns."""
-    return [name for name, _ in _projection(query)]
+    return [name for name, _ in projection(query)]
 
 
-def _projection(query: Node) -> list[tuple[str, Node]]:
-    """(name, expression) of each column. A line is a name and a type, which the expression says, too."""
+def types(query: Node) -> dict[str, str]:
+    """Returns the types of a SELECT's columns by name."""
+    found = {name: _TYPE.fullmatch(expression.text) for name, expression in projection(query)}
+    return {name: kind["type"].replace("\\'", "'") for name, kind in found.items() if kind}
+
+
+def projection(query: Node) -> list[tuple[str, Node]]:
+    """Returns (name, expression) of each column. A line is a name and a type, as the expression has it."""
     expressions = [child for item in query.section("PROJECTION") for child in item.children]
     lines = [child.text for child in query.section("PROJECTION COLUMNS")]
     found = []
@@ -129,13 +135,13 @@ def _projection(query: Node) -> list[tuple[str, Node]]:
 def _same(node: Node, place: int, name: str, source: str, known: dict[str, Node]) -> bool:
     if node.kind == "UNION":
         return all(_same(query, place, name, source, known) for query in queries(node))
-    column = _COLUMN.fullmatch(_projection(node)[place][1].text)
+    column = _COLUMN.fullmatch(projection(node)[place][1].text)
     origin = known.get(column["source"]) if column else None
     if column is None or origin is None:
         return False
     if origin.kind == "TABLE":
         return reads(origin, source) == 1 and column["name"] == name
-    names = [given for given, _ in _projection(queries(origin)[0] if origin.kind == "UNION" else origin)]
+    names = [given for given, _ in projection(queries(origin)[0] if origin.kind == "UNION" else origin)]
     inner = [index for index, given in enumerate(names) if given == column["name"]]
     return (
         origin.kind != "TABLE_FUNCTION" and len(inner) == 1 and _same(origin, inner[0], name, source, known)

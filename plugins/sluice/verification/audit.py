@@ -40,11 +40,13 @@ Say = Callable[[str], None]
 class Look:
     """How far verify looks. `everywhere`: for the slices' files in every folder, not only in those that
     their manifests name and in the range's own days. `whole`: at all that the lake and the tables hold, of
-    whatever slice. `checksums`: reads every file's bytes. `config`: the pipeline's file, for commands."""
+    whatever slice. `checksums`: reads every file's bytes. `config`: the pipeline's file, for commands.
+    `contents` are compared, too: what counts and sums leave out is not told."""
 
     everywhere: bool = False
     whole: bool = False
     checksums: bool = False
+    contents: bool = False
     config: Path | None = None
 
 
@@ -77,7 +79,9 @@ def audit(pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say 
         clients = [server.reached for server in servers]
         located = locate(facts, clients, lake, anomalies, say)
     found = [s for s in facts.found if (s.unit.slice.id, s.unit.cluster) not in pending]
-    return Findings(found, located, [*notes(facts), *(f"not verified: {line}" for line in moving)])
+    return Findings(
+        found, located, [*notes(facts, look.contents), *(f"not verified: {line}" for line in moving)]
+    )
 
 
 def _settled(

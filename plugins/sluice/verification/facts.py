@@ -36,7 +36,8 @@ class Identities:
 class Fed:
     """A table that materialized views fill, against what their SELECTs give of the source now, by unit.
 
-    Both hold counts and sums. `covered` units were committed when the view stood as it does.
+    Both hold counts and sums. `covered` units were committed when the view stood as it does; where the rows
+    are not compared, there are none, and `there` has counts. `projections`: the table has some.
     """
 
     table: str
@@ -44,6 +45,7 @@ class Fed:
     there: Mapping[Unit, Sums]
     given: Mapping[Unit, Sums]
     covered: frozenset[Unit]
+    projections: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class TableFacts:
     `missing`: the table is not there; the text says how to create it. `expiring`: a TTL deletes rows, but
     none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
     of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
-    own part, and `misplaced` are rows that belong on another.
+    own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `notes` say
+    what of its views' tables is not compared.
     """
 
     table: str
@@ -68,6 +71,8 @@ class TableFacts:
     counted: Mapping[Unit, ByType] = field(default_factory=dict)
     shard: str = ""
     misplaced: Mapping[Unit, int] = field(default_factory=dict)
+    projections: bool = False
+    notes: tuple[str, ...] = ()
 
     def may_lack(self, unit: Unit) -> bool:
         """Whether a TTL may have deleted some of the unit's rows."""

@@ -9,6 +9,7 @@ from sluice.verification.current import units_of
 from sluice.verification.facts import Facts
 from sluice.verification.repairs import Repairs
 from sluice.verification.sums import Sums
+from sluice.verification.tables import cover, slice_text
 
 _NOTHING = "no rows"
 
@@ -35,14 +36,14 @@ def check_views(
                         table=fed.table,
                     )
             for unit in sorted(set(fed.there) - set(table.ledger) - set(table.rows)):
-                own = unit.cluster in facts.pipeline.clusters
+                command, advice = cover(facts, unit, fed.table, fed.projections, repairs)
                 yield Anomaly(
                     Kind.ROWS_UNCOVERED,
                     expected="none: no ledger row covers them",
                     seen=f"counts and sums {fed.there[unit]}",
-                    command=repairs.fill(unit.slice) if own else "",
-                    advice="" if own else "Sluice lands no such slice, and did not write them",
-                    slice=unit.slice.id,
+                    command=command,
+                    advice=advice,
+                    slice=slice_text(unit.slice),
                     cluster=unit.cluster,
                     table=fed.table,
                 )

@@ -60,6 +60,7 @@ def look_at_table(
     if not {"_slice", "_cluster"} <= _names(found):
         return TableFacts(target.table, misfits=misfits, ledger=ledger)
     rows = _rows(client, pipeline, target, found, span)
+    views = look_at_views(client, pipeline, target, found, span.parameters)
     return TableFacts(
         table=target.table,
         expiring=forgets(found),
@@ -67,7 +68,9 @@ def look_at_table(
         rows=rows,
         misfits=misfits,
         identities=_identities(client, pipeline, target, found, span),
-        fed=look_at_views(client, pipeline, found, span.parameters),
+        fed=views.fed,
+        notes=views.notes,
+        projections=found.projections,
         ledger=ledger,
         counted=look_at_counts(client, pipeline, target, found, span.parameters),
     )

@@ -8,9 +8,13 @@ from sluice.verification.current import units_of
 from sluice.verification.facts import Facts
 
 
-def notes(facts: Facts) -> Iterator[str]:
-    """A line for each table whose rows a TTL may have deleted."""
+def notes(facts: Facts, contents: bool = False) -> Iterator[str]:
+    """A line for each table of a view that is not compared, or whose rows a TTL may have deleted.
+
+    `contents`: the tables of views are compared row by row, and what is not then is told there.
+    """
     for table in facts.tables:
+        yield from () if contents else table.notes
         if not table.expiring:
             continue
         expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]

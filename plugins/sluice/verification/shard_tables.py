@@ -56,6 +56,8 @@ def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
         fed=tuple(chain.from_iterable(part.fed for part in parts)),
         ledger=ledger,
         counted=_summed(part.counted for part in parts),
+        projections=any(part.projections for part in parts),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
 
 

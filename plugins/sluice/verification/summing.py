@@ -7,24 +7,23 @@ up, the sum depends on the order: it is the same within 1e-9 (Float32: 1e-5) of 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.load.columns import Column
+from sluice.load.destinations import staged_engine
 from sluice.load.inspect import FedTable
 from sluice.load.sql import Sql, identifier
 from sluice.load.types import parse
 from sluice.verification.sums import FloatSum, Sums
+from sluice.verification.view_shape import KEY, Shape
 
-# Of other tables, dictionaries, the clock and chance nobody knows what they said when the rows came.
-_UNSURE = re.compile(
-    r"\b(JOIN|IN\s*\(\s*SELECT|dict\w+\(|joinGet\w*\(|now\w*\(|today\(|yesterday\(|rand\w*\(|generate\w+\(|"
-    r"currentUser\(|hostName\(|rowNumber\w+\(|LIMIT|file\(|url\(|s3\()",
-    re.IGNORECASE,
-)
-_GROUPED = re.compile(r"\b(GROUP BY|DISTINCT)\b", re.IGNORECASE)
-_SUMMED = re.compile(r"(U?Int\d+|Decimal\w*)")
-_MERGED = ("count", "sum", "min", "max", "uniqExact")
-_TOLERANCES = {"Float64": 1e-9, "Float32": 1e-5}
+_NUMBER = re.compile(r"(U?Int\d+|Float(32|64)|Decimal\w*)")
+_ARGUMENTS = re.compile(r"\w+MergeTree\((?P<list>.*?)\) (?=PARTITION BY|PRIMARY KEY|ORDER BY)", re.DOTALL)
+_PARTITION = re.compile(r" PARTITION BY (?P<key>.*?) (?=PRIMARY KEY|ORDER BY)", re.DOTALL)
+_WORD = re.compile(r"`(?:\\.|[^`\\])*`|\w+")
+TOLERANCES = {"Float64": 1e-9, "Float32": 1e-5}
+STATES = re.compile(r"(count|sum|min|max|uniq|uniqExact)(If)?")
 
 
 @dataclass(frozen=True)
@@ -49,53 +48,90 @@ class Summing:
         return Sums(exact, tuple(FloatSum(*pair, tolerance) for pair, (_, tolerance) in known))
 
 
-def summing(fed: FedTable, select: str) -> Summing | None:
-    """None where the comparison would prove nothing."""
-    if _UNSURE.search(select) or "_slice" not in fed.view_columns:
-        return None
-    keys = {part.strip(" `") for part in fed.sorting_key.split(",")}
-    engine = fed.engine.removeprefix("Replicated")
-    one_by_one = engine == "MergeTree" and not _GROUPED.search(select)
+def summing(fed: FedTable, shape: Shape) -> Summing | None:
+    """None where the comparison would prove nothing. `shape`: that of the view."""
+    one_by_one = fed.engine.removeprefix("Replicated") == "MergeTree" and shape.one_by_one
     exact, floats = ["count()"] if one_by_one else [], []
-    if engine in ("MergeTree", "SummingMergeTree", "AggregatingMergeTree"):
-        for column in fed.columns:
-            if not column.filled or column.name in keys or column.name not in fed.view_columns:
-                continue
-            if one_by_one and parse(column.type).plain.name in _TOLERANCES:
-                exact.append(_bits(column))
-            elif found := _float_sum(column):
-                floats.append(found)
-            elif part := _sum(column):
-                exact.append(part)
+    for column in fed.columns:
+        if not column.filled or column.name not in fed.view_columns or column.name in shape.unsure:
+            continue
+        if one_by_one:
+            exact += _apart(column)
+        elif function := merged_by(fed, shape, column):
+            exact += _exact(column, function)
+            floats += _float_sum(column, function)
     return Summing(tuple(exact), tuple(floats)) if exact or floats else None
 
 
-def _bits(column: Column) -> str:
+def merged_by(fed: FedTable, shape: Shape, column: Column) -> str:
+    """The function that puts the column's values of one key together, in merges and as its view gives them;
+    empty where no function is certain to."""
+    engine, kind = fed.engine.removeprefix("Replicated"), parse(column.type)
+    role = shape.columns.get(column.name, KEY)
+    if engine == "MergeTree":
+        return role
+    if engine == "SummingMergeTree":
+        return "sum" if column.name in added_up(fed) and (shape.one_by_one or role == "sum") else ""
+    if engine != "AggregatingMergeTree" or column.name in named(fed.sorting_key, [column.name]):
+        return ""
+    merged = ""
+    if kind.name == "AggregateFunction" and STATES.fullmatch(kind.arguments[0]):
+        merged = f"{kind.arguments[0]}Merge"
+    elif kind.name == "SimpleAggregateFunction" and kind.arguments[0] in ("sum", "min", "max"):
+        merged = kind.arguments[0]
+    fits = role == merged or (role == KEY and (shape.one_by_one or merged in ("min", "max")))
+    return merged if fits else ""
+
+
+def added_up(fed: FedTable) -> frozenset[str]:
+    """The columns that a SummingMergeTree adds up: those that it names, else all numbers out of its keys."""
+    partition = _PARTITION.search(fed.engine_full)
+    keys = f"{fed.sorting_key}, {partition['key'] if partition else ''}"
+    listed = arguments(fed)
+    numbers = [c.name for c in fed.columns if _NUMBER.fullmatch(parse(c.type).plain.name)]
+    apart = named(keys, numbers)
+    return frozenset(name for name in numbers if (name in listed if listed else name not in apart))
+
+
+def arguments(fed: FedTable) -> list[str]:
+    """The engine's own, without a replicated one's path and replica."""
+    found = _ARGUMENTS.match(staged_engine(fed))
+    words = _WORD.findall(found["list"]) if found else []
+    return [word[1:-1] if word.startswith("`") else word for word in words]
+
+
+def named(expression: str, names: Sequence[str]) -> list[str]:
+    """Those of the columns that an expression names."""
+    return [name for name in names if re.search(rf"(?<![\w`])`?{re.escape(name)}`?(?![\w`])", expression)]
+
+
+def _apart(column: Column) -> list[str]:
     """The same for the same values in any order. The view's SELECT may give another type than the table's."""
-    return f"sumWithOverflow(cityHash64(CAST({identifier(column.name)} AS {column.type})))"
+    kind, given = parse(column.type).plain.name, f"CAST({identifier(column.name)} AS {column.type})"
+    if kind in TOLERANCES:
+        return [f"sumWithOverflow(cityHash64({given}))"]
+    return [f"sum({given})"] if _NUMBER.fullmatch(kind) else []
 
 
-def _float_sum(column: Column) -> tuple[str, float] | None:
-    """`sum` and `scale` of a column that adds floats up, with their tolerance; None for any other column."""
+def _float_sum(column: Column, function: str) -> list[tuple[str, float]]:
+    """`sum` and `scale` of a column that adds floats up, with their tolerance."""
     kind, name = parse(column.type), identifier(column.name)
-    total, values = f"sum({name})", name
-    if kind.name in ("AggregateFunction", "SimpleAggregateFunction"):
-        if kind.arguments[0] != "sum":
-            return None
-        if kind.name == "AggregateFunction":
-            total, values = f"sumMerge({name})", f"finalizeAggregation({name})"
-        kind = kind.argument(1)
-    tolerance = _TOLERANCES.get(kind.plain.name)
-    return tolerance and (f"(ifNull({total}, 0), ifNull(sum(abs({values})), 0))", tolerance)
+    merges, states = kind.name == "AggregateFunction", kind.name.endswith("AggregateFunction")
+    plain = (kind.argument(1) if states and len(kind.arguments) > 1 else kind).plain.name
+    if function not in ("sum", "sumMerge") or plain not in TOLERANCES:
+        return []
+    total, values = (
+        (f"sumMerge({name})", f"finalizeAggregation({name})") if merges else (f"sum({name})", name)
+    )
+    return [(f"(ifNull({total}, 0), ifNull(sum(abs({values})), 0))", TOLERANCES[plain])]
 
 
-def _sum(column: Column) -> str:
-    """What has to be the same to the last digit of a column; empty where nothing has."""
+def _exact(column: Column, function: str) -> list[str]:
+    """What has to be the same to the last digit; nothing of a key, and of what adds floats up."""
     kind, name = parse(column.type), identifier(column.name)
-    if _SUMMED.fullmatch(kind.plain.name):
-        return f"sum({name})"
-    if kind.name == "AggregateFunction" and kind.arguments[0] in _MERGED:
-        return f"{kind.arguments[0]}Merge({name})"
-    if kind.name == "SimpleAggregateFunction" and kind.arguments[0] in ("sum", "min", "max"):
-        return f"{kind.arguments[0]}({name})"
-    return ""
+    inner = kind.argument(1) if kind.name == "AggregateFunction" and len(kind.arguments) > 1 else kind
+    inner = inner.argument(1) if inner.name == "SimpleAggregateFunction" else inner
+    if function == KEY or (function.startswith("sum") and inner.plain.name in TOLERANCES):
+        return []
+    same = function != "sum" or _NUMBER.fullmatch(inner.plain.name)
+    return [f"{function}({name})"] if same else []

@@ -120,21 +120,25 @@ def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[An
             if unit in table.ledger:
                 continue
             what = "rows" if name == table.table else f"misfits of {table.table}"
-            command, advice = _cover(facts, unit, name, repairs)
+            projections = table.projections and name == table.table
+            command, advice = cover(facts, unit, name, projections, repairs)
             yield Anomaly(
                 Kind.ROWS_UNCOVERED,
                 "none: no ledger row covers them",
                 f"{sum(rows.values()):,} {what}",
                 command,
                 advice,
-                slice=_text(unit.slice),
+                slice=slice_text(unit.slice),
                 cluster=unit.cluster,
                 table=name,
             )
 
 
-def _cover(facts: Facts, unit: Unit, table: str, repairs: Repairs) -> tuple[str, str]:
-    """A unit that can be landed is loaded over them; of others only a person knows where they come from."""
+def cover(facts: Facts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
+    """A unit that can be landed is loaded over them; of others only a person knows where they come from.
+
+    A lightweight DELETE refuses a table with projections.
+    """
     begun = facts.pipeline.start is None or facts.pipeline.start <= unit.slice.start
     landed = {status.unit for status, _ in facts.landed}
     known = unit.cluster in facts.pipeline.clusters or unit in landed
@@ -144,12 +148,14 @@ def _cover(facts: Facts, unit: Unit, table: str, repairs: Repairs) -> tuple[str,
     column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")
     where = f"{column} = {int(unit.slice.start.timestamp())} AND {cluster} = {literal(unit.cluster)}"
     advice = "Sluice lands no such slice, and did not write them; if nobody needs them: "
-    return "", f"{advice}DELETE FROM {sql_table(table)} WHERE {where}"  # noqa: S608 - printed, and quoted
+    name = sql_table(table)
+    statement = f"ALTER TABLE {name} DELETE" if projections else f"DELETE FROM {name}"  # noqa: S608 - printed
+    return "", f"{advice}{statement} WHERE {where}"
 
 
 def _aligned(piece: Slice) -> bool:
     return floor(piece.start, piece.length) == piece.start
 
 
-def _text(piece: Slice) -> str:
+def slice_text(piece: Slice) -> str:
     return piece.id if _aligned(piece) else piece.start.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sluice.clickhouse.client import Client
@@ -16,51 +17,92 @@ from sluice.load.inspect import FedTable, TargetTable, read_table
 from sluice.load.ledger import unit_of
 from sluice.load.sql import Sql, literal, render, table
 from sluice.load.view_select import is_union
-from sluice.pipeline import Pipeline
+from sluice.pipeline import Pipeline, Target
 from sluice.slices import Unit
 from sluice.verification.expiry import forgets
 from sluice.verification.facts import Fed
-from sluice.verification.summing import Summing, summing
+from sluice.verification.fed_shapes import FedShape, fed_shapes
+from sluice.verification.summing import Summing, merged_by, named, summing
 from sluice.verification.sums import Sums
 
 Parameters = Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class Views:
+    """What was seen of the tables of a target's views; `notes` say which of them are not compared."""
+
+    fed: tuple[Fed, ...]
+    notes: tuple[str, ...] = ()
+
+
 def look_at_views(
-    client: Client, pipeline: Pipeline, found: TargetTable, span: Parameters
-) -> tuple[Fed, ...]:
+    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Parameters
+) -> Views:
     """The views of a target and of its views' tables. A source with a TTL forgets what it has given."""
-    feds = []
-    for fed in () if forgets(found) else found.fed:
-        definition = client.rows(render("verify_view_definition"), _place(fed.view))
-        # What one of several views gives is a part of their table.
-        shared = sum(other.table == fed.table for other in found.fed) > 1
-        if not definition or shared or fed.engine == "Null":
+    feds, notes = [], []
+    shapes = fed_shapes(client, found, target.rollup is not None)
+    for shape in shapes.values():
+        fed = shape.fed[0]
+        if not fed.stores:
             continue
-        select, changed = definition[0]
-        sums = None if is_union(select) else summing(fed, select)
-        source = _source(found, fed, select)
-        if sums is None or source is None or _expiring(client, fed.table):
-            continue
-        given = Sql(f"({select})")
-        feds.append(
-            Fed(
-                table=fed.table,
-                view=fed.view,
-                there=_sums(client, pipeline, sums, table(fed.table), span, None),
-                given=_sums(client, pipeline, sums, given, span, source),
-                covered=_committed_since(client, pipeline, found, changed),
+        source = _source(found, fed, shapes)
+        why = _unsure(client, found, shape, source)
+        sums = None if why else summing(fed, shape.shape)
+        if sums is None:
+            why = why or "its values are not certain, or no numbers"
+            notes.append(
+                f"table {fed.table} is not compared: {why}; `sluice verify --contents` compares more"
             )
-        )
-    return tuple(feds)
+            feds.append(_counted(client, pipeline, found, shape, span))
+        else:
+            there = _sums(client, pipeline, sums, table(fed.table), span, None)
+            given = _sums(client, pipeline, sums, Sql(f"({fed.select})"), span, source)
+            covered = shape.covered(client, pipeline, found)
+            feds.append(Fed(fed.table, fed.view, there, given, covered, fed.projections))
+    return Views(tuple(feds), tuple(notes))
 
 
-def _source(found: TargetTable, fed: FedTable, select: str) -> str | None:
-    """The one table that the view reads, as the server writes its name; rows of a Null table are nowhere."""
-    tables = [found.table, *(other.table for other in found.stored if other.table != fed.table)]
-    read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", select)
-    names = {name.replace("`", "") for name in read}
-    return names.pop() if len(names) == 1 and names <= set(tables) else None
+def _counted(
+    client: Client, pipeline: Pipeline, found: TargetTable, shape: FedShape, span: Parameters
+) -> Fed:
+    """Of a unit that nobody has loaded there are no rows. A target with a TTL does not say what it had."""
+    fed, counts = shape.fed[0], Summing(("count()",), ())
+    there = {} if forgets(found) else _sums(client, pipeline, counts, table(fed.table), span, None)
+    return Fed(fed.table, fed.view, there, {}, frozenset(), fed.projections)
+
+
+def _unsure(client: Client, found: TargetTable, shape: FedShape, source: str | None) -> str:
+    """Why counts and sums of the view's source say nothing of its table."""
+    fed = shape.fed[0]
+    if shape.shape.why:
+        return shape.shape.why
+    if len(shape.fed) > 1:
+        return "several views write to it"
+    if is_union(fed.select):
+        return f"view {fed.view} is several SELECTs"
+    if forgets(found) or _expiring(client, fed.table):
+        return "a TTL deletes rows of it or of its source"
+    if source is None:
+        return f"view {fed.view} reads rows that are not kept as they came"
+    return ""
+
+
+def _source(found: TargetTable, fed: FedTable, shapes: Mapping[str, FedShape]) -> str | None:
+    """The table that the view reads, as the server writes its name, where it keeps what it has given."""
+    if fed.source != found.table and not _keeps(shapes[fed.source]):
+        return None
+    read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", fed.select)
+    return next((name for name in read if name.replace("`", "") == fed.source), None)
+
+
+def _keeps(source: FedShape) -> bool:
+    """Whether merges of a view's table change nothing of what is added up of it."""
+    fed, shape = source.fed[0], source.shape
+    if fed.engine.removeprefix("Replicated") == "MergeTree":
+        return True
+    others = [c for c in fed.columns if c.filled and not named(fed.sorting_key, [c.name])]
+    return not shape.one_by_one and all(merged_by(fed, shape, column) for column in others)
 
 
 def _expiring(client: Client, name: str) -> bool:
@@ -79,13 +121,3 @@ def _sums(
         settings = {"additional_table_filters": f"{{{literal(source)}: {literal(inside)}}}"}
     found = client.rows(render("verify_view", rows=rows, **sums.parts), span, settings)
     return {unit_of(pipeline, start, cluster): sums.read(*held) for start, cluster, *held in found}
-
-
-def _committed_since(client: Client, pipeline: Pipeline, found: TargetTable, changed: int) -> frozenset[Unit]:
-    rows = client.rows(render("verify_commit_times"), {"target": found.table, "uuid": found.uuid})
-    return frozenset(unit_of(pipeline, start, cluster) for start, cluster, at in rows if at >= changed)
-
-
-def _place(name: str) -> dict[str, str]:
-    database, _, rest = name.partition(".")
-    return {"database": database, "name": rest}
