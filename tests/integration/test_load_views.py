@@ -9,10 +9,16 @@ from collections import Counter
 import pytest
 
 from local.clickhouse_config import PASSWORD, USER
+from sluice.contents.staged import Stage
+from sluice.contents.tables import Comparing
+from sluice.load.decide import work_for
 from sluice.load.inspect import read_table
 from sluice.load.ledger import committed
+from sluice.load.placement import ALONE
 from sluice.load.sql import identifier
+from sluice.manifests import read_manifests
 from sluice.pipeline import Pipeline
+from sluice.verification.repairs import Repairs
 from sluice.verification.views import look_at_views
 from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.view_cases import BEFORE, CASES
@@ -88,6 +94,10 @@ def verified(world: World, pipeline: Pipeline) -> None:
         assert fed.covered == set(HOURS) and fed.there == fed.given, fed.view
     # Each table is compared, or it is said that it is not.
     assert len(compared) + len(seen.notes) == len(found.stored)
+    target, manifests = pipeline.targets[0], read_manifests(world.lake, HOURS)
+    works = [work_for(pipeline, target, place, manifests[place], True, ALONE.stamp) for place in HOURS]
+    contents = Comparing(Stage(world.client, pipeline, target, world.lake, ALONE), Repairs("p")).check(works)
+    assert (contents.anomalies, contents.moved) == ([], [])
 
 
 def _with_login(statement: str) -> str:

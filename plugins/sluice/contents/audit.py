@@ -20,6 +20,7 @@ from sluice.errors import Busy
 from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
 from sluice.load.decide import Work, work_for
+from sluice.load.inspect import FedTable, TargetTable, read_table
 from sluice.manifest import Manifest
 from sluice.pipeline import Pipeline, Target
 from sluice.rollups.choice import choose as choose_rollup
@@ -108,9 +109,12 @@ class Auditor:
 
     def _table(self, server: Server, target: Target, found: Sequence[UnitStatus], contents: Contents) -> None:
         if target.rollup is not None and _changes(target.rollup.select):
-            contents.notes.append(
-                f"table {target.table} is not compared: its SELECT may give other rows each time"
-            )
+            table = read_table(server.reached, target.database, target.name)
+            lines = [
+                f"table {target.table} is not compared: its SELECT may give other rows each time",
+                *(f"table {fed.table} is not compared: {target.table} is not" for fed in _stored(table)),
+            ]
+            contents.notes += [line for line in lines if line not in contents.notes]
             return
         stage = stage_of(server, self.pipeline, target, self.lake)
         units = [status for status in found if is_current(self.pipeline, target, status)]
@@ -167,6 +171,11 @@ def auditor(
     pipeline: Pipeline, config: Path | None, say: Say = lambda _: None, known: Sequence[Anomaly] = ()
 ) -> Auditor:
     return Auditor(pipeline, open_lake(pipeline), Repairs(pipeline.name, config), say, known)
+
+
+def _stored(table: TargetTable | None) -> tuple[FedTable, ...]:
+    """The tables of its views."""
+    return () if table is None else table.stored
 
 
 def _landed(found: Sequence[UnitStatus]) -> list[tuple[Unit, Manifest]]:

@@ -6,14 +6,12 @@ import re
 from dataclasses import dataclass
 
 from sluice.clickhouse.client import Client
-from sluice.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.load.columns import Column
-from sluice.load.inspect import TargetTable
+from sluice.load.inspect import FedTable, TargetTable
 from sluice.load.sql import Sql, identifier, listed, render, table
+from sluice.verification.deterministic import changing as changing_columns
 from sluice.verification.expiry import deleting, instants
 
-_CALL = re.compile(r"\b(\w+)\s*\(")
-_WORDS = frozenset({"in", "and", "or", "not", "between", "like", "ilike", "when", "then", "else", "case"})
 # Their bytes depend on how parts were merged; as text the same value reads the same.
 _AS_TEXT = re.compile(r"\b(JSON|Object|Dynamic|Variant)\b")
 # The order of rows decides what these give, or their state's bytes.
@@ -47,10 +45,10 @@ def value(column: Column) -> Sql:
     return Sql(f"toString({name})") if _AS_TEXT.search(column.type) else name
 
 
-def compare(client: Client, found: TargetTable, derived: bool) -> Comparison:
+def compare(client: Client, found: TargetTable | FedTable, derived: bool) -> Comparison:
     """`derived`: a SELECT gave the rows, in any order. Raises what the client raises."""
     expiring = _expiring_columns(client, found)
-    changing = _changing(client, found.columns)
+    changing = changing_columns(client, found.columns)
     left_out: list[tuple[str, str]] = []
     columns: list[Column] = []
     for column in found.columns:
@@ -67,45 +65,12 @@ def compare(client: Client, found: TargetTable, derived: bool) -> Comparison:
     return Comparison(tuple(columns), tuple(left_out), _kept(client, found))
 
 
-def _expiring_columns(client: Client, found: TargetTable) -> frozenset[str]:
+def _expiring_columns(client: Client, found: TargetTable | FedTable) -> frozenset[str]:
     described = client.rows(render("describe_table", table=table(found.table)))
     return frozenset(name for name, ttl in ((row[0], row[6]) for row in described) if ttl)
 
 
-def _changing(client: Client, columns: tuple[Column, ...]) -> frozenset[str]:
-    """Columns whose DEFAULT calls what is not known to be deterministic, or reads such a column."""
-    defaults = {c.name: c.default for c in columns if c.kind and c.default}
-    called = {column: _calls(text) for column, text in defaults.items()}
-    known = _deterministic(client, sorted(set().union(*called.values())))
-    found = {column for column, names in called.items() if not names <= known}
-    while True:
-        more = {
-            name
-            for name, text in defaults.items()
-            if any(re.search(rf"(?<!\w){re.escape(other)}(?!\w)", text) for other in found)
-        }
-        if more <= found:
-            return frozenset(found)
-        found |= more
-
-
-def _calls(expression: str) -> set[str]:
-    return {name for name in _CALL.findall(expression) if name.lower() not in _WORDS}
-
-
-def _deterministic(client: Client, names: list[str]) -> frozenset[str]:
-    """Those of the functions that give the same every time. Of a server that does not say, none does."""
-    for column in ("deterministic", "is_deterministic") if names else ():
-        sql = render("deterministic_functions", deterministic=Sql(column))
-        try:
-            return frozenset(name for (name,) in client.rows(sql, {"names": names}))
-        except ServerError as error:
-            if error.code != UNKNOWN_IDENTIFIER:
-                raise
-    return frozenset()
-
-
-def _kept(client: Client, found: TargetTable) -> Sql:
+def _kept(client: Client, found: TargetTable | FedTable) -> Sql:
     """The condition on rows that have not expired by any TTL, now nor within the margin."""
     expiries = deleting(found.engine_full)
     if not expiries:

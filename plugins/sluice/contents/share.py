@@ -56,7 +56,7 @@ class Share:
 
     def _table(self, stage: Stage, work: Work, chosen: Chosen, rows: pa.Table, contents: Contents) -> None:
         """The sampled rows where the table tells its rows apart; else all of a small unit."""
-        comparing = Comparing(stage, self.repairs)
+        comparing = Comparing(stage, self.repairs, views=False)
         try:
             found, _ = inspect_target(stage.client, self.pipeline, stage.target)
             where = same_records(found.columns, rows)

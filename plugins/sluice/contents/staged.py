@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sluice import points
@@ -21,15 +21,16 @@ from sluice.errors import Busy, Fenced
 from sluice.lake.base import Lake
 from sluice.load.check import inspect_target
 from sluice.load.decide import Work
+from sluice.load.destinations import staged_names
 from sluice.load.inspect import TargetTable
 from sluice.load.ledger import committed, unit_of
-from sluice.load.names import Attempt
+from sluice.load.names import SYSTEM, Attempt
 from sluice.load.placement import Placement, placement_of
 from sluice.load.quorum import READ
 from sluice.load.reading import Reading, choose_reading
 from sluice.load.settings import STEADY
 from sluice.load.sieve import Sieve
-from sluice.load.sql import Sql, render
+from sluice.load.sql import Sql, identifier, render
 from sluice.load.staging import Staging
 from sluice.load.writer import Writer
 from sluice.pipeline import Pipeline, Target
@@ -37,17 +38,20 @@ from sluice.points import Verify
 from sluice.rollups.staging import RollupStaging
 
 _CANCELLED = 394
+_KEEPING = "MergeTree ORDER BY tuple()"
 _GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
 
 
 @dataclass(frozen=True)
 class Staged:
-    """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit."""
+    """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit. `fed`: by
+    table of the target's views the temporary one that has every row which they give of `rows`."""
 
     found: TargetTable
     rows: Sql
     misfits: Sql
     fence: Sql
+    fed: Mapping[str, Sql]
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Stage:
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
         if not any(work.long_numbers for work in works):
             filling = filling.of_short_numbers()
-        known = (self.pipeline, self.target, found, filling, works)
+        known = (self.pipeline, self.target, keeping_all(found), filling, works)
         tools = (writer, Sieve(self.placement, found, writer))
         if self.target.rollup is not None:
             reading = Reading(self.lake, None)
@@ -93,7 +97,7 @@ class Stage:
             points.reached(Verify.STAGED)
             staging.review()
             points.reached(Verify.REVIEWED)
-            yield Staged(found, attempt.staging, attempt.misfits, attempt.fence)
+            yield Staged(found, attempt.staging, attempt.misfits, attempt.fence, _fed(found, attempt))
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
         finally:
@@ -111,6 +115,17 @@ def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> 
     """Raises ShardOutOfReach."""
     placement = placement_of(pipeline.clickhouse, server.shard, target.table)
     return Stage(server.reached.reading(STEADY), pipeline, target, lake, placement)
+
+
+def keeping_all(found: TargetTable) -> TargetTable:
+    """With views' tables that merge no rows into each other."""
+    kept = [replace(fed, engine_full=_KEEPING) if fed.stores else fed for fed in found.fed]
+    return replace(found, fed=tuple(kept))
+
+
+def _fed(found: TargetTable, attempt: Attempt) -> dict[str, Sql]:
+    names = staged_names(found, attempt)
+    return {fed.table: identifier(SYSTEM, names[fed.table]) for fed in found.stored}
 
 
 def _create_fence(writer: Writer, works: Sequence[Work]) -> None:

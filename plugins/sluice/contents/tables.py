@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sluice.contents.compared import Comparison, compare
 from sluice.contents.staged import Stage, Staged
 from sluice.contents.sums import ALL_ROWS, Rows, Sums, columns_that_differ, sums_of, sums_of_misfits
+from sluice.contents.views import ViewContents
 from sluice.errors import Conservation, TargetRefused
 from sluice.load.decide import Work, cut
 from sluice.load.ledger import LedgerRow
@@ -36,10 +37,11 @@ class TableContents:
 
 @dataclass(frozen=True)
 class Comparing:
-    """One target on one server."""
+    """One target on one server. `views`: the tables of its materialized views are compared, too."""
 
     stage: Stage
     repairs: Repairs
+    views: bool = True
 
     def check(self, works: Sequence[Work]) -> TableContents:
         """Every row and misfit of the units. Raises Busy, and what the client raises."""
@@ -83,13 +85,17 @@ class Comparing:
             anomalies = list(self._values(staged, comparison, own, wrong))
             if reading is None and self.stage.target.rollup is None:
                 anomalies += self._misfits(staged)
+            views = ViewContents(client, self.stage.pipeline, staged, self._place)
+            if reading is None and self.views:
+                views.check([work.unit for work in works], self.stage.target.rollup is not None)
         after = self.stage.ledger()
         moved = [work.unit for work in works if not _stood_still(work, before, after)]
         names = {(unit.slice.id, unit.cluster) for unit in moved}
         found.moved += moved
         found.rows += sum(sums.rows for sums in given.values())
-        found.anomalies += [a for a in anomalies if (a.slice, a.cluster) not in names]
-        found.notes += [note for note in self._notes(comparison) if note not in found.notes]
+        found.anomalies += [a for a in (*anomalies, *views.anomalies) if (a.slice, a.cluster) not in names]
+        notes = (*self._notes(comparison), *views.notes)
+        found.notes += [note for note in notes if note not in found.notes]
 
     def _sums(
         self, staged: Staged, comparison: Comparison, where: Rows, by_column: bool
