@@ -27,6 +27,9 @@ Mode = Annotated[
 From = Annotated[str, typer.Option("--from", metavar="A", help="First instant, ISO 8601; widened to slices.")]
 To = Annotated[str, typer.Option("--to", metavar="B", help="End (not included), or `now`.")]
 OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="Default: `heal` ago.")]
+KnownFrom = Annotated[
+    str | None, typer.Option("--from", metavar="A", help="Default: the first hour that is known.")
+]
 OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
 
 MODES = ("fill", "reload", "reland")

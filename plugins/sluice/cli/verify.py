@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pendulum
 import typer
 
-from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
+from sluice.cli.options import Config, Json, KnownFrom, Name, OptionalTo, known_range, load_pipeline
 from sluice.cli.output import print_facts, print_json, print_line, progress
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Clean = Annotated[bool, typer.Option("--clean", help="Remove files that no manif
 
 def verify(
     pipeline: Name,
-    start: OptionalFrom = None,
+    start: KnownFrom = None,
     to: OptionalTo = "now",
     checksums: Checksums = False,
     contents: Contents = False,
