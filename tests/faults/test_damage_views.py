@@ -224,3 +224,34 @@ def test_a_view_that_was_made_after_a_load(viewed: Viewed):
     finally:
         viewed.sql("DROP TABLE {db}.young_view SYNC")
         viewed.sql("DROP TABLE {db}.young SYNC")
+
+
+def test_rows_of_no_slice_go_by_the_statement_that_is_printed(viewed: Viewed):
+    """Of another cluster, between two slices and of the future; a lightweight DELETE refuses projections."""
+    projected = ("clicks", "joined")
+    for name in projected:
+        viewed.sql(f"ALTER TABLE {{db}}.{name} ADD PROJECTION p (SELECT n, count() GROUP BY n)")
+    try:
+        for name in ("joined", "once", "both"):
+            columns = "k" if name == "once" else "n"
+            values = "(1, toDateTime('2026-01-01 02:15:00', 'UTC'), 'dc1'), (1, '2100-01-01 00:00:00', 'dc1')"
+            viewed.sql(f"INSERT INTO {{db}}.{name} ({columns}, _slice, _cluster) VALUES {values}")
+            foreign = f"SELECT 1, _slice, 'dc9' FROM {{db}}.clicks WHERE {HERE} LIMIT 1"
+            viewed.sql(f"INSERT INTO {{db}}.{name} ({columns}, _slice, _cluster) {foreign}")
+        anomalies = viewed.verify()
+        assert {(a["kind"], a["command"]) for a in anomalies} == {("uncovered rows", "")}
+        assert sorted((a["table"].partition(".")[2], a["slice"], a["cluster"]) for a in anomalies) == sorted(
+            (name, *place)
+            for name in ("joined", "once", "both")
+            for place in (
+                ("2026-01-01T02:15:00Z", "dc1"),
+                ("2100-01-01T00Z", "dc1"),
+                ("2026-01-01T02Z", "dc9"),
+            )
+        )
+        for anomaly in anomalies:
+            viewed.sql(anomaly["advice"].rpartition("if nobody needs them: ")[2])
+        assert viewed.verify("--contents") == []
+    finally:
+        for name in projected:
+            viewed.sql(f"ALTER TABLE {{db}}.{name} DROP PROJECTION p")

@@ -45,6 +45,15 @@ CASES: dict[str, tuple[bool, dict[str, str], dict[str, str], str]] = {
         {},
         "",
     ),
+    f"n, toUInt32(sum(big)) AS s, CAST(count() AS Float64) AS c, {FROM} GROUP BY ALL": (
+        *(False, {"s": "sum", "c": "sum"}, {}),
+        "",
+    ),
+    f"n, toInt32(sum(n / 3)) AS cut, {FROM} GROUP BY ALL": (
+        *(False, {}),
+        {"cut": f"what is computed of an aggregate {BLOCKS}"},
+        "",
+    ),
     f"n, sum(big) / count() AS mean, {FROM} GROUP BY ALL": (
         *(False, {}),
         {"mean": f"what is computed of an aggregate {BLOCKS}"},

@@ -12,13 +12,13 @@ from sluice.load.inspect import FedTable, TargetTable
 from sluice.load.ledger import unit_of
 from sluice.load.query_tree import parse, pushed, types
 from sluice.load.sql import render
-from sluice.load.types import Type
-from sluice.load.types import parse as parse_type
 from sluice.load.view_checks import explained
 from sluice.pipeline import Pipeline
 from sluice.slices import Unit
 from sluice.verification.deterministic import changing, deterministic
-from sluice.verification.view_shape import KEY, Shape, functions, shape_of, together
+from sluice.verification.number_types import keeps
+from sluice.verification.view_nodes import functions
+from sluice.verification.view_shape import KEY, Shape, shape_of, together
 
 _CHANGING = "its DEFAULT may give another value each time"
 _CUT = "its type cuts off a part of what each block adds up to"
@@ -100,23 +100,13 @@ def _view(client: Client, fed: FedTable, sources: Mapping[str, Shape]) -> Shape:
     shape = shape_of(root, sources, deterministic(client, sorted(functions(root))))
     kinds = {column.name: column.type for column in fed.columns}
     given = types(pushed(root))
-    cut = [n for n, role in shape.columns.items() if role == "sum" and not _holds(kinds.get(n), given.get(n))]
+    cut = [
+        n
+        for n, role in shape.columns.items()
+        if role == "sum" and not keeps(kinds.get(n, ""), given.get(n, ""))
+    ]
     columns = {name: role for name, role in shape.columns.items() if name not in cut}
     return replace(shape, columns=columns, unsure={**shape.unsure, **dict.fromkeys(cut, _CUT)})
-
-
-def _holds(stored: str | None, given: str | None) -> bool:
-    """Whether a column takes sums of another type without cutting a part of each off."""
-    if stored is None or given is None:
-        return True
-    one, other = (_number(parse_type(text)) for text in (stored, given))
-    return one == other or one == "Float" or (one == "Decimal" and other == "Int")
-
-
-def _number(kind: Type) -> str:
-    """`UInt64`: Int; `SimpleAggregateFunction(sum, Float64)`: Float."""
-    plain = kind.argument(1).plain if kind.name == "SimpleAggregateFunction" else kind.plain
-    return re.sub(r"^U?Int\d+$", "Int", re.sub(r"^Float\d+$", "Float", plain.name))
 
 
 def _stored(shape: Shape, fed: tuple[FedTable, ...], different: Collection[str]) -> Shape:

@@ -11,17 +11,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.load.query_tree import Node, projection, pushed, queries
+from sluice.verification.number_types import keeps
+from sluice.verification.view_nodes import FUNCTION, TABLE, again, aggregates, always, merged, tables, text_of
 
 KEY = ""
 _COLUMN = re.compile(r"COLUMN id: .*column_name: (?P<name>.*), result_type: .*, source_id: (?P<source>\d+)")
-_FUNCTION = re.compile(r"FUNCTION id: .*function_name: (?P<name>.*), function_type: (?P<type>\w+)")
-_TABLE = re.compile(r"TABLE id: \d+,.* table_name: (?P<name>.*)")
 # The same rows give the same, in any order and cut in any way.
 _ADDED = {"count": "sum", "countIf": "sum", "sum": "sum", "sumIf": "sum"}
 _KEPT = {"min": "min", "minIf": "min", "max": "max", "maxIf": "max"}
 _STATES = ("count", "sum", "min", "max", "uniq", "uniqExact")
 _STATE = re.compile(rf"({'|'.join(_STATES)})(If)?(State|SimpleState)")
 _TWICE = ("uniq", "uniqExact", "min", "max")  # a row that comes twice changes nothing
+_CAST = re.compile(r"_?CAST|to(U?Int|Float|Decimal)\d+|toNullable|assumeNotNull")
+_RESULT = re.compile(r"result_type: (?P<type>.*?)(?:, source_id: \d+)?$")
 _SECTIONS = ("LIMIT", "OFFSET", "LIMIT BY", "QUALIFY", "WINDOW", "INTERPOLATE")
 _BLOCKS = "depends on the blocks in which rows come"
 
@@ -49,12 +51,6 @@ class Shape:
         if self.why or name in self.unsure:
             raise Unsure(self.why or self.unsure[name])
         return self.columns.get(name, KEY)
-
-
-def functions(root: Node) -> frozenset[str]:
-    """The ordinary functions that a SELECT calls."""
-    found = (_FUNCTION.match(node.text) for node in root.walk())
-    return frozenset(match["name"] for match in found if match and match["type"] == "ordinary")
 
 
 def shape_of(root: Node, sources: Mapping[str, Shape], sure: Collection[str]) -> Shape:
@@ -112,7 +108,7 @@ class _Reader:
         for name in _SECTIONS:
             if name in sections:
                 raise Unsure(f"{name} {_BLOCKS}")
-        if "group_by_type: " in node.text or "with_totals" in node.text or "with_fill: 1" in _all(node):
+        if "group_by_type: " in node.text or "with_totals" in node.text or "with_fill: 1" in text_of(node):
             raise Unsure("it adds rows of its own")
         [place] = [child for child in node.children if child.text == "JOIN TREE"]
         [first] = place.children
@@ -121,9 +117,9 @@ class _Reader:
         for condition in ("PREWHERE", "WHERE"):
             if condition in sections:
                 self._expect_key(sections[condition], given, "its WHERE")
-        if "HAVING" in sections and not _always(sections["HAVING"]):
+        if "HAVING" in sections and not always(sections["HAVING"]):
             self._expect_key(sections["HAVING"], given, "its HAVING")
-        grouped = "GROUP BY" in sections or any(_aggregates(part) for _, part in projection(node))
+        grouped = "GROUP BY" in sections or any(aggregates(part) for _, part in projection(node))
         return self._columns(node, given, grouped, distinct="is_distinct: 1" in node.text)
 
     def _columns(self, node: Node, given: Shape, grouped: bool, distinct: bool) -> Shape:
@@ -136,7 +132,7 @@ class _Reader:
                     raise Unsure(f"DISTINCT {_BLOCKS}")
                 columns[name] = role
             except Unsure as error:
-                if "function_name: arrayJoin," in _all(expression):  # how many rows there are, too
+                if "function_name: arrayJoin," in text_of(expression):  # how many rows there are, too
                     raise
                 unsure[name] = str(error)
         return Shape(given.one_by_one and not (grouped or distinct), columns, unsure)
@@ -144,7 +140,7 @@ class _Reader:
     def _from(self, node: Node) -> bool:
         """Notes what a place of the FROM gives; returns whether each row of the source is there once."""
         if node.kind == "TABLE":
-            found = _TABLE.fullmatch(node.text)
+            found = TABLE.fullmatch(node.text)
             name = found["name"] if found else ""
             if name not in self.sources:
                 raise Unsure(f"it reads {name}")
@@ -156,7 +152,7 @@ class _Reader:
         elif node.kind == "JOIN":
             return self._join(node)
         else:
-            raise Unsure(f"it reads {', '.join(_tables(node, self.sources)) or 'more than its source'}")
+            raise Unsure(f"it reads {', '.join(tables(node, self.sources)) or 'more than its source'}")
         if self.known[node.id].why:
             raise Unsure(self.known[node.id].why)
         return self.known[node.id].one_by_one
@@ -174,9 +170,9 @@ class _Reader:
     def _join(self, node: Node) -> bool:
         """With LEFT each row of the source stays, once with ANY, with ALL as often as the other side says."""
         [left], [right] = node.section("LEFT TABLE EXPRESSION"), node.section("RIGHT TABLE EXPRESSION")
-        others = ", ".join(_tables(right, self.sources)) or "another table"
+        others = ", ".join(tables(right, self.sources)) or "another table"
         if "kind: LEFT" not in node.text or not ("strictness: ALL" in node.text or "ANY" in node.text):
-            raise Unsure(f"its rows depend on {', '.join(_tables(node, self.sources)) or others}")
+            raise Unsure(f"its rows depend on {', '.join(tables(node, self.sources)) or others}")
         foreign = Shape(why=f"it comes from {others}")
         self.known.update({inner.id: foreign for inner in (*right.walk(), node) if inner.id})
         return self._from(left) and "strictness: ANY" in node.text
@@ -188,7 +184,7 @@ class _Reader:
     def _role(self, node: Node, given: Shape) -> str:
         """Raises Unsure."""
         if node.kind in ("QUERY", "UNION", "TABLE", "TABLE_FUNCTION"):
-            raise Unsure(f"it reads {', '.join(_tables(node, {})) or 'another table'}")
+            raise Unsure(f"it reads {', '.join(tables(node, {})) or 'another table'}")
         column = _COLUMN.fullmatch(node.text)
         if column and not node.children:
             if column["source"] not in self.known:
@@ -196,16 +192,25 @@ class _Reader:
             return self.known[column["source"]].role(column["name"])
         if node.kind == "LAMBDA":
             self.known[node.id] = Shape()
-        called = _FUNCTION.match(node.text)
+        called = FUNCTION.match(node.text)
         if called and called["type"] == "aggregate":
             return self._aggregate(called["name"], node, given)
         if called and called["type"] != "ordinary":
             raise Unsure(f"{called['name']}() OVER {_BLOCKS}")
         if called and called["name"] not in self.sure:
             raise Unsure(f"{called['name']}() may give another value each time")
+        if called and _CAST.fullmatch(called["name"]) and (role := self._cast(node, given)):
+            return role
         for child in node.children:
             self._expect_key(child, given, "what is computed of an aggregate")
         return KEY
+
+    def _cast(self, node: Node, given: Shape) -> str:
+        """`sum` for the cast of a sum that cuts off nothing: casts can be added up, too."""
+        first, *_ = [part for child in node.section("ARGUMENTS") for part in child.children]
+        types = [_RESULT.search(one.text) for one in (node, first)]
+        kept = all(types) and keeps(*(found["type"] for found in types if found))
+        return "sum" if kept and self._role(first, given) == "sum" else KEY
 
     def _aggregate(self, name: str, node: Node, given: Shape) -> str:
         """How its values of two blocks are put together."""
@@ -214,46 +219,9 @@ class _Reader:
         state = _STATE.fullmatch(name)
         keys = all(role == KEY for role in roles)
         if keys and state and (given.one_by_one or state[1] in _TWICE):
-            return _merged(state)
+            return merged(state)
         if keys and (name in _KEPT or (given.one_by_one and name in _ADDED)):
             return _KEPT.get(name) or _ADDED[name]
-        if not keys and len(roles) == 1 and _again(name, roles[0]):
+        if not keys and len(roles) == 1 and again(name, roles[0]):
             return roles[0]
         raise Unsure(f"{name}() {_BLOCKS}")
-
-
-def _merged(state: re.Match[str]) -> str:
-    """`sumIfState`: sumIfMerge; `sumSimpleState`: sum."""
-    return state[1] if state[3] == "SimpleState" else f"{state[1]}{state[2] or ''}Merge"
-
-
-def _again(name: str, role: str) -> bool:
-    """Whether a function puts values of `role` together once more: `sum` of sums."""
-    if role.endswith("Merge"):
-        return name == f"{role}State"
-    return name in (role, f"{role}SimpleState")
-
-
-def _aggregates(node: Node) -> bool:
-    """Whether the expression aggregates rows of its own SELECT."""
-    if node.kind in ("QUERY", "UNION"):
-        return False
-    found = _FUNCTION.match(node.text)
-    return bool(found and found["type"] == "aggregate") or any(map(_aggregates, node.children))
-
-
-def _always(having: Node) -> bool:
-    """Whether it is `count() > 0`: a group has rows."""
-    nodes = [node for node in having.walk() if node.kind not in ("", "LIST")]
-    called = [match["name"] for node in nodes if (match := _FUNCTION.match(node.text))]
-    plain = len(nodes) == 3 and nodes[2].kind == "CONSTANT" and "constant_value: UInt64_0," in nodes[2].text
-    return plain and called == ["greater", "count"]
-
-
-def _tables(node: Node, own: Collection[str]) -> list[str]:
-    found = (_TABLE.fullmatch(inner.text) for inner in node.walk())
-    return list(dict.fromkeys(match["name"] for match in found if match and match["name"] not in own))
-
-
-def _all(node: Node) -> str:
-    return "\n".join(inner.text for inner in node.walk())
