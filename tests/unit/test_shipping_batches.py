@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import Iterable
@@ -215,6 +216,33 @@ def test_a_file_that_changes_meanwhile_is_not_done(tmp_path: Path, source: str):
         ship(tmp_path, topic, source)
     (entry,) = (tmp_path / "lake/_shipped/dc1/clicks").iterdir()
     assert json.loads(entry.read_text())["done"] is False
+
+
+def test_a_damaged_file_holds_up_no_other(tmp_path: Path):
+    """Cut short, as a copy that broke off: what came before its damage is shipped, and all of the others."""
+    (folder := tmp_path / "files").mkdir()
+    for name in "ac":
+        (folder / f"{name}.ndjson").write_text(f"{name}1\n{name}2\n")
+    whole = gzip.compress("".join(f"b{n}\n" for n in range(30_000)).encode())
+    (folder / "b.ndjson.gz").write_bytes(whole[: len(whole) // 2])
+    topic = FakePublisher()
+    with pytest.raises(WrongUse, match=r"b\.ndjson\.gz is damaged"):
+        ship(tmp_path, topic, str(folder))
+    shipped = [event.decode() for _, event in topic.taken]
+    assert [event for event in shipped if not event.startswith("b")] == ["a1", "a2", "c1", "c2"]
+    with pytest.raises(WrongUse, match=r"b\.ndjson\.gz is damaged"):
+        ship(tmp_path, topic, str(folder))
+    (folder / "b.ndjson.gz").write_bytes(whole)
+    states = [report.state for report in ship(tmp_path, topic, str(folder)).reports]
+    assert states == [BatchState.BEFORE, BatchState.SHIPPED, BatchState.BEFORE]
+
+
+def test_the_mark_in_front_of_utf8_is_no_part_of_the_first_event(tmp_path: Path):
+    file = tmp_path / "windows.ndjson"
+    file.write_bytes(b'\xef\xbb\xbf{"n": 1}\r\n\xef\xbb\xbf{"n": 2}\n')
+    topic = FakePublisher()
+    ship(tmp_path, topic, str(file))
+    assert [event for _, event in topic.taken] == [b'{"n": 1}\r', b'\xef\xbb\xbf{"n": 2}']
 
 
 def test_what_is_acknowledged_is_counted_by_partition():

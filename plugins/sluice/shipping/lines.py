@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -26,7 +27,10 @@ class Chunk:
 
     @classmethod
     def of(cls, lines: Sequence[bytes], before: int) -> Chunk:
-        """`lines` without their ends; `before` lines of the source went before them."""
+        """`lines` without their ends; `before` lines of the source went before them. The mark that some
+        editors put in front of UTF-8 is no part of the first one (RFC 8259, section 8.1)."""
+        if not before and lines and lines[0].startswith(BOM_UTF8):
+            lines = [lines[0].removeprefix(BOM_UTF8), *lines[1:]]
         last = before + len(lines)
         numbers: Sequence[int] = range(before + 1, last + 1)
         if not all(map(bytes.strip, lines)):

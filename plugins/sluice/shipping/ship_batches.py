@@ -58,11 +58,18 @@ class Shipper:
     reports: list[BatchReport] = field(default_factory=list)
 
     def ship_all(self, batches: Sequence[Batch]) -> None:
-        """Raises WrongUse for a file that does not do, EventsRefused, KafkaOutOfReach, LakeOutOfReach, and
-        Fenced when another publish takes a batch over."""
+        """A file that does not do holds up no other. Raises WrongUse for all such at the end, EventsRefused,
+        KafkaOutOfReach, LakeOutOfReach, and Fenced when another publish takes a batch over."""
+        wrong: list[str] = []
         for batch in batches:
-            if not self.interruption.asked:
+            if self.interruption.asked:
+                break
+            try:
                 self._ship(batch)
+            except WrongUse as error:
+                wrong.append(str(error))
+        if wrong:
+            raise WrongUse("; ".join(wrong))
 
     def ship_stream(self, name: str, stream: AbstractContextManager[BinaryIO]) -> None:
         """What cannot be read twice has no content to know it by: only its user can give it an id."""
