@@ -188,6 +188,26 @@ def test_rows_of_no_slice_are_for_a_person_to_judge(damaged: Damaged, when: str,
     assert damaged.verify() == []
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP VIEW sluice.`damage_tables.clicks`",
+        "CREATE OR REPLACE VIEW sluice.`damage_tables.clicks` AS SELECT * FROM damage_tables.clicks WHERE 0",
+        "CREATE OR REPLACE VIEW sluice.`damage_tables.clicks` AS SELECT * FROM damage_tables.clicks",
+    ],
+)
+def test_the_readers_view(damaged: Damaged, damage: str):
+    """The next load of any slice makes it again."""
+    rows = damaged.sql("SELECT * FROM sluice.`damage_tables.clicks` ORDER BY ALL")
+    damaged.sql(damage)
+    anomalies = damaged.verify()
+    assert found(anomalies, "kind", "table", "seen") == [
+        ("readers' view", "damage_tables.clicks", "another one, or none")
+    ]
+    repaired(damaged, anomalies, "reload")
+    assert damaged.sql("SELECT * FROM sluice.`damage_tables.clicks` ORDER BY ALL") == rows != []
+
+
 def test_misfits_that_no_ledger_row_covers(damaged: Damaged):
     damaged.sql(
         "INSERT INTO sluice.rejected SELECT * REPLACE ('dc9' AS cluster) FROM sluice.rejected "

@@ -10,7 +10,7 @@ from sluice.errors import SluiceError, TargetRefused
 from sluice.load.inspect import TargetTable
 from sluice.load.names import SYSTEM
 from sluice.load.settings import WRITE
-from sluice.load.sql import identifier, literal, render, table
+from sluice.load.sql import Sql, identifier, literal, render, table
 from sluice.pipeline import Pipeline, Target
 
 # create_ledger.sql writes it into the table's comment. A table without one is of format 1.
@@ -100,17 +100,31 @@ def claim(client: Client, pipeline: Pipeline, lake_root: str, target: Target, sh
 
 
 def create_view(client: Client, found: TargetTable) -> None:
-    """Makes sluice.`database.table`, the view of committed slices only, when the table's shape is new."""
+    """Makes sluice.`database.table`, the view of committed slices only, where it is not there as it should
+    be, and when the table's shape is new."""
     shape = repr((found.uuid, [(c.name, c.type, c.kind) for c in found.columns]))
     comment = f"committed slices of {found.table}; made for {hashlib.sha256(shape.encode()).hexdigest()[:16]}"
-    known = client.rows(render("table_comment"), {"database": SYSTEM, "name": found.table})
-    if [(comment,)] != [tuple(row) for row in known]:
-        sql = render(
-            "create_view",
-            view=identifier(SYSTEM, found.table),
-            target=table(found.table),
-            target_name=literal(found.table),
-            table_uuid=literal(found.uuid),
-            comment=literal(comment),
-        )
+    if _view(client, found) != [(1, comment)]:
+        view, select = identifier(SYSTEM, found.table), _committed_slices(found)
+        sql = render("create_view", view=view, select=select, comment=literal(comment))
         client.run(sql, settings=WRITE)
+
+
+def view_stands(client: Client, found: TargetTable) -> bool:
+    """Whether readers see the committed slices, and nothing else."""
+    return [stands for stands, _ in _view(client, found)] == [1]
+
+
+def _view(client: Client, found: TargetTable) -> list[tuple[int, str]]:
+    """(whether it selects what it should, comment) of the readers' view; nothing where there is none."""
+    asked = {"database": SYSTEM, "name": found.table, "select": _committed_slices(found)}
+    return [(stands, comment) for stands, comment in client.rows(render("view_stands"), asked)]
+
+
+def _committed_slices(found: TargetTable) -> Sql:
+    return render(
+        "committed_slices",
+        target=table(found.table),
+        target_name=literal(found.table),
+        table_uuid=literal(found.uuid),
+    )

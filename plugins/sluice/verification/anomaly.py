@@ -50,6 +50,7 @@ class Kind(StrEnum):
     MISFITS = "misfits"
     COUNTS = "traffic counts"  # they do not sum up to the rows that landed
     VIEW = "view"  # a table fed by a materialized view
+    READERS_VIEW = "readers' view"  # it does not show the committed slices
     MISPLACED = "misplaced rows"  # they belong on another shard
     LEFT = "left shard"  # one that is not in the pipeline file any more, and still holds rows
 

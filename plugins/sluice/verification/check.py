@@ -10,7 +10,7 @@ from sluice.verification.conservation import check_conservation
 from sluice.verification.facts import Facts
 from sluice.verification.fed import check_views
 from sluice.verification.files import check_files
-from sluice.verification.missing_tables import after_creation, check_missing_tables
+from sluice.verification.missing_tables import after_creation, check_missing_tables, check_readers_views
 from sluice.verification.neighbours import check_boundaries, check_neighbours
 from sluice.verification.repairs import Repairs
 from sluice.verification.shards import check_shards
@@ -39,6 +39,7 @@ def _anomalies(facts: Facts, repairs: Repairs) -> list[Anomaly]:
     return [
         *check_states(facts, repairs),
         *check_missing_tables(facts, repairs),
+        *check_readers_views(facts, repairs),
         *check_stalled(facts),
         *check_boundaries(facts, repairs),
         *check_neighbours(facts, repairs),

@@ -56,7 +56,7 @@ class TableFacts:
     none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
     of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
     own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `notes` say
-    what of its views' tables is not compared.
+    what of its views' tables is not compared. `viewed`: the readers' view shows its committed slices.
     """
 
     table: str
@@ -71,6 +71,7 @@ class TableFacts:
     counted: Mapping[Unit, ByType] = field(default_factory=dict)
     shard: str = ""
     misplaced: Mapping[Unit, int] = field(default_factory=dict)
+    viewed: bool = True
     projections: bool = False
     notes: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ from sluice.load.check import creation
 from sluice.load.inspect import TargetTable, read_table
 from sluice.load.ledger import LedgerRow, unit_of
 from sluice.load.sql import Sql, render, table
+from sluice.load.system import view_stands
 from sluice.pipeline import Pipeline, Target
 from sluice.slices import SliceRange, Unit
 from sluice.verification.expiry import forgets, lasting
@@ -73,6 +74,7 @@ def look_at_table(
         projections=found.projections,
         ledger=ledger,
         counted=look_at_counts(client, pipeline, target, found, span.parameters),
+        viewed=not ledger or view_stands(client, found),
     )
 
 

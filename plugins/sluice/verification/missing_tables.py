@@ -1,4 +1,4 @@
-"""Target tables that are not there. Pure.
+"""Target tables that are not there, and readers' views of them. Pure.
 
 No run starts while one is missing: until it is created, other anomalies have no command that works.
 """
@@ -36,6 +36,20 @@ def check_missing_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             table=table.table,
             shard=table.shard,
         )
+
+
+def check_readers_views(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    """Each load makes the view anew where it is not as it should be."""
+    for part in facts.shards or facts.tables:
+        if not part.viewed and part.ledger:
+            yield Anomaly(
+                Kind.READERS_VIEW,
+                expected=f"the view sluice.`{part.table}` of its committed slices",
+                seen="another one, or none",
+                command=repairs.reload(max(unit.slice for unit in part.ledger)),
+                table=part.table,
+                shard=part.shard,
+            )
 
 
 def _then(repairs: Repairs, waiting: list[Slice]) -> str:
