@@ -40,7 +40,7 @@ def _fields(client: Client, target: Target) -> dict[Path, str]:
         if column.name in target.columns
         else (column.name,): column.name
         for column in columns
-        if column.filled and column.name not in HOLDERS
+        if column.taken and column.name not in HOLDERS
     }
 
 

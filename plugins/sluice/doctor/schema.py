@@ -43,7 +43,7 @@ def fit(
     wanted = {
         column.name: tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)
         for column in columns
-        if column.filled and column.name not in HOLDERS
+        if column.taken and column.name not in HOLDERS
     }
     filled = tuple(name for name, path in wanted.items() if any(_within(seen, path) for seen in found))
     unfilled = {

@@ -21,6 +21,7 @@ from sluice.pipeline import Pipeline, Target
 from sluice.rollups import target as rollups
 
 ENGINES = ("MergeTree", "ReplicatedMergeTree")
+_COLUMN = re.compile(r" column_name: (.+?), result_type: ")
 _NEEDED = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
 
 
@@ -89,7 +90,7 @@ def _check_needed(name: str, columns: tuple[Column, ...]) -> None:
 def _check_lake_columns(found: TargetTable) -> None:
     for column in found.columns:
         allowed = HOLDERS.get(column.name)
-        if allowed and column.filled and parse(column.type).plain.name not in allowed:
+        if allowed and column.taken and parse(column.type).plain.name not in allowed:
             kinds = " or ".join(sorted(allowed))
             raise TargetRefused(
                 found.table,
@@ -99,7 +100,7 @@ def _check_lake_columns(found: TargetTable) -> None:
 
 
 def _check_paths(found: TargetTable, target: Target) -> None:
-    known = {column.name for column in found.columns if column.filled} - set(HOLDERS)
+    known = {column.name for column in found.columns if column.taken} - set(HOLDERS)
     for name in target.columns:
         if name not in known:
             remedy = f"ALTER TABLE {table(found.table)} ADD COLUMN {identifier(name)} String"
@@ -109,7 +110,7 @@ def _check_paths(found: TargetTable, target: Target) -> None:
 def _check_names(found: TargetTable, target: Target) -> None:
     for column in found.columns:
         path = target.columns.get(column.name, column.name)
-        if column.filled and column.name not in HOLDERS and RESERVED in path.split("."):
+        if column.taken and column.name not in HOLDERS and RESERVED in path.split("."):
             raise TargetRefused(
                 found.table,
                 f"column {column.name} takes the field {path}, and ClickHouse reserves the name {RESERVED}",
@@ -144,9 +145,29 @@ def _filling(client: Client, found: TargetTable, target: Target) -> Filling:
             "change its type, or make it MATERIALIZED or an ALIAS",
         ) from error
     for column in found.columns:
-        if column.kind == "DEFAULT" and column.needs_constant:
+        if column.taken and column.needs_constant:
             _check_constant(client, found, column)
+    _check_materialized(client, found)
     return filling
+
+
+def _check_materialized(client: Client, found: TargetTable) -> None:
+    """An INSERT from the staging table computes them again, when nothing knows EPHEMERAL columns any more."""
+    passing = {column.name for column in found.columns if column.kind == "EPHEMERAL"}
+    for column in found.columns if passing else ():
+        if column.kind != "MATERIALIZED":
+            continue
+        place = table(found.table)
+        tree = client.rows(render("explain_expression", expression=Sql(column.default), table=place))
+        read = {name for (line,) in tree for name in _COLUMN.findall(line)} & passing
+        if read:
+            definition = f"{identifier(column.name)} {column.type} DEFAULT {column.default}"
+            raise TargetRefused(
+                found.table,
+                f"MATERIALIZED column {column.name} reads {min(read)}, which is EPHEMERAL: where rows are "
+                "inserted once more, it is computed without it",
+                f"ALTER TABLE {place} MODIFY COLUMN {definition}",
+            )
 
 
 def _check_constant(client: Client, found: TargetTable, column: Column) -> None:

@@ -8,8 +8,9 @@ from typing import Literal
 
 from sluice.load.casts import Cast, UnsupportedType, cast, document, misfit_of, typed_paths
 from sluice.load.exact import LONG, ODD
-from sluice.load.fields import QUOTED, Node, Path, extract, first_column, nodes, tree_of
+from sluice.load.fields import QUOTED, Node, Path, extract, tree_of
 from sluice.load.nested import Check, nested_of
+from sluice.load.shape import strays, whole
 from sluice.load.sql import Sql, identifier, listed, literal, summed
 from sluice.load.times import of_stamp
 from sluice.load.types import parse
@@ -59,13 +60,26 @@ class Column:
         return self.kind in ("", "DEFAULT")
 
     @property
+    def taken(self) -> bool:
+        """Whether an INSERT may name it. EPHEMERAL ones are not stored; the DEFAULTs of others read them."""
+        return self.filled or self.kind == "EPHEMERAL"
+
+    @property
     def may_be_null(self) -> bool:
         return parse(self.type).nullable
 
     @property
     def needs_constant(self) -> bool:
         """Whether its DEFAULT is evaluated by the load, and not by the server behind it."""
-        return bool(self.default) and (self.may_be_null or parse(self.type).plain.name in ("Array", "Map"))
+        by_itself = self.kind == "EPHEMERAL" or parse(self.type).plain.name in ("Array", "Map")
+        return bool(self.default) and (self.may_be_null or by_itself)
+
+    def inserted(self, value: Sql) -> Sql:
+        """`value`, which is NULL for "take the DEFAULT". The server knows that of columns that it stores;
+        DEFAULTs that read an EPHEMERAL one would get the NULL."""
+        if self.filled or self.may_be_null:
+            return value
+        return Sql(f"ifNull({value}, CAST({self.default}, {literal(self.type)}))")
 
     @property
     def definition(self) -> Sql:
@@ -129,32 +143,33 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
 
     Raises UnsupportedType with the name and type of each column that no value fills.
     """
-    _check_types(column for column in columns if column.filled and column.name not in HOLDERS)
+    _check_types(column for column in columns if column.taken and column.name not in HOLDERS)
     return replace(_fill(columns, paths, True), short=_fill(columns, paths, False))
 
 
 def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Filling:
     """`long`: the events may hold long numbers, which have to be looked at."""
-    filled = [column for column in columns if column.filled]
-    fields = [(column, _path(column, paths)) for column in filled if column.name not in HOLDERS]
+    taken = [column for column in columns if column.taken]
+    fields = [(column, _path(column, paths)) for column in taken if column.name not in HOLDERS]
     nested = nested_of([(column.name, column.type) for column, _ in fields], paths)
     tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)])
     marked = [path for column, path in fields if column.may_be_null and column.default]
     made = [_field(*field, number, tree, long) for number, field in enumerate(fields)]
-    held = {column.name: _held(column) for column in filled if column.name in HOLDERS}
+    held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
     values = {name: Sql(f"v{number}") for name, number in numbers.items()}
     values |= {name: value for name, (value, _) in held.items()}
     stages = [*extract(tree, marked), *([part for one in made for part in one[stage]] for stage in range(3))]
     checks = [
-        *([_whole(tree)] if fields else []),
-        *_strays(tree, fields),
+        *([whole(tree)] if fields else []),
+        *strays(tree, [(column.name, path) for column, path in fields]),
         *(check for _, check in held.values() if check is not None),
         *(check for *_, found in made for check in found),
         *(check for group in nested for check in group.checks(numbers, tree.element(group.name))),
     ]
-    names = tuple(column.name for column in filled)
-    return Filling(names, tuple(values[name] for name in names), _with_shared(stages), tuple(checks))
+    names = tuple(column.name for column in taken)
+    inserted = tuple(column.inserted(values[column.name]) for column in taken)
+    return Filling(names, inserted, _with_shared(stages), tuple(checks))
 
 
 Field = tuple[list[Sql], list[Sql], list[Sql], list[Check]]
@@ -221,21 +236,3 @@ def _held(column: Column) -> tuple[Sql, Check | None]:
 
 def _path(column: Column, paths: Mapping[str, str]) -> Path:
     return tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)
-
-
-def _strays(tree: Node, fields: Sequence[tuple[Column, Path]]) -> list[Check]:
-    """Something that is no object, where a path leads through it."""
-    paths = [(column.name, path) for column, path in fields]
-    checks = []
-    for node in nodes(tree):
-        name, path = first_column(node, paths)
-        kind = f"an object at {'.'.join(node.path)} (its path is {'.'.join(path)})"
-        checks.append(Check(name, kind, node.text, node.stray))
-    return checks
-
-
-def _whole(tree: Node) -> Check:
-    """An event that is no object would fill by position or not at all; the full look is taken rarely."""
-    there = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
-    misfit = f"if(startsWith(_payload, '{{') * ({there}) > 0, 0, JSONType(_payload) != 'Object')"
-    return Check("", "a JSON object that ClickHouse can parse", "_payload", misfit)
