@@ -115,6 +115,48 @@ def test_a_number_that_stands_as_its_fields_value_is_exact(
     assert misfit
 
 
+# What stands beside the field, in an event with a long number: none of it is another number's double.
+_BESIDE = [
+    *("-0.0", "0.0", "-0", "-0E5", "0e-400", "-0.00000000000000000000", "[1e300,-0.0]", "1e2", "100.0"),
+    *("10e1", "1000e-1", '"10.0.0.1"', '"1.2.3.4.5.6.7.8.9.10.11.12"', '"2026.11.20.10.00.00.000"'),
+    *('"a11e-4007"', '{"0.10.0":"1.0.0"}', '"1e-400"', '"-100.00000000000000000001"'),
+]
+_LONGS = ["0.23433096706867218", "1.2345678901234568e17", "-252462940612453.52", "1e-320"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "token", "value"),
+    [
+        ("Array(Int64)", "[0,1,100]", "[0,1,100]"),
+        ("Array(Nullable(Decimal(9, 4)))", "[0.0,null,100]", "[0,NULL,100]"),
+        ("Map(String, UInt8)", '{"a":0,"b":100}', "{'a':0,'b':100}"),
+        ("Array(Bool)", "[0,1]", "[false,true]"),
+        ("Int64", "  0", "0"),
+        ("UInt256", "  100", "100"),
+        ("Decimal(18, 4)", "  100", "100"),
+        ("Bool", "  0 ", "false"),
+    ],
+)
+def test_what_else_an_event_holds_makes_no_misfit(client: Client, kind: str, token: str, value: str):
+    spelled = [f'{{"k":{token},"f":{one},"g":{long}}}' for one in _BESIDE for long in _LONGS]
+    spelled += [f'{{"g":{long},"f":{one} ,"k":{token}}}' for one in _BESIDE for long in _LONGS]
+    found = evaluate(client, kind, "toString({})", spelled)
+    assert {text: said for text, said in zip(spelled, found, strict=True) if said != (False, value)} == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "token"),
+    [("Array(Int64)", "[ 100]"), ("Map(String, Int8)", '{"a": 100 }'), ("Decimal(9, 2)", "  100")],
+)
+@pytest.mark.parametrize(
+    "other", ["100.00000000000000000001", "99.999999999999999999", "0.100000000000000000001e3"]
+)
+def test_another_number_of_the_same_double_does(client: Client, kind: str, token: str, other: str):
+    """Which of the two the field was, nobody can tell from the double."""
+    spelled = [f'{{"k":{token},"f":{other}}}', f'{{"f":[-0.0,{other}],"k":{token}}}']
+    assert [misfit for misfit, _ in evaluate(client, kind, "toString({})", spelled)] == [True, True]
+
+
 @pytest.mark.parametrize(
     ("kind", "named"), [("Point", "^Point$"), ("Array(Tuple(UInt8))", r"^Tuple\(UInt8\)$")]
 )

@@ -8,7 +8,6 @@ import json
 from sluice.load.sql import Sql, both, either, literal
 
 SHORT = 15  # digits that a double always keeps (DBL_DIG of IEEE 754)
-_NUMBERS = Sql(literal(r"-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?"))
 _ZEROS = Sql(literal(r"^([^.eE]*(?:[.][0-9]*[1-9])?)[.]?0*$"))  # that say nothing: 1.50, 2.0
 # A number with a point or an exponent and more digits: its double's text may be short, 72 for 71.99….
 _PARTS = [rf"[0-9]{{{n}}}\.[0-9]{{{SHORT + 1 - n}}}" for n in range(1, SHORT + 1)]
@@ -30,9 +29,16 @@ def _plain(number: str) -> str:
     return f"replaceRegexpOne({number}, {_ZEROS}, {literal(chr(92) + '1')})"
 
 
-# The numbers with a point or an exponent, as doubles and as they are written. They are found once for
-# all columns.
-_FOUND = f"arrayFilter(t -> match(t, '[.eE]'), extractAll(_payload, {_NUMBERS}))"
+# A number with a point or an exponent; what stands before tells it from a part of a text, 10.0.0.1.
+_NUMBERS = r"[\s:,\[](-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+# Those whose doubles may read as another number: of more digits, or too small, and not 0 (-0.0, 0e-400).
+# The double of any other is its own.
+_ODD_ONES = [rf"(?:[.]?[0-9]){{{SHORT + 1}}}|[eE]-[0-9]{{3}}", r"^-?[0.]*[1-9]", "[.eE]"]
+_FOUND = (
+    f"arrayFilter(t -> {both(*(f'match(t, {literal(one)})' for one in _ODD_ONES))}, "
+    f"extractAll(_payload, {literal(_NUMBERS)}))"
+)
+# They are found once for all columns, as doubles and as they are written.
 _ODD = f"if(long_numbers, {_FOUND}, emptyArrayString())"
 ODD = (
     Sql(f"arrayMap(t -> toFloat64OrZero(t), {_ODD}) AS odd_doubles"),

@@ -33,8 +33,8 @@ def time(kind: Type, x: str, key: Key) -> str:
     first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
     stamp = f"toUnixTimestamp64Milli({parsed})"
     fits = f"{_spelled(x, parsed)} * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
-    # Seconds with a fraction are a double; anything else of that length is text.
-    sure = either(f"substring({x}, 11, 1) != '.'", exact(x, key))
+    # A number of seconds or milliseconds is maybe another's double, also where that is a whole one.
+    sure = either(f"substring({x}, 5, 1) = '-'", exact(x, key))
     return f"CAST(if({both(fits, sure)}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
 
 
