@@ -65,16 +65,18 @@ def test_all_types_that_no_value_fits_are_told_at_once():
     assert str(refused.value) == "column a has type Point, column c has type Tuple(UInt8)"
 
 
-def test_only_columns_that_an_insert_stores_are_filled():
+def test_only_columns_that_an_insert_takes_are_filled():
     columns = [
         *KEYS,
         Column("a", "String"),
         Column("b", "UInt8", "DEFAULT", "7"),
         Column("c", "UInt8", "MATERIALIZED", "b + 1"),
         Column("d", "UInt8", "ALIAS", "b"),
-        Column("e", "Point", "EPHEMERAL", ""),
+        Column("e", "String", "EPHEMERAL", "defaultValueOfTypeName('String')"),
     ]
-    assert fill(columns, {}).columns == ("_slice", "_cluster", "a", "b")
+    assert fill(columns, {}).columns == ("_slice", "_cluster", "a", "b", "e")
+    with pytest.raises(UnsupportedType, match="column p has type Point"):
+        fill([*columns, Column("p", "Point", "EPHEMERAL", "(0, 0)")], {})
 
 
 def test_one_extract_for_the_event_and_one_for_each_object_inside():
