@@ -289,6 +289,10 @@ class TargetRefused(Refused):
         return f"table {self.table}: {self.reason}; {self.remedy}"
 
 
+class DefaultFails(TargetRefused):
+    """A column's DEFAULT that fails for more rows than a load makes misfits of."""
+
+
 @dataclass(eq=False)
 class ShardsRefused(Refused):
     """Some shards cannot be loaded before somebody acts; the fields are those of ShardsWait."""

@@ -11,7 +11,7 @@ from functools import partial
 from sluice import metrics_sink, points
 from sluice.clickhouse.client import Client
 from sluice.counts.view import create_expected
-from sluice.errors import Busy, Relanded, SluiceError, TargetRefused
+from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
 from sluice.lake.base import Lake
 from sluice.lease import Lease
 from sluice.load.check import inspect_target
@@ -196,32 +196,27 @@ class _Loading:
         if found.replicated:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         loaded: list[UnitLoad] = []
-        for number, works in enumerate(cut(todo), start=1):
+        refused: list[DefaultFails] = []
+        runs = cut(todo)
+        for number, works in enumerate(runs, start=1):
             attempt = Attempt(self.target.table, lease.generation, number)
-            writer = Writer(
-                self.client,
-                attempt,
-                lease.renew,
-                partial(unit_of, self.pipeline),
-                frozenset(work.unit for work in works),
-                self._write_settings(found),
-            )
-            run = Run(
-                pipeline=self.pipeline,
-                target=self.target,
-                found=found,
-                works=works,
-                staging=self._staging(found, filling, works, writer),
-                writer=writer,
-                lake_root=self.lake.url,
-                token=self.token,
-                replicated=self.others is not None,
-            )
-            loaded += self._execute(run)
+            units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
+            writer = Writer(self.client, attempt, lease.renew, unit, units, self._write_settings(found))
+            staging = self._staging(found, filling, works, writer)
+            known = (self.pipeline, self.target, found, works, staging, writer)
+            run = Run(*known, self.lake.url, self.token, replicated=self.others is not None)
+            try:
+                loaded += self._execute(run)
+            except DefaultFails as error:
+                alone = [[work] for work in works] if len(works) > 1 else []
+                refused += [] if alone else [error]
+                runs += alone  # the others' rows load
             self.statements += writer.statements
             self.blocks += writer.blocks
-            place = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
-            self.say(f"{place}: {len(loaded)} of {len(todo)} slices loaded")
+            shown = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
+            self.say(f"{shown}: {len(loaded)} of {len(todo)} slices loaded")
+        if refused:
+            raise refused[0]
         return loaded
 
     def _execute(self, run: Run) -> list[UnitLoad]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from sluice.clickhouse.errors import ServerError
 from sluice.errors import Conservation
-from sluice.load.columns import Filling
+from sluice.load.columns import LAKE, Filling
 from sluice.load.decide import Work, differences
+from sluice.load.defaults import Failing, Suspects, other_records
 from sluice.load.destinations import staged_engine
 from sluice.load.inspect import TargetTable
 from sluice.load.reading import Reading
@@ -60,23 +61,56 @@ class Staging:
         """Fills the staging table, and by it those of the views. What a CONSTRAINT or a view refuses is told
         of the table or view that would have refused it."""
         try:
-            parts = {"target": table(self.found.table), "engine": staged_engine(self.found)}
-            self.writer.run("stage", render("create_staging", staging=self._staging, **parts))
-            self.views.create()
-            self._insert_own()
+            self._create()
+            try:
+                self._insert_own()
+            except ServerError as error:
+                if not self._reject_failing(error):
+                    raise
         except ServerError as error:
             raise replace(error, reason=self._told(error.reason)) from error
+
+    def _create(self) -> None:
+        parts = {"target": table(self.found.table), "engine": staged_engine(self.found)}
+        self.writer.run("stage", render("create_staging", staging=self._staging, **parts))
+        self.views.create()
+
+    def _reject_failing(self, error: ServerError) -> bool:
+        """Stages all again without the rows for which a DEFAULT fails, which become misfits; returns whether
+        there are any. Raises DefaultFails where there are too many."""
+        if error.retryable or not self._may_fail:
+            return False
+        suspects = Suspects(self.found, self.filling, self.writer)
+        try:
+            sources = self.reading.sources(files_of(self.works), tuple(LAKE), self.writer)
+            suspects.add(sources, self.sieve.wanted(routed(self.pipeline, self.target)))
+            failing = suspects.find()
+            for one in failing:
+                suspects.reject(one, self._misfits, self.target.table)
+        finally:
+            suspects.close()
+        if failing:
+            for made in self.tables[:-1]:
+                self.writer.run("stage", render("drop_table", table=made))
+            self._create()
+            self._insert_own(failing)
+        return bool(failing)
 
     def _told(self, reason: str) -> str:
         for own, meant in sorted(self.views.told.items(), reverse=True):
             reason = re.sub(rf"{re.escape(own)}\b", meant.replace("\\", r"\\"), reason)
         return reason
 
-    def _insert_own(self) -> None:
+    @property
+    def _may_fail(self) -> bool:
+        """Whether a DEFAULT may fail of a row: a rollup's rows are no events."""
+        return self.target.rollup is None and any(column.default for column in self.found.columns)
+
+    def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
         self.sieve.create()
         if self.sieve.by_record:
             self._count_records()
-        self._insert_rows()
+        self._insert_rows(failing)
 
     def _count_records(self) -> None:
         """All of the target's rows in the lake's files, without their payloads."""
@@ -92,10 +126,12 @@ class Staging:
             )
             self.writer.run("stage", sql)
 
-    def _insert_rows(self) -> None:
+    def _insert_rows(self, failing: Sequence[Failing]) -> None:
         filtered = overflowing(self.works)
         columns = needed(self.filling, filtered, self.sieve.by_record)
         wanted = self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1"))
+        if failing:
+            columns, wanted = tuple(LAKE), Sql(f"({wanted}) AND {other_records(failing)}")
         for source in self.reading.sources(files_of(self.works), columns, self.writer):
             sql = render(
                 "stage_rows",
