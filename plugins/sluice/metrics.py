@@ -76,7 +76,7 @@ COUNTERS = _metrics(
     (
         "rows_landed",
         "rows",
-        "Rows in the lake, by type: those under `tables`, the others as `(others)`",
+        "Rows in the lake, by type: those under `tables`, the others as `_others`",
         "pipeline cluster type",
     ),
     ("rows_late", "rows", "Rows of event hours that were complete already", "pipeline cluster"),

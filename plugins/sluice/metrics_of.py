@@ -11,7 +11,7 @@ from sluice.metrics_sink import Sample, sample
 from sluice.pipeline import Pipeline
 from sluice.verification.anomaly import Anomaly
 
-OTHERS = "(others)"
+OTHERS = "_others"  # StatsD takes no brackets
 
 
 def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Sample]:
@@ -90,4 +90,4 @@ def _configured(pipeline: Pipeline, counts: Counter[str]) -> dict[str, int]:
     that it has ever seen, and types of data never end."""
     shown = {kind: counts[kind] for kind in pipeline.types if counts[kind]}
     rest = counts.total() - sum(shown.values())
-    return {**shown, OTHERS: rest} if rest else shown
+    return {**shown, OTHERS: rest + shown.get(OTHERS, 0)} if rest else shown

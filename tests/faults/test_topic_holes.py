@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from local.readiness import wait_until
-from sluice.errors import CompactedAway, Conservation
+from sluice.errors import CompactedAway, Conservation, NotAllLanded
 from tests.faults.topic_spark import spark_engine
 from tests.faults.topic_story import PlainEngine, Story
 from tests.faults.topics import CLUSTER, HOURS, SECONDS, START, Topic, visible
@@ -152,7 +152,7 @@ def test_compaction(compacting, clickhouse_server, tmp_path, monkeypatch, engine
         expected = {0: [0, 4], 1: [13], 2: [27, 29], 4: [n for n in left(compacting) if n >= 30]}
         story.resolve(0, HOURS - 1)
         compacting.configure(cleanup_policy="delete")
-        with pytest.raises(Conservation, match="neither compaction nor a transaction"):
+        with pytest.raises(NotAllLanded, match="neither compaction nor a transaction"):
             story.land(0, HOURS - 1, engine=engine)
         compacting.configure(cleanup_policy="compact")
         story.run(0, HOURS - 1, engine=engine)

@@ -13,7 +13,7 @@ import pytest
 from local.readiness import wait_until
 from local.services import KafkaBroker
 from sluice.errors import SluiceError
-from sluice.kafka.records import Span, read_records
+from sluice.kafka.records import BoundedReader, Span
 from sluice.kafka.settings import KafkaSettings
 from sluice.lake.open import open_lake
 from sluice.landing.merge import Merge
@@ -122,13 +122,15 @@ def test_the_broker_restarts_while_a_task_reads(start_kafka_broker, name, fault_
     settings = KafkaSettings("dc1", broker.bootstrap)
     read: dict[int, list[tuple[int, str]]] = {0: [], 1: []}
     with fault_log.trial("kill", "the broker (kill) while a task reads", victim="broker"):
-        for records in read_records(settings, [Span(name, 0, 0, half), Span(name, 1, 0, half)]):
-            found = read[records.partition]
-            if not found:
-                assert len(records.offsets) < half // 2
-                broker.kill()
-                broker.start()
-            found += zip(records.offsets, [(value or b"").decode() for value in records.values], strict=True)
+        with BoundedReader(settings, 1 << 20) as reader:
+            for records in reader.read([Span(name, 0, 0, half), Span(name, 1, 0, half)]):
+                found = read[records.partition]
+                if not found:
+                    assert len(records.offsets) < half // 2
+                    broker.kill()
+                    broker.start()
+                texts = [(value or b"").decode() for value in records.values]
+                found += zip(records.offsets, texts, strict=True)
         for partition, found in read.items():
             sent = [one for one in topic.sent.values() if one.partition == partition]
             assert found == [(one.offset, one.payload) for one in sorted(sent, key=lambda one: one.offset)]

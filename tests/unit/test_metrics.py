@@ -96,7 +96,7 @@ def test_what_a_landing_brought():
         ("records_unparsed", "not JSON"): 3,
         ("records_unparsed", "no time"): 2,
         ("rows_landed", "click"): 70,
-        ("rows_landed", "(others)"): 20,
+        ("rows_landed", "_others"): 20,
         ("rows_late",): 30,
         ("offset_holes",): 7,
         ("offsets_lost", "bids"): 8,
@@ -121,7 +121,7 @@ def test_types_that_the_pipeline_file_does_not_name_are_counted_together(others:
         for one in metrics_of.landed(spec, [manifest])
         if one.metric.name == "rows_landed"
     }
-    assert rows == {"click": 7} | ({"(others)": others * (others + 1) // 2} if others else {})
+    assert rows == {"click": 7} | ({"_others": others * (others + 1) // 2} if others else {})
 
 
 def test_anomalies_are_counted_by_kind():

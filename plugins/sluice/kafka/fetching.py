@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import InvalidMetadataError, NoError, for_code
+from kafka.errors import KafkaError, NoError, for_code
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
 from sluice.kafka.client import admin, reached
@@ -22,6 +22,7 @@ _FETCH_BY_NAME = 12
 _ANSWER_BYTES = (1 << 31) - 1  # a batch of any size, as Kafka's own client takes it
 _WAIT_MS = 500
 _PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,11 @@ class FetchAdmin(KafkaAdminClient):
         while True:
             try:
                 return self._manager.run(self._fetch, place, offset, level, most)
-            except InvalidMetadataError:  # a leader has moved
+            except KafkaError as error:  # a leader has moved, or a broker restarts
                 self._led_by.pop(place, None)
-                if time.monotonic() > deadline:
+                if not error.retriable or time.monotonic() > deadline:
                     raise
+                time.sleep(_PAUSE_SECONDS)
 
     async def _fetch(
         self, place: TopicPartition, offset: int, isolation: IsolationLevel, most: int

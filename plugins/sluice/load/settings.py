@@ -18,13 +18,6 @@ READS: dict[str, object] = {
     "asterisk_include_alias_columns": 0,
     "asterisk_include_materialized_columns": 0,
     "extremes": 0,
-    # Types and definitions that the target has, its temporary tables and its view may have.
-    "allow_suspicious_low_cardinality_types": 1,
-    "allow_suspicious_fixed_string_types": 1,
-    "allow_suspicious_codecs": 1,
-    "allow_suspicious_indices": 1,
-    "allow_suspicious_primary_key": 1,
-    "allow_suspicious_ttl_expressions": 1,
     # Which rows it reads.
     "limit": 0,
     "offset": 0,
@@ -107,6 +100,13 @@ STEADY: dict[str, object] = {
 
 WRITE: dict[str, object] = {
     **STEADY,
+    # Types and definitions that the target has, its temporary tables and its view may have.
+    "allow_suspicious_low_cardinality_types": 1,
+    "allow_suspicious_fixed_string_types": 1,
+    "allow_suspicious_codecs": 1,
+    "allow_suspicious_indices": 1,
+    "allow_suspicious_primary_key": 1,
+    "allow_suspicious_ttl_expressions": 1,
     # Block deduplication forgets and is not atomic; the ledger decides instead.
     "insert_deduplicate": 0,
     "deduplicate_blocks_in_dependent_materialized_views": 0,
