@@ -81,9 +81,14 @@ def batch(
     return struct.pack(">qiibI", start, 9 + len(rest), -1, 2, 0) + rest
 
 
+def checked(data: bytes) -> bytes:
+    """The batch with its checksum."""
+    return data[:17] + struct.pack(">I", calc_crc32c(data[21:])) + data[21:]
+
+
 def send(bootstrap: str, topic: str, partition: int, data: bytes) -> None:
     """Stores a batch, with its checksum. Raises the broker's error."""
-    data = data[:17] + struct.pack(">I", calc_crc32c(data[21:])) + data[21:]
+    data = checked(data)
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         error = for_code(client._manager.run(_produce, client, TopicPartition(topic, partition), data))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import BatchUnreadable, KafkaOutOfReach
 from sluice.kafka.settings import KafkaSettings
 
 Admin = TypeVar("Admin", bound=KafkaAdminClient)
@@ -22,11 +22,23 @@ REQUEST_MS = 15_000
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
+class DamagedBatch(KafkaError):
+    """A stored batch of `place` whose bytes are not those of its checksum; it begins at offset `start`."""
+
+    def __init__(self, place: TopicPartition, start: int) -> None:
+        super().__init__(f"{place.topic}/{place.partition} at offset {start}")
+        self.place, self.start = place, start
+
+
 @contextmanager
 def reached(settings: KafkaSettings) -> Iterator[None]:
-    """Raises KafkaOutOfReach for whatever the client cannot do: no answer, no leader, no permission."""
+    """Raises KafkaOutOfReach for whatever the client cannot do: no answer, no leader, no permission; and
+    BatchUnreadable for a batch that is damaged."""
     try:
         yield
+    except DamagedBatch as error:
+        reason = "its checksum is not that of its bytes"
+        raise BatchUnreadable(settings.cluster, *error.place, error.start, error.start + 1, reason) from error
     except (KafkaError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason) from error

@@ -6,13 +6,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError, NoError, for_code
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
-from sluice.kafka.client import admin, reached
+from sluice.kafka.client import DamagedBatch, admin, reached
 from sluice.kafka.settings import KafkaSettings
 from sluice.kafka.stored import Stored, ends_abortion, stored_batches
 
@@ -43,7 +45,7 @@ class Fetched:
 
 
 class FetchAdmin(KafkaAdminClient):
-    """Every method raises KafkaError."""
+    """Every method raises KafkaError; `fetch` DamagedBatch, when nothing before it answers."""
 
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs, receive_message_max_bytes=_ANSWER_BYTES)
@@ -72,9 +74,19 @@ class FetchAdmin(KafkaAdminClient):
         error = for_code(found.error_code)
         if error is not NoError:
             raise error(f"{place.topic}/{place.partition} at offset {offset}")
-        batches = [batch for batch in stored_batches(found.records or b"") if batch.until > offset]
+        batches = _sound(place, offset, list(stored_batches(found.records or b"")))
         aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
-        return Fetched(tuple(batches), hidden_of(batches, aborted))
+        return Fetched(batches, hidden_of(batches, aborted))
+
+
+def _sound(place: TopicPartition, offset: int, batches: Sequence[Stored]) -> tuple[Stored, ...]:
+    """Those from the one on that holds `offset`, up to the first that is damaged. That one is in nobody's
+    way who does not ask for it."""
+    sound = list(takewhile(attrgetter("sound"), batches))
+    wanted = tuple(batch for batch in sound if batch.until > offset)
+    if not wanted and len(sound) < len(batches):
+        raise DamagedBatch(place, batches[len(sound)].start)
+    return wanted
 
 
 def hidden_of(batches: Sequence[Stored], aborted: Sequence[tuple[int, int]]) -> frozenset[int]:

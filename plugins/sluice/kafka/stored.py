@@ -9,9 +9,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from crc32c import crc32c
+
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">qi")
 _MAGIC_AT = 16
+_CHECKED_FROM = 21
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _CONTROL_TYPE = struct.Struct(">hh")
 ABORT = 0
@@ -23,6 +26,7 @@ class Stored:
 
     `stamp` is the base of the records' times in ms; they are all `max_stamp` where the broker stamps
     (`log_append_time`). `body` is None for a batch of a format before transactions (magic 0 and 1).
+    One whose checksum is another's is not `sound`: nothing that it says is true.
     """
 
     start: int
@@ -33,6 +37,7 @@ class Stored:
     max_stamp: int = 0
     producer: int = -1
     body: memoryview | None = None
+    sound: bool = True
 
     @property
     def codec(self) -> int:
@@ -87,5 +92,12 @@ def ends_abortion(batch: Stored) -> bool:
 
 
 def _batch(view: memoryview) -> Stored:
-    start, _, _, _, _, attributes, last, stamp, latest, producer, _, _, count = _HEADER.unpack_from(view)
-    return Stored(start, start + last + 1, count, attributes, stamp, latest, producer, view[_HEADER.size :])
+    if len(view) < _HEADER.size:
+        (start,) = struct.unpack_from(">q", view)
+        return Stored(start, start + 1, 1, sound=False)
+    start, _, _, _, checksum, attributes, last, stamp, latest, producer, _, _, count = _HEADER.unpack_from(
+        view
+    )
+    sound = crc32c(view[_CHECKED_FROM:]) == checksum
+    body = view[_HEADER.size :]
+    return Stored(start, start + last + 1, count, attributes, stamp, latest, producer, body, sound)
