@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,14 +13,17 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.errors import KafkaOutOfReach
-from sluice.kafka import stamps
+from sluice.kafka import client
 from sluice.kafka.settings import KafkaSettings
 from sluice.kafka.stamps import read_stamps
+from tests.stored_batch import batch, bomb, record
+from tests.stored_batch import send as store
 
 pytestmark = pytest.mark.integration
 
 COUNT = 25_000
 FIRST_MS = 1_767_225_600_000
+BOMB = 880 << 20
 
 
 @pytest.fixture
@@ -82,13 +88,47 @@ def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
         read(KafkaSettings("dc1", kafka_broker), topic, {0: (50, 60)})
 
 
-def test_settings_that_librdkafka_refuses_are_told(kafka_broker: str):
+def test_settings_that_do_not_do_are_told(kafka_broker: str):
     settings = KafkaSettings("dc1", kafka_broker, protocol="SSL", ca_file="/nowhere/ca.pem")
-    with pytest.raises(KafkaOutOfReach, match="dc1.*ssl.ca.location failed"):
+    with pytest.raises(KafkaOutOfReach, match="dc1"):
         read(settings, "t", {0: (0, 10)})
 
 
 def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(stamps, "REQUEST_MS", 1000)
-    with pytest.raises(KafkaOutOfReach, match=r"t/0 brings no more records; .*Connection refused"):
+    monkeypatch.setattr(client, "BOOTSTRAP_MS", 1000)
+    with pytest.raises(KafkaOutOfReach, match=r"'dc1' does not answer at 127.0.0.1:1 "):
         read(KafkaSettings("dc1", "127.0.0.1:1"), "t", {0: (0, 10)})
+
+
+def test_batches_of_every_shape(kafka_broker: str, topic: str):
+    """Single records, whose times headers tell; negative times, which they do not; several, and long ones."""
+    sent = [[5], [7], [-FIRST_MS - 2], [3, 9, -FIRST_MS], [1], [4] * 700, [2]]
+    for times in sent:
+        own = [record(n, b"x" * 4000, stamp=at) for n, at in enumerate(times)]
+        latest = max(-1, FIRST_MS + max(times))
+        stored = batch(own, len(own), "zstd", FIRST_MS)
+        store(kafka_broker, topic, 0, stored[:35] + latest.to_bytes(8, "big", signed=True) + stored[43:])
+    every = [at for times in sent for at in times]
+    settings = KafkaSettings("dc1", kafka_broker)
+    assert read(settings, topic, {0: (0, len(every))})[0] == list(enumerate(every))
+    assert read(settings, topic, {0: (1, 5)})[0] == list(enumerate(every))[1:5]
+
+
+_CHILD = """
+import json, resource, sys
+from sluice.kafka.settings import KafkaSettings
+from sluice.kafka.stamps import read_stamps
+parts = list(read_stamps(KafkaSettings("dc1", sys.argv[1]), sys.argv[2], {0: (0, 4)}))
+rows = [[part.offsets.tolist(), part.timestamps.tolist()] for part in parts]
+print(json.dumps([rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+"""
+
+
+def test_a_bomb_is_read_past_in_bounded_memory(kafka_broker: str, topic: str):
+    before, after = (batch([record(0, b"v")], 1, stamp=FIRST_MS + at) for at in (1, 9))
+    for stored in (before, batch([*bomb(0, BOMB), record(1, b"v")], 2, "gzip", FIRST_MS + 5), after):
+        store(kafka_broker, topic, 0, stored)
+    command = [sys.executable, "-c", _CHILD, kafka_broker, topic]
+    rows, kib = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    assert rows == [[[0, 1, 2, 3], [FIRST_MS + at for at in (1, 5, 5, 9)]]]
+    assert kib << 10 < BOMB // 2

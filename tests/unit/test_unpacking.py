@@ -13,7 +13,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from sluice.kafka.fetching import hidden_of
 from sluice.kafka.stored import stored_batches
 from sluice.kafka.unpacked import Unreadable
-from sluice.kafka.unpacking import parts_of
+from sluice.kafka.unpacking import parts_of, stamps_of
 from tests.stored_batch import CODECS, batch, bomb, bomb_size, compressed, record
 
 CONTROL, TRANSACTIONAL, LOG_APPEND = 0x20, 0x10, 0x08
@@ -183,3 +183,46 @@ def test_markers_and_aborted_batches_are_hidden():
     assert hidden_of(found, [(0, 1)]) == {0, 2, 3, 5, 7}
     assert hidden_of(found[2:], [(0, 1)]) == {0, 1, 3, 5}
     assert hidden_of(found, []) == {3, 5, 7}
+
+
+def stamps(data: bytes) -> list[tuple[int, int]]:
+    return [
+        row
+        for found in stored_batches(data)
+        for offsets, times in stamps_of(found)
+        for row in zip(offsets.tolist(), times.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
+def test_offsets_and_times_alone_are_those_that_kafka_python_writes(codec):
+    sent = odd_records(3 * len(codec), 150)
+    builder = DefaultRecordBatchBuilder(2, CODECS[codec], 0, -1, -1, -1, 1 << 30)
+    for number, (stamp, key, value, headers) in enumerate(sent):
+        builder.append(number, stamp, key, value, headers)
+    assert stamps(bytes(builder.build())) == [(n, row[0]) for n, row in enumerate(sent)]
+
+
+@pytest.mark.parametrize(
+    ("count", "attributes", "times"),
+    [(1, 0, [AT]), (3, LOG_APPEND, [AT] * 3), (3, 0, [AT, AT - 5, AT + 5])],
+    ids=["one record", "the broker stamps", "several"],
+)
+def test_times_that_the_header_says(count, attributes, times):
+    own = [record(n, b"v", stamp=at - AT) for n, at in enumerate(times)]
+    assert stamps(batch(own, count, stamp=AT, attributes=attributes)) == list(enumerate(times))
+
+
+def test_of_a_bomb_only_offset_and_time_are_held():
+    data = batch([record(0, b"before"), *bomb(1, 64 << 20), record(2, b"after")], 3, "gzip", AT)
+    tracemalloc.start()
+    assert stamps(data) == [(0, AT), (1, AT), (2, AT)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+@pytest.mark.parametrize("records", [b"", b"\x01", b"\x06\0\0", record(0, b"v")[:-1], b"\x80" * 20])
+def test_what_is_no_record_has_no_time(records):
+    with pytest.raises(Unreadable):
+        stamps(batch([records, b"" if not records else record(1, b"")], 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
@@ -85,13 +85,16 @@ class BoundedReader:
     def read(self, spans: Sequence[Span]) -> Iterator[Records]:
         """Every visible record of the spans, span after span; some hundred KiB at once, or one record."""
         for span in spans:
-            place, at = TopicPartition(*span[:2]), span.start
-            while at < span.until:
-                found = self._next(place, at)
-                for batch in found.visible:
-                    if batch.start < span.until:
-                        yield from self._batch(span, batch)
-                at = found.batches[-1].until
+            for batch in self.visible(span):
+                yield from self._batch(span, batch)
+
+    def visible(self, span: Span) -> Iterator[Stored]:
+        """The stored batches that hold the visible records of the span."""
+        place, at = TopicPartition(*span[:2]), span.start
+        while at < span.until:
+            found = self._next(place, at)
+            yield from (batch for batch in found.visible if batch.start < span.until)
+            at = found.batches[-1].until
 
     def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
         """The records at `offsets`, which ascend. Batches between them are not looked into."""
@@ -115,6 +118,15 @@ class BoundedReader:
                 return not_hidden(lambda at, most: self._fetched(place, at, most), holes)
             except OffsetOutOfRangeError:
                 return list(holes)
+
+    @contextmanager
+    def readable(self, span: Span, batch: Stored) -> Iterator[None]:
+        """Raises BatchUnreadable for what is Unreadable in the batch."""
+        try:
+            yield
+        except Unreadable as error:
+            place = (self._settings.cluster, span.topic, span.partition)
+            raise BatchUnreadable(*place, batch.start, batch.until, str(error)) from error
 
     def _held_at(self, place: TopicPartition, offset: int) -> Fetched:
         if self._held is not None and self._held[0] == place:
@@ -155,14 +167,11 @@ class BoundedReader:
         return KafkaOutOfReach(self._settings.cluster, self._settings.bootstrap, reason)
 
     def _batch(self, span: Span, batch: Stored) -> Iterator[Records]:
-        try:
+        with self.readable(span, batch):
             for part in parts_of(batch, self._max_record):
                 own = slice(bisect_left(part.offsets, span.start), bisect_left(part.offsets, span.until))
                 if own.start < own.stop:
                     yield _records(span, part, own)
-        except Unreadable as error:
-            place = (self._settings.cluster, span.topic, span.partition)
-            raise BatchUnreadable(*place, batch.start, batch.until, str(error)) from error
 
 
 def _records(span: Span, part: Part, own: slice) -> Records:

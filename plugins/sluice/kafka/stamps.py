@@ -1,22 +1,21 @@
-"""Reads the offsets and timestamps of many records, by librdkafka."""
+"""Reads the offsets and timestamps of many records in bounded memory, whatever else the records hold."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
-from confluent_kafka import Message, TopicPartition
 
-from sluice.errors import KafkaOutOfReach
-from sluice.kafka.client import REQUEST_MS
-from sluice.kafka.consumer import plain_consumer, raise_unless_end
+from sluice.kafka.records import BoundedReader, Span
 from sluice.kafka.settings import KafkaSettings
+from sluice.kafka.stored import Stored
+from sluice.kafka.unpacking import stamps_of
 
 _AT_ONCE = 10_000
-_POLL_SECONDS = 0.5
-_CONFIGURATION = {"queued.max.messages.kbytes": 32 << 10}
+_Part = tuple[np.ndarray, np.ndarray]
+"""Offsets, and their timestamps."""
 
 
 class Stamps(NamedTuple):
@@ -32,50 +31,47 @@ def read_stamps(
 ) -> Iterator[Stamps]:
     """Every visible record of the spans, by partition the offsets `[start, until)`.
 
-    Raises KafkaOutOfReach when nothing comes for 15 seconds, or the cluster says no.
+    Raises BatchUnreadable, and KafkaOutOfReach when nothing comes for a minute, or the cluster says no.
     """
-    untils = {partition: until for partition, (start, until) in spans.items() if start < until}
-    trouble: list[str] = []
-    with plain_consumer(settings, trouble, _CONFIGURATION) as consumer:
-        consumer.assign([TopicPartition(topic, partition, spans[partition][0]) for partition in untils])
-        deadline = _deadline()
-        while untils:
-            messages = consumer.consume(_AT_ONCE, _POLL_SECONDS)
-            ended = {_ended(message) for message in messages if message.error() is not None}
-            for part in _by_partition([message for message in messages if message.error() is None]):
-                until = untils.get(part.partition, 0)
-                inside = int(np.searchsorted(part.offsets, until))
-                if inside:
-                    yield Stamps(part.partition, part.offsets[:inside], part.timestamps[:inside])
-                if inside < len(part.offsets) or (inside and part.offsets[inside - 1] == until - 1):
-                    ended.add(part.partition)
-            for partition in ended & untils.keys():
-                consumer.pause([TopicPartition(topic, partition)])
-                del untils[partition]
-            deadline = _deadline() if messages else deadline
-            if time.monotonic() > deadline:
-                reason = "; ".join([f"{topic}/{min(untils)} brings no more records", *trouble[-1:]])
-                raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason)
+    with BoundedReader(settings, max_record=0) as reader:
+        for partition, (start, until) in sorted(spans.items()):
+            for offsets, stamps in _gathered(_parts(reader, Span(topic, partition, start, until))):
+                own = slice(*np.searchsorted(offsets, (start, until)))
+                yield Stamps(partition, offsets[own], stamps[own])
 
 
-def _by_partition(messages: Sequence[Message]) -> Iterator[Stamps]:
-    if not messages:
-        return
-    columns = [
-        np.fromiter((message.partition() for message in messages), np.int64, len(messages)),
-        np.fromiter((message.offset() for message in messages), np.int64, len(messages)),
-        np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages)),
-    ]
-    for partition in np.unique(columns[0]).tolist():
-        own = columns[0] == partition
-        yield Stamps(partition, columns[1][own], columns[2][own])
+def _parts(reader: BoundedReader, span: Span) -> Iterator[_Part]:
+    """Batches of one record are taken together: an array for each costs five times as much."""
+    for lone, batches in groupby(reader.visible(span), _is_lone):
+        if lone:
+            places = ((batch.start, batch.max_stamp) for batch in batches)
+            while some := list(islice(places, _AT_ONCE)):
+                offsets, stamps = np.array(some, np.int64).T
+                yield offsets, stamps
+        else:
+            for batch in batches:
+                with reader.readable(span, batch):
+                    yield from stamps_of(batch)
 
 
-def _ended(message: Message) -> int:
-    """The partition that has no more records. Raises KafkaException for every other error."""
-    raise_unless_end(message)
-    return int(message.partition())
+def _is_lone(batch: Stored) -> bool:
+    return batch.count == 1 and batch.told
 
 
-def _deadline() -> float:
-    return time.monotonic() + REQUEST_MS / 1000
+def _gathered(parts: Iterable[_Part]) -> Iterator[_Part]:
+    """Some thousand records at once: what is done with them costs as much for one."""
+    held: list[_Part] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += len(part[0])
+        if count >= _AT_ONCE:
+            yield _joined(held)
+            held, count = [], 0
+    if count:
+        yield _joined(held)
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    offsets, stamps = zip(*parts, strict=True)
+    return np.concatenate(offsets), np.concatenate(stamps)

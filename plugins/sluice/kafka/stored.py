@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -20,8 +20,7 @@ _CONTROL_TYPE = struct.Struct(">hh")
 ABORT = 0
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """The offsets `[start, until)` of one batch, which holds `count` records; `body` is as it is stored.
 
     `stamp` is the base of the records' times in ms; they are all `max_stamp` where the broker stamps
@@ -59,6 +58,12 @@ class Stored:
     def whole(self) -> bool:
         """Whether each of its offsets has its record: compaction has taken none."""
         return self.count == self.until - self.start
+
+    @property
+    def told(self) -> bool:
+        """Whether `max_stamp` is the time of all its records, one at each of its offsets. Of negative
+        times the header says nothing."""
+        return self.whole and (self.log_append_time or (self.count == 1 and self.max_stamp >= 0))
 
 
 def stored_batches(data: bytes | memoryview) -> Iterator[Stored]:

@@ -96,3 +96,27 @@ _CODECS: dict[int, Callable[[memoryview], Iterator[bytes]]] = {
     3: _streamed("lz4"),
     4: _streamed("zstd"),
 }
+
+
+class Source:
+    """Bytes that come in pieces; `data` are those that are held, and not yet skipped."""
+
+    def __init__(self, source: Iterator[bytes]) -> None:
+        self._pieces = source
+        self.data = b""
+
+    def gather(self, size: int) -> None:
+        """Holds `size` bytes; fewer only where there are no more."""
+        parts, held = [self.data], len(self.data)
+        while held < size and (piece := next(self._pieces, None)) is not None:
+            parts.append(piece)
+            held += len(piece)
+        self.data = b"".join(parts)
+
+    def skip(self, size: int) -> None:
+        while size > len(self.data):
+            size -= len(self.data)
+            self.data = next(self._pieces, b"")
+            if not self.data:
+                raise IndexError
+        self.data = self.data[size:]

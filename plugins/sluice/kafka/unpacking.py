@@ -7,17 +7,21 @@ each record is read of some hundreds of them at once: one by one takes Python fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sluice.kafka.stored import Stored
-from sluice.kafka.unpacked import Unreadable, pieces
+from sluice.kafka.unpacked import Source, Unreadable, pieces
 
 Headers = list[tuple[str, bytes | None]]
 
 _AT_ONCE = 4096
 _BITS = 63
+_HOLD_NONE = -1
+_FEW = 16  # below it, one by one is faster
 _FRONT = 40  # enough of a record for its length, attributes, time and offset
 
 
@@ -36,30 +40,88 @@ class Part:
 
 def parts_of(batch: Stored, max_record: int) -> Iterator[Part]:
     """All of the batch's records; each part holds some hundred KiB, or one record. Raises Unreadable."""
-    if batch.body is None:
-        raise Unreadable("its format is that of before Kafka 0.11")
-    source, left = _Source(pieces(batch.codec, batch.body)), batch.count
-    try:
-        while left > 0:
-            starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
-            if starts:
-                yield _part(batch, source.data, np.array(starts), np.array(ends))
-                source.skip(ends[-1])
+    with _ends():
+        for found in _walk(batch, max_record):
+            if isinstance(found, _Skipped):
+                yield Part([found.offset], [found.stamp], [None], [None], [None], found.size)
             else:
-                large = _next(batch, source, max_record)
-                if large is None:
-                    continue
-                yield large
-            left -= max(len(starts), 1)
+                yield _part(batch, *found)
+
+
+def stamps_of(batch: Stored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Offsets and timestamps of the batch's records, some thousand at once; no record is held, however
+    small. Where the header says them all, nothing is decompressed. Raises Unreadable."""
+    if batch.told:
+        yield np.arange(batch.start, batch.until), np.full(batch.count, batch.max_stamp)
+        return
+    with _ends():
+        for found in _walk(batch, _HOLD_NONE):
+            if isinstance(found, _Skipped):
+                yield np.array([found.offset]), np.array([found.stamp])
+            elif len(found.starts) < _FEW:
+                yield _few(batch, found)
+            else:
+                offsets, stamps, at = _places(batch, np.frombuffer(found.data, np.uint8), found.starts)
+                if (at > found.ends).any():
+                    raise IndexError
+                yield offsets, stamps
+
+
+def _few(batch: Stored, found: _Whole) -> tuple[np.ndarray, np.ndarray]:
+    offsets, stamps = [], []
+    for start, end in zip(found.starts, found.ends, strict=True):
+        delta, at = _number(found.data, start + 1)
+        offset, at = _number(found.data, at)
+        if at > end:
+            raise IndexError
+        offsets.append(batch.start + offset)
+        stamps.append(batch.max_stamp if batch.log_append_time else batch.stamp + delta)
+    return np.array(offsets, np.int64), np.array(stamps, np.int64)
+
+
+class _Whole(NamedTuple):
+    """Records that `data` holds whole: where each begins, behind its length, and ends."""
+
+    data: bytes
+    starts: list[int]
+    ends: list[int]
+
+
+class _Skipped(NamedTuple):
+    offset: int
+    stamp: int
+    size: int
+
+
+@contextmanager
+def _ends() -> Iterator[None]:
+    try:
+        yield
     except IndexError:
         raise Unreadable("a record ends too early") from None
 
 
-def _next(batch: Stored, source: _Source, max_record: int) -> Part | None:
+def _walk(batch: Stored, most: int) -> Iterator[_Whole | _Skipped]:
+    """All records, in their order: those of more than `most` bytes that no piece holds whole are skipped."""
+    if batch.body is None:
+        raise Unreadable("its format is that of before Kafka 0.11")
+    source, left = Source(pieces(batch.codec, batch.body)), batch.count
+    while left > 0:
+        starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
+        if starts:
+            yield _Whole(source.data, starts, ends)
+            source.skip(ends[-1])
+            left -= len(starts)
+        elif (skipped := _next(batch, source, most)) is not None:
+            yield skipped
+            left -= 1
+
+
+def _next(batch: Stored, source: Source, most: int) -> _Skipped | None:
     """Gathers the whole of the next record, or skips one that is too large and tells its place."""
     source.gather(_FRONT)
     size, at = _number(source.data, 0)
-    if size <= max_record:
+    if size <= most:
         source.gather(at + size)
         if len(source.data) < at + size:
             raise IndexError
@@ -67,8 +129,7 @@ def _next(batch: Stored, source: _Source, max_record: int) -> Part | None:
     delta, after = _number(source.data, at + 1)
     offset = batch.start + _number(source.data, after)[0]
     source.skip(at + size)
-    stamp = batch.max_stamp if batch.log_append_time else batch.stamp + delta
-    return Part([offset], [stamp], [None], [None], [None], size)
+    return _Skipped(offset, batch.max_stamp if batch.log_append_time else batch.stamp + delta, size)
 
 
 def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
@@ -93,10 +154,9 @@ def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
     return starts, ends
 
 
-def _part(batch: Stored, data: bytes, starts: np.ndarray, ends: np.ndarray) -> Part:
-    text = np.frombuffer(data, np.uint8)
-    stamps, at = _numbers(text, starts + 1)
-    offsets, at = _numbers(text, at)
+def _part(batch: Stored, data: bytes, starts: list[int], untils: list[int]) -> Part:
+    text, ends = np.frombuffer(data, np.uint8), np.array(untils)
+    offsets, stamps, at = _places(batch, text, starts)
     keys, at = _texts(data, text, at, ends)
     values, at = _texts(data, text, at, ends)
     counts, at = _numbers(text, at)
@@ -105,8 +165,15 @@ def _part(batch: Stored, data: bytes, starts: np.ndarray, ends: np.ndarray) -> P
         headers[number], at[number] = _headers(data, int(counts[number]), int(at[number]))
     if (at != ends).any():
         raise Unreadable("a record has another size than it says")
-    known = np.full(len(starts), batch.max_stamp) if batch.log_append_time else stamps + batch.stamp
-    return Part((offsets + batch.start).tolist(), known.tolist(), keys, values, headers)
+    return Part(offsets.tolist(), stamps.tolist(), keys, values, headers)
+
+
+def _places(batch: Stored, text: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, timestamps, and where each record goes on behind them."""
+    deltas, at = _numbers(text, np.array(starts) + 1)
+    offsets, at = _numbers(text, at)
+    stamps = np.full(len(starts), batch.max_stamp) if batch.log_append_time else deltas + batch.stamp
+    return offsets + batch.start, stamps, at
 
 
 def _texts(
@@ -164,27 +231,3 @@ def _numbers(text: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         longer, shift = longer[bytes_ >= 0x80], shift + 7
     signs = -(numbers & np.uint64(1)).view(np.int64)
     return (numbers >> np.uint64(1)).view(np.int64) ^ signs, at
-
-
-class _Source:
-    """Bytes that come in pieces; `data` are those that are held, and not yet skipped."""
-
-    def __init__(self, source: Iterator[bytes]) -> None:
-        self._pieces = source
-        self.data = b""
-
-    def gather(self, size: int) -> None:
-        """Holds `size` bytes; fewer only where there are no more."""
-        parts, held = [self.data], len(self.data)
-        while held < size and (piece := next(self._pieces, None)) is not None:
-            parts.append(piece)
-            held += len(piece)
-        self.data = b"".join(parts)
-
-    def skip(self, size: int) -> None:
-        while size > len(self.data):
-            size -= len(self.data)
-            self.data = next(self._pieces, b"")
-            if not self.data:
-                raise IndexError
-        self.data = self.data[size:]
