@@ -23,11 +23,11 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 class DamagedBatch(KafkaError):
-    """A stored batch of `place` whose bytes are not those of its checksum; it begins at offset `start`."""
+    """A stored batch of `place` that nobody can read; it begins at offset `start`."""
 
-    def __init__(self, place: TopicPartition, start: int) -> None:
-        super().__init__(f"{place.topic}/{place.partition} at offset {start}")
-        self.place, self.start = place, start
+    def __init__(self, place: TopicPartition, start: int, reason: str) -> None:
+        super().__init__(f"{place.topic}/{place.partition} at offset {start}: {reason}")
+        self.place, self.start, self.reason = place, start, reason
 
 
 @contextmanager
@@ -37,8 +37,8 @@ def reached(settings: KafkaSettings) -> Iterator[None]:
     try:
         yield
     except DamagedBatch as error:
-        reason = "its checksum is not that of its bytes"
-        raise BatchUnreadable(settings.cluster, *error.place, error.start, error.start + 1, reason) from error
+        where = (settings.cluster, *error.place, error.start, error.start + 1)
+        raise BatchUnreadable(*where, error.reason) from error
     except (KafkaError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason) from error

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError, NoError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, NoError, for_code
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
 from sluice.kafka.client import DamagedBatch, admin, reached
@@ -51,7 +51,13 @@ class FetchAdmin(KafkaAdminClient):
         super().__init__(**configs, receive_message_max_bytes=_ANSWER_BYTES)
         self._led_by: dict[TopicPartition, int] = {}
 
-    def fetch(self, place: TopicPartition, offset: int, isolation: str, most: int = FETCH_BYTES) -> Fetched:
+    def fetch(
+        self,
+        place: TopicPartition,
+        offset: int,
+        isolation: str | IsolationLevel,
+        most: int = FETCH_BYTES,
+    ) -> Fetched:
         """The next batches from the one on that holds `offset`; none at the end of what can be read."""
         deadline, level = time.monotonic() + _PATIENCE_SECONDS, IsolationLevel.build_from(isolation)
         while True:
@@ -62,6 +68,17 @@ class FetchAdmin(KafkaAdminClient):
                 if not error.retriable or time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_SECONDS)
+
+    def batches(
+        self, place: TopicPartition, start: int, until: int, isolation: IsolationLevel
+    ) -> Iterator[Stored]:
+        """All batches that hold the offsets `[start, until)`, also those that no consumer shows."""
+        while start < until:
+            found = self.fetch(place, start, isolation)
+            if not found.batches:
+                raise KafkaTimeoutError(f"{place.topic}/{place.partition} brings no more records")
+            yield from found.batches
+            start = found.batches[-1].until
 
     async def _fetch(
         self, place: TopicPartition, offset: int, isolation: IsolationLevel, most: int
@@ -85,7 +102,7 @@ def _sound(place: TopicPartition, offset: int, batches: Sequence[Stored]) -> tup
     sound = list(takewhile(attrgetter("sound"), batches))
     wanted = tuple(batch for batch in sound if batch.until > offset)
     if not wanted and len(sound) < len(batches):
-        raise DamagedBatch(place, batches[len(sound)].start)
+        raise DamagedBatch(place, batches[len(sound)].start, "its checksum is not that of its bytes")
     return wanted
 
 

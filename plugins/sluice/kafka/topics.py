@@ -13,16 +13,25 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import InvalidMetadataError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import (
+    InvalidMetadataError,
+    NoError,
+    UnknownError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from sluice.boundaries.retention import kept_ms
 from sluice.errors import UnknownTopic
-from sluice.kafka.client import admin, reached
+from sluice.kafka.by_reading import by_reading
+from sluice.kafka.client import DamagedBatch, admin, reached
 from sluice.kafka.holes import BatchAdmin, Hole
 from sluice.kafka.lookups import PartitionLookUp, Question, Reply, divided, joined, look_up
 from sluice.kafka.settings import KafkaSettings, settings_of
 from sluice.kafka.stamps import read_stamps
+from sluice.kafka.stored import Stored
+from sluice.kafka.unpacked import Unreadable
 from sluice.pipeline import Cluster
 
 # kafka-python keeps at most five requests on a connection, and metadata takes one of them.
@@ -142,13 +151,50 @@ class _Admin(BatchAdmin):
         return {name: item["value"] for name, item in found.items() if item["value"] is not None}
 
     def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
+        """Where a broker fails to answer, records are read."""
         asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
         try:
             found = self._manager.run(self._ask, asked, isolation)
         except InvalidMetadataError:  # a leader has moved: the public call waits until it is known
             self._leaders = {}
-            found = [self.list_partition_offsets(one, isolation_level=isolation) for one in asked]
-        return [{place.partition: (at.offset, at.timestamp) for place, at in one.items()} for one in found]
+            found = [self._answered(one, isolation) for one in asked]
+        failed: dict[TopicPartition, list[int]] = {}
+        for question, answers in zip(asked, found, strict=True):
+            for place in question.keys() - answers.keys():
+                failed.setdefault(place, []).append(question[place])
+        for place, instants in failed.items():
+            read = self._by_reading(place, isolation, sorted(instants))
+            for question, answers in zip(asked, found, strict=True):
+                if place not in answers and place in question:
+                    answers[place] = read[question[place]]
+        return [{place.partition: answer for place, answer in one.items()} for one in found]
+
+    def _answered(self, question: dict[TopicPartition, int], isolation: IsolationLevel) -> dict:
+        found = self.list_partition_offsets(question, isolation_level=isolation)
+        return {place: (at.offset, at.timestamp) for place, at in found.items()}
+
+    def _by_reading(
+        self, place: TopicPartition, isolation: IsolationLevel, instants: Sequence[int]
+    ) -> dict[int, tuple[int, int]]:
+        ends = {
+            spec: self.list_partition_offsets({place: spec}, isolation_level=isolation)[place].offset
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+        }
+        last: list[Stored] = []
+
+        def ask(instant: int) -> tuple[int, int] | None:
+            return self._manager.run(self._ask, [{place: instant}], isolation)[0].get(place)
+
+        def batches(start: int) -> Iterator[Stored]:
+            for batch in self.batches(place, start, ends[OffsetSpec.LATEST], isolation):
+                last[:] = [batch]
+                yield batch
+
+        try:
+            found = by_reading(ask, batches, ends[OffsetSpec.EARLIEST], instants)
+        except Unreadable as error:
+            raise DamagedBatch(place, last[0].start, str(error)) from error
+        return dict(zip(instants, found, strict=True))
 
     async def _ask(self, asked: Sequence[dict[TopicPartition, int]], isolation: IsolationLevel) -> list[dict]:
         if not set().union(*asked) <= self._leaders.keys():
@@ -160,7 +206,7 @@ class _Admin(BatchAdmin):
         async def receive(left: int) -> None:
             while len(sent) > left:
                 number, answer = sent.popleft()
-                found[number].update(self._list_partition_offsets_process_response(await answer))
+                found[number].update(_answers(await answer))
 
         for number, question in enumerate(asked):
             for leader, request in self._requests(question, isolation):
@@ -175,6 +221,19 @@ class _Admin(BatchAdmin):
         for leader in sorted({self._leaders[place] for place in question}):
             mine = {place: at for place, at in question.items() if self._leaders[place] == leader}
             yield leader, self._list_partition_offsets_request(mine, isolation.value)
+
+
+def _answers(response: Any) -> dict[TopicPartition, tuple[int, int]]:
+    """Without the partitions for which the broker fails. Raises KafkaError for every other error."""
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    for topic in response.topics:
+        for said in topic.partitions:
+            place, error = TopicPartition(topic.name, said.partition_index), for_code(said.error_code)
+            if error is NoError:
+                found[place] = said.offset, said.timestamp
+            elif error is not UnknownError:
+                raise error(f"{place.topic}/{place.partition}")
+    return found
 
 
 @contextmanager
