@@ -1,5 +1,6 @@
-"""A bomb that is the first record of its hour: the broker cannot look up where the hour begins, for it unpacks
-the batch for that. The hour resolves, lands, loads and verifies all the same, and the broker lives on."""
+"""A bomb that is the first record of its hour: the broker cannot look up where the hour begins, for it
+unpacks the batch for that. The hour resolves, lands, loads and verifies all the same,
+and the broker lives on."""
 
 from __future__ import annotations
 
