@@ -91,7 +91,7 @@ class FetchAdmin(KafkaAdminClient):
         error = for_code(found.error_code)
         if error is not NoError:
             raise error(f"{place.topic}/{place.partition} at offset {offset}")
-        batches = _sound(place, offset, list(stored_batches(found.records or b"")))
+        batches = _sound(place, offset, list(stored_batches(found.records or b"", offset)))
         aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
         return Fetched(batches, hidden_of(batches, aborted))
 

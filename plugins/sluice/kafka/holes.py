@@ -104,18 +104,11 @@ class BatchAdmin(FetchAdmin):
                 while stored and stored[0].until <= offset:
                     stored.popleft()
                 if not stored:
-                    stored.extend(self._stored(place, offset))
+                    stored.extend(self.fetch(place, offset, "read_uncommitted").batches)
                 if not stored or stored[0].start > offset or not _of_transaction(stored[0]):
                     return hole
                 offset = stored[0].until
         return None
-
-    def _stored(self, place: TopicPartition, offset: int) -> Iterator[Stored]:
-        """The next batches from the one on that holds `offset`."""
-        for batch in self.fetch(place, offset, "read_uncommitted").batches:
-            if batch.body is None:  # older than transactions: the outer message's records are not counted
-                return
-            yield batch
 
 
 def _of_transaction(batch: Stored) -> bool:

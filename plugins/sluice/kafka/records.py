@@ -16,10 +16,11 @@ from sluice.errors import BatchUnreadable, KafkaOutOfReach
 from sluice.kafka.client import reached
 from sluice.kafka.fetching import FetchAdmin, Fetched, fetching
 from sluice.kafka.holes import Hole, not_hidden
+from sluice.kafka.parts import Headers, Part
 from sluice.kafka.settings import KafkaSettings
 from sluice.kafka.stored import Stored
 from sluice.kafka.unpacked import Unreadable
-from sluice.kafka.unpacking import Headers, Part, parts_of
+from sluice.kafka.unpacking import parts_of
 
 _PATIENCE_SECONDS = 60.0
 _FEW_BYTES = 1 << 20  # where single records are wanted: what is fetched beside them is in vain

@@ -1,17 +1,20 @@
 """Batches as the broker stores them: what their headers say, before anything in them is decompressed.
 
-Source: Kafka's "Message Format", record batch of magic 2.
+Source: Kafka's "Message Format", record batch of magic 2, and messages of magic 0 and 1.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+OLD_HEADER = struct.Struct(">qiIbb")
+OLD_STAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">qi")
 _MAGIC_AT = 16
 _CHECKED_FROM = 21
@@ -24,8 +27,9 @@ class Stored(NamedTuple):
     """The offsets `[start, until)` of one batch, which holds `count` records; `body` is as it is stored.
 
     `stamp` is the base of the records' times in ms; they are all `max_stamp` where the broker stamps
-    (`log_append_time`). `body` is None for a batch of a format before transactions (magic 0 and 1).
-    One whose checksum is another's is not `sound`: nothing that it says is true.
+    (`log_append_time`). Of magic 0 and 1 `body` is the whole message; where others are inside it, nobody
+    knows `start` and `count`: they are an offset that is not behind the first, and 0. One whose checksum is
+    another's is not `sound`: nothing that it says is true.
     """
 
     start: int
@@ -37,10 +41,11 @@ class Stored(NamedTuple):
     producer: int = -1
     body: memoryview | None = None
     sound: bool = True
+    magic: int = 2
 
     @property
     def codec(self) -> int:
-        return self.attributes & _CODEC
+        return codec_of(self.attributes)
 
     @property
     def log_append_time(self) -> bool:
@@ -66,20 +71,22 @@ class Stored(NamedTuple):
         return self.whole and (self.log_append_time or (self.count == 1 and self.max_stamp >= 0))
 
 
-def stored_batches(data: bytes | memoryview) -> Iterator[Stored]:
-    """The batches of a fetch's answer. A broker cuts the answer at a number of bytes: a last batch that is
-    not there as a whole is left out."""
+def codec_of(attributes: int) -> int:
+    return attributes & _CODEC
+
+
+def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterator[Stored]:
+    """The batches of a fetch's answer, of which none begins before `since`. A broker cuts the answer at a
+    number of bytes: a last batch that is not there as a whole is left out."""
     view, at = memoryview(data), 0
     while at + _LENGTH.size <= len(view):
-        start, length = _LENGTH.unpack_from(view, at)
+        length = _LENGTH.unpack_from(view, at)[1]
         end = at + _LENGTH.size + length
         if end > len(view) or length <= _MAGIC_AT - _LENGTH.size:
             return
-        if view[at + _MAGIC_AT] < 2:
-            yield Stored(start, start + 1, 1)
-        else:
-            yield _batch(view[at:end])
-        at = end
+        batch = _batch(view[at:end]) if view[at + _MAGIC_AT] >= 2 else _old(view[at:end], since)
+        yield batch
+        at, since = end, batch.until
 
 
 def ends_abortion(batch: Stored) -> bool:
@@ -106,3 +113,15 @@ def _batch(view: memoryview) -> Stored:
     sound = crc32c(view[_CHECKED_FROM:]) == checksum
     body = view[_HEADER.size :]
     return Stored(start, start + last + 1, count, attributes, stamp, latest, producer, body, sound)
+
+
+def _old(view: memoryview, since: int | None) -> Stored:
+    offset, _, checksum, magic, attributes = OLD_HEADER.unpack_from(view)
+    if len(view) < OLD_HEADER.size + OLD_STAMP.size * magic:
+        return Stored(offset, offset + 1, 1, sound=False)
+    stamp = OLD_STAMP.unpack_from(view, OLD_HEADER.size)[0] if magic else -1
+    attributes &= _CODEC | (_LOG_APPEND_TIME if magic else 0)
+    alone = not codec_of(attributes)
+    start = offset if alone or since is None else min(since, offset)
+    sound = zlib.crc32(view[_MAGIC_AT:]) == checksum
+    return Stored(start, offset + 1, int(alone), attributes, stamp, stamp, -1, view, sound, magic)

@@ -6,17 +6,18 @@ each record is read of some hundreds of them at once: one by one takes Python fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from sluice.kafka.old_messages import old_parts, old_places
+from sluice.kafka.parts import Headers, Part
 from sluice.kafka.stored import Stored
 from sluice.kafka.unpacked import Source, Unreadable, pieces
-
-Headers = list[tuple[str, bytes | None]]
 
 _AT_ONCE = 4096
 _BITS = 63
@@ -25,22 +26,12 @@ _FEW = 16  # below it, one by one is faster
 _FRONT = 40  # enough of a record for its length, attributes, time and offset
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some records of a batch, in their order. `headers` is None where a record has none. `too_large`: the
-    size of the one record that there is then, and of which nothing else is held."""
-
-    offsets: list[int]
-    timestamps: list[int]
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
-    headers: Sequence[Headers | None]
-    too_large: int | None = None
-
-
 def parts_of(batch: Stored, max_record: int) -> Iterator[Part]:
     """All of the batch's records; each part holds some hundred KiB, or one record. Raises Unreadable."""
     with _ends():
+        if batch.magic < 2:
+            yield from old_parts(batch, max_record)
+            return
         for found in _walk(batch, max_record):
             if isinstance(found, _Skipped):
                 yield Part([found.offset], [found.stamp], [None], [None], [None], found.size)
@@ -55,6 +46,12 @@ def stamps_of(batch: Stored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield np.arange(batch.start, batch.until), np.full(batch.count, batch.max_stamp)
         return
     with _ends():
+        if batch.magic < 2:
+            places = old_places(batch)
+            while some := list(islice(places, _AT_ONCE)):
+                offsets, stamps = np.array(some, np.int64).T
+                yield offsets, stamps
+            return
         for found in _walk(batch, _HOLD_NONE):
             if isinstance(found, _Skipped):
                 yield np.array([found.offset]), np.array([found.stamp])
@@ -97,15 +94,13 @@ class _Skipped(NamedTuple):
 def _ends() -> Iterator[None]:
     try:
         yield
-    except IndexError:
+    except (IndexError, struct.error):
         raise Unreadable("a record ends too early") from None
 
 
 def _walk(batch: Stored, most: int) -> Iterator[_Whole | _Skipped]:
     """All records, in their order: those of more than `most` bytes that no piece holds whole are skipped."""
-    if batch.body is None:
-        raise Unreadable("its format is that of before Kafka 0.11")
-    source, left = Source(pieces(batch.codec, batch.body)), batch.count
+    source, left = Source(pieces(batch.codec, batch.body or memoryview(b""))), batch.count
     while left > 0:
         starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
         if starts:
