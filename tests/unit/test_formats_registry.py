@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
 import struct
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -241,6 +243,54 @@ def test_what_a_schema_refers_to_and_nobody_has_stops_the_step(registry, decoder
     registry.bodies = [(200, {}, json.dumps(registry.schemas[2]).encode()), (404, {}, gone)]
     with pytest.raises(RegistryRefused, match=rf"s%2F1/versions/1.*error code {code}.*register again"):
         decode(message(2, b"x"))
+
+
+def of_size(size: int) -> bytes:
+    """A registry's answer of so many bytes, with a good schema in it."""
+    answer = {"schema": json.dumps(FIRST), "pad": ""}
+    return json.dumps({**answer, "pad": "x" * (size - len(json.dumps(answer)))}).encode()
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_an_answer_has_a_bound(registry, status):
+    """4 MiB are read; of a longer one no more than that is ever held."""
+    address = address_of(Connection("c", host=registry.url))
+    registry.bodies = [(200, {}, of_size(4 << 20)), (status, {}, of_size((4 << 20) + 1))]
+    registry.bodies += [(status, {}, b"x" * (64 << 20))]
+    assert Registry(address, serialized=False).schema(1) == Stored("AVRO", json.dumps(FIRST))
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            with pytest.raises(RegistryRefused, match=r"ids/1 is larger than 4 MiB.*address") as caught:
+                Registry(address, serialized=False).schema(1)
+            assert len(str(caught.value).splitlines()) == 1
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_compressed_answer_is_not_unpacked(registry):
+    """It was asked for as it is, and of 64 KiB on the wire nobody knows how much they become."""
+    registry.bodies = [(200, {"Content-Encoding": "gzip"}, gzip.compress(of_size(1000)))] * 3
+    with pytest.raises(RegistryOutOfReach, match="compressed"):
+        Registry(address_of(Connection("c", host=registry.url)), serialized=False).schema(1)
+    assert registry.bodies == []
+
+
+@pytest.mark.parametrize("others", [500, 501])
+@pytest.mark.parametrize("chain", [True, False])
+def test_references_of_a_schema_have_a_bound(registry, others, chain):
+    """Whether each refers to the next one, or one to all."""
+    refer = [{"name": f"n{n}", "subject": f"s/{n}", "version": n} for n in range(2, others + 2)]
+    for n in range(1, others + 2):
+        own = refer[n - 1 : n] if chain else refer if n == 1 else []
+        registry.avro(n, {**FIRST, "name": f"R{n}"}, own)
+    known = Registry(address_of(Connection("c", host=registry.url)), serialized=False)
+    if others == 500:
+        assert len(known.schema(1).references) == 500
+    else:
+        with pytest.raises(RegistryRefused, match=r"refers to more than 500 others.*join"):
+            known.schema(1)
 
 
 def test_schemas_that_refer_to_each_other_in_a_circle_are_refused(registry, decoder):

@@ -29,6 +29,11 @@ _TRY_LATER = (408, 429)
 _NO_SUBJECT, _NO_VERSION, _NO_SCHEMA = 40401, 40402, 40403
 _LARGEST_ID = (1 << 31) - 1  # ids are Java's int: asked for a larger one, a registry has no such path
 _ADDRESS = "check the address in its connection, with its base path"
+MOST_BYTES = 4 << 20
+"""Of an answer: Confluent's registry takes schemas of about a million characters."""
+MOST_REFERENCES = 500
+# An answer that is compressed has no size before it is held.
+_PLAIN = {"Accept-Encoding": "identity"}
 
 
 class _Reference(msgspec.Struct):
@@ -115,7 +120,12 @@ class Registry:
         self._sleep = sleep
         login = (address.login, address.password or "") if address.login else None
         self._client = httpx.Client(
-            base_url=address.url, auth=login, timeout=SECONDS, verify=_trust(address), trust_env=False
+            base_url=address.url,
+            auth=login,
+            timeout=SECONDS,
+            verify=_trust(address),
+            trust_env=False,
+            headers=_PLAIN,
         )
 
     def schema(self, number: int) -> Stored | None:
@@ -147,6 +157,9 @@ class Registry:
             if place in inside:
                 raise self._refused(f"{place} refers to itself", "register it without the circle")
             if reference.name not in known:
+                if len(known) + len(inside) >= MOST_REFERENCES:
+                    most = f"{place}: a schema refers to more than {MOST_REFERENCES} others"
+                    raise self._refused(most, "join some of them into one schema")
                 found = self._schema(self._get(place))
                 self._refer(found, known, inside | {place})
                 known[reference.name] = found.schema
@@ -155,16 +168,30 @@ class Registry:
         """The first answer that another try would not change. Raises RegistryOutOfReach after the last."""
         for wait in (*WAITS, None):
             try:
-                answer = self._client.get(place, params=self._format)
+                with self._client.stream("GET", place, params=self._format) as answer:
+                    if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
+                        return self._held(answer)
+                reason = f"status {answer.status_code} of {place}"
             except httpx.RequestError as error:
                 reason = str(error) or type(error).__name__
-            else:
-                if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
-                    return answer
-                reason = f"status {answer.status_code} of {place}"
             if wait is not None:
                 self._sleep(wait)
         raise RegistryOutOfReach(self._address.url, _one_line(reason))
+
+    def _held(self, answer: httpx.Response) -> httpx.Response:
+        """The answer with its content. Raises RegistryRefused for one that is larger than any schema,
+        httpx.DecodingError for one that is compressed."""
+        if "content-encoding" in answer.headers:
+            raise httpx.DecodingError(f"the answer of {answer.url} is compressed, and was asked for as it is")
+        content = bytearray()
+        for piece in answer.iter_raw():
+            content += piece
+            if len(content) > MOST_BYTES:
+                reason = f"the answer of {answer.url} is larger than {MOST_BYTES >> 20} MiB"
+                raise self._refused(reason, _ADDRESS)
+        return httpx.Response(
+            answer.status_code, headers=answer.headers, content=bytes(content), request=answer.request
+        )
 
     def _schema(self, answer: httpx.Response) -> _Schema:
         """Raises RegistryRefused for every other answer."""
