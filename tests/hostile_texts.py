@@ -22,7 +22,7 @@ TEXTS = {
     "no character of XML": "a\ufffeb\uffff",
     "newlines": "one\ntwo\r\nthree\u2028four\x85five",
     "tab and return": "a\tb\rc",
-    "quotes": 'it\'s "quoted" `so`',
+    "quotes": "it's \"quoted\" `so`",
     "backslashes": "\\ \\n \\x1b \\",
     "braces": "{a,b} {0} {subject} {text} ${HOME}",
     "format": "%s %(x)s %n",

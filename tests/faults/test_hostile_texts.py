@@ -177,7 +177,7 @@ def test_a_proposed_table(loaded: tuple[Site, Ran], kind: str):
     statement = ran.out.partition("CREATE TABLE")
     name = identifier("hostile", "proposed")
     body = "".join(statement[1:]).rstrip().removesuffix(";")
-    made.client.run(f"CREATE TABLE {name} {body[body.index(chr(10) + '(') :]}")
+    made.client.run(f"CREATE TABLE {name} {body[body.index(chr(10) + '('):]}")
     fields = made.client.rows("SELECT name FROM system.columns WHERE table = 'proposed'")
     made.client.run(f"DROP TABLE {name}")
     assert {field for (field,) in fields} >= ({"at", "n"} | {kind} - {"null"})

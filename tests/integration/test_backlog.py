@@ -90,7 +90,9 @@ class Hourly:
 @pytest.fixture
 def hourly(clickhouse_server, tmp_path, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hourly]:
     world = World({("dc1", "bids"): [[event("click", 10 * n, n=n) for n in range(6 * HOURS)]]})
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_BACKLOG", clickhouse_server.at.variable)
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_CLICKHOUSE_BACKLOG", clickhouse_server.at.variable
+    )
     spec = landing_pipeline(
         lake=tmp_path.as_uri(),
         tables={"click": f"{name}.clicks"},

@@ -42,7 +42,8 @@ class Services:
     @cached_property
     def clients(self) -> list[Any]:
         return [
-            clickhouse_connect.get_client(**s.at.login, autogenerate_session_id=False) for s in self.servers
+            clickhouse_connect.get_client(**s.at.login, autogenerate_session_id=False)
+            for s in self.servers
         ]
 
 

@@ -13,7 +13,9 @@ from sluice.landing.types import TypeCodes
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=["field", "header"])
 def test_refused_types_are_not_held(kind):
     codes = TypeCodes()
-    batches = [[f"t{batch}", *(f"{batch}-{n}".ljust(10_000, "x") for n in range(100))] for batch in range(50)]
+    batches = [
+        [f"t{batch}", *(f"{batch}-{n}".ljust(10_000, "x") for n in range(100))] for batch in range(50)
+    ]
     TypeCodes().encode(pa.array(["pyarrow imports what it needs"]))
     tracemalloc.start()
     for batch, names in enumerate(batches):
