@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 PREFIX = "sluice."
+NAMES = frozenset({"cluster", "column", "disk", "pipeline", "table", "topic", "type"})
+"""Labels whose values are names from outside; those of the others are words of Sluice's own."""
 
 
 class Kind(StrEnum):

@@ -12,6 +12,7 @@ from sluice.pipeline import Pipeline
 from sluice.verification.anomaly import Anomaly
 
 OTHERS = "_others"  # StatsD takes no brackets
+EVENT = "_event"  # a misfit as a whole, of no column
 
 
 def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Sample]:
@@ -68,7 +69,7 @@ def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Sa
 
 def rejected(pipeline: str, table: str, by_column: Iterable[tuple[str, int]]) -> Iterator[Sample]:
     for column, count in by_column:
-        yield sample("rows_rejected", count, pipeline=pipeline, table=table, column=column or "(event)")
+        yield sample("rows_rejected", count, pipeline=pipeline, table=table, column=column or EVENT)
 
 
 def verified(pipeline: str, units: int, records: int, found: Iterable[Anomaly]) -> Iterator[Sample]:

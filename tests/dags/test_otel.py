@@ -96,7 +96,7 @@ def test_what_a_task_sends_to_a_collector(collector: Collector):
     read: Counter[tuple[str, str]] = Counter()
     for labels, point in collector.points("records_read"):
         read[labels["pipeline"], labels["cluster"]] += point.as_int
-    assert read == {("p", "dc1"): 12, ("p", "dc_2"): 11}
+    assert read == {("p", "dc1"): 12, ("p", "dc/x3d2"): 11}
     for metric in collector.named("records_read"):
         assert metric.sum.is_monotonic and metric.sum.aggregation_temporality == DELTA
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -23,7 +24,7 @@ from sluice.doctor.check import Area, fail
 from sluice.doctor.ddl import propose
 from sluice.doctor.schema import column_name
 from sluice.pipeline_yaml import scalar
-from sluice.plain_text import LABEL_CHARACTERS, LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
+from sluice.plain_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
 from tests.hostile_texts import HALVES, TEXTS, is_plain
 from tests.unit.test_doctor_kafka import pipeline
 
@@ -77,14 +78,31 @@ def test_what_is_a_line(text: str, seen: str):
     ("text", "value"),
     [
         ("click", "click"),
-        ("not JSON", "not_JSON"),
-        ("a|c#x:1,y=2@0.1", "a_c_x_1_y_2_0.1"),
-        ("", "(empty)"),
-        ("x" * (LABEL_CHARACTERS + 1), "x" * LABEL_CHARACTERS + "…"),
+        ("a_b-c.d", "a_b-c.d"),
+        ("a b", "a/x20b"),
+        ("a/b", "a/x2fb"),
+        ("a|c#x:1,y=2@0.1", "a/x7cc/x23x/x3a1/x2cy/x3d2/x400.1"),
+        ("clé", "cl/xe9"),
+        ("日本", "/u65e5/u672c"),
+        ("🙂", "/U0001f642"),
+        ("a\ud83d", "a/ud83d"),
+        ("", "/empty"),
+        ("x" * 56, "x" * 56),
+        # The checksum is that of `printf x%.0s {1..57} | sha256sum`.
+        ("x" * 57, "x" * 47 + "-ae14a256"),
+        ("é" * 14, "/xe9" * 14),
+        ("é" * 15, "/xe9" * 11 + "/xe-1c996df0"),
     ],
 )
 def test_the_value_of_a_label(text: str, value: str):
     assert label(text) == value
+
+
+@given(st.lists(st.text(st.characters(), max_size=80) | st.sampled_from([*EVERY.values()]), unique=True))
+def test_two_texts_have_two_labels(texts: list[str]):
+    found = [label(text) for text in texts]
+    assert len(set(found)) == len(texts)
+    assert all(re.fullmatch(r"[A-Za-z0-9_.\-/]{1,56}", one) for one in found)
 
 
 @given(st.text(st.characters(), max_size=400))

@@ -15,7 +15,7 @@ from airflow.sdk.observability import stats
 
 from sluice.errors import SluiceError
 from sluice.garbage import collect_seldom
-from sluice.metrics import Kind
+from sluice.metrics import NAMES, Kind
 from sluice.metrics_sink import Sample, count, taken_by
 from sluice.plain_text import label
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 def to_airflow(one: Sample) -> None:
     """Hands a sample to what `[metrics]` in Airflow's configuration says; to nobody where it says nothing."""
-    tags = {name: label(value) for name, value in one.labels.items()}
+    tags = {n: label(v if n in NAMES else v.replace(" ", "_")) for n, v in one.labels.items()}
     metric = one.metric.full_name
     if one.metric.kind is Kind.COUNTER:
         stats.incr(metric, int(one.value), tags=tags)
