@@ -32,6 +32,7 @@ TEXTS = {
     "the overflow": "_overflow",
     "HTML": "<script>alert(1)</script>&amp;",
     "a mention": "<!channel> @everyone",
+    "other mentions": "@here @all <@123> <!subteam^S1> a@channel",
     "a link of a chat": "[x](http://evil) <http://evil|x>",
     "a formula": "=cmd|'/c calc'!A1",
     "SQL": "'; DROP TABLE x; --",

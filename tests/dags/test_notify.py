@@ -18,6 +18,7 @@ from sluice.errors import NotSent
 from tests.hostile_texts import HALVES, TEXTS, is_plain
 
 TEMPLATE = "type {{ 7 * 7 }} of <b>dc1</b>"
+SHOWN = "type {{ 7 * 7 }} of ‹b›dc1‹/b›"
 HEARD: list[dict] = []
 
 
@@ -42,8 +43,8 @@ def channel(name: str) -> Channel:
 def test_any_notifier_gets_the_message_in_its_arguments():
     HEARD.clear()
     send(channel("ops"), "two problems", TEMPLATE)
-    expected = f"two problems: {TEMPLATE}"
-    assert [{"message": expected, "channel": "ops", "blocks": [{"text": TEMPLATE}, 3]}] == HEARD
+    expected = f"two problems: {SHOWN}"
+    assert [{"message": expected, "channel": "ops", "blocks": [{"text": SHOWN}, 3]}] == HEARD
 
 
 def test_a_mail_is_escaped_and_not_rendered():
@@ -75,12 +76,26 @@ def test_hostile_texts_through_every_channel(data: str, monkeypatch):
     send(Channel(webhook="hook_ops"), subject, told)
     mail = notifier_of(Channel(email="smtp_ops", to=("a@example.com",)), subject, told)
     assert subject == "[sluice] adx: 1 problem"
-    assert HEARD[0]["message"] == f"{subject}: {told}" and is_plain(told)
+    alike = HEARD[0]["message"]
+    assert not set("@<>") & set(alike) and is_plain(alike)
+    assert alike.replace("＠", "@").replace("‹", "<").replace("›", ">") == f"{subject}: {told}"
     [post] = posts
     assert (post["subject"], post["body"]) == (subject, told)
     assert json.loads(json.dumps(post, ensure_ascii=False).encode()) == post
-    for markup in (post["text"].partition("\n")[2], mail.html_content[5:-6]):
+    assert "@" not in post["text"]
+    for markup in (post["text"].partition("\n")[2].replace("＠", "@"), mail.html_content[5:-6]):
         assert not set("<>") & set(markup) and html.unescape(markup) == told
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["@everyone", "@here", "@all", "@channel", "a@everyone", "<!channel>", "<!here|here>", "<@U1>", "<@&9>"],
+)
+def test_no_text_of_data_calls_anybody(call: str):
+    """Slack finds mentions in angle brackets, Discord and Mattermost behind an @."""
+    for told in (text.chat(f"type {call} is gone"), text.unaddressed(f"type {call} is gone")):
+        assert "@" not in told and "<" not in told
+        assert "everyone" not in call or "everyone" in told
 
 
 def test_what_a_notifier_raises_is_one_line():

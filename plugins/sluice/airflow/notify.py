@@ -12,7 +12,7 @@ from airflow.sdk import BaseNotifier
 
 from sluice import connections
 from sluice.alarms.settings import Channel
-from sluice.alarms.text import chat, mail
+from sluice.alarms.text import chat, mail, unaddressed
 from sluice.errors import NotSent, WrongUse
 from sluice.plain_text import line
 
@@ -36,7 +36,7 @@ class WebhookNotifier(BaseNotifier):
         found = connections.find(self.connection)
         headers = {"Authorization": f"Bearer {found.password}"} if found.password else {}
         text = chat(f"{self.subject}\n{self.text}")
-        body = {"text": text, "subject": self.subject, "body": self.text}
+        body = {"text": text, "subject": self.subject, "body": self.text}  # the last two are for programs
         answer = httpx.post(_url(found), json=body, headers=headers, timeout=_SECONDS)
         answer.raise_for_status()
 
@@ -73,7 +73,8 @@ def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
     if channel.webhook is not None:
         return WebhookNotifier(channel.webhook, subject, text)
     module, _, name = (channel.notifier or "").rpartition(".")
-    return getattr(import_module(module), name)(**_filled(channel.arguments, subject, text))
+    own = _filled(channel.arguments, unaddressed(subject), unaddressed(text))
+    return getattr(import_module(module), name)(**own)
 
 
 def _filled(arguments: Mapping[str, Any], subject: str, text: str) -> dict[str, Any]:

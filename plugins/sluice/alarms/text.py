@@ -9,6 +9,8 @@ from sluice.plain_text import line
 
 MOST = 50
 LINE_CHARACTERS = 2_000
+_AT = "\uff20"  # a full-width @
+_ALIKE = str.maketrans({"@": _AT, "<": "\u2039", ">": "\u203a"})
 
 
 def subject(pipeline: str, notice: Notice) -> str:
@@ -37,8 +39,15 @@ def mail(text: str) -> str:
 
 
 def chat(text: str) -> str:
-    """What Slack shows as `text`: no link, no mention (`<!channel>`).
+    """What Slack, and who takes its webhooks, shows as `text`: no link, no mention.
 
-    Source: https://docs.slack.dev/messaging/formatting-message-text#escaping
+    Source: https://docs.slack.dev/messaging/formatting-message-text#escaping. Discord and Mattermost find
+    `@everyone` and `@channel` in plain text, too.
     """
-    return html.escape(text, quote=False)
+    return html.escape(text.replace("@", _AT), quote=False)
+
+
+def unaddressed(text: str) -> str:
+    """`text` for a reader of whom nobody knows what is markup to it: what calls people in Slack, Discord and
+    Mattermost (`@everyone`, `<!channel>`, `<@123>`) is there with signs that look alike."""
+    return text.translate(_ALIKE)
