@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sluice.batches import OLDER_SLICES, Weight, cut
 from sluice.boundaries.columns import TopicBoundaries
 from sluice.boundaries.model import Boundaries
-from sluice.clusters import spans
+from sluice.clusters import Spans, spans
 from sluice.pipeline import Pipeline
 from sluice.plan import has_work, rows_of
-from sluice.slices import Slice, SliceRange, Unit, floor
+from sluice.slices import MOST_SLICES, Slice, SliceRange, Unit, floor
 from sluice.state import State
 from sluice.status import UnitStatus
-from sluice.summary.months import Summaries
+from sluice.summary.months import Summaries, UnitSummary
 
 MOST_PARTS = 8
 """Spark applications that a run starts for the backlog."""
@@ -33,9 +33,13 @@ _LANDED = frozenset({str(State.LANDED), str(State.STALE)})
 
 @dataclass(frozen=True)
 class Backlog:
-    """Units that are over and not complete, oldest first, with the state in which they were last seen."""
+    """Units that are over and not complete, oldest first, with the state in which they were last seen.
+
+    `whole`: there are no others, which nobody has looked for because of their number.
+    """
 
     states: Mapping[Unit, State] = field(default_factory=dict)
+    whole: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.states)
@@ -56,7 +60,8 @@ class Backlog:
         counts = ", ".join(f"{count:,} {state}" for state, count in Counter(self.states.values()).items())
         if len(slices) == 1:
             return f"1 slice, {slices[0].id}, is not complete ({counts})"
-        return f"{len(slices):,} slices from {slices[0].id} to {slices[-1].id} are not complete ({counts})"
+        number = f"{'' if self.whole else 'at least '}{len(slices):,} slices"
+        return f"{number} from {slices[0].id} to {slices[-1].id} are not complete ({counts})"
 
     def unlanded(self, most: int) -> list[Unit]:
         """The units of the first `most` slices that have no manifest and may still land."""
@@ -67,7 +72,7 @@ class Backlog:
     def outside(self, slices: SliceRange) -> Backlog:
         """Without the units of `slices`."""
         kept = {u: s for u, s in self.states.items() if not slices.start <= u.slice.start < slices.end}
-        return Backlog(kept)
+        return replace(self, states=kept)
 
     def seen(self, found: Iterable[UnitStatus]) -> Backlog:
         """After a look at some of its units. What was known to have expired stays so until it lands."""
@@ -78,7 +83,7 @@ class Backlog:
                 states.pop(status.unit, None)
             elif status.unit in states and not expired:
                 states[status.unit] = status.state
-        return Backlog(states)
+        return replace(self, states=states)
 
 
 def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> SliceRange | None:
@@ -91,18 +96,51 @@ def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> 
 
 
 def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, noted: Summaries) -> Backlog:
-    """What of `hours` the summaries do not call complete; of a cluster taken away what has landed."""
-    known, states = spans(pipeline, boundaries), {}
-    for piece in hours:
-        units = noted.of(piece.id)
-        for unit in known.awaited(piece):
-            state = units[unit.cluster].state if unit.cluster in units else str(State.MISSING)
-            if state not in _DONE:
-                states[unit] = State.MISSING if state == State.NOT_OVER else State(state)
-        for unit in known.gone_from(piece):
-            if unit.cluster in units and units[unit.cluster].state in _LANDED:
-                states[unit] = State(units[unit.cluster].state)
-    return Backlog(states)
+    """What of `hours` the summaries do not call complete; of a cluster taken away what has landed.
+
+    Of more slices than a command takes, the oldest half, which Kafka deletes first, and the newest half.
+    """
+    known = spans(pipeline, boundaries)
+    oldest = _open(hours, known, noted, MOST_SLICES // 2)
+    if len(oldest) < MOST_SLICES // 2:
+        return Backlog({unit: state for states in oldest.values() for unit, state in states.items()})
+    rest = SliceRange(next(reversed(oldest)).end, hours.end, hours.length)
+    newest = _open(_backwards(rest), known, noted, MOST_SLICES // 2)
+    found = [*oldest.values(), *reversed(newest.values())]
+    states = {unit: state for own in found for unit, state in own.items()}
+    whole = len(newest) < MOST_SLICES // 2 or next(reversed(newest)).start == rest.start
+    return Backlog(states, whole)
+
+
+def _open(
+    pieces: Iterable[Slice], known: Spans, noted: Summaries, most: int
+) -> dict[Slice, dict[Unit, State]]:
+    """The first `most` of the slices that have units which are not complete, and these."""
+    found: dict[Slice, dict[Unit, State]] = {}
+    for piece in pieces:
+        if states := _open_units(piece, known, noted.of(piece.id)):
+            found[piece] = states
+            if len(found) == most:
+                break
+    return found
+
+
+def _open_units(piece: Slice, known: Spans, units: Mapping[str, UnitSummary]) -> dict[Unit, State]:
+    states: dict[Unit, State] = {}
+    for unit in known.awaited(piece):
+        state = units[unit.cluster].state if unit.cluster in units else str(State.MISSING)
+        if state not in _DONE:
+            states[unit] = State.MISSING if state == State.NOT_OVER else State(state)
+    for unit in known.gone_from(piece):
+        if unit.cluster in units and units[unit.cluster].state in _LANDED:
+            states[unit] = State(units[unit.cluster].state)
+    return states
+
+
+def _backwards(slices: SliceRange) -> Iterator[Slice]:
+    """The last one first."""
+    for number in range(1, len(slices) + 1):
+        yield Slice(datetime.__sub__(slices.end, number * slices.length), slices.length)
 
 
 def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, int], list[tuple[int, int]]]:

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from datetime import timedelta
 
+import pendulum
 import pytest
 
 from sluice.backlog import Backlog, backlog_of, batches_of, chosen, unlanded
@@ -70,6 +71,36 @@ def test_what_a_cluster_that_was_taken_away_has_landed_is_loaded():
     noted = store.read_summaries(lake, span(0, 3))
     found = backlog_of(pipeline(kafka=TWO[:1]), boundaries, span(0, 3), noted)
     assert found.states == {unit(0, "dc2"): State.LANDED, unit(1, "dc2"): State.STALE}
+
+
+def test_a_century_of_hours_is_found_from_both_ends():
+    """490,000 slices since 1970: the oldest 50,000 that are not complete, and the newest."""
+    start, end = pendulum.datetime(1970, 1, 1), pendulum.datetime(2026, 1, 1)
+    spec, lake, hours = pipeline(start=start), MemoryLake(), SliceRange(start, end)
+    store.note(lake, [complete(Unit(Slice(start.add(hours=n)), "dc1")) for n in range(100)])
+    last = [Unit(Slice(end.subtract(hours=n)), "dc1") for n in (1, 3)]
+    store.note(lake, [complete(last[0]), missing(last[1], EXPIRED)])
+    found = backlog_of(spec, Boundaries(), hours, store.read_summaries(lake, hours))
+    pieces = found.slices
+    oldest = [start.add(hours=100), start.add(hours=50_099)]
+    newest = [end.subtract(hours=50_001), end.subtract(hours=2)]
+    edges = [pieces[0].start, pieces[49_999].start, pieces[50_000].start, pieces[-1].start]
+    assert (len(pieces), edges) == (100_000, [*oldest, *newest])
+    assert list(found.states) == sorted(found.states)
+    assert found.states[last[1]] is EXPIRED and last[0] not in found.states
+    assert str(found).startswith("at least 100,000 slices from 1970-01-05T04Z to 2025-12-31T22Z are not")
+    assert str(found.outside(span(0, 1))).startswith("at least") and not found.seen([]).whole
+
+
+@pytest.mark.parametrize(("hours", "whole"), [(99, True), (100, True), (101, False)])
+def test_as_many_hours_as_a_command_takes_are_all_found(hours, whole, monkeypatch):
+    monkeypatch.setattr("sluice.backlog.MOST_SLICES", 100)
+    start = pendulum.datetime(2000, 1, 1)
+    span = SliceRange(start, start.add(hours=hours))
+    found = backlog_of(pipeline(start=start), Boundaries(), span, store.read_summaries(MemoryLake(), span))
+    assert (len(found.slices), found.whole) == (min(hours, 100), whole)
+    assert (found.slices == list(span)) is whole
+    assert str(found).startswith("at least") is not whole
 
 
 def test_every_second_run_takes_the_oldest_window_and_the_others_each_in_turn():

@@ -16,6 +16,7 @@ from sluice.cli import hours, lag
 from sluice.cli import status as command
 from sluice.cli.commands import commands
 from sluice.cli.lag import Behind, look_behind
+from sluice.cli.options import known_range
 from sluice.errors import WrongUse
 from sluice.page.models import Lag, PartitionLag
 from sluice.slices import SliceRange
@@ -174,3 +175,40 @@ def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatc
     newest = [status(5, State.COMPLETE, tables=["e.clicks"])]
     assert look_behind(spec, newest).seconds == 600
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "newest", "hours"),
+    [
+        ("now", 48, (52, 100)),
+        ("now", None, (0, 100)),
+        ("2026-11-21T10:00Z", 48, (0, 24)),
+        ("2026-11-23T10:00Z", 48, (24, 72)),
+        ("2026-11-21T10:30Z", None, (0, 25)),
+        ("2027-01-01", 48, (52, 100)),
+    ],
+)
+def test_without_a_start_the_newest_known_slices_before_the_end(monkeypatch, end, newest, hours):
+    monkeypatch.setattr("sluice.boundaries.log.BoundaryLog.read", lambda _: Known())
+    found = known_range(pipeline(lake="file:///lake"), None, end, newest=newest)
+    assert found == SliceRange(*(TEN.add(hours=n) for n in hours))
+
+
+def test_an_end_before_the_first_known_slice_is_told(monkeypatch):
+    monkeypatch.setattr("sluice.boundaries.log.BoundaryLog.read", lambda _: Known())
+    with pytest.raises(WrongUse, match="the range is empty"):
+        known_range(pipeline(lake="file:///lake"), None, "2026-11-20T10:00Z")
+
+
+class Known:
+    def span(self):
+        return TEN, TEN.add(hours=100)
+
+
+def test_help_says_what_is_shown_without_a_range(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    for name, default in {"status": "the 48 newest slices", "doctor": "`heal` ago"}.items():
+        with pytest.raises(SystemExit):
+            commands([name, "--help"])
+        line = next(line for line in capsys.readouterr().out.splitlines() if "--from" in line and "Def" in line)
+        assert f"Default: {default}" in line

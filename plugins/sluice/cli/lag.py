@@ -10,7 +10,7 @@ import pendulum
 from rich.console import RenderableType
 
 from sluice.backlog import Backlog, unlanded
-from sluice.cli.options import known_range
+from sluice.cli.options import NEWEST, known_range
 from sluice.cli.output import table_of, text_of
 from sluice.pipeline import Pipeline
 from sluice.slices import floor
@@ -20,7 +20,6 @@ from sluice.status import UnitStatus, complete_slices
 if TYPE_CHECKING:
     from sluice.page.models import Lag, PartitionLag
 
-NEWEST = 48
 _COLUMNS = (
     "partition",
     "landed until",

@@ -30,6 +30,15 @@ OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="D
 KnownFrom = Annotated[
     str | None, typer.Option("--from", metavar="A", help="Default: the first hour that is known.")
 ]
+NEWEST = 48
+NewestFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="A",
+        help=f"Default: the {NEWEST} newest slices that are known, with --watch those that the screen holds.",
+    ),
+]
 OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
 
 MODES = ("fill", "reload", "reland")
@@ -57,7 +66,7 @@ def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
 
 
 def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | None = None) -> SliceRange:
-    """As `slice_range`; without a start, from the first stored boundary to the last one.
+    """As `slice_range`; without a start, from the first stored boundary to `end`, at most to the last one.
 
     `newest` keeps that many slices at the end. Before the first boundary it is the last `heal`.
     """
@@ -70,6 +79,8 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
     if known is None:
         return slice_range(pipeline, None, end)
     first, last = known
+    if end != "now":
+        last = min(last, parse_instant(end, pendulum.now("UTC"), pipeline.slice))
     if newest is not None:
         first = max(first, last - newest * pipeline.slice)
     return SliceRange.widen(first, last, pipeline.slice)

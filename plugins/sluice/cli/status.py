@@ -13,8 +13,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from sluice.cli import hours, lag
-from sluice.cli.lag import NEWEST, Behind, look_behind
-from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, known_range, load_pipeline
+from sluice.cli.lag import Behind, look_behind
+from sluice.cli.options import NEWEST, Config, Json, Name, NewestFrom, OptionalTo, known_range, load_pipeline
 from sluice.cli.output import console, print_json, table_of, text_of
 from sluice.errors import WrongUse
 from sluice.load.ledger import LedgerRow
@@ -33,7 +33,7 @@ WithLag = Annotated[bool, typer.Option("--lag", help="Ask Kafka, too: records th
 
 def status(
     pipeline: Name,
-    start: OptionalFrom = None,
+    start: NewestFrom = None,
     to: OptionalTo = "now",
     watch: Watch = False,
     every: Every = 5,
