@@ -210,5 +210,6 @@ def test_help_says_what_is_shown_without_a_range(capsys, monkeypatch):
     for name, default in {"status": "the 48 newest slices", "doctor": "`heal` ago"}.items():
         with pytest.raises(SystemExit):
             commands([name, "--help"])
-        line = next(line for line in capsys.readouterr().out.splitlines() if "--from" in line and "Def" in line)
+        lines = capsys.readouterr().out.splitlines()
+        line = next(line for line in lines if "--from" in line and "Default" in line)
         assert f"Default: {default}" in line

@@ -6,11 +6,13 @@ import ast
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import yaml
 
 from sluice.alarms.problem import Kind
 from sluice.cli.commands import commands
+from sluice.page.settings import PageSettings, Payloads
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/PRODUCTION.md").read_text()
@@ -93,3 +95,13 @@ def test_commands_of_the_document_are_commands():
 def test_files_that_it_names_are_there():
     for name in re.findall(r"\b((?:docs|plugins|tests|monitoring)/[\w/]+\.\w+)", DOCUMENT):
         assert (ROOT / name).is_file(), name
+
+
+def test_each_setting_of_payloads_is_explained():
+    """The default first, and what SECURITY.md says of the right to see them."""
+    assert "`page: {payloads: …}`" in DOCUMENT
+    told = rows("payloads")
+    assert [name.strip("`") for name in told] == ["masked", "hidden", "shown"]
+    assert {name.strip("`") for name in told} == set(get_args(Payloads))
+    assert told["`masked`"].startswith("the default") and PageSettings().payloads == "masked"
+    assert "Sluice Payloads" in told["`shown`"] and "Sluice Payloads" in (ROOT / "SECURITY.md").read_text()
