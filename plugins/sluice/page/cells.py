@@ -27,6 +27,7 @@ class Cell(StrEnum):
     WAITING = "waiting"
     STALE = "stale"
     LATE = "late"
+    NO_TABLE = "no-table"
     LOSSY = "lossy"
     EXPIRED = "expired"
     FAILED = "failed"
@@ -34,6 +35,9 @@ class Cell(StrEnum):
 
 
 URGENCY = {cell: number for number, cell in enumerate(Cell)}
+
+# Of a slice that a table which is not there lacks.
+_LACKING = frozenset({State.LANDED, State.COMPLETE, State.COMPLETE_WITH_LOSS})
 
 # Told apart without colour; the page's legend shows sign and meaning.
 SIGNS = {
@@ -46,6 +50,7 @@ SIGNS = {
     Cell.WAITING: "○",
     Cell.STALE: "↻",
     Cell.LATE: "!",
+    Cell.NO_TABLE: "∅",
     Cell.LOSSY: "−",
     Cell.EXPIRED: "E",
     Cell.FAILED: "✕",
@@ -62,6 +67,7 @@ MEANINGS = {
     Cell.WAITING: "not landed yet",
     Cell.STALE: "landed or routed anew, a table has the old rows",
     Cell.LATE: "should have been complete by now",
+    Cell.NO_TABLE: "in the lake, and a table that has to have it is not there",
     Cell.LOSSY: "complete, with a recorded loss",
     Cell.EXPIRED: "Kafka no longer has it",
     Cell.FAILED: "its last run failed",
@@ -72,7 +78,8 @@ MEANINGS = {
 @dataclass(frozen=True)
 class Known:
     """All that decides a slice's cell: `states` of its units, whether verify saw what is there now hold,
-    its open anomalies, and the work on it. `expected` is False before the pipeline's first hour."""
+    its open anomalies, and the work on it. `expected` is False before the pipeline's first hour; `gone`: a
+    target table is not there."""
 
     states: tuple[State, ...]
     verified: bool
@@ -80,6 +87,7 @@ class Known:
     work: Work | None
     overdue: bool
     expected: bool = True
+    gone: bool = False
 
 
 def cell_of(known: Known) -> Cell:
@@ -106,7 +114,7 @@ def _unfinished(states: set[State], known: Known) -> Cell:
     if not known.expected:
         return Cell.BEFORE
     if known.overdue and not (known.work and known.work.running):
-        return Cell.LATE
+        return Cell.NO_TABLE if known.gone and states <= _LACKING else Cell.LATE
     if State.MISSING in states:
         return Cell.WAITING
     return Cell.STALE if State.STALE in states else Cell.LANDED

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.connect import open_client
 from sluice.clickhouse.settings import Shard
 from sluice.clickhouse.shards import Server, Servers
 from sluice.connections import Connection, find
 from sluice.errors import OutOfReach
+from sluice.load.gone import gone
 from sluice.pipeline import Pipeline
 
 
@@ -33,6 +36,15 @@ class Clients:
                 silent = silent or error
         assert silent is not None, "a shard has a connection"  # noqa: S101 - told to the type checker
         raise silent
+
+    def gone(self, pipeline: Pipeline) -> frozenset[str]:
+        """Target tables that a server does not have; of one that does not answer nobody knows."""
+        found: set[str] = set()
+        tables = [target.table for target in pipeline.targets]
+        with suppress(OutOfReach):
+            for client in (server.client for server in self.servers(pipeline)):
+                found.update(gone(client, tables) if client else ())
+        return frozenset(found)
 
     def _server(self, shard: Shard) -> Server:
         try:

@@ -31,6 +31,10 @@ class Day:
     rows: int
     rejected: int
 
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(self.counts)
+
 
 Seen = dict[str, tuple[tuple[object, ...], dict[str, Day]]]
 """By month its days, and what they depend on (`Past.constant`)."""

@@ -98,6 +98,7 @@ class Eyes:
     months: Seen = field(default_factory=dict)
     days: SeenDays = field(default_factory=dict)
     number: int = field(default_factory=lambda: next(_NUMBERS))
+    gone: bool = False  # whether a target table was not there when somebody last asked
 
     def look(self, slices: SliceRange, ledgers: Answer, now: datetime | None = None) -> Sight:
         """The statuses without manifests. `ledgers` are the same slices'. Raises what they and the lake

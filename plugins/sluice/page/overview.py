@@ -35,12 +35,16 @@ class Hour:
     late: int
     missing: tuple[str, ...] = ()
 
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return (self.cell,)
+
 
 @dataclass(frozen=True)
 class Around:
     """What is known beside the units: the same for exact and for summarised hours. `first` is the first
     instant at which the pipeline has hours, or None when it has none yet; `begins` that of clusters which
-    were added later."""
+    were added later. `gone`: a target table is not there."""
 
     pipeline: Pipeline
     work: Mapping[int, Work]
@@ -48,6 +52,7 @@ class Around:
     first: datetime | None
     now: datetime
     begins: Mapping[str, datetime] = field(default_factory=dict)
+    gone: bool = False
 
 
 def first_instant(
@@ -108,6 +113,7 @@ def _hour(
         work=work,
         overdue=overdue,
         expected=around.first is not None and piece.end > around.first,
+        gone=around.gone,
     )
     return Hour(
         slice=piece,

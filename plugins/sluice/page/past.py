@@ -77,6 +77,7 @@ class Past:
         length = around.pipeline.slice
         self._noted = noted
         self._edges = _Edges.of(around)
+        self._gone = around.gone
         self._working = {_exact_id(at, length): work for at, work in around.work.items()}
         self._broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
         self._special = {name[:10] for name in (*self._working, *self._broken)}
@@ -88,7 +89,7 @@ class Past:
         key = (_signature(units), self._edges.around(name), work, anomalies)
         cell = self._alike.get(key)
         if cell is None:
-            cell = self._alike[key] = _cell(_look(name, units, self._edges), work, anomalies)
+            cell = self._alike[key] = _cell(_look(name, units, self._edges), work, anomalies, self._gone)
         return PastHour(name, cell, work, anomalies, units)
 
     def constant(self, month: StoredMonth) -> tuple[object, ...] | None:
@@ -96,7 +97,7 @@ class Past:
         more is known than its summaries."""
         first, last = (self._edges.around(month.name + end) for end in ("-00", "-99"))
         special = any(day.startswith(month.name) for day in self._special)
-        return None if first != last or special else (month.version, first)
+        return None if first != last or special else (month.version, first, self._gone)
 
     def cells(self, names: Sequence[str], units: Sequence[Units]) -> Counter[Cell]:
         """How many of one day's hours have each cell; `units` are theirs."""
@@ -180,11 +181,11 @@ def _look(name: str, units: Units, edges: _Edges) -> _Look:
     return _Look(states, True, verified, overdue, expected)
 
 
-def _cell(look: _Look, work: Work | None, anomalies: int) -> Cell:
+def _cell(look: _Look, work: Work | None, anomalies: int, gone: bool) -> Cell:
     """What a step wrote of an hour that was not over then says nothing of it now."""
     states = [State.MISSING if state == State.NOT_OVER else State(state) for state in look.states]
     known = tuple(states) if look.over else (State.NOT_OVER,)
-    return cell_of(Known(known, look.verified, anomalies, work, look.overdue, look.expected))
+    return cell_of(Known(known, look.verified, anomalies, work, look.overdue, look.expected, gone))
 
 
 @cache

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeVar
 
 import pendulum
 
@@ -29,6 +30,7 @@ from sluice.summary.store import read_summaries, read_verdict
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
 LONGEST = timedelta(days=5 * 366)
+T = TypeVar("T", Hour, Day)
 # More of them get in each other's way: much of a look is this process's own work.
 _SIDE_BY_SIDE = 4
 
@@ -114,16 +116,30 @@ def _row(
     if asked.zoom == "days":
         first = first_instant(pipeline, None, noted)
         around = Around(pipeline, work, verdict, first, asked.now, eyes.begins(lake))
-        cells = [_day_cell(day) for day in days_of(slices, noted, around, eyes.days)]
-        return _as_row(pipeline, cells, _behind(slices, noted, asked), broken)
+        days = _told(memory, around, lambda it: days_of(slices, noted, it, eyes.days))
+        return _as_row(pipeline, [_day_cell(day) for day in days], _behind(slices, noted, asked), broken)
     past, newest = asked.halves(pipeline.slice)
     sight = eyes.look(newest, ledgers)
     begins = eyes.begins(lake) if len(past) else {}
     around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now, begins)
-    hours = hours_past(past, noted, around) + hours_of(sight, noted, around)
+    hours = _told(memory, around, lambda it: hours_past(past, noted, it) + hours_of(sight, noted, it))
     done = complete_slices(sight.statuses)
     behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, noted, asked)
     return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
+
+
+def _told(memory: Memory, around: Around, make: Callable[[Around], list[T]]) -> list[T]:
+    """What is made of the hours, where some are late after a look at whether a table is gone: the answer is
+    remembered, so that days need not be worked out twice."""
+    eyes = memory.of(around.pipeline)
+    found = make(replace(around, gone=eyes.gone))
+    if not {Cell.LATE, Cell.NO_TABLE} & {cell for one in found for cell in one.cells}:
+        return found
+    gone = bool(memory.clients.gone(around.pipeline))
+    if gone != eyes.gone:
+        eyes.gone = gone
+        found = make(replace(around, gone=gone))
+    return found
 
 
 def _seconds(pipeline: Pipeline) -> int:

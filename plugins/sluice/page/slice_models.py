@@ -15,7 +15,8 @@ class Offsets(Model):
 
 
 class TableRow(Model):
-    """`state` is committed, or missing; `run` the Airflow run (or command) that loaded it."""
+    """`state` is committed, stale, missing, or no such table; `run` the Airflow run (or command) that loaded
+    it."""
 
     table: str
     state: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from sluice.lake import layout
@@ -24,7 +24,10 @@ MOST_FILES = 200
 MOST_TYPES = 200
 
 
-def unit_view(pipeline: Pipeline, status: UnitStatus, noted: Summaries) -> UnitView:
+def unit_view(
+    pipeline: Pipeline, status: UnitStatus, noted: Summaries, gone: Collection[str] = ()
+) -> UnitView:
+    """`gone` are target tables that are not there."""
     manifest, unit = status.manifest, status.unit
     ranges = manifest.ranges if manifest else status.ranges or ()
     files = manifest.all_files if manifest else ()
@@ -49,7 +52,7 @@ def unit_view(pipeline: Pipeline, status: UnitStatus, noted: Summaries) -> UnitV
         rows_held=manifest.rows if manifest else None,
         losses=[_loss(loss) for loss in (*status.losses, *(manifest.lost if manifest else ()))],
         lacking_topics=list(status.lacking),
-        tables=[_table(pipeline, target, manifest, status.tables) for target in pipeline.targets],
+        tables=[_table(pipeline, target, manifest, status.tables, gone) for target in pipeline.targets],
         files=[_file(file) for file in sorted(files, key=lambda f: -f.bytes)[:MOST_FILES]],
         file_count=len(files),
         bytes=sum(file.bytes for file in files),
@@ -74,7 +77,11 @@ def _loss(loss: object) -> LossRow:
 
 
 def _table(
-    pipeline: Pipeline, target: Target, manifest: Manifest | None, tables: Mapping[str, LedgerRow]
+    pipeline: Pipeline,
+    target: Target,
+    manifest: Manifest | None,
+    tables: Mapping[str, LedgerRow],
+    gone: Collection[str],
 ) -> TableRow:
     row = tables.get(target.table)
     landed = manifest.rows_by_type() if manifest else {}
@@ -82,9 +89,10 @@ def _table(
     derived = target.counted or target.rollup is not None
     fits = row is not None and manifest is not None and not is_behind(target, tables, manifest)
     fits = fits and (derived or row.types == routed)
+    state = "missing" if row is None else "committed" if fits else "stale"
     return TableRow(
         table=target.table,
-        state="missing" if row is None else "committed" if fits else "stale",
+        state="no such table" if target.table in gone else state,
         types=list(routed[:MOST_TYPES]),
         landed=row.landed if derived and row else sum(landed[name] for name in routed),
         rows=row.rows if row else 0,

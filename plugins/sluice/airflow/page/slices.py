@@ -26,6 +26,7 @@ from sluice.page.slice_view import anomaly_rows, event_hours_of, timings_of, uni
 from sluice.page.work import work_of
 from sluice.pipeline import Pipeline
 from sluice.slices import Slice, SliceRange, parse_instant, utc
+from sluice.state import State
 from sluice.status import UnitStatus
 from sluice.summary.anomalies import within
 from sluice.summary.store import read_summaries, read_verdict
@@ -46,7 +47,10 @@ def one_slice(pipeline: Readable, slice_id: Id, session: SessionDep) -> SliceVie
     noted, verdict = read_summaries(lake, only), within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, piece.start)
     work = work_of(runs, (start,), pipeline.slice)
-    around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), now)
+    landed = any(status.state is State.LANDED for status in sight.statuses)
+    gone = memory.clients.gone(pipeline) if landed else frozenset()
+    first = first_instant(pipeline, sight.boundaries)
+    around = Around(pipeline, work, verdict, first, now, gone=bool(gone))
     hour = next(iter(hours_of(sight, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
@@ -60,7 +64,7 @@ def one_slice(pipeline: Readable, slice_id: Id, session: SessionDep) -> SliceVie
         running=hour.work.phase if hour.work else "",
         before=Slice(piece.start - piece.length, piece.length).id,
         after=Slice(piece.end, piece.length).id if piece.end <= now else "",
-        units=[unit_view(pipeline, status, noted) for status in sight.statuses],
+        units=[unit_view(pipeline, status, noted, gone) for status in sight.statuses],
         event_hours=event_hours_of(lake, pipeline, piece),
         anomalies=anomaly_rows(verdict.anomalies),
         timings=timings_of(piece, _timings(lake, _days(sight.statuses, rows))),
