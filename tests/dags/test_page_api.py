@@ -19,6 +19,7 @@ from sluice.airflow.page.ahead import look_ahead
 from sluice.airflow.page.app import version_of
 from sluice.alarms.problem import Alarm, Kind, Known, Problem
 from sluice.alarms.store import AlarmStore
+from sluice.lake.layout import manifest
 from sluice.lake.open import open_lake
 from sluice.summary.months import UnitSummary, encode, key_of
 from tests.dags.page_app import login
@@ -124,6 +125,23 @@ def test_errors_are_one_line(airflow_app: TestClient, path: str, status: int, sa
     answer = airflow_app.get(path, headers=login("viewer"))
     assert answer.status_code == status, answer.text
     assert said in answer.json()["detail"] and "\n" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_manifest_has_a_bound(airflow_app: TestClient, more: int):
+    """Up to 4 MiB it is as it is in the lake; of a larger one the page says where it is."""
+    ((_, ads),) = pipelines.find_pipelines().sound
+    lake, key = open_lake(ads), manifest("2026-11-20T11Z", "dc1")
+    data = b'{"pad":"' + b"x" * ((4 << 20) - 10 + more) + b'"}'
+    lake.put(key, data)
+    answer = airflow_app.get(f"{SLICE[:-3]}11Z/manifests/dc1", headers=login("viewer"))
+    if more:
+        assert answer.status_code == 409
+        assert answer.json() == {"detail": f"the manifest has 4,194,305 bytes: it is {lake.url}/{key}"}
+    else:
+        assert (answer.status_code, answer.content) == (200, data)
+        assert answer.headers["content-type"] == "application/json"
+    lake.delete([key])
 
 
 def test_a_browser_asks_for_each_file_once_until_it_changes(airflow_app: TestClient, tmp_path: Path):
