@@ -16,6 +16,7 @@ from sluice.counts.tally import Tally
 from sluice.lake.base import Lake
 from sluice.landing import columns, headers, reasons
 from sluice.landing.decoding import Decoding, opener
+from sluice.landing.far_hours import FarHours
 from sluice.landing.gathering import Codes, Gathering
 from sluice.landing.long_numbers import may_be_long
 from sluice.landing.once import Once
@@ -98,6 +99,7 @@ class _Landing:
         self._parser = Parser(pipeline.event, counted)
         self._shipped = Once(pipeline.event)
         self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
+        self._far = FarHours(task.slices, pipeline.max_early, pipeline.max_late)
         self._admission = Admission(pipeline.types, pipeline.max_types)
         self._rows, self._rejected = Gathering(), Gathering()
         slice_ids = [piece.id for piece in task.slices]
@@ -147,10 +149,11 @@ class _Landing:
 
     def _take(self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: Opened) -> None:
         """Events out of the `taken` records, whose `slices` are given."""
-        parsed, rows, own = self._parser.parse(opened.events), taken, slices
+        rows, own = taken, slices
         if opened.places is not None:
             rows = columns.opened(taken, opened.places, opened.events.values, opened.numbers)
             own = slices[opened.places]
+        parsed = self._far.bounded(self._parser.parse(opened.events), own)
         if opened.numbers is None:
             self.seen.refuse(topic, partition, own, parsed.refused)
         else:
