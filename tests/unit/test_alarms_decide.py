@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import pendulum
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.alarms.decide import decide, forget, pending, told
-from sluice.alarms.problem import Alarm, Kind, Known, LogStart, Problem, Source, decode, encode
+from sluice.alarms.decide import bounded, decide, forget, pending, told
+from sluice.alarms.look import Sight
+from sluice.alarms.problem import Alarm, Kind, Known, LogStart, Open, Problem, Source, decode, encode
 from sluice.alarms.text import MOST, body, subject
+from sluice.alarms.watch import after
+from sluice.boundaries.model import Boundaries
+from sluice.page.models import Lag
+from sluice.slices import SliceRange
+from sluice.summary.anomalies import Verdict
+from tests.unit.test_doctor_kafka import pipeline
 
 
 def problem(place: str, message: str = "m", *sources: Source) -> Problem:
@@ -130,3 +139,65 @@ def test_the_message():
     many = pending(decide([problem(f"{n}") for n in range(MOST + 9)], {}, (), "1"), "a")
     assert len(body(many).splitlines()) == MOST + 1
     assert body(many).endswith("and 9 more: `sluice status` and `sluice verify` show all")
+
+
+def seen(count: int, **more: str) -> list[Problem]:
+    return [problem(f"slice {number:05}", **more) for number in range(count)]
+
+
+def test_problems_that_are_kept_have_a_bound():
+    """A thousand are told one by one; what is beyond is a number, until there is room for them."""
+    assert bounded(seen(1000), {}) == tuple(seen(1000))
+    kept = bounded(seen(1234), {})
+    assert kept[:1000] == tuple(seen(1000))
+    [more] = kept[1000:]
+    assert (more.kind, more.place) == (Kind.MORE, "beyond 1,000") and more.message.startswith("234 more are")
+    alarms = decide(kept, {}, (), "1")
+    assert len(alarms) == 1001
+    # Those that are known stay, whatever comes before them; one that is over makes room for one.
+    now = [*seen(1300)[1200:], *seen(1000)[1:]]
+    again = bounded(now, told(alarms, "a", pending(alarms, "a")))
+    assert again[:-1] == tuple(seen(1000)[1:]) and again[-1].message.startswith("100 more are")
+    gone = {key: alarm for key, alarm in alarms.items() if alarm.problem.place != "slice 00000"}
+    assert [p.place for p in bounded(now, gone)][:2] == ["slice 01200", "slice 00001"]
+    assert bounded(now, gone)[-1].message.startswith("99 more are")
+    assert bounded(seen(700), alarms) == tuple(seen(700))
+
+
+@given(st.lists(st.lists(st.integers(0, 40), unique=True), max_size=6), st.booleans())
+def test_what_is_kept_never_grows_beyond(looks: list[list[int]], silent: bool):
+    """Also where sources are silent, and what they showed stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sluice.alarms.decide.MOST", 10)
+        alarms: dict[str, Alarm] = {}
+        for at, numbers in enumerate(looks):
+            now = [problem(f"{number:02}", "m", Source.KAFKA) for number in numbers]
+            problems = bounded(now, alarms)
+            alarms = decide(problems, alarms, {Source.KAFKA} if silent and at % 2 else (), str(at))
+            alarms = told(alarms, "a", pending(alarms, "a"))
+            assert len(alarms) <= 11
+            kept = {p.key for p in problems}
+            assert kept >= {p.key for p in now} or any(p.kind is Kind.MORE for p in problems)
+
+
+def test_long_texts_of_problems_are_cut_and_told_apart():
+    one, other = (problem("x" * 600 + end, "m" * 9000) for end in "ab")
+    first, second = bounded([one, other], {})
+    assert first.key != second.key and first.place.startswith("x" * 500 + "…")
+    assert len(first.place) < 520 and first.message == "m" * 4000 + "…"
+    alarms = decide([first, second], {}, (), "1")
+    assert bounded([one, other], alarms) == (first, second)
+    assert len(encode(Known(alarms))) < 20_000
+
+
+def test_partitions_of_topics_that_the_file_has_no_more_are_forgotten():
+    """Those of its own stay, also while their cluster is silent."""
+    names = ("dc1/bids/0", "dc1/bids/17", "dc1/old/0", "gone/bids/0")
+    start = pendulum.datetime(2026, 11, 20, 10)
+    spec, slices = pipeline(), SliceRange(start, start.add(hours=1))
+    known = Known({}, {name: LogStart(5, 1) for name in names}, {name: Open(7, 2) for name in names})
+    lag = Lag(at="", partitions=[], errors=["it is silent"])
+    sight = Sight(slices, Boundaries(), (), lag, {}, Verdict(), None)
+    kept = after(spec, known, sight, (), start)
+    assert kept.log_starts == {name: LogStart(5, 1) for name in names[:2]}
+    assert kept.open == {name: Open(7, 2) for name in names[:2]}

@@ -69,6 +69,7 @@ problem once, and once more when it is over.
 | anomaly | the last verify of an hour has found a broken equation |
 | server error, replication queue, parts, disk | ClickHouse is in trouble |
 | out of reach | Kafka or ClickHouse does not answer |
+| more problems | over 1,000 are open; the others are counted |
 
 Told are:{channels}
 

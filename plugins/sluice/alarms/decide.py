@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
-from sluice.alarms.problem import Alarm, Problem, Source
+from sluice.alarms.problem import Alarm, Kind, Problem, Source
+
+MOST = 1_000
+"""Problems that are kept and told one by one."""
+MESSAGE_CHARACTERS, PLACE_CHARACTERS = 4_000, 500
+_CHECKSUM = 8
 
 
 @dataclass(frozen=True)
@@ -17,6 +23,35 @@ class Notice:
 
     def __bool__(self) -> bool:
         return bool(self.raised or self.cleared)
+
+
+def bounded(now: Iterable[Problem], known: Mapping[str, Alarm]) -> tuple[Problem, ...]:
+    """The problems that are known, and as many new ones as there is room for; one more says how many others
+    there are. Texts are cut: a place, by which a problem is known again, keeps a checksum."""
+    found = [_cut(problem) for problem in now]
+    others = {key for key, alarm in known.items() if alarm.problem.kind is not Kind.MORE}
+    new = [problem for problem in found if problem.key not in others]
+    room = max(MOST - len(others), 0)
+    if len(new) <= room:
+        return tuple(found)
+    left = {problem.key for problem in new[room:]}
+    return (*(problem for problem in found if problem.key not in left), _more(new[room:]))
+
+
+def _more(left: Collection[Problem]) -> Problem:
+    sources = tuple(sorted({source for problem in left for source in problem.sources}))
+    message = f"{len(left):,} more are not told one by one: `sluice status` and `sluice verify` show all"
+    return Problem(Kind.MORE, f"beyond {MOST:,}", message, sources)
+
+
+def _cut(problem: Problem) -> Problem:
+    place, message = problem.place, problem.message
+    if len(place) > PLACE_CHARACTERS:
+        digest = sha256(place.encode(errors="surrogatepass")).hexdigest()[:_CHECKSUM]
+        place = f"{place[:PLACE_CHARACTERS]}… {digest}"
+    if len(message) > MESSAGE_CHARACTERS:
+        message = f"{message[:MESSAGE_CHARACTERS]}…"
+    return replace(problem, place=place, message=message)
 
 
 def decide(

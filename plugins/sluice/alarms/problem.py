@@ -29,6 +29,7 @@ class Kind(StrEnum):
     PARTS = "parts"
     DISK = "disk"
     OUT_OF_REACH = "out of reach"
+    MORE = "more problems"
 
 
 class Source(StrEnum):

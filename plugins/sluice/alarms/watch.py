@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from sluice.alarms import rules, text, transactions
-from sluice.alarms.decide import Notice, decide, forget, pending, told
+from sluice.alarms.decide import Notice, bounded, decide, forget, pending, told
 from sluice.alarms.look import Sight, look
 from sluice.alarms.problem import Known, LogStart, Problem
 from sluice.alarms.retention import log_starts, retention
@@ -26,6 +27,7 @@ _TERM = timedelta(seconds=20)
 _PATIENCE = timedelta(seconds=60)
 _LEASE = "alarms"
 
+T = TypeVar("T")
 Send = Callable[[Channel, str, str], None]
 """Sends (subject, text) to a channel, or raises NotSent."""
 
@@ -49,7 +51,7 @@ def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
     with Lease.acquire(lake, _LEASE, uuid.uuid4().hex, _TERM, _PATIENCE) as lease, lease.keep():
         sight = look(pipeline, lake, now)
         known = store.read()
-        problems = tuple(problems_of(pipeline, sight, known, now))
+        problems = bounded(problems_of(pipeline, sight, known, now), known.alarms)
         store.change(lambda known: after(pipeline, known, sight, problems, now))
         sent = _tell(pipeline, store, send)
     return Watched(sight, problems, known.log_starts, sent)
@@ -81,7 +83,14 @@ def after(
     alarms = decide(problems, forget(known.alarms, channels), sight.silent.keys(), at, unseen)
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in sight.lag.partitions}
     open_now = transactions.seen(sight.lag, known.open, now)
-    return Known(alarms, log_starts(starts, known.log_starts, now), open_now)
+    begins = log_starts(starts, known.log_starts, now)
+    return Known(alarms, _own(pipeline, begins), _own(pipeline, open_now))
+
+
+def _own(pipeline: Pipeline, places: Mapping[str, T]) -> dict[str, T]:
+    """Without partitions of topics that the pipeline file no longer has."""
+    topics = {(c.cluster, topic) for c in pipeline.kafka for topic in c.topics}
+    return {name: place for name, place in places.items() if tuple(name.split("/")[:2]) in topics}
 
 
 def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[int, int]]:
