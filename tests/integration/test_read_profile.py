@@ -53,6 +53,10 @@ def server(start_clickhouse_server, name: str) -> ClickHouseServer:
         "bent": {**BENT, "additional_table_filters": hidden},
         "reader": {"readonly": 1},
         "bent_reader": {"readonly": 1, "final": 1},
+        "limited_reader": {"readonly": 1, "limit": 1},
+        "offset_reader": {"readonly": 1, "offset": 1},
+        "offset_writer": {"offset": 1},
+        "filtered_reader": {"readonly": 1, "additional_result_filter": "0"},
     }
     network = "<networks><ip>127.0.0.1</ip></networks>"
     made = "".join(
@@ -130,6 +134,21 @@ def test_who_may_only_read_and_reads_otherwise_is_refused_with_the_setting(world
         open_client(connection(server, "bent_reader")).rows("SELECT 1")
     assert refused.value.code == READONLY
     assert not re.search(r"\n", str(refused.value))
+
+
+@pytest.mark.parametrize("login", ["offset_reader", "offset_writer", "filtered_reader"])
+def test_a_profile_that_hides_the_only_row_is_named_when_the_connection_opens(server, login: str):
+    """The server has answered: it is not out of reach, and another try gives the same."""
+    with pytest.raises(ServerError, match=r"connecting: NO_ROW: a SELECT of one row gives none") as refused:
+        open_client(connection(server, login))
+    told = str(refused.value)
+    assert "take `offset`, `limit` and `additional_result_filter` out of the profile" in told
+    assert (refused.value.retryable, len(told.splitlines())) == (False, 1)
+
+
+def test_a_reader_whose_profile_has_a_limit_is_refused_with_the_setting(server):
+    with pytest.raises(ServerError, match=r"'limit' setting in readonly mode.*give it another profile"):
+        open_client(connection(server, "limited_reader")).rows("SELECT 1")
 
 
 def test_what_readers_carry_are_the_servers_own_defaults(world: World):

@@ -10,9 +10,10 @@ from clickhouse_connect.driver.client import Client as Driver
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
 from urllib3.exceptions import HTTPError
 
-from sluice.clickhouse.errors import READONLY, ServerError, shorten
+from sluice.clickhouse.errors import NO_CODE, NO_ROW, READONLY, ServerError, shorten
 from sluice.errors import ClickHouseOutOfReach
 
+_NO_VERSION = "Unexpected response to server version query: ''"
 Parameters = Mapping[str, Any]
 Settings = Mapping[str, Any]
 
@@ -69,6 +70,8 @@ class Client:
 def explain(error: ClickHouseError, address: str, step: str) -> ServerError | ClickHouseOutOfReach:
     """Sluice's error for one of the driver's. Without a code of the server, its answer never came."""
     code = error.code if isinstance(error, Error) else None
+    if code is None and _NO_VERSION in str(error):  # it was there to answer, and nothing was in the answer
+        return ServerError(address, NO_CODE, "NO_ROW", step, NO_ROW)
     if code is None and (isinstance(error, OperationalError) or "HTTP status 5" in str(error)):
         return ClickHouseOutOfReach(address, shorten(str(error.__cause__ or error), 160))
     if code is None and "is readonly" in str(error):  # the driver asks the server no more

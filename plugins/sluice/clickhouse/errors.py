@@ -38,6 +38,8 @@ SYNTAX_ERROR = 62
 UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
 THROWN = 395  # by throwIf()
+NO_CODE = 0
+NO_ROW = "a SELECT of one row gives none"
 
 _PASSWORD = "correct user and password of the connection"  # noqa: S105 - advice
 _RIGHTS = "grant it to the user of the connection"
@@ -89,6 +91,10 @@ RULES: tuple[Rule, ...] = (
     Rule(499, "S3_ERROR", Outcome.FINAL, "`sluice verify` says which file is missing",
          says="response code: 404"),
     Rule(499, "S3_ERROR", Outcome.UNKNOWN),
+    # the driver's own, and it met no error of the server
+    Rule(NO_CODE, "NO_ROW", Outcome.FINAL,
+         "take `offset`, `limit` and `additional_result_filter` out of the profile of the connection's user",
+         says=NO_ROW),
     # a person has to act
     Rule(UNKNOWN_TABLE, "UNKNOWN_TABLE", Outcome.FINAL, "make it again, then load its slices"),
     Rule(READONLY, "READONLY", Outcome.FINAL,
