@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from sluice.doctor.check import Level
-from sluice.doctor.ddl import propose
+from sluice.doctor.ddl import MOST_COLUMNS, propose
 from sluice.doctor.events import MOST_LEVELS, Sample, Sampled, fields, joined, parse
 from sluice.doctor.infer import column_type
 from sluice.doctor.lake import lake_checks
@@ -53,6 +53,18 @@ def test_an_event_that_is_as_deep_as_the_landing_takes_it(inner: str):
     assert len(deepest) == (MOST_LEVELS if inner == "object" else 1)
     assert "LowCardinality" not in propose(spec, "click", looked).columns["_".join(deepest)]
     assert list(fit_checks(spec, spec.targets[0], COLUMNS, looked))
+
+
+@pytest.mark.parametrize("more", [0, 1, 5_000])
+def test_a_proposal_has_a_bound(more: int):
+    """The fields that most events have are its columns; the others are a number."""
+    common = {f"c{number}": number for number in range(MOST_COLUMNS - 10)}
+    seldom = {f"s{number}": number for number in range(10 + more)}
+    proposal = propose(pipeline(), "click", [common, {**seldom, **common}, common])
+    assert proposal.left_out == more and len(proposal.columns) == MOST_COLUMNS == 1_000
+    assert set(common) <= set(proposal.columns) <= {*common, *seldom}
+    lines = [line.split()[0].strip("`") for line in proposal.statement.splitlines() if line.startswith("    ")]
+    assert lines[:1_000] == list(proposal.columns) and len(lines) == 1_000 + 7
 
 
 def test_of_many_fields_without_a_column_some_are_told():

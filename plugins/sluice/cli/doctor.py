@@ -62,10 +62,11 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
         raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {known}")
     proposal = propose(spec, kind, events)
     if json:
-        print_json(
-            {"type": kind, "events": len(events), "statement": proposal.statement, "entry": proposal.entry}
-        )
+        told = {"statement": proposal.statement, "entry": proposal.entry, "left_out": proposal.left_out}
+        print_json({"type": kind, "events": len(events), **told})
         return
     print_line(f"-- from {len(events):,} events of type {kind}; below `tables:` in the pipeline file:")
     print_line(f"-- {proposal.entry}")
+    if proposal.left_out:
+        print_line(f"-- {proposal.left_out:,} more fields have no column: they stay in the lake")
     print(f"{proposal.statement};")

@@ -16,6 +16,8 @@ from sluice.load.sql import identifier, table
 from sluice.pipeline import CATCH_ALL, Pipeline
 from sluice.pipeline_yaml import scalar
 
+MOST_COLUMNS = 1_000
+"""As wide as tables are that a load is tried with."""
 _NAME_CHARACTERS = 60  # a table's name is a file's, with each character that is no letter as three
 # What Sluice needs, and what tells a row's place in Kafka.
 _OWN = {
@@ -31,12 +33,14 @@ _OWN = {
 
 @dataclass(frozen=True)
 class Proposal:
-    """`columns` by name; `paths` are the fields of columns that are not named like theirs."""
+    """`columns` by name; `paths` are the fields of columns that are not named like theirs. `left_out` counts
+    the fields beyond `MOST_COLUMNS`."""
 
     type: str
     table: str
     columns: Mapping[str, str]
     paths: Mapping[str, str]
+    left_out: int = 0
 
     @property
     def statement(self) -> str:
@@ -57,17 +61,20 @@ class Proposal:
 
 
 def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]]) -> Proposal:
-    """Every field of the events gets a column that can have one; inner ones are named by their path."""
+    """Every field of the events gets a column that can have one; inner ones are named by their path.
+
+    Of more than `MOST_COLUMNS` those that most events have, and of these the outer ones.
+    """
     columns: dict[str, str] = {}
     paths: dict[str, str] = {}
-    for path, values in sorted(fields(events).items(), key=lambda item: len(item[0])):
-        if RESERVED in path:
-            continue
+    known = {path: values for path, values in fields(events).items() if RESERVED not in path}
+    found = sorted(known.items(), key=lambda item: (-len(item[1]), len(item[0])))[:MOST_COLUMNS]
+    for path, values in sorted(found, key=lambda item: len(item[0])):
         name = column_name(path, set(columns) | set(HOLDERS))
         columns[name] = column_type(values, len(values) == len(events))
         if path != (name,):
             paths[name] = ".".join(path)
-    return Proposal(kind, _table(pipeline, kind), columns, paths)
+    return Proposal(kind, _table(pipeline, kind), columns, paths, len(known) - len(found))
 
 
 def _table(pipeline: Pipeline, kind: str) -> str:

@@ -77,7 +77,7 @@ def fit_checks(
         yield warn(Area.SCHEMA, place, told, add_column(target, columns, path, kind))
     if len(unfilled) > MOST_FIELDS:
         told = f"{len(unfilled) - MOST_FIELDS:,} more fields have no column: they stay in the lake"
-        yield warn(Area.SCHEMA, place, told, "`sluice doctor --ddl TYPE` proposes a table with all of them")
+        yield warn(Area.SCHEMA, place, told, "`sluice doctor --ddl TYPE` proposes a table for them")
 
 
 def add_column(target: Target, columns: Sequence[Column], path: Path, kind: str) -> str:
