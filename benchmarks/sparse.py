@@ -17,6 +17,7 @@ from sluice.slices import SliceRange
 
 YEAR = 8760
 KINDS = {"max_types": 1000}
+FAR = {"max_late": "400d", "max_early": "400d"}
 STANDARD = ("hour", "spread", "year", "late", "types", "empty", "plan")
 
 
@@ -48,7 +49,7 @@ def cases(events: int) -> dict[str, Case]:
         Case("hour", f"{events:,} events in one hour", Load(events)),
         Case("spread", f"{events:,} events spread over {YEAR:,} hours", Load(events, hours=YEAR)),
         Case("year", f"{YEAR:,} hours with one event of each of 5 types", sparse),
-        Case("late", f"one slice whose events have {YEAR:,} event hours", late),
+        Case("late", f"one slice whose events have {YEAR:,} event hours", late, more=FAR),
         Case("types", "100,000 events of 2,000 types in one hour", types, more={"max_types": 3000}),
         Case("empty", f"{YEAR:,} hours, all but the last empty", last),
         Case(f"grow_{events}", f"{events:,} events in one hour", Load(events)),
