@@ -26,7 +26,7 @@ tables:
 """
 LOOK = """
 import sluice
-from sluice.landing.submit import APPLICATION
+from sluice.landing.spark_needs import APPLICATION
 from sluice.load.sql import render
 from sluice.metrics_page import rules
 from sluice.pipeline_files import FOLDER

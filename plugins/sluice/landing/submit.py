@@ -16,33 +16,18 @@ from pathlib import Path
 from sluice import connections
 from sluice.connections import Connection
 from sluice.errors import WrongUse
+from sluice.landing import spark_needs
 from sluice.landing.library import archive_file
 from sluice.pipeline import Pipeline
 from sluice.plain_text import line
-from sluice.project import PACKAGE, PROJECT, SHIPPED
 from sluice.slices import SliceRange
 
-APPLICATION = SHIPPED / "spark_jobs" / "land.py"
-_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
-# What must not be seen in Spark's UI, its event log or a printed plan.
-_SECRET = "(?i)secret|password|token|access[.]?key|credential|jaas|ssl[.].*key|certificate"  # noqa: S105 - a pattern
 PACKAGES = "spark.jars.packages"  # in a pipeline file's `spark:`, Spark fetches the jars by itself
 _DEPLOY_MODE = "spark.submit.deployMode"
 ERROR = "error: "  # how the application's line on what went wrong begins
 
 # What the JVM and Spark's launcher say on every start.
 _NOISE = ("WARNING: Using incubator modules", "WARNING: A restricted method", "Using Spark's default log4j")
-# A task gathers tens of MB and gives them back, again and again: it keeps that memory, instead of having the
-# system clear it each time. Nor does it need numpy's threads, which wait by turning, or a heap for each
-# thread of each of librdkafka's consumers (a worker's peak: 351 MB instead of 510). Sources: mallopt(3),
-# mimalloc's page of environment options, OpenBLAS's README.
-_WORKERS = {
-    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_ARENA_MAX": "2",
-    "MIMALLOC_PURGE_DELAY": "-1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
 _STOP_SECONDS = 10
 
 
@@ -85,16 +70,16 @@ def spark_submit_arguments(
     local = master.startswith("local")
     return SubmitSpec(
         master=master,
-        application=str(APPLICATION),
+        application=str(spark_needs.APPLICATION),
         application_args=(
             *("--config", str(Path(config).resolve())),
             *("--from", slices.start.isoformat(), "--to", slices.end.isoformat()),
             *("--mode", mode, "--token", token),
             *(("--cluster", cluster) if cluster else ()),
         ),
-        conf={**_conf(local), **pipeline.spark},
-        jars=() if PACKAGES in pipeline.spark else _jars(environment),
-        env_vars=_environment(environment, local),
+        conf={**spark_needs.settings(local), **pipeline.spark},
+        jars=() if PACKAGES in pipeline.spark else spark_needs.jars(environment),
+        env_vars=spark_needs.environment(environment, local),
         # In this very process Spark finds the library as we did.
         py_files=() if local else (str(archive_file()),),
     )
@@ -114,61 +99,11 @@ def refuse_cluster_mode(conn_id: str, deploy_mode: object, conf: Mapping[str, st
             )
 
 
-def _conf(local: bool) -> dict[str, str]:
-    logging = APPLICATION.with_name("log4j2.properties").as_uri()
-    conf = {
-        # Throughput counts, not pauses: G1, the default, takes a tenth of the processor more.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
-        # A record that does not fit into memory fails its task, not Spark: the task reads it by itself.
-        "spark.executor.killOnFatalError.depth": "0",
-        "spark.redaction.regex": _SECRET,
-        "spark.sql.redaction.options.regex": _SECRET,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.showConsoleProgress": "false",
-        **{f"spark.executorEnv.{name}": value for name, value in _WORKERS.items()},
-    }
-    if local:
-        conf |= {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1"}
-        conf |= {"spark.driver.bindAddress": "127.0.0.1", "spark.python.daemon.module": "worker_daemon"}
-    else:
-        # So that `spark.pyspark.python` names the workers' Python alone.
-        conf |= {"spark.pyspark.driver.python": sys.executable}
-    return conf
-
-
 def _master(found: Connection) -> str:
     """As Airflow's SparkSubmitHook makes it of a `spark` connection."""
     if not found.host:
         raise WrongUse(f"Spark connection {found.conn_id!r}: its host is missing, for example local[*]")
     return f"{found.host}:{found.port}" if found.port else found.host
-
-
-def _jars(environment: Mapping[str, str]) -> tuple[str, ...]:
-    given = environment.get("SLUICE_SPARK_JARS")
-    folders = [Path(given)] if given else sorted((PROJECT / ".deps").glob("spark-kafka-*"), reverse=True)
-    for folder in folders:
-        found = [sorted(folder.glob(f"{name}*.jar")) for name in _JARS]
-        if all(found):
-            return tuple(str(jars[-1]) for jars in found)
-    place = given or "SLUICE_SPARK_JARS is not set and .deps is empty"
-    raise WrongUse(
-        f"Spark's Kafka source is not there ({place}): run `make setup`, or name the folder of its jars"
-    )
-
-
-def _environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
-    """The driver and, in local mode, the workers run this interpreter with this library."""
-    above = [str(PACKAGE.parent), str(APPLICATION.parent) if local else "", environment.get("PYTHONPATH", "")]
-    return {
-        "PYTHONPATH": os.pathsep.join(filter(None, above)),
-        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONUNBUFFERED": "1",
-        # The driver too takes the library from the archive, which lies in another folder.
-        "SLUICE_PROJECT": str(PROJECT),
-        # Executors elsewhere have to find the driver under its real name.
-        **({"SPARK_LOCAL_HOSTNAME": "localhost"} if local else {}),
-    }
 
 
 class Running:
