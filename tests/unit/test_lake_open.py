@@ -128,6 +128,36 @@ def test_what_a_connection_says_beside_keys(extra: dict, profile: str | None, ad
     assert (found.profile, found.addressing) == (profile, addressing)
 
 
+def test_what_airflows_own_hook_takes_has_its_meaning() -> None:
+    """An `aws` connection that other DAGs use, too: what is for S3 applies, and what is not is no mistake."""
+    config = {"retries": {"mode": "adaptive", "max_attempts": 9}, "read_timeout": 70, "tcp_keepalive": True}
+    config["proxies"] = {"http": "http://me:hush@p:1"}
+    extra = {
+        "session_kwargs": {"aws_access_key_id": "k", "aws_secret_access_key": "s", "region_name": "here"},
+        "service_config": {"s3": {"endpoint_url": "http://127.0.0.1:1", "bucket_name": "b"}, "sts": {"x": 1}},
+        "endpoint_url": "http://127.0.0.1:2",
+        "assume_role_method": "assume_role",
+        "assume_role_kwargs": {"ExternalId": "x"},
+        "config_kwargs": {**config, "s3": {"payload_signing_enabled": True}},
+    }
+    settings = S3Settings.from_connection(None, None, extra)
+    assert (settings.key, settings.secret, settings.region) == ("k", "s", "here")
+    assert "hush" not in repr(settings) and pickle.loads(pickle.dumps(settings)) == settings
+    made = s3_client.client(settings)
+    assert made.meta.endpoint_url == "http://127.0.0.1:1"
+    used = made.meta.config
+    assert (used.read_timeout, used.connect_timeout, used.tcp_keepalive) == (70, 3, True)
+    assert used.retries["mode"] == "adaptive" and used.retries["total_max_attempts"] == 10
+    assert used.proxies == {"http": "http://me:hush@p:1"}
+    assert used.s3["payload_signing_enabled"] and used.s3["addressing_style"] == "path"
+
+
+def test_without_anything_said_the_client_is_as_sluice_wants_it() -> None:
+    used = s3_client.client(S3Settings("http://127.0.0.1:3", "eu-west-1", "k", "s")).meta.config
+    assert (used.read_timeout, used.connect_timeout) == (s3_client.READ_SECONDS, 3)
+    assert used.retries["mode"] == "standard" and used.retries["total_max_attempts"] == 4
+
+
 @pytest.mark.parametrize(
     ("given", "verify"),
     [(None, None), (True, True), (False, False), ("False", False), ("true", True), (__file__, __file__)],
@@ -144,9 +174,11 @@ def test_the_certificate_is_verified_as_the_connection_says(given: object, verif
     [
         ({"config_kwargs": {"s3": {"addressing_style": "host"}}}, "expected path, virtual or auto, not host"),
         ({"role_arn": "arn:aws:iam::1:role/x"}, "role_arn is not supported: write the role into a profile"),
-        ({"assume_role_method": "assume_role"}, "assume_role_method is not supported: write the role"),
-        ({"config_kwargs": {"proxies": {}}}, "config_kwargs.proxies is not supported: expected endpoint_url"),
-        ({"config_kwargs": {"s3": {"use_accelerate_endpoint": True}}}, "s3.use_accelerate_endpoint is not"),
+        ({"region": "eu-west-1"}, "region is not supported: expected endpoint_url, region_name"),
+        ({"s3_config_file": "x"}, "s3_config_file is not supported: expected endpoint_url"),
+        ({"service_config": {"s3": {"endpoint": "x"}}}, "service_config.s3.endpoint is not supported"),
+        ({"config_kwargs": {"proxy": {}}}, "config_kwargs: .*unexpected keyword argument 'proxy'"),
+        ({"config_kwargs": {"retries": {"mode": "often"}}}, "config_kwargs: .*often"),
         ({"session_kwargs": {"botocore_session": 1}}, "session_kwargs.botocore_session is not supported"),
         ({"verify": "/no/such.pem"}, "verify: expected true, false or a file, not '/no/such.pem'"),
         ({"config_kwargs": "{"}, "config_kwargs: expected a JSON object"),

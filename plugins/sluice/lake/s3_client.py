@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import boto3
+from botocore import UNSIGNED
 from botocore import exceptions as boto
 from botocore.config import Config
 from botocore.session import get_session
@@ -93,13 +95,27 @@ def _client(settings: S3Settings, _process: int) -> Any:
         aws_secret_access_key=settings.secret,
         aws_session_token=settings.token,
         verify=settings.verify,
-        config=Config(
-            connect_timeout=3,
-            read_timeout=READ_SECONDS,
-            retries={"mode": "standard", "total_max_attempts": 4},
-            s3=_addressing(settings),
-        ),
+        config=_config(settings.config, _addressing(settings)),
     )
+
+
+def _config(given: str, addressing: dict[str, str] | None = None) -> Config:
+    """`given`, as JSON, over what Sluice wants by itself."""
+    more: dict[str, Any] = json.loads(given or "{}")
+    if more.get("signature_version") == "unsigned":  # as Airflow's own hook reads it
+        more["signature_version"] = UNSIGNED
+    retries = {"mode": "standard", "total_max_attempts": 4}
+    own = {"connect_timeout": 3, "read_timeout": READ_SECONDS, "retries": retries}
+    return Config(**{**own, **more, "s3": {**(addressing or {}), **more.get("s3", {})} or None})
+
+
+def check_config(given: str) -> None:
+    """Raises WrongUse for what botocore's Config does not take."""
+    try:
+        _config(given)
+    except (TypeError, AttributeError, ValueError, boto.BotoCoreError) as error:
+        reason = " ".join(str(error).split())
+        raise WrongUse(f"the extra of the lake's connection: config_kwargs: {reason}") from error
 
 
 def _addressing(settings: S3Settings) -> dict[str, str] | None:

@@ -12,17 +12,16 @@ from typing import Any
 from sluice.errors import WrongUse
 from sluice.pipeline import Pipeline
 
-_UNDERSTOOD = (
-    "endpoint_url",
-    "region_name",
-    "aws_access_key_id",
-    "aws_secret_access_key",
-    "aws_session_token",
-    "profile_name",
-    "session_kwargs.profile_name",
-    "config_kwargs.s3.addressing_style",
-    "verify",
-)
+_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+# By place in the extra; of config_kwargs all that botocore's Config takes.
+_UNDERSTOOD = {
+    "": ("endpoint_url", "region_name", *_KEYS, "profile_name", "verify"),
+    "session_kwargs": (*_KEYS, "profile_name", "region_name"),
+    "service_config.s3": ("endpoint_url", "bucket_name"),
+}
+_INNER = ("config_kwargs", "session_kwargs", "service_config")
+# Airflow looks at these only where there is a role_arn.
+_OF_A_ROLE = ("assume_role_method", "assume_role_kwargs")
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class S3Settings:
     profile: str | None = None
     addressing: str | None = None  # path or virtual; None: path where the endpoint is given
     verify: bool | str | None = None  # of the store's certificate: whether, or with which CA file
+    config: str = field(default="", repr=False)  # more of botocore's Config, as JSON; a proxy has a login
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> S3Settings:
@@ -58,36 +58,59 @@ class S3Settings:
     def from_connection(cls, login: str | None, password: str | None, extra: Mapping[str, Any]) -> S3Settings:
         """An Airflow `aws` connection: key and secret as login and password, the rest in `extra`.
 
-        Source: apache-airflow-providers-amazon, "Amazon Web Services Connection". Raises WrongUse for an
+        Source: apache-airflow-providers-amazon, aws/utils/connection_wrapper.py. Raises WrongUse for an
         addressing style that boto3 does not know, and for what would silently not apply.
         """
         _refuse_unknown(extra)
-        addressing = _inner(_inner(extra, "config_kwargs"), "s3").get("addressing_style")
+        config, session = _inner(extra, "config_kwargs"), _inner(extra, "session_kwargs")
+        addressing = _inner(config, "s3").get("addressing_style")
         if addressing not in (None, "path", "virtual", "auto"):
             raise WrongUse(
                 f"config_kwargs.s3.addressing_style: expected path, virtual or auto, not {addressing}"
             )
+        given = [extra.get(name) or session.get(name) for name in _KEYS]
         return cls(
-            endpoint_url=extra.get("endpoint_url"),
-            region=extra.get("region_name"),
-            key=login or extra.get("aws_access_key_id"),
-            secret=password or extra.get("aws_secret_access_key"),
-            token=extra.get("aws_session_token"),
-            profile=extra.get("profile_name") or _inner(extra, "session_kwargs").get("profile_name"),
+            endpoint_url=_service(extra).get("endpoint_url") or extra.get("endpoint_url"),
+            region=extra.get("region_name") or session.get("region_name") or config.get("region_name"),
+            key=login or given[0],
+            secret=password or given[1],
+            token=given[2],
+            profile=extra.get("profile_name") or session.get("profile_name"),
             addressing=addressing,
             verify=_verify(extra.get("verify")),
+            config=_config(config),
         )
 
 
 def _refuse_unknown(extra: Mapping[str, Any]) -> None:
-    given = [name for name, value in extra.items() if value not in (None, "", {}, "{}")]
-    given += [f"config_kwargs.{name}" for name in _inner(extra, "config_kwargs") if name != "s3"]
-    inner = _inner(_inner(extra, "config_kwargs"), "s3")
-    given += [f"config_kwargs.s3.{name}" for name in inner if name != "addressing_style"]
-    given += [f"session_kwargs.{name}" for name in _inner(extra, "session_kwargs") if name != "profile_name"]
-    for name in given:
-        if name not in _UNDERSTOOD and (name.count(".") or name not in ("config_kwargs", "session_kwargs")):
-            raise WrongUse(f"the extra of the lake's connection: {name} is not supported: {_remedy(name)}")
+    """What the extra may hold for other services than S3 says nothing of the lake."""
+    given = {name for name, value in extra.items() if value not in (None, "", {}, "{}")} - set(_INNER)
+    if "role_arn" not in given:
+        given -= set(_OF_A_ROLE)
+    unknown = sorted(given - set(_UNDERSTOOD[""]))
+    for place, found in {
+        "session_kwargs": _inner(extra, "session_kwargs"),
+        "service_config.s3": _service(extra),
+    }.items():
+        unknown += [f"{place}.{name}" for name in found if name not in _UNDERSTOOD[place]]
+    for name in sorted(unknown, key=lambda name: "role" not in name):
+        raise WrongUse(f"the extra of the lake's connection: {name} is not supported: {_remedy(name)}")
+
+
+def _service(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _inner(_inner(extra, "service_config"), "s3")
+
+
+def _config(given: Mapping[str, Any]) -> str:
+    """Raises WrongUse for what botocore does not take."""
+    if not given:
+        return ""
+    from sluice.lake.s3_client import check_config
+
+    s3 = _inner(given, "s3")
+    text = json.dumps({**given, **({"s3": dict(s3)} if s3 else {})}, sort_keys=True)
+    check_config(text)
+    return text
 
 
 def _remedy(name: str) -> str:
@@ -96,7 +119,8 @@ def _remedy(name: str) -> str:
             "write the role into a profile of ~/.aws/config (role_arn, source_profile) and name that as "
             "profile_name, which boto3 takes with all that AWS knows"
         )
-    return f"expected {', '.join(_UNDERSTOOD)}; a profile of ~/.aws/config (profile_name) takes more"
+    known = [".".join(filter(None, (place, one))) for place, names in _UNDERSTOOD.items() for one in names]
+    return f"expected {', '.join(known)}, or config_kwargs; a profile of ~/.aws/config takes more"
 
 
 def _verify(value: object) -> bool | str | None:
