@@ -8,7 +8,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -94,7 +94,8 @@ def serve() -> Iterator[RegistryServer]:
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):  # a client may have read enough
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             pass
