@@ -249,6 +249,6 @@ def test_the_table_of_a_view(damaged: Damaged, damage: str, table: str, hour: in
     damaged.sql(damage.replace("{inner}", f".inner_id.{uuid}"))
     anomalies = damaged.verify()
     assert found(anomalies, "kind", "table", "slice") == [
-        ("view", f"damage_tables..inner_id.{uuid}", damaged.slice_id(hour))
+        ("view", f"damage_tables.{table}", damaged.slice_id(hour))
     ]
     repaired(damaged, anomalies, "reload")

@@ -151,3 +151,15 @@ def test_sums_as_they_are_told():
 def test_sums_of_other_columns_cannot_be_compared():
     with pytest.raises(ValueError, match="zip"):
         Sums("(1)", (FloatSum(1.0, 1.0, 0.0),)).agrees(Sums("(1)"))
+
+
+def test_a_table_of_the_views_own_has_its_name():
+    """A person reads it by that; the printed statement names the table, which alone takes a DELETE."""
+    inner = "e..inner_id.61f0c404-5cb3-11e7-907b-a6006ad3dba0"
+    fed = replace(SUMS, table=inner, given={TEN: Sums("(6)")}, there={TEN: FIVE, FOREIGN: FIVE})
+    one, other = views(fed)
+    assert [(a.kind, a.table) for a in (one, other)] == [
+        (Kind.VIEW, "e.view"),
+        (Kind.ROWS_UNCOVERED, "e.view"),
+    ]
+    assert f"DELETE FROM `e`.`{inner.removeprefix('e.')}` " in other.advice

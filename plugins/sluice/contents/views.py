@@ -48,15 +48,15 @@ class ViewContents:
             older = [unit for unit in units if unit not in covered]
             if older:
                 self.notes.append(
-                    f"table {found.table}: {len(older):,} slices are not compared: they were loaded before "
+                    f"table {found.called}: {len(older):,} slices are not compared: they were loaded before "
                     "its views last changed"
                 )
             if len(older) < len(units):
-                self.anomalies += [replace(a, table=found.table) for a in self._table(found, covered)]
+                self.anomalies += [replace(a, table=found.called) for a in self._table(found, covered)]
 
     def _note(self, found: FedShape, why: str, column: str = "") -> None:
         what = f": column {column} is not compared" if column else " is not compared"
-        self.notes.append(f"table {found.table}{what}: {why}")
+        self.notes.append(f"table {found.called}{what}: {why}")
 
     def _table(self, found: FedShape, covered: frozenset[Unit]) -> Iterator[Anomaly]:
         fed, shape = found.fed[0], found.shape
@@ -75,7 +75,7 @@ class ViewContents:
                 return
             left_out = [*known.left_out, *unsure.items(), *made.left_out]
             if plain and not any(role == "sum" for role in shape.columns.values()):
-                self.notes.append(f"table {found.table}: {_OFTEN}")
+                self.notes.append(f"table {found.called}: {_OFTEN}")
             yield from self._merged(found, made, covered)
         for name, why in left_out:
             self._note(found, why, name)

@@ -74,7 +74,8 @@ def _has(client: Client, right: str, place: str) -> bool:
 
 def _target(client: Client, pipeline: Pipeline, lake_url: str, target: Target, user: str) -> Iterator[Check]:
     found, filling = inspect_target(client, pipeline, target)
-    views = ", ".join(f"{fed.view} to {fed.table}" for fed in found.fed)
+    places = {fed.view: "a table of its own" if fed.called == fed.view else fed.table for fed in found.fed}
+    views = ", ".join(f"{view} to {place}" for view, place in places.items())
     told = f"{found.engine}, {len(filling.columns)} columns are filled" + (
         f"; views {views}" if views else ""
     )

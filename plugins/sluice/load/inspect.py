@@ -20,6 +20,8 @@ _REFRESHING = re.compile(
     r" REFRESH [^(]*? TO (?P<database>`(?:\\.|[^`])*`|[^\s`.]+)\.(?P<table>`(?:\\.|[^`])*`|[^\s`(]+)"
 )
 
+_OWN = ".inner_id."  # how the server names the table of a view without TO
+
 
 @dataclass(frozen=True)
 class FedTable:
@@ -38,6 +40,10 @@ class FedTable:
     source: str = ""
     select: str = ""
     engine_full: str = ""
+
+    @property
+    def called(self) -> str:
+        return called(self.table, self.view)
 
     @property
     def stores(self) -> bool:
@@ -164,6 +170,11 @@ def _place(name: str) -> dict[str, str]:
     return {"database": database, "name": own}
 
 
+def called(name: str, view: str) -> str:
+    """Returns what a person calls the table that `view` writes to: one of its own has the view's name."""
+    return view if name.partition(".")[2].startswith(_OWN) else name
+
+
 def view_target(database: str, uuid: str, text: str) -> tuple[str, str] | None:
     """(database, table) that a view of this definition writes to; None for one that refreshes by itself."""
     found = _VIEW.match(text)
@@ -177,7 +188,7 @@ def written_by(database: str, uuid: str, text: str) -> tuple[str, str]:
         found = _REFRESHING.search(text, found.start("refresh"))
     if found is not None and found["table"]:
         return _unquoted(found["database"]), _unquoted(found["table"])
-    return database, f".inner_id.{uuid}"
+    return database, f"{_OWN}{uuid}"
 
 
 def _unquoted(name: str) -> str:

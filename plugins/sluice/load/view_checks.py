@@ -44,17 +44,17 @@ def _unseen(unseen: Unseen) -> TargetRefused:
 def _check_table(fed: FedTable) -> None:
     if not fed.engine.endswith("MergeTree"):
         reason = f"materialized view {fed.view} writes to it, and its engine is {fed.engine or 'unknown'}"
-        raise TargetRefused(fed.table, reason, "let the view write to a table of the MergeTree family")
+        raise TargetRefused(fed.called, reason, "let the view write to a table of the MergeTree family")
     for column in fed.columns:
         if column.name in ALWAYS and parse(column.type).plain.name not in HOLDERS[column.name]:
             reason = f"its column {column.name} has type {column.type}, which does not hold a unit's as it is"
             raise TargetRefused(
-                fed.table, reason, "make it anew with the target's types of _slice and _cluster"
+                fed.called, reason, "make it anew with the target's types of _slice and _cluster"
             )
     keys = {part.strip(" `") for part in fed.sorting_key.split(",")}
     if fed.engine not in ("MergeTree", "ReplicatedMergeTree") and not set(ALWAYS) <= keys:
         raise TargetRefused(
-            fed.table,
+            fed.called,
             f"materialized view {fed.view} writes to it, and {fed.engine} would merge slices into each other",
             "make it anew with _slice and _cluster in its ORDER BY",
         )
@@ -66,10 +66,10 @@ def _check_select(client: Client, fed: FedTable) -> None:
     if absent:
         names = " and ".join(absent)
         remedy = f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with {names} in its SELECT"
-        raise TargetRefused(fed.table, f"materialized view {fed.view} does not select {names}", remedy)
+        raise TargetRefused(fed.called, f"materialized view {fed.view} does not select {names}", remedy)
     if not query_tree.reads_once(tree, fed.source):
         raise TargetRefused(
-            fed.table,
+            fed.called,
             f"materialized view {fed.view} reads {fed.source} in more than one place: what it gives depends "
             "on the blocks in which rows come",
             "let it read its source once, and make a rollup of what needs more (`rollups:`)",
@@ -77,7 +77,7 @@ def _check_select(client: Client, fed: FedTable) -> None:
     for name in ALWAYS:
         if not query_tree.passes(tree, name, fed.source):
             raise TargetRefused(
-                fed.table,
+                fed.called,
                 f"materialized view {fed.view} does not give {name} of {fed.source} as it is: a unit's rows "
                 "could not be found again",
                 f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with {name} itself in its SELECT, and what is "

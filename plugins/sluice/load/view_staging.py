@@ -34,8 +34,9 @@ class ViewStaging:
     @property
     def told(self) -> dict[str, str]:
         """What is meant by the names of the attempt's own tables."""
-        names = {**self._names, **self._doubles}
-        return {f"{SYSTEM}.{own}": name for name, own in names.items()}
+        views = {fed.table: fed.called for fed in self.found.fed}
+        names = {f"{SYSTEM}.{own}": views.get(name, name) for name, own in self._names.items()}
+        return {**names, **{f"{SYSTEM}.{own}": view for view, own in self._doubles.items()}}
 
     @property
     def _names(self) -> dict[str, str]:
@@ -75,7 +76,7 @@ class ViewStaging:
             if same_reading(right, fed.source, tree, f"{SYSTEM}.{place}"):
                 return select
         raise TargetRefused(
-            fed.table,
+            fed.called,
             f"the SELECT of materialized view {fed.view} cannot be tried over other rows ({reason})",
             f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with an alias for {fed.source}",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluice.boundaries.model import Boundaries
+from sluice.load.inspect import called
 from sluice.load.ledger import LedgerRow
 from sluice.manifest import Manifest
 from sluice.pipeline import Pipeline
@@ -46,6 +47,10 @@ class Fed:
     given: Mapping[Unit, Sums]
     covered: frozenset[Unit]
     projections: bool = False
+
+    @property
+    def called(self) -> str:
+        return called(self.table, self.view)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def check_views(
                         command=repairs.reload(unit.slice),
                         slice=unit.slice.id,
                         cluster=unit.cluster,
-                        table=fed.table,
+                        table=fed.called,
                     )
             for unit in sorted(set(fed.there) - set(table.ledger) - set(table.rows)):
                 command, advice = cover(facts, unit, fed.table, fed.projections, repairs)
@@ -45,7 +45,7 @@ def check_views(
                     advice=advice,
                     slice=slice_text(unit.slice),
                     cluster=unit.cluster,
-                    table=fed.table,
+                    table=fed.called,
                 )
 
 

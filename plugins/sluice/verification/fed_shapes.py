@@ -41,6 +41,10 @@ class FedShape:
     def table(self) -> str:
         return self.fed[0].table
 
+    @property
+    def called(self) -> str:
+        return self.fed[0].called
+
     def covered(self, client: Client, pipeline: Pipeline, found: TargetTable) -> frozenset[Unit]:
         """Returns the units that were committed since: an older one has other rows, or none."""
         rows = client.rows(render("verify_commit_times"), {"target": found.table, "uuid": found.uuid})

@@ -79,7 +79,7 @@ class Looks:
         owners = {
             table.table
             for table in self.second.tables
-            if anomaly.table in (table.table, *(fed.table for fed in table.fed))
+            if anomaly.table in (table.table, *(fed.called for fed in table.fed))
         }
         return owners or {table.table for table in self.second.tables}
 

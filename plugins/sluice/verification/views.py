@@ -52,7 +52,7 @@ def look_at_views(
         if sums is None:
             why = why or "its values are not certain, or no numbers"
             notes.append(
-                f"table {fed.table} is not compared: {why}; `sluice verify --contents` compares more"
+                f"table {fed.called} is not compared: {why}; `sluice verify --contents` compares more"
             )
             feds.append(_counted(client, pipeline, found, shape, span))
         else:
