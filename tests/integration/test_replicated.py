@@ -3,6 +3,7 @@ of the quorum. The embedded server has no Keeper: that replicas do agree is the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.integration
 
 COLUMNS = "n UInt16, _slice DateTime('UTC'), _cluster LowCardinality(String)"
 SPEC = {"shards": [{"name": "s1", "replicas": ["ch1a", "ch1b"]}], "lease": "2s"}
+_FAMILY = re.compile(r"((?:Summing|Aggregating|Replacing)?MergeTree)(?:\((.*?)\))?(?= |$)")
 ENGINES = "ReplicatedMergeTree('/clickhouse/tables/{shard}/sluice/"
 
 
@@ -83,7 +85,12 @@ class ReplicatedClient(Client):
 
 
 def replicated(value: Any) -> Any:
-    return f"Replicated{value}" if isinstance(value, str) and value.startswith("MergeTree") else value
+    """An engine, or the whole of its definition, as a replica's server has it."""
+    found = _FAMILY.match(value) if isinstance(value, str) else None
+    if found is None or found.end() == len(value):
+        return f"Replicated{value}" if found else value
+    own = f"'/clickhouse/tables/s1/t', '{{replica}}'{f', {found[2]}' if found[2] else ''}"
+    return f"Replicated{found[1]}({own}){value[found.end() :]}"
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
-from sluice.clickhouse.client import Client
+from sluice.clickhouse.client import Client, Settings
 from sluice.clickhouse.connect import open_client
 from sluice.clickhouse.settings import Shard
 from sluice.connections import Connection, find
@@ -38,14 +38,15 @@ Servers = tuple[Server, ...]
 
 
 @contextmanager
-def connect_shards(pipeline: Pipeline) -> Iterator[Servers]:
-    """One for each shard, in the pipeline file's order; closed at the end.
+def connect_shards(pipeline: Pipeline, of_replicas: Settings | None = None) -> Iterator[Servers]:
+    """One for each shard, in the pipeline file's order; closed at the end. `of_replicas`: settings of what
+    is read where the shard lists replicas.
 
     Raises OutOfReach when none answers, and ServerError when one refuses the user.
     """
     # Airflow's own look-up is for the thread that its task runs in.
     found = [(shard, tuple(map(find, shard.connections))) for shard in pipeline.clickhouse.parts]
-    servers = tuple(each(lambda place: _server(*place), found))
+    servers = tuple(each(lambda place: _server(*place, of_replicas or {}), found))
     with ExitStack() as stack:
         for server in servers:
             if server.client is not None:
@@ -74,11 +75,12 @@ def connect_replicas(connections: Sequence[Connection]) -> Iterator[list[Client]
         yield clients
 
 
-def _server(shard: Shard, connections: Sequence[Connection]) -> Server:
+def _server(shard: Shard, connections: Sequence[Connection], of_replicas: Settings) -> Server:
     error: OutOfReach | None = None
     for connection in connections:
         try:
-            return Server(shard, open_client(connection))
+            client = open_client(connection)
+            return Server(shard, client.reading(of_replicas) if shard.replicas else client)
         except OutOfReach as found:
             error = error or found
     return Server(shard, error=error)

@@ -21,6 +21,7 @@ from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
 from sluice.load.decide import Work, work_for
 from sluice.load.inspect import FedTable, TargetTable, read_table
+from sluice.load.quorum import READ
 from sluice.manifest import Manifest
 from sluice.pipeline import Pipeline, Target
 from sluice.rollups.choice import choose as choose_rollup
@@ -52,7 +53,7 @@ class Auditor:
     def whole(self, found: Sequence[UnitStatus]) -> Contents:
         """Every row of the units in lake and tables. Raises what the lake and ClickHouse raise."""
         contents = Contents()
-        with connect_shards(self.pipeline) as servers:
+        with connect_shards(self.pipeline, READ) as servers:
             self._rows(servers, found, contents)
             contents.anomalies += self._fields(servers, _landed(found), None, contents)
         contents.anomalies = self._new(contents.anomalies)
@@ -61,7 +62,7 @@ class Auditor:
     def fields(self, found: Sequence[UnitStatus]) -> Contents:
         """The fields of the newest units alone."""
         contents = Contents()
-        with connect_shards(self.pipeline) as servers:
+        with connect_shards(self.pipeline, READ) as servers:
             contents.anomalies += self._fields(servers, _landed(found), RUN_UNITS, contents)
         return contents
 
@@ -95,7 +96,7 @@ class Auditor:
         again = [s for s in found if (s.unit.slice.id, s.unit.cluster) in doubtful]
         by_unit = {status.unit: status for status in found}
         share = Share(self.pipeline, self.lake, self.repairs)
-        with connect_shards(self.pipeline) as servers:
+        with connect_shards(self.pipeline, READ) as servers:
             if again:
                 self._rows(servers, again, contents)
             for chosen in choose(

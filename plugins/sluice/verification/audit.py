@@ -15,6 +15,7 @@ from sluice.clusters import units_of
 from sluice.errors import Busy
 from sluice.lake.base import Lake
 from sluice.lake.open import open_lake
+from sluice.load.quorum import READ
 from sluice.load.shares import ledgers_by_shard, merge
 from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange
@@ -75,7 +76,7 @@ def audit(pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say 
         anomalies = list(settled.sure)
         pending = frozenset((anomaly.slice, anomaly.cluster) for anomaly in settled.pending)
     remove(lake, dead(facts), say)
-    with connect_shards(pipeline) as servers:
+    with connect_shards(pipeline, READ) as servers:
         clients = [server.reached for server in servers]
         located = locate(facts, clients, lake, anomalies, say)
     found = [s for s in facts.found if (s.unit.slice.id, s.unit.cluster) not in pending]
@@ -88,7 +89,7 @@ def _settled(
     pipeline: Pipeline, lake: Lake, look: Look, say: Say, facts: Facts, repairs: Repairs
 ) -> tuple[Facts, Settled, list[str]]:
     """The last look, what it settled, and lines about what was still moving."""
-    with connect_shards(pipeline) as servers:
+    with connect_shards(pipeline, READ) as servers:
         names = leases_of(servers, pipeline)
     watch = LoadWatch(lake, names, pipeline.clickhouse.lease.total_seconds())
     while True:
@@ -134,7 +135,7 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say:
         listing = list_files(lake) if look.whole else own(list_files(lake), slices)
     say(f"reading {len(units):,} manifests")
     manifests, unreadable = read_all(lake, units)
-    with connect_shards(pipeline) as servers:
+    with connect_shards(pipeline, READ) as servers:
         for server in servers:
             _ = server.reached
         held = ledgers_by_shard(servers, pipeline, lake.url)
