@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from sluice.lake import layout
 from sluice.lake.base import Lake
@@ -25,6 +26,16 @@ def units_in(lake: Lake, pieces: Iterable[Slice]) -> list[Unit]:
         for item in lake.list(f"{layout.SLICES}{piece.id}/"):
             found[Unit(piece, item.key.split("/")[2])] = None
     return list(found)
+
+
+def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | None:
+    """From the first slice that has landed to the end of the last one, by the names of the manifests alone.
+
+    Raises WrongUse for slices of another length.
+    """
+    ids = {item.key.split("/")[1] for item in lake.list(layout.SLICES)}
+    pieces = sorted(Slice.from_id(name, length) for name in ids)
+    return (pieces[0].start, pieces[-1].end) if pieces else None
 
 
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:

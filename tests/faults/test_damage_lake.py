@@ -297,12 +297,14 @@ def test_boundaries_that_are_gone(damaged: Damaged, tmp_path: Path):
     log = damaged.root / "_boundaries"
     log.rename(tmp_path / "kept")
     try:
-        anomalies = damaged.verify("--from", "2026-01-01T00Z", "--to", "2026-01-01T04Z")
-        assert {(a["kind"], a["slice"], a["expected"], a["command"]) for a in anomalies} == {
-            ("offsets", damaged.slice_id(hour), "the boundaries that it landed by", "") for hour in range(4)
-        }
-        assert all("from a copy" in a["advice"] for a in anomalies)
-        assert damaged.verify() != []  # no hour is known: the newest ones are incomplete
+        # Without a range: what has landed says which hours are known.
+        for words in (("--from", "2026-01-01T00Z", "--to", "2026-01-01T04Z"), ()):
+            anomalies = damaged.verify(*words)
+            assert {(a["kind"], a["slice"], a["expected"], a["seen"], a["command"]) for a in anomalies} == {
+                ("offsets", damaged.slice_id(hour), "the boundaries that it landed by", "none", "")
+                for hour in range(4)
+            }
+            assert all("put `_boundaries/` back from a copy" in a["advice"] for a in anomalies)
     finally:
         shutil.rmtree(log, ignore_errors=True)
         (tmp_path / "kept").rename(log)

@@ -66,16 +66,19 @@ def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
 
 
 def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | None = None) -> SliceRange:
-    """As `slice_range`; without a start, from the first stored boundary to `end`, at most to the last one.
+    """As `slice_range`; without a start, from the first stored boundary to `end`, at most to the last one, or
+    where there is none from the first landed slice to the last one: then the boundary log is gone.
 
-    `newest` keeps that many slices at the end. Before the first boundary it is the last `heal`.
+    `newest` keeps that many slices at the end. Before anything is there it is the last `heal`.
     """
     if start is not None:
         return slice_range(pipeline, start, end)
     from sluice.boundaries.log import BoundaryLog
     from sluice.lake.open import open_lake
+    from sluice.manifests import landed_span
 
-    known = BoundaryLog(open_lake(pipeline)).read().span()
+    lake = open_lake(pipeline)
+    known = BoundaryLog(lake).read().span() or landed_span(lake, pipeline.slice)
     if known is None:
         return slice_range(pipeline, None, end)
     first, last = known
