@@ -17,7 +17,7 @@ from sluice import points
 from sluice.clickhouse.client import Client
 from sluice.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.clickhouse.shards import Server
-from sluice.errors import Busy, Fenced
+from sluice.errors import Busy, Fenced, TargetRefused
 from sluice.lake.base import Lake
 from sluice.load.check import inspect_target
 from sluice.load.decide import Work
@@ -93,10 +93,7 @@ class Stage:
         try:
             _create_fence(writer, works)
             points.reached(Verify.LISTED)
-            staging.stage()
-            points.reached(Verify.STAGED)
-            staging.review()
-            points.reached(Verify.REVIEWED)
+            _fill(staging, attempt)
             yield Staged(found, attempt.staging, attempt.misfits, attempt.fence, _fed(found, attempt))
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
@@ -121,6 +118,21 @@ def keeping_all(found: TargetTable) -> TargetTable:
     """With views' tables that merge no rows into each other."""
     kept = [replace(fed, engine_full=_KEEPING) if fed.stores else fed for fed in found.fed]
     return replace(found, fed=tuple(kept))
+
+
+def _fill(staging: Staging, attempt: Attempt) -> None:
+    """Raises TargetRefused for what a load would fail with for good: no other table has to do with it."""
+    try:
+        staging.stage()
+        points.reached(Verify.STAGED)
+        staging.review()
+        points.reached(Verify.REVIEWED)
+    except ServerError as error:
+        explained = _explained(error, attempt)
+        if error.retryable or explained is not error:
+            raise explained from error
+        reason = f"no load of it can succeed: {error.name}: {error.reason}"
+        raise TargetRefused(attempt.target, reason, "correct the view or the column that is named") from error
 
 
 def _fed(found: TargetTable, attempt: Attempt) -> dict[str, Sql]:

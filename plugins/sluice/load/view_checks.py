@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import ServerError
 from sluice.errors import TargetRefused
 from sluice.load import query_tree
 from sluice.load.columns import ALWAYS, HOLDERS
@@ -13,7 +14,7 @@ from sluice.load.types import parse
 
 
 def check_views(client: Client, found: TargetTable) -> None:
-    """Raises TargetRefused, and what the client raises where it does not understand a view's SELECT."""
+    """Raises TargetRefused, and what the client raises."""
     for unseen in found.unseen:
         raise _unseen(unseen)
     sources = {fed.source for fed in found.fed}
@@ -27,6 +28,19 @@ def check_views(client: Client, found: TargetTable) -> None:
 def explained(client: Client, select: str) -> list[str]:
     """The lines of a SELECT's query tree."""
     return [line for (line,) in client.rows(render("explain_view", select=Sql(select)), settings=WRITE)]
+
+
+def _understood(client: Client, fed: FedTable) -> list[str]:
+    try:
+        return explained(client, fed.select)
+    except ServerError as error:
+        if error.retryable:
+            raise
+        raise TargetRefused(
+            fed.called,
+            f"the server does not understand the SELECT of materialized view {fed.view}: {error.reason}",
+            f"ALTER TABLE {table(fed.view)} MODIFY QUERY …, or DROP VIEW {table(fed.view)}",
+        ) from error
 
 
 def _unseen(unseen: Unseen) -> TargetRefused:
@@ -61,7 +75,7 @@ def _check_table(fed: FedTable) -> None:
 
 
 def _check_select(client: Client, fed: FedTable) -> None:
-    tree = query_tree.pushed(query_tree.parse(explained(client, fed.select)))
+    tree = query_tree.pushed(query_tree.parse(_understood(client, fed)))
     absent = [needed for needed in ALWAYS if needed not in query_tree.names(tree)]
     if absent:
         names = " and ".join(absent)

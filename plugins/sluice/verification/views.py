@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluice.clickhouse.client import Client
+from sluice.clickhouse.errors import ServerError
 from sluice.load.inspect import FedTable, TargetTable, read_table
 from sluice.load.ledger import unit_of
 from sluice.load.sql import Sql, literal, render, table
@@ -24,6 +25,7 @@ from sluice.verification.facts import Fed
 from sluice.verification.fed_shapes import FedShape, fed_shapes
 from sluice.verification.summing import Summing, merged_by, named, summing
 from sluice.verification.sums import Sums
+from sluice.verification.view_shape import Unsure
 
 Parameters = Mapping[str, int]
 
@@ -49,18 +51,31 @@ def look_at_views(
         source = _source(found, fed, shapes)
         why = _unsure(client, found, shape, source)
         sums = None if why else summing(fed, shape.shape)
-        if sums is None:
-            why = why or "its values are not certain, or no numbers"
-            notes.append(
-                f"table {fed.called} is not compared: {why}; `sluice verify --contents` compares more"
-            )
-            feds.append(_counted(client, pipeline, found, shape, span))
-        else:
+        try:
+            if sums is None:
+                raise Unsure(why or "its values are not certain, or no numbers")
             there = _sums(client, pipeline, sums, table(fed.table), span, None)
-            given = _sums(client, pipeline, sums, Sql(f"({fed.select})"), span, source)
+            given = _given(client, pipeline, sums, fed, span, source)
             covered = shape.covered(client, pipeline, found)
             feds.append(Fed(fed.table, fed.view, there, given, covered, fed.projections))
+        except Unsure as error:
+            notes.append(
+                f"table {fed.called} is not compared: {error}; `sluice verify --contents` compares more"
+            )
+            feds.append(_counted(client, pipeline, found, shape, span))
     return Views(tuple(feds), tuple(notes))
+
+
+def _given(
+    client: Client, pipeline: Pipeline, sums: Summing, fed: FedTable, span: Parameters, source: str | None
+) -> dict[Unit, Sums]:
+    """Raises Unsure where the SELECT fails for rows that are there: no load could fill the table either."""
+    try:
+        return _sums(client, pipeline, sums, Sql(f"({fed.select})"), span, source)
+    except ServerError as error:
+        if error.retryable:
+            raise
+        raise Unsure(f"the SELECT of view {fed.view} fails: {error.name}: {error.reason}") from error
 
 
 def _counted(

@@ -1,0 +1,92 @@
+"""Views that `verify` meets as people make them: over rows that are there already, and such as no load could
+fill."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sluice.contents.report import Contents
+from sluice.errors import SluiceError
+from sluice.pipeline import Pipeline
+from sluice.verification.anomaly import Kind
+from sluice.verification.held import Span, look_at_table
+from tests.integration import test_contents
+from tests.integration.landed import World, event, land, unit
+from tests.integration.test_contents import compared
+
+pytestmark = pytest.mark.integration
+
+world = test_contents.world
+KEYS = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
+OWN = "_slice, _cluster FROM {db}.clicks"
+VIEW = "CREATE MATERIALIZED VIEW {db}.v ENGINE = MergeTree ORDER BY tuple()"
+
+
+@pytest.fixture
+def pipeline(world: World) -> Pipeline:
+    """Two tables: what is wrong with the first hides nothing of the second."""
+    world.sql(
+        "CREATE TABLE {db}.clicks (n UInt16, raw String EPHEMERAL, kind String DEFAULT upper(raw), "
+        f"{KEYS}) ENGINE = MergeTree ORDER BY n"
+    )
+    world.sql(f"CREATE TABLE {{db}}.other (n UInt16, {KEYS}) ENGINE = MergeTree ORDER BY tuple()")
+    made = world.pipeline({"click": "clicks", "view": "other"})
+    land(world.lake, unit(), [event(name, n=n, raw=f"r{n}") for n in range(4) for name in ("click", "view")])
+    for target in made.targets:
+        world.load(made, unit(), table=target.name)
+    return made
+
+
+def told(found: Contents) -> list[tuple[str, str]]:
+    return [(a.kind, a.table.partition(".")[2]) for a in found.anomalies]
+
+
+def notes(world: World, found: Contents) -> list[str]:
+    return [note.replace(f"{world.database}.", "") for note in found.notes]
+
+
+@pytest.mark.parametrize("populate", ["", " POPULATE"])
+def test_a_view_that_was_made_over_rows_that_are_there(world: World, pipeline: Pipeline, populate: str):
+    world.sql(f"{VIEW}{populate} AS SELECT n, {OWN}")
+    rows = 4 if populate else 0
+    assert world.sql("SELECT count() FROM {db}.v") == [(rows,)]
+    # A view says to the second when it was made: a unit that was committed in that very second is compared.
+    before = [("values differ", "v")]
+    found = compared(world, pipeline)
+    assert told(found) in ([], before)
+    assert all("--mode reload" in a.command for a in found.anomalies)
+    world.load(pipeline, unit(), mode="reload", token="again")
+    assert world.sql("SELECT count() FROM {db}.v") == [(4,)]
+    assert told(compared(world, pipeline)) == []
+
+
+@pytest.mark.parametrize(
+    ("select", "why"),
+    [
+        (f"n, raw, {OWN}", "raw"),
+        (f"throwIf(n = 3, 'three is too many') AS n, {OWN}", "three is too many"),
+        (f"n, name, {OWN} INNER JOIN {{db}}.gone USING (n)", "gone"),
+    ],
+)
+def test_a_view_that_no_load_could_fill(world: World, pipeline: Pipeline, select: str, why: str):
+    """It is said, with what cures it, and hides nothing of other tables."""
+    world.sql("CREATE TABLE {db}.gone (n UInt16, name String) ENGINE = MergeTree ORDER BY n")
+    world.sql(f"{VIEW} AS SELECT {select}")
+    world.sql("DROP TABLE {db}.gone SYNC")
+    world.sql("ALTER TABLE {db}.other UPDATE n = 9 WHERE n = 1 SETTINGS mutations_sync = 2")
+    found = compared(world, pipeline)
+    assert told(found) == [(Kind.VALUES, "other")]
+    [note] = [note for note in notes(world, found) if "clicks is not compared" in note]
+    assert why in note and re.search(r"view v\b", note)
+    # Counts go on, too.
+    facts = look_at_table(world.client, pipeline, pipeline.targets[0], {}, Span())
+    assert facts.rows[unit()] == {"": 4}
+    assert [why in note for note in facts.notes] == ([True] if why != "raw" else [])
+    rows = world.sql("SELECT count() FROM {db}.clicks")
+    with pytest.raises(SluiceError, match=why) as failed:
+        world.load(pipeline, unit(), mode="reload", token="again")
+    assert f"view {world.database}.v" in str(failed.value)
+    assert not failed.value.retryable
+    assert world.sql("SELECT count() FROM {db}.clicks") == rows
