@@ -116,7 +116,7 @@ def test_all_equations_are_looked_at_those_of_slices_first():
         found=(broken, other),
         lake=lake,
         tables=tables,
-        shards=(replace(SHARE, misplaced={TEN: 1}),),
+        shards=(replace(SHARE, misplaced={TEN: 1}, fed=(fed,)),),
     )
     assert [a.kind for a in check(facts, REPAIRS)] == [
         Kind.INCOMPLETE,
