@@ -96,7 +96,11 @@ ROOMS = dict(
         _room("page.lag", "page_series"),
         _room("load.casts", "integration/casts_evaluated", "columns", sql=True),
         _room("load.decimals", "integration/casts_evaluated", sql=True),
-        _room("load.times", "integration/casts_evaluated", sql=True),
+        _room(
+            "load.times",
+            *("integration/casts_edges", "integration/casts_evaluated", "integration/casts_times"),
+            sql=True,
+        ),
         _room("load.exact", "integration/casts_evaluated", "columns", sql=True),
     )
 )

@@ -8,7 +8,8 @@ from sluice.load.exact import Key, exact
 from sluice.load.sql import Sql, both, either, literal
 from sluice.load.types import Type
 
-_DAY = r"(19|2[0-2])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+# Around each edge a year more: a day outside in its own zone may be inside in UTC.
+_DAY = r"(1[89]|2[0-3])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _CLOCK = r"[Tt ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)?"
 # A day, ISO 8601 with or without a zone, ten digits of seconds since the epoch or thirteen of milliseconds.
 _TIME = Sql(literal(rf"^({_DAY}({_CLOCK})?|\d{{10}}(\.\d+)?|\d{{13}})$"))
@@ -21,7 +22,7 @@ RANGES = {
 }
 
 _EPOCH = "toDateTime64(0, 3, 'UTC')"
-_NANOSECONDS = 2**63 - 1  # what 64 bits count of them since 1970
+_NANOSECONDS_END = 9_223_372_036_855  # the first millisecond since 1970 whose nanoseconds exceed 64 bits
 
 
 def time(kind: Type, x: str, key: Key) -> str:
@@ -30,9 +31,10 @@ def time(kind: Type, x: str, key: Key) -> str:
     # ClickHouse knows T and Z only; RFC 3339, section 5.6, has small letters, too.
     parsed = f"parseDateTime64BestEffortOrNull(upper({x}), {digits}, 'UTC')"
     cut = _cut(kind, parsed)
-    first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
-    stamp = f"toUnixTimestamp64Milli({parsed})"
-    fits = f"{_spelled(x, parsed)} * ({stamp} >= {first}) * ({stamp} < {end}) > 0"
+    first, end = (int(edge.timestamp()) * 10**digits for edge in RANGES[kind.name])
+    # Milliseconds would be cut towards 1970, into the range.
+    ticks = f"reinterpretAsInt64({parsed})"
+    fits = f"{_spelled(x, parsed)} * ({ticks} >= {first}) * ({ticks} < {end}) > 0"
     # A number of seconds or milliseconds is maybe another's double, also where that is a whole one.
     sure = either(f"substring({x}, 5, 1) = '-'", exact(x, key))
     return f"CAST(if({both(fits, sure)}, {cut}, NULL), {literal(f'Nullable({kind.text})')})"
@@ -42,7 +44,7 @@ def of_stamp(kind: Type, x: str) -> str:
     """The same of a DateTime64 with milliseconds; NULL where it is out of range."""
     first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
     if kind.arguments[:1] == ("9",):
-        end = min(end, _NANOSECONDS // 10**6 + 1)
+        end = min(end, _NANOSECONDS_END)
     stamp = f"toUnixTimestamp64Milli({x})"
     fits = f"({stamp} >= {first}) * ({stamp} < {end}) > 0"
     # A cast multiplies what is behind a NULL, too.
