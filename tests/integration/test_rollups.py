@@ -164,6 +164,10 @@ TOO_MUCH = [
     ("toUInt64(70000)", "SimpleAggregateFunction(max, UInt16)", "70000"),
     ("[toUInt64(1), 256]", "Array(UInt8)", "[1,256]"),
     ("nullIf(1, 1)", "UInt8", "NULL"),
+    ("[1, nullIf(toUInt8(1), 1)]", "Array(UInt8)", "[1,NULL]"),
+    ("[[nullIf(toUInt8(1), 1)], []]", "Array(Array(UInt8))", "[[NULL],[]]"),
+    ("map('a', nullIf(toUInt8(1), 1))", "Map(String, UInt8)", "{'a':NULL}"),
+    ("[(nullIf(toUInt8(1), 1), 'b')]", "Array(Tuple(UInt8, String))", "[(NULL,'b')]"),
 ]
 
 

@@ -166,8 +166,8 @@ def _of_fixed(given: Type, wanted: Type, x: str) -> str | None:
 def _element(given: Type, wanted: Type, x: str, depth: int) -> Cast:
     """The value has the wanted type even where it does not fit: an array has one type."""
     made = convert(given, wanted, x, depth + 1)
-    wanted = stored(wanted)
-    if made.container or wanted.nullable or made.value == x:
+    given, wanted = stored(given), stored(wanted)
+    if made.container or wanted.nullable or (made.value == x and not given.nullable):
         return made
     return Cast(f"ifNull({made.value}, defaultValueOfTypeName({literal(wanted.plain.text)}))", made.misfit)
 
