@@ -21,7 +21,7 @@ from sluice.load.casts import UnsupportedType, cast
 from sluice.load.exact import LONG, ODD
 from sluice.load.fields import QUOTED
 from sluice.load.settings import WRITE
-from sluice.load.sql import Sql, listed, literal
+from sluice.load.sql import Sql, identifier, listed, literal
 from sluice.load.types import parse
 from tests.clickhouse_at import at
 from tests.integration.fuzz_values import KINDS, Kind, expected
@@ -63,11 +63,11 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 
 def evaluate(
-    client: Client, kind: str, read: str, payloads: Sequence[str], long: Sql = LONG
+    client: Client, kind: str, read: str, payloads: Sequence[str], long: Sql = LONG, key: str = "k"
 ) -> list[tuple[bool, Any]]:
-    """Of each payload whether its field `k` is a misfit, and the value, as `read` selects it."""
-    made = cast(parse(kind), "x", key="k", quoted="JSONType(_payload, 'k') = 'String'")
-    field = literal("Tuple(`k` Nullable(String))")
+    """Of each payload whether its field `key` is a misfit, and the value, as `read` selects it."""
+    made = cast(parse(kind), "x", key=key, quoted=f"JSONType(_payload, {literal(key)}) = 'String'")
+    field = literal(f"Tuple({identifier(key)} Nullable(String))")
     texts = ", ".join(map(literal, payloads))
     shared = listed([long, *ODD, QUOTED])
     rows = client.rows(

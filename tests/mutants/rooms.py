@@ -101,6 +101,6 @@ ROOMS = dict(
             *("integration/casts_edges", "integration/casts_evaluated", "integration/casts_times"),
             sql=True,
         ),
-        _room("load.exact", "integration/casts_evaluated", "columns", sql=True),
+        _room("load.exact", "integration/casts_exact", "integration/casts_evaluated", "columns", sql=True),
     )
 )
