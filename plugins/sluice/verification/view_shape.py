@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluice.load.query_tree import Node, projection, pushed, queries
+from sluice.load.query_tree import Node, names, projection, pushed, queries
 from sluice.verification.number_types import keeps
 from sluice.verification.view_nodes import FUNCTION, TABLE, again, aggregates, always, merged, tables, text_of
 
@@ -65,10 +65,10 @@ def together(shapes: Sequence[Shape]) -> Shape:
     """The shape of a table that several views write to."""
     if len(shapes) == 1:
         return shapes[0]
-    names = dict.fromkeys(name for shape in shapes for name in (*shape.columns, *shape.unsure))
+    every = dict.fromkeys(name for shape in shapes for name in (*shape.columns, *shape.unsure))
     columns: dict[str, str] = {}
     unsure: dict[str, str] = {}
-    for name in names:
+    for name in every:
         given = {shape.columns.get(name, KEY) for shape in shapes}
         reasons = [shape.unsure[name] for shape in shapes if name in shape.unsure]
         if reasons or len(given) > 1:
@@ -91,17 +91,14 @@ class _Reader:
         if node.kind == "UNION":
             if "union_mode: UNION_ALL" not in node.text:
                 return Shape(why=f"its UNION {_BLOCKS}")
-            return together(self._same_names([self.select(query) for query in queries(node)]))
+            selects = queries(node)
+            if any(names(pushed(one)) != names(pushed(selects[0])) for one in selects):
+                return Shape(why="its UNION's SELECTs name their columns differently")
+            return together([self.select(one) for one in selects])
         try:
             return replace(self, known={})._select(node)
         except Unsure as error:
             return Shape(why=str(error))
-
-    def _same_names(self, shapes: Sequence[Shape]) -> list[Shape]:
-        """The columns of a UNION are known by their places; the first SELECT names them."""
-        first = [*shapes[0].columns, *shapes[0].unsure]
-        same = all([*shape.columns, *shape.unsure] == first for shape in shapes)
-        return list(shapes) if same else [Shape(why="its UNION's SELECTs name their columns differently")]
 
     def _select(self, node: Node) -> Shape:
         sections = {child.text: child for child in node.children}
@@ -116,9 +113,9 @@ class _Reader:
         given = Shape(one_by_one)
         for condition in ("PREWHERE", "WHERE"):
             if condition in sections:
-                self._expect_key(sections[condition], given, "its WHERE")
+                self._expect_key(sections[condition], given)
         if "HAVING" in sections and not always(sections["HAVING"]):
-            self._expect_key(sections["HAVING"], given, "its HAVING")
+            self._expect_key(sections["HAVING"], given)
         grouped = "GROUP BY" in sections or any(aggregates(part) for _, part in projection(node))
         return self._columns(node, given, grouped, distinct="is_distinct: 1" in node.text)
 
@@ -163,7 +160,7 @@ class _Reader:
         for expression in node.section("JOIN EXPRESSIONS"):
             for column in expression.children:
                 for part in column.children:
-                    self._expect_key(part, Shape(one_by_one), "its ARRAY JOIN")
+                    self._expect_key(part, Shape(one_by_one))
         self.known[node.id] = Shape(one_by_one)
         return one_by_one
 
@@ -177,9 +174,9 @@ class _Reader:
         self.known.update({inner.id: foreign for inner in (*right.walk(), node) if inner.id})
         return self._from(left) and "strictness: ANY" in node.text
 
-    def _expect_key(self, node: Node, given: Shape, what: str) -> None:
+    def _expect_key(self, node: Node, given: Shape) -> None:
         if self._role(node, given) != KEY:
-            raise Unsure(f"{what} {_BLOCKS}")
+            raise Unsure(f"what is computed of an aggregate {_BLOCKS}")
 
     def _role(self, node: Node, given: Shape) -> str:
         """Raises Unsure."""
@@ -202,7 +199,7 @@ class _Reader:
         if called and _CAST.fullmatch(called["name"]) and (role := self._cast(node, given)):
             return role
         for child in node.children:
-            self._expect_key(child, given, "what is computed of an aggregate")
+            self._expect_key(child, given)
         return KEY
 
     def _cast(self, node: Node, given: Shape) -> str:
