@@ -97,7 +97,7 @@ ROOMS = dict(
         _room("contents.merging", "contents_merging_parts", "contents_merging"),
         _room("page.lag", "page_series"),
         _room("load.casts", "integration/casts_evaluated", "columns", sql=True),
-        _room("load.decimals", "integration/casts_evaluated", sql=True),
+        _room("load.decimals", "integration/casts_decimals", "integration/casts_evaluated", sql=True),
         _room(
             "load.times",
             *("integration/casts_edges", "integration/casts_evaluated", "integration/casts_times"),
