@@ -35,6 +35,14 @@ pytestmark = pytest.mark.integration
 
 _ENUM, _MAPS = "Enum8('a=b' = 1, 'c' = 2)", "Array(Map(String, UInt8))"
 _MAP_OF_MAPS, _DEEP = "Map(String, Map(String, UInt8))", "Array(Array(Array(UInt8)))"
+_LIMITED, _SKIPPED = "JSON(max_dynamic_paths=10, max_dynamic_types = 3, a UInt8)", "JSON(SKIP b, a UInt8)"
+_SIX = "JSON(a.b.c.d.e.f UInt8)"
+
+
+def _of_six(token: str) -> str:
+    return f'{{"a":{{"b":{{"c":{{"d":{{"e":{{"f":{token}}}}}}}}}}}}}'
+
+
 ALL_CASES = [
     *CASES,
     *((_ENUM, '"a=b"', "a=b"), (_ENUM, '"a"', REJECTED), (_ENUM, '"c"', "c")),
@@ -46,6 +54,9 @@ ALL_CASES = [
         (_DEEP, "[[[256]]]", REJECTED),
         (_DEEP, "[[null]]", REJECTED),
     ),
+    *((_LIMITED, '{"a": 1, "b": 2}', '{"a":1,"b":2}'), (_LIMITED, '{"a": 256, "b": 2}', REJECTED)),
+    *((_SKIPPED, '{"a": 1, "b": 2}', '{"a":1}'), (_SKIPPED, '{"a": 256}', REJECTED)),
+    *((_SIX, _of_six("1"), '{"a":{"b":{"c":{"d":{"e":{"f":1}}}}}}'), (_SIX, _of_six("256"), REJECTED)),
 ]
 TYPES = list(dict.fromkeys(kind for kind, _, _ in ALL_CASES))
 BLANK = {"Array": "[]", "Map": "{}"}  # of a container without a value; a scalar is NULL
@@ -158,7 +169,12 @@ def test_another_number_of_the_same_double_does(client: Client, kind: str, token
 
 
 @pytest.mark.parametrize(
-    ("kind", "named"), [("Point", "^Point$"), ("Array(Tuple(UInt8))", r"^Tuple\(UInt8\)$")]
+    ("kind", "named"),
+    [
+        ("Point", "^Point$"),
+        ("Array(Tuple(UInt8))", r"^Tuple\(UInt8\)$"),
+        ("JSON(a.b.c.d.e.f.g UInt8)", r"^JSON\(a.b.c.d.e.f.g UInt8\)$"),
+    ],
 )
 def test_a_type_that_no_value_fits_is_named(kind: str, named: str):
     with pytest.raises(UnsupportedType, match=named):

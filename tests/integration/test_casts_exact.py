@@ -68,6 +68,14 @@ CASES: list[tuple[str, str, str | None]] = [
     ("Int64", f'{{"z":{{"k":72}},"k":{OTHER}}}', REJECTED),
     ("Int64", f'{{"z":{{"k":72}},"\\u006b":{OTHER}}}', REJECTED),
     ("Int64", f'{{"z":["]"],"k":72,"y":{OTHER}}}', "72"),
+    # A number that reads as the name of an Enum.
+    *(
+        ("Enum8('0' = 1, '72' = 2, '100' = 3)", f'{{"k": {token}}}', value)
+        for token, value in (
+            *(("0", "0"), ("72", "72"), ('"72"', "72"), ("100", "100"), ("1e2", "100")),
+            *((OTHER, REJECTED), ("1e-400", REJECTED), ("99.999999999999999999", REJECTED)),
+        )
+    ),
     # An element has no key of its own: not even the empty one.
     ("Array(Int64)", f'{{"k":[{OTHER}],"":72}}', REJECTED),
     ("Map(String, Int64)", f'{{"k":{{"a":{OTHER}}},"":72}}', REJECTED),
@@ -102,6 +110,7 @@ def test_a_key_is_found_as_it_is_written(client: Client, key: str):
         ("Decimal(38, 20)", "71.99999999999999999999", "71.99999999999999999999"),
         ("Decimal(18, 4)", "71.99999", REJECTED),
         ("Bool", "1", "true"),
+        ("JSON(a UInt8)", '{"a":1}', '{"a":1}'),
         ("DateTime('UTC')", "1714557600", "2024-05-01 10:00:00"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from sluice.clickhouse.client import Client
 from sluice.load.query_tree import parse
 from sluice.load.view_checks import explained
-from sluice.verification.view_shape import KEY, Shape, shape_of
+from sluice.verification.view_shape import Shape, shape_of, together
 from tests.integration import test_casts_evaluated
 
 pytestmark = pytest.mark.integration
@@ -64,6 +64,7 @@ CASES: dict[str, Shape] = {
     "n, count() AS c FROM s.t GROUP BY n WITH ROLLUP": unsure("it adds rows of its own"),
     "n, count() AS c FROM s.t GROUP BY n WITH TOTALS": unsure("it adds rows of its own"),
     "n, count() AS c FROM s.t GROUP BY GROUPING SETS ((n), ())": unsure("it adds rows of its own"),
+    "n, big FROM s.t ORDER BY n WITH FILL INTERPOLATE (big AS big)": unsure(f"INTERPOLATE {BLOCKS}"),
     "n FROM s.t ORDER BY n WITH FILL": unsure("it adds rows of its own"),
     "DISTINCT n FROM s.t": CUT,
     "DISTINCT n, count() AS c FROM s.t GROUP BY n": Shape(False, unsure={"c": f"DISTINCT {BLOCKS}"}),
@@ -102,6 +103,7 @@ CASES: dict[str, Shape] = {
         {"a": f"max() {BLOCKS}", "b": f"sum() {BLOCKS}", "d": f"uniqMerge() {BLOCKS}",
          "e": f"sumIf() {BLOCKS}", "f": f"sum() {BLOCKS}"},
     ),
+    "toFloat64(c) AS d, toUInt32(m) AS e FROM s.part": Shape(False, {"d": "sum"}, {"e": COMPUTED}),
     "n FROM s.part WHERE c > 1": unsure(COMPUTED),
     "c + 1 AS d FROM s.part": Shape(False, unsure={"d": COMPUTED}),
     # Casts of sums add up where they cut nothing off.
@@ -122,6 +124,12 @@ CASES: dict[str, Shape] = {
     # Other tables.
     "n, (SELECT max(n) FROM s.dim) AS m FROM s.t": Shape(unsure={"m": "it reads s.dim"}),
     "n FROM s.t WHERE n IN (SELECT n FROM s.dim)": unsure("it reads s.dim"),
+    "n FROM s.t WHERE n IN (SELECT n FROM s.dim UNION ALL SELECT n FROM s.dim_n)": unsure(
+        "it reads s.dim, s.dim_n"
+    ),
+    "t.n AS n FROM s.t AS t, s.dim AS d, s.dim_n AS e": unsure("it reads s.dim, s.dim_n"),
+    "t.n AS n, d.n AS m FROM s.t AS t LEFT JOIN (SELECT n FROM s.dim UNION ALL SELECT n FROM s.dim_n) AS d "
+    "ON t.n = d.n": Shape(False, unsure={"m": "it comes from s.dim, s.dim_n"}),
     "n FROM s.t WHERE n IN s.dim_n": unsure("it reads s.dim_n"),
     "n FROM s.dim": unsure("it reads s.dim"),
     "number AS n FROM numbers(3)": unsure("it reads more than its source"),
@@ -200,7 +208,32 @@ def tables(client: Client) -> Client:
 @pytest.mark.parametrize("select", CASES)
 def test_what_is_certain_of_a_select(tables: Client, select: str):
     found = shape_of(parse(explained(tables, f"SELECT {select}")), SOURCES, SURE)
-    roles = {name: role for name, role in found.columns.items() if role != KEY}
-    seen = Shape(found.one_by_one, roles, dict(found.unsure), found.why)
-    wanted = CASES[select]
-    assert seen == (wanted if not wanted.why else Shape(why=wanted.why))
+    roles = {name: role for name, role in found.columns.items() if role != ""}
+    wanted = CASES[select] if not CASES[select].why else Shape(why=CASES[select].why)
+    assert (found.one_by_one, roles, found.unsure, found.why) == (
+        *(wanted.one_by_one, wanted.columns, wanted.unsure),
+        wanted.why or "",
+    )
+
+
+PARTS, WHY = Shape(False, {"x": "sum", "k": ""}), "its views give it in different ways"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "wanted"),
+    [
+        ([PARTS], PARTS),
+        ([PARTS, PARTS], PARTS),
+        ([PARTS, Shape(True, {"x": "sum"})], PARTS),
+        ([PARTS, Shape(True, {"x": "max", "k": ""})], Shape(False, {"k": ""}, {"x": WHY})),
+        ([PARTS, Shape(True, {"k": ""}, {"x": "odd"})], Shape(False, {"k": ""}, {"x": "odd"})),
+        ([Shape(True, {}, {"x": "odd"}), Shape(True, {}, {"x": "even"})], Shape(True, {}, {"x": "odd"})),
+        ([PARTS, Shape(why="it reads e"), Shape(why="f")], Shape(False, {"k": ""}, {"x": WHY}, "it reads e")),
+    ],
+)
+def test_several_views_of_one_table(shapes: list[Shape], wanted: Shape):
+    found = together(shapes)
+    assert (found.one_by_one, found.columns, found.unsure, found.why) == (
+        *(wanted.one_by_one, wanted.columns, wanted.unsure),
+        wanted.why or "",
+    )

@@ -96,7 +96,12 @@ ROOMS = dict(
         _room("contents.judge", "contents_judge_told", "contents_judge"),
         _room("contents.merging", "contents_merging_parts", "contents_merging"),
         _room("page.lag", "page_series"),
-        _room("load.casts", "integration/casts_evaluated", "columns", sql=True),
+        _room(
+            "load.casts",
+            *("integration/casts_documents", "integration/casts_exact", "integration/casts_evaluated"),
+            "columns",
+            sql=True,
+        ),
         _room("load.decimals", "integration/casts_decimals", "integration/casts_evaluated", sql=True),
         _room(
             "load.times",

@@ -1,0 +1,94 @@
+"""JSON columns with typed paths: what is there fits the path's type, or the whole value is a misfit.
+
+By both ways in which a load writes them: in one expression, and with names for the parts.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.clickhouse.client import Client
+from sluice.load.casts import cast, document, misfit_of, typed_paths
+from sluice.load.exact import LONG, ODD
+from sluice.load.fields import QUOTED
+from sluice.load.settings import WRITE
+from sluice.load.sql import listed, literal
+from sluice.load.types import parse
+from tests.integration import test_casts_evaluated
+from tests.integration.test_casts_evaluated import event
+
+pytestmark = pytest.mark.integration
+
+client = test_casts_evaluated.client
+OTHER = "71.99999999999999999"  # is the double 72
+# By type: values that fit, each as it is written again, and those that do not.
+CASES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "JSON(a UInt8)": (
+        {'{"a":1}': '{"a":1}', '{"a":"1"}': '{"a":1}', '{"a":255,"b":"x"}': '{"a":255,"b":"x"}'},
+        ['{"a":256}', '{"a":-1}', '{"a":1.5}', '{"a":[1]}', '{"a":{"a":1}}', '{"a":"x"}', f'{{"a":{OTHER}}}',
+         "5", "[1]", '"{}"', '"{\\"a\\":1}"', "true"],
+    ),
+    "JSON(b.c UInt8)": (
+        {'{"b":{"c":1}}': '{"b":{"c":1}}', '{"b":{"c":1,"d":2}}': '{"b":{"c":1,"d":2}}'},
+        ['{"b.c":1}', '{"b":{"c":256}}', '{"b":5}', '{"b":[1]}', '{"b":"c"}', '{"b":{"c":{}}}',
+         '{"b":{"c":1},"b.c":1}'],
+    ),
+    "JSON(a.b.c UInt8)": (
+        {'{"a":{"b":{"c":1}}}': '{"a":{"b":{"c":1}}}'},
+        ['{"a.b":{"c":1}}', '{"a":{"b.c":1}}', '{"a.b.c":1}', '{"a":{"b":3}}', '{"a":3}', '{"a":{"b":[]}}',
+         '{"a":{"b":{"c":300}}}'],
+    ),
+    "JSON(a UInt8, b Int8)": (
+        {'{"a":1,"b":-1}': '{"a":1,"b":-1}'},
+        ['{"a":1,"b":128}', '{"a":-1,"b":1}', '{"a":256,"b":128}'],
+    ),
+    "JSON(d Array(UInt8))": (
+        {'{"d":[1,2]}': '{"d":[1,2]}'},
+        ['{"d":"[1]"}', '{"d":[256]}', '{"d":5}', '{"d":[null]}', '{"d":{"a":1}}', f'{{"d":[{OTHER}]}}'],
+    ),
+    "JSON(t DateTime('UTC'))": (
+        {'{"t":"2024-05-01 10:00:00"}': '{"t":"2024-05-01 10:00:00"}'},
+        ['{"t":"2024-02-30 10:00:00"}', '{"t":"2200-01-01 00:00:00"}', '{"t":"1960-01-01 00:00:00"}'],
+    ),
+    "JSON(s String)": ({'{"s":"x"}': '{"s":"x"}', '{"s":""}': '{"s":""}'}, ['{"s.t":1', "3"]),
+    "Array(JSON(a UInt8))": (
+        {'[{"a":1},{"a":2}]': "['{\"a\":1}','{\"a\":2}']", "[]": "[]"},
+        ['[{"a":1},{"a":256}]', '["{}"]', "[1]", "{}"],
+    ),
+}  # fmt: skip
+
+
+def asked(client: Client, stages: list[str], values: str, misfit: str, texts: list[str]) -> list[tuple]:
+    payloads = ", ".join(literal(event(text)) for text in texts)
+    rows = f"SELECT arrayJoin([{payloads}]) AS _payload"
+    rows = f"SELECT _payload, {listed([LONG, *ODD, QUOTED])} FROM ({rows})"
+    field = literal("Tuple(k Nullable(String))")
+    rows = f"SELECT *, tupleElement(JSONExtract(_payload, {field}), 1) AS x FROM ({rows})"
+    for stage in stages:
+        rows = f"SELECT *, {stage} FROM ({rows})"
+    found = client.rows(f"SELECT _payload, {misfit}, toString({values}) FROM ({rows})", settings=WRITE)
+    said = {payload: (bool(bad), value) for payload, bad, value in found}
+    return [said[event(text)] for text in texts]
+
+
+def check(kind: str, found: list[tuple], texts: list[str]) -> None:
+    fits, _ = CASES[kind]
+    said = {text: None if bad else value for text, (bad, value) in zip(texts, found, strict=True)}
+    assert said == {text: fits.get(text) for text in texts}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_in_one_expression(client: Client, kind: str):
+    texts = [text for part in CASES[kind] for text in part]
+    made = cast(parse(kind), "x", key="k", quoted="JSONType(_payload, 'k') = 'String'")
+    check(kind, asked(client, [], made.value, made.misfit, texts), texts)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CASES if kind.startswith("JSON")])
+def test_with_names_for_the_parts(client: Client, kind: str):
+    texts = [text for part in CASES[kind] for text in part]
+    paths = typed_paths(parse(kind), "x", suffix="7", key="k")
+    value = document(parse(kind), "x", paths, "JSONType(_payload, 'k') = 'String'")
+    named = [f"{expression} AS {name}" for path in paths for expression, name in path.named]
+    assert [path.misfit for path in paths] == [f"b7_{number}" for number in range(len(paths))]
+    check(kind, asked(client, [*named, f"{value} AS v"], "v", misfit_of("x", "v"), texts), texts)
