@@ -6,6 +6,10 @@ from __future__ import annotations
 import pytest
 
 from sluice.clickhouse.client import Client
+from sluice.load.decimals import _by_double, decimal
+from sluice.load.settings import WRITE
+from sluice.load.sql import literal
+from sluice.load.types import parse
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import evaluate, event
 
@@ -50,3 +54,21 @@ def test_a_decimal_is_what_was_written(client: Client, kind: str):
     found = evaluate(client, kind, "toString({})", [event(f'"{text}"') for text in cases])
     said = {text: REJECTED if misfit else value for text, (misfit, value) in zip(cases, found, strict=True)}
     assert said == cases
+
+
+def test_short_decimals_are_read_by_arithmetic_alone(client: Client):
+    """It takes half the time, so that nearly all have to go this way: of fifteen digits and a point."""
+    taken = ["1.2345", "12345678901.2345", "-1234567890.2345", "99999999999", "0.0001", "-7", "0"]
+    left = ["12345678901.23456", "123456789012.3456", "1.23456", "1000000000000000", "x"]
+    made = _by_double(parse("Decimal(18, 4)"), 18, 4, "x", None, "NULL")
+    texts = ", ".join(map(literal, taken + left))
+    rows = client.rows(
+        f"SELECT x, toString({made}) FROM (SELECT toNullable(arrayJoin([{texts}])) AS x)", settings=WRITE
+    )
+    assert dict(rows) == {text: text for text in taken} | dict.fromkeys(left)
+
+
+@pytest.mark.parametrize(("scale", "arithmetic"), [(0, True), (18, True), (19, False), (30, False)])
+def test_arithmetic_is_for_powers_of_ten_that_are_exact(scale: int, arithmetic: bool):
+    made = decimal(parse(f"Decimal(76, {scale})"), "x", None)
+    assert ("reinterpret" in made) is arithmetic
