@@ -76,6 +76,11 @@ CASES: list[tuple[str, str, str | None]] = [
             *((OTHER, REJECTED), ("1e-400", REJECTED), ("99.999999999999999999", REJECTED)),
         )
     ),
+    *(
+        ("Enum8('0' = 1, 'a' = 2)", f'{{"k": {token}}}', value)
+        for token, value in (("0", "0"), ("1e-400", None))
+    ),
+    *(("Enum8('72' = 1)", f'{{"k": {token}}}', value) for token, value in (("72", "72"), (OTHER, None))),
     # An element has no key of its own: not even the empty one.
     ("Array(Int64)", f'{{"k":[{OTHER}],"":72}}', REJECTED),
     ("Map(String, Int64)", f'{{"k":{{"a":{OTHER}}},"":72}}', REJECTED),
