@@ -69,10 +69,21 @@ def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
     damaged.sql(f"DELETE FROM {{db}}.clicks WHERE {at(2)} AND _partition = 1")
     code, out = damaged.command(f"sluice verify ads --config {damaged.config}")
     assert code == 0
-    assert [text for text in out.splitlines() if "TTL" in text] == [
-        f"table {damaged.database}.clicks: missing rows of 4 slices are not reported, because its TTL "
-        "deletes rows; `sluice verify --contents` compares those that cannot have expired"
+    views = damaged.sql(
+        "SELECT name FROM system.tables WHERE database = '{db}' AND engine = 'MaterializedView'"
+    )
+    own = [
+        f"table {damaged.database}.{name} is not compared: a TTL deletes rows of it or of its source; "
+        "`sluice verify --contents` compares more"
+        for (name,) in views
     ]
+    assert sorted(text for text in out.splitlines() if "TTL" in text) == sorted(
+        [
+            f"table {damaged.database}.clicks: missing rows of 4 slices are not reported, because its TTL "
+            "deletes rows; `sluice verify --contents` compares those that cannot have expired",
+            *own,
+        ]
+    )
 
 
 def test_status_tells_of_a_table_that_is_gone(damaged: Damaged):
