@@ -19,17 +19,17 @@ import pendulum
 
 from benchmarks.load import UNIT, make_table, pipeline, processor_seconds, write
 from local import services
-from sluice.boundaries.model import Boundaries
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
-from sluice.contents.audit import Auditor
-from sluice.contents.report import Contents
-from sluice.lake.folder import FolderLake
-from sluice.load.ledger import committed
-from sluice.load.load import load
-from sluice.manifests import read_manifests
-from sluice.status import statuses
-from sluice.verification.repairs import Repairs
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
+from sluice.clients.lake.folder import FolderLake
+from sluice.flow.contents.compare import Auditor
+from sluice.flow.contents.report import Contents
+from sluice.flow.load.load import load
+from sluice.flow.verify.repairs import Repairs
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.ledger import committed
+from sluice.state.manifests import read_manifests
+from sluice.state.status import statuses
 
 
 def main() -> None:

@@ -26,13 +26,13 @@ from benchmarks.hostile_records import HOUR_MS, START_MS, Sent, bombs, hostile, 
 from benchmarks.memory import Used, Watch
 from benchmarks.results import Result, say, store
 from benchmarks.world import World, world
-from sluice.lake.open import open_lake
-from sluice.landing.submit import run_locally, spark_submit_arguments
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.flow.land.submit import run_locally, spark_submit_arguments
+from sluice.flow.steps import resolve_range
 from sluice.manifest import Manifest
-from sluice.manifests import read_manifests
-from sluice.pipeline_files import read
 from sluice.slices import SliceRange, Unit
-from sluice.steps import resolve_range
+from sluice.state.manifests import read_manifests
 
 WANTED_MEMORY = 1.5
 START = pendulum.from_timestamp(START_MS // 1000)

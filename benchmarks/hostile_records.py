@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from benchmarks.publish_events import Load
-from tests.stored_batch import batch, bomb, send
+from tests.support.stored_batch import batch, bomb, send
 
 START_MS = Load(1).start * 1000
 HOUR_MS = 3_600_000

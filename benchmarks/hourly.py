@@ -30,8 +30,8 @@ from local.environment import Settings, environment
 from local.readiness import free_port
 from local.sample_events import HOUR
 from local.versions import ROOT
-from sluice.lake.folder import FolderLake
-from sluice.timings import Timing, of_day
+from sluice.clients.lake.folder import FolderLake
+from sluice.state.timings import Timing, of_day
 
 BOUND_SECONDS = 25.0
 WORK = ("land", "load")

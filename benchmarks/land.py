@@ -35,17 +35,17 @@ from benchmarks.publish_events import Load, create_topic, publish
 from benchmarks.results import Result, store
 from local import services
 from local.versions import ROOT
-from sluice.boundaries.log import BoundaryLog
-from sluice.lake.base import Lake
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.landing.reads import runs
-from sluice.landing.retention import unit_reads
-from sluice.landing.submit import spark_submit_arguments
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
-from sluice.resolve import resolve
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.expiry import unit_reads
+from sluice.flow.land.land import land
+from sluice.flow.land.read_plan import runs
+from sluice.flow.land.submit import spark_submit_arguments
+from sluice.flow.resolve.resolve import resolve
 from sluice.slices import SliceRange, Unit
+from sluice.state.boundaries.log import BoundaryLog
 
 sys.path.append(str(ROOT / "spark_jobs"))
 from engine import SparkEngine

@@ -28,15 +28,15 @@ import pyarrow.parquet as pq
 
 from benchmarks.results import Result, store
 from local import services
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
-from sluice.lake import layout
-from sluice.lake.folder import FolderLake
-from sluice.landing.long_numbers import may_be_long
-from sluice.load.load import load
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
+from sluice.clients.lake import layout
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.task.long_numbers import may_be_long
+from sluice.flow.load.load import load
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
-from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit
 
 SQL = Path(__file__).parent / "sql"

@@ -29,21 +29,21 @@ import pendulum
 
 from benchmarks.page_paint import VISITS, paints, served, write_files
 from local import services
-from sluice.boundaries.boundary import CODE, Found
-from sluice.boundaries.columns import Column, TopicBoundaries
-from sluice.boundaries.log import BoundaryLog
-from sluice.boundaries.model import Boundaries, Entry
-from sluice.clickhouse.connect import connect
-from sluice.lake import layout
-from sluice.lake.open import open_lake
-from sluice.load.sql import render
+from sluice.clients.clickhouse.connect import connect
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.lake import layout
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.verdict_store import note_verified
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
-from sluice.page.look import Memory
 from sluice.page.models import OverviewRow
 from sluice.page.rows import Asked, rows_of
-from sluice.pipeline import Pipeline
+from sluice.page.status_cache import Memory
 from sluice.slices import HOUR, SliceRange, Unit, floor
-from sluice.summary.store import note_verified
+from sluice.state.boundaries.boundary import CODE, Found
+from sluice.state.boundaries.columns import Column, TopicBoundaries
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries, Entry
 
 ROWS, TYPES = 5000, ("click", "bid", "view", "conversion")
 BOUND_SECONDS = 1.0
@@ -128,7 +128,7 @@ def summarise(pipeline: Pipeline, slices: SliceRange) -> None:
 
 def prepare(some: list[Pipeline], slices: SliceRange, partitions: int, root: Path, client) -> None:
     """The other pipelines' lakes are copies of the first; all are summarised by the product's own code."""
-    for name in ("create_database", "create_ledger"):
+    for name in ("state/create_database", "state/create_ledger"):
         client.run(render(name))
     client.run("CREATE DATABASE bench")
     write_lake(some[0], slices, partitions)

@@ -36,7 +36,7 @@ def serve(folder: Path, port: int) -> None:
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.utils.db import initdb
 
-    from sluice.airflow.page import access, pipelines
+    from sluice.airflow.api import access, pipelines
     from sluice.airflow.pipelines import find_pipelines
 
     for module in (access, pipelines):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession, functions
 
-from sluice.lake.base import Lake
-from sluice.pipeline import Pipeline
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
 from sluice.slices import SliceRange, to_ms
 
 SCHEMA = "type STRING, timestamp TIMESTAMP"

@@ -20,14 +20,14 @@ from pathlib import Path
 import pendulum
 
 from benchmarks.results import Result, store
-from sluice.batches import Weight, cut
-from sluice.boundaries.boundary import Found
-from sluice.boundaries.clamp import Answers, PartitionAnswers, settle
-from sluice.boundaries.log import BoundaryLog
-from sluice.boundaries.model import Boundaries, Entry
-from sluice.kafka.reads import read_count
-from sluice.lake.folder import FolderLake
+from sluice.clients.kafka.read_ranges import read_count
+from sluice.clients.lake.folder import FolderLake
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
+from sluice.plan.batches import Weight, cut
 from sluice.slices import HOUR, SliceRange
+from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries, Entry
 
 START = pendulum.datetime(2025, 1, 1)
 

@@ -20,11 +20,11 @@ from benchmarks.memory import Used, Watch
 from benchmarks.publish_events import Load, create_topic, publish
 from local import services
 from local.environment import Settings, environment
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
 from sluice.slices import SliceRange
-from sluice.timings import Timing, of_day
+from sluice.state.timings import Timing, of_day
 
 COLUMNS = (
     "id String, timestamp DateTime64(3, 'UTC'), user String, country LowCardinality(String), price Float64, "
@@ -107,7 +107,7 @@ class World:
         return {self.broker.process.pid: "kafka", self.server.process.pid: "clickhouse"}
 
     def _timings(self, pipe: Pipe, day: Any) -> list[Timing]:
-        from sluice.lake.folder import FolderLake
+        from sluice.clients.lake.folder import FolderLake
 
         return of_day(FolderLake(pipe.lake), day)
 

@@ -110,7 +110,7 @@ class ClickHouseAt:
 
     @property
     def place(self) -> dict[str, Any]:
-        """What `sluice.connections.Connection` takes beside its name, and Airflow's JSON form has."""
+        """What `Connection` takes beside its name, and Airflow's JSON form has."""
         return clickhouse_connection(self.port, self.password, self.user)
 
     @property

@@ -36,13 +36,13 @@ class Page:
 
 
 def _build() -> Asgi:
-    from sluice.airflow.page.app import create_app
+    from sluice.airflow.api.app import create_app
 
     return create_app()
 
 
 def _look_ahead() -> None:
-    from sluice.airflow.page.ahead import look_ahead
+    from sluice.airflow.api.app import look_ahead
 
     look_ahead()
 

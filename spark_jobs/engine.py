@@ -22,17 +22,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice import errors
-from sluice.counts.total import Total
+from sluice.clients.kafka.records import BoundedReader
+from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.errors import SluiceError, SparkFailed
-from sluice.garbage import collect_seldom
-from sluice.kafka.records import BoundedReader
-from sluice.kafka.settings import KafkaSettings, settings_of
-from sluice.landing.long_records import whole
-from sluice.landing.merge import Merge
-from sluice.landing.own_read import batches, divided
-from sluice.landing.reads import Run
-from sluice.landing.reports import Report, WrittenFile, decode, encode
-from sluice.landing.task import CUT_BYTES, Task
+from sluice.flow.land.count_totals import Total
+from sluice.flow.land.merge import Merge
+from sluice.flow.land.read_plan import Run
+from sluice.flow.land.task.direct_read import batches, divided
+from sluice.flow.land.task.long_records import whole
+from sluice.flow.land.task.reports import Report, WrittenFile, decode, encode
+from sluice.flow.land.task.task import CUT_BYTES, Task
+from sluice.runtime import collect_seldom
 
 # Workers have the library, but not this folder.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

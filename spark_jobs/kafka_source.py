@@ -8,9 +8,9 @@ import odd_stamps
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from sluice.kafka.settings import settings_of
-from sluice.landing.reads import Run
-from sluice.pipeline import Pipeline
+from sluice.clients.kafka.settings import settings_of
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.read_plan import Run
 
 # A poll brings what fits: few round trips for small records, bounded memory for large ones.
 _CONSUMER = {

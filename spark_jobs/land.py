@@ -22,17 +22,17 @@ from pathlib import Path
 import pendulum
 from engine import SparkEngine
 
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
-from sluice.garbage import collect_seldom
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.landing.reads import MODES
-from sluice.landing.submit import ERROR
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
-from sluice.plain_text import line
+from sluice.flow.land.land import land
+from sluice.flow.land.submit import ERROR
+from sluice.plan.modes import MODES
+from sluice.runtime import collect_seldom
+from sluice.safe_text import line
 from sluice.slices import SliceRange, parse_instant
-from sluice.timings import timed
+from sluice.state.timings import timed
 
 TEMPORARY = 75
 

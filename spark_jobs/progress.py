@@ -9,7 +9,7 @@ from types import TracebackType
 
 from pyspark import SparkContext
 
-from sluice.estimate import spoken
+from sluice.plan.estimate import spoken
 
 _SECONDS = 5.0
 

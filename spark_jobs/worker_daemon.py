@@ -14,8 +14,8 @@ import numpy  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import sluice.kafka.fetching
-import sluice.pipeline  # noqa: F401
+import sluice.clients.kafka.fetch
+import sluice.config.pipeline  # noqa: F401
 
 if __name__ == "__main__":
     manager()

@@ -2,7 +2,7 @@
 
 kafka_broker             session   "127.0.0.1:PORT", one real broker; make your own topics
 clickhouse_server        session   .url .host .port .at (its login); make your own database
-clickhouse_servers       session   two of them, with TCP ports: the shards of tests/shards_world.py
+clickhouse_servers       session   two of them, with TCP ports: the shards of tests/support/shards_world.py
 start_kafka_broker       function  factory: () -> KafkaBroker .bootstrap .port .kill() .stop() .start()
 start_clickhouse_server  function  factory: (tcp=False, users=None, config=None) -> ClickHouseServer
 stack_env                session   environment of a subprocess that points at the two session servers

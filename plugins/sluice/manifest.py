@@ -168,7 +168,7 @@ class _Format(msgspec.Struct):
 
 
 # Made here and not by each call: msgspec 0.22 crashes when several threads decode a dataclass for the first
-# time at once. tests/unit/test_decoding.py holds it for all of the library.
+# time at once. tests/unit/flow/land/test_decoding.py holds it for all of the library.
 _FORMAT = msgspec.json.Decoder(_Format)
 _MANIFEST = msgspec.json.Decoder(Manifest)
 

@@ -203,3 +203,9 @@ class Unit:
 
     def __str__(self) -> str:
         return f"{self.slice.id}/{self.cluster}"
+
+
+def last_late(piece: Slice, grace: timedelta) -> str:
+    """The last hour (`2026-11-20T10`) whose events come late with the slice: it, and those before it, did
+    not wait for it."""
+    return Slice(datetime.__sub__(piece.start, grace + HOUR)).id[:13]

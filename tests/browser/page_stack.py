@@ -31,9 +31,9 @@ SECONDS = 300
 
 RESOLVE = """
 import sys
-from sluice.pipeline_files import find, read
+from sluice.config.files import find, read
 from sluice.slices import Slice, SliceRange
-from sluice.steps import resolve_range
+from sluice.flow.steps import resolve_range
 first = Slice.from_id(sys.argv[1])
 resolve_range(read(find("adx")), SliceRange(first.start, first.end))
 """

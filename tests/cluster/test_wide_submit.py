@@ -1,4 +1,5 @@
-"""What spark-submit itself says to each kind of cluster; what we say: tests/unit/test_landing_cluster.py."""
+"""What spark-submit itself says to each kind of cluster; what we say:
+tests/unit/flow/land/test_landing_cluster.py."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
-from sluice.airflow.page import access, pipelines
+from sluice.airflow.api import access, pipelines
 from sluice.airflow.pipelines import find_pipelines
 from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
 

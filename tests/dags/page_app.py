@@ -9,7 +9,7 @@ from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from fastapi.routing import APIRoute
 from starlette.routing import Mount, Route
 
-from sluice.airflow.page.app import VERSION, create_app
+from sluice.airflow.api.app import VERSION, create_app
 
 SLICE = "2026-11-20T10Z"
 PLAN = {"start": SLICE, "end": "2026-11-20T11Z", "mode": "fill"}

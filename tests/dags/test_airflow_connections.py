@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.airflow.connections import as_environment, lookup
-from sluice.connections import Connection, parse
+from sluice.clients.connections.airflow_lookup import as_environment, lookup
+from sluice.clients.connections.connection import Connection, parse
 from sluice.errors import WrongUse
 
 GIVEN = {
@@ -62,7 +62,8 @@ def test_a_connection_that_nobody_knows_is_named():
 
 
 def test_where_airflow_is_not_set_up_it_is_not_imported(tmp_path: Path):
-    look = "from sluice.airflow.connections import lookup, sys; print(lookup('a'), 'airflow' in sys.modules)"
+    look = "from sluice.clients.connections.airflow_lookup import lookup, sys; "
+    look += "print(lookup('a'), 'airflow' in sys.modules)"
     home = tmp_path / "none"
     ran = subprocess.run(
         [sys.executable, "-c", look],

@@ -11,7 +11,7 @@ from threading import Thread
 import pendulum
 import pytest
 
-from sluice import backfill
+from sluice.clients import airflow_rest
 from sluice.errors import OutOfReach, WrongUse
 
 START, END = pendulum.datetime(2026, 11, 20, 10), pendulum.datetime(2026, 11, 20, 12)
@@ -62,7 +62,7 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow]:
     monkeypatch.setenv("SLUICE_AIRFLOW_URL", server.url + "/")
     monkeypatch.setenv("SLUICE_AIRFLOW_USER", "ann")
     monkeypatch.setenv("SLUICE_AIRFLOW_PASSWORD", "s3cret")
-    monkeypatch.setattr(backfill, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(airflow_rest, "POLL_SECONDS", 0.0)
     yield server
     server.shutdown()
     thread.join()
@@ -70,7 +70,7 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow]:
 
 
 def test_trigger_logs_in_unpauses_and_queues_a_run(airflow: Airflow):
-    assert backfill.trigger("ads", START, END, "reload", dry_run=True) == RUN
+    assert airflow_rest.trigger("ads", START, END, "reload", dry_run=True) == RUN
     given = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T12:00:00Z", "mode": "reload", "dry_run": True}
     assert airflow.seen == [
         ("POST /auth/token", {"username": "ann", "password": "s3cret"}, None),
@@ -84,7 +84,7 @@ def test_wait_tells_every_change_and_returns_the_end(airflow: Airflow, end: str)
     run = f"GET {RUNS}/manual__2026-11-21T08%3A10%3A00%2B00%3A00"
     airflow.answers[run] = [(200, {"state": state}) for state in ("queued", "running", "running", end)]
     told: list[str] = []
-    assert backfill.wait(RUN, "ads", told.append) == end
+    assert airflow_rest.wait(RUN, "ads", told.append) == end
     assert told == ["queued", "running", end]
 
 
@@ -103,32 +103,32 @@ def test_wait_tells_every_change_and_returns_the_end(airflow: Airflow, end: str)
 def test_what_airflow_refuses_is_one_line(airflow: Airflow, answer, error: type[Exception], words: str):
     airflow.answers["PATCH /api/v2/dags/ads_backfill"] = [answer]
     with pytest.raises(error, match=words) as raised:
-        backfill.trigger("ads", START, END)
+        airflow_rest.trigger("ads", START, END)
     assert "\n" not in str(raised.value)
 
 
 def test_wrong_login(airflow: Airflow):
     airflow.answers["POST /auth/token"] = [(401, {"detail": "Invalid credentials"})]
     with pytest.raises(WrongUse, match="SLUICE_AIRFLOW_PASSWORD") as raised:
-        backfill.trigger("ads", START, END)
+        airflow_rest.trigger("ads", START, END)
     assert "s3cret" not in str(raised.value)
 
 
 def test_nobody_listens(airflow: Airflow, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_AIRFLOW_URL", "http://127.0.0.1:1")
     with pytest.raises(OutOfReach, match="does not answer at http://127.0.0.1:1"):
-        backfill.trigger("ads", START, END)
+        airflow_rest.trigger("ads", START, END)
 
 
 def test_the_embedded_stacks_address_and_password(tmp_path: Path):
     (tmp_path / "airflow").mkdir()
     passwords = tmp_path / "airflow/simple_auth_manager_passwords.json.generated"
     passwords.write_text('{"admin": "generated"}')
-    found = backfill.access({"SLUICE_HOME": str(tmp_path), "SLUICE_AIRFLOW_PORT": "8181"})
+    found = airflow_rest.access({"SLUICE_HOME": str(tmp_path), "SLUICE_AIRFLOW_PORT": "8181"})
     assert (found.url, found.user, found.password) == ("http://127.0.0.1:8181", "admin", "generated")
     assert "generated" not in repr(found)
 
 
 def test_without_an_embedded_airflow_there_is_no_login(tmp_path: Path):
     with pytest.raises(OutOfReach, match="make up"):
-        backfill.access({"SLUICE_HOME": str(tmp_path)})
+        airflow_rest.access({"SLUICE_HOME": str(tmp_path)})

@@ -10,16 +10,16 @@ import pendulum
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from sluice import catch_up as module
-from sluice.airflow.catch_up import CatchUp
-from sluice.catch_up import catch_up
+from sluice.airflow.cluster_task import CatchUp
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
 from sluice.errors import ClusterWaits, KafkaOutOfReach, SluiceError, UnknownTopic
+from sluice.flow import catch_up as module
+from sluice.flow.catch_up import catch_up
 from sluice.manifest import Manifest, OffsetRange
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
 from sluice.slices import Slice, SliceRange, Unit
-from sluice.state import State
-from sluice.status import UnitStatus
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
 from tests.dags.pipeline_texts import TWO_TABLES
 
 DAY = pendulum.datetime(2026, 11, 20)

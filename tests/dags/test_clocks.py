@@ -9,10 +9,10 @@ import pendulum
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from sluice import steps
 from sluice.airflow import tasks
-from sluice.airflow.intervals import to_xcom
+from sluice.airflow.run_params import to_xcom
 from sluice.errors import ClockBehind, EndInFuture
+from sluice.flow import steps
 from sluice.slices import SliceRange
 from tests.dags.pipeline_texts import TWO_TABLES
 

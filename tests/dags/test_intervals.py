@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.airflow.intervals import (
+from sluice.airflow.run_params import (
     from_xcom,
     over_elsewhere,
     refuse_future,

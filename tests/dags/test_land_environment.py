@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.airflow.land import process_environment
-from sluice.pipeline import Pipeline
+from sluice.airflow.land_operator import process_environment
+from sluice.config.pipeline import Pipeline
 
 
 def test_the_schema_registrys_is_among_them(monkeypatch: pytest.MonkeyPatch):
     # Airflow's own look-up is tested in test_airflow_connections.py; here it is only which are asked for.
-    given = "sluice.airflow.land.connections.as_environment"
+    given = "sluice.airflow.land_operator.airflow_lookup.as_environment"
     monkeypatch.setattr(given, lambda ids: {f"CONNECTION {conn_id}": "given" for conn_id in ids})
     pipeline = Pipeline.model_validate(
         {

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from local.readiness import wait_until
-from sluice.airflow.land import Land
+from sluice.airflow.land_operator import Land
 from tests.dags.pipeline_texts import TWO_TABLES
 
 SPARK_SUBMIT = f"""#!{sys.executable}
@@ -47,9 +47,9 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_STORE", json.dumps({"conn_type": "aws", "password": SECRET}))
     submit = SimpleNamespace(spark_submit_arguments=arguments)
-    monkeypatch.setitem(sys.modules, "sluice.landing.submit", submit)
+    monkeypatch.setitem(sys.modules, "sluice.flow.land.submit", submit)
     # There is no lake here to count in: tests/integration/test_observed.py does, on a real one.
-    monkeypatch.setattr("sluice.airflow.land.counted", lambda pipeline, slices: nullcontext())
+    monkeypatch.setattr("sluice.airflow.land_operator.counted", lambda pipeline, slices: nullcontext())
 
 
 def arguments(pipeline, config, slices, mode, token) -> SimpleNamespace:

@@ -9,13 +9,13 @@ import httpx
 import pytest
 from airflow.sdk import BaseNotifier
 
-from sluice.airflow.notify import notifier_of, send
-from sluice.alarms import text
-from sluice.alarms.decide import Notice
-from sluice.alarms.problem import Alarm, Kind, Problem
-from sluice.alarms.settings import Channel
+from sluice.airflow.notifiers import notifier_of, send
+from sluice.config.alarms import Channel
 from sluice.errors import NotSent
-from tests.hostile_texts import HALVES, TEXTS, is_plain
+from sluice.watch import notices
+from sluice.watch.notices import Notice
+from sluice.watch.problems import Alarm, Kind, Problem
+from tests.support.hostile_texts import HALVES, TEXTS, is_plain
 
 TEMPLATE = "type {{ 7 * 7 }} of <b>dc1</b>"
 SHOWN = "type {{ 7 * 7 }} of ‹b›dc1‹/b›"
@@ -70,7 +70,7 @@ def test_hostile_texts_through_every_channel(data: str, monkeypatch):
     monkeypatch.setattr(httpx, "post", lambda _, json, **__: posts.append(json) or answer)
     monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", json.dumps({"conn_type": "http", "host": "http://127.0.0.1"}))
     notice = Notice((Alarm(Problem(Kind.ANOMALY, data, data), "then"),), ())
-    told, subject = text.body(notice), text.subject("adx", notice)
+    told, subject = notices.body(notice), notices.subject("adx", notice)
     HEARD.clear()
     send(channel("ops"), subject, told)
     send(Channel(webhook="hook_ops"), subject, told)
@@ -93,7 +93,7 @@ def test_hostile_texts_through_every_channel(data: str, monkeypatch):
 )
 def test_no_text_of_data_calls_anybody(call: str):
     """Slack finds mentions in angle brackets, Discord and Mattermost behind an @."""
-    for told in (text.chat(f"type {call} is gone"), text.unaddressed(f"type {call} is gone")):
+    for told in (notices.chat(f"type {call} is gone"), notices.unaddressed(f"type {call} is gone")):
         assert "@" not in told and "<" not in told
         assert "everyone" not in call or "everyone" in told
 

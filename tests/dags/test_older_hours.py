@@ -9,12 +9,12 @@ import pendulum
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from sluice import look_back, steps
 from sluice.airflow import tasks
-from sluice.airflow.intervals import to_xcom
+from sluice.airflow.run_params import to_xcom
 from sluice.errors import KafkaOutOfReach, SluiceError, UnknownTopic
-from sluice.look_back import Older
-from sluice.plan import Work
+from sluice.flow import choose_backlog, steps
+from sluice.flow.choose_backlog import Older
+from sluice.plan.plan import Work
 from sluice.slices import SliceRange, floor
 from tests.dags.pipeline_texts import TWO_TABLES
 
@@ -67,7 +67,7 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Instance:
 
 
 def resolve(config: str, monkeypatch, there: There, slices: SliceRange = OWN) -> list[dict[str, str]]:
-    monkeypatch.setattr(look_back, "older_batches", there.older_batches)
+    monkeypatch.setattr(choose_backlog, "older_batches", there.older_batches)
     return tasks.resolve_hour.function(config, to_xcom(slices))
 
 

@@ -14,14 +14,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 import sluice_page
-from sluice.airflow.page import pipelines
-from sluice.airflow.page.ahead import look_ahead
-from sluice.airflow.page.app import version_of
-from sluice.alarms.problem import Alarm, Kind, Known, Problem
-from sluice.alarms.store import AlarmStore
-from sluice.lake.layout import manifest
-from sluice.lake.open import open_lake
-from sluice.summary.months import UnitSummary, encode, key_of
+from sluice.airflow.api import pipelines
+from sluice.airflow.api.app import look_ahead, version_of
+from sluice.clients.lake.layout import manifest
+from sluice.clients.lake.open import open_lake
+from sluice.state.months import UnitSummary, encode, key_of
+from sluice.watch.problems import Alarm, Kind, Known, Problem
+from sluice.watch.store import AlarmStore
 from tests.dags.page_app import login
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
@@ -222,7 +221,7 @@ def test_a_tasks_process_does_not_pay_for_the_page():
     assert ran.returncode == 0, ran.stderr
     modules = set(ran.stdout.split())
     assert "sluice_page" in modules
-    assert not {"sluice.airflow.page.app", "airflow.api_fastapi.core_api.app", "fastapi.routing"} & modules
+    assert not {"sluice.airflow.api.app", "airflow.api_fastapi.core_api.app", "fastapi.routing"} & modules
 
 
 def test_the_page_takes_everything_from_its_own_server():

@@ -16,13 +16,13 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from sluice.airflow.page import gate, pipelines
-from sluice.airflow.page.gate import Gate, one_line
-from sluice.lake.open import open_lake
-from sluice.page.past import ids_of
-from sluice.page.rows import LONGEST
+from sluice.airflow.api import gate, pipelines
+from sluice.airflow.api.gate import Gate, one_line
+from sluice.clients.lake.open import open_lake
+from sluice.page.history import ids_of
+from sluice.plan.lag import LONGEST
 from sluice.slices import SliceRange
-from sluice.summary.months import UnitSummary, encode, key_of
+from sluice.state.months import UnitSummary, encode, key_of
 from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, queries, query_of
 
 VALUES = {

@@ -11,10 +11,9 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from sluice import survey
-from sluice.airflow.page import pipelines, slices
+from sluice.airflow.api import pipelines, slices
 from sluice.errors import KafkaOutOfReach
-from sluice.page.sight import Sight
+from sluice.page.overview import Sight
 from tests.dags.page_app import PLAN, READS, SLICE, endpoints, login, path_of, query_of
 
 # What each endpoint asks for. A new endpoint without a rule fails here.
@@ -43,7 +42,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object) -> None:
         raise KafkaOutOfReach("dc1", "127.0.0.1:1", "no answer")
 
-    monkeypatch.setattr(survey, "preview", away)
+    monkeypatch.setattr("sluice.flow.resolve.preview.preview", away)
     monkeypatch.setattr(pipelines, "ask_topics", away)
 
 
@@ -139,11 +138,11 @@ def test_who_sees_payloads(airflow_app, monkeypatch, said: str | None, role: str
     page = ads.page if said is None else ads.page.model_copy(update={"payloads": said})
     found = pipelines.find_pipelines()
     known = type(found)(((path, ads.model_copy(update={"page": page})),), ())
-    monkeypatch.setattr("sluice.airflow.page.access.find_pipelines", lambda: known)
+    monkeypatch.setattr("sluice.airflow.api.access.find_pipelines", lambda: known)
     monkeypatch.setattr(slices.memory, "look", lambda *_: Sight([], [], None))
     monkeypatch.setattr(slices, "connect_shards", lambda _: nullcontext(()))
     monkeypatch.setattr(
-        slices.samples, "unparsed", lambda lake, manifests, payloads: asked.append(payloads) or []
+        slices.rejected_samples, "unparsed", lambda lake, manifests, payloads: asked.append(payloads) or []
     )
     refuse(
         monkeypatch,

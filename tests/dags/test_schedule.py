@@ -7,7 +7,7 @@ import pytest
 from airflow.timetables.base import TimeRestriction
 from airflow.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 
-from sluice.airflow.schedule import cron, timetable
+from sluice.airflow.dags import cron, timetable
 
 CRONS = {
     15: "*/15 * * * *",

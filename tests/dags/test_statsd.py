@@ -6,9 +6,9 @@ import pytest
 from airflow.sdk._shared.observability.metrics.statsd_logger import get_statsd_logger
 
 from sluice.airflow import metrics
-from sluice.metrics import METRICS, NAMES, Kind
-from sluice.metrics_sink import sample
-from tests.hostile_texts import HALVES, TEXTS
+from sluice.metrics.sink import sample
+from sluice.metrics.table import METRICS, NAMES, Kind
+from tests.support.hostile_texts import HALVES, TEXTS
 
 EVERY = {**TEXTS, **HALVES, "of the set": "click", "long and foreign": "日本" * 100}
 OWN = {"partition": "2147483647", "error": "FieldsThatAreNoLongerThere"}

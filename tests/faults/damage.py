@@ -1,6 +1,6 @@
 """A pipeline whose lake and tables tests damage for real, and the `sluice` command that finds and repairs it.
 
-Kafka and Spark are in this process (tests/landing_world.py); the lake's folder, ClickHouse, the boundaries
+Kafka and Spark are in this process (landing_world.py); the lake's folder, ClickHouse, the boundaries
 and the command line are the real ones.
 """
 
@@ -17,17 +17,17 @@ import pytest
 import yaml
 
 from sluice.cli.commands import commands
-from sluice.clickhouse.client import Client
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.lake import layout
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.lake import layout
-from sluice.lake.folder import FolderLake
-from sluice.landing import submit
-from sluice.landing.submit import SubmitSpec
+from sluice.flow.land import submit
+from sluice.flow.land.submit import SubmitSpec
 from sluice.manifest import Manifest, decode
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
 from sluice.slices import SliceRange, parse_instant
-from tests.landing_world import NOW, START, World, event, hours
+from tests.support.landing_world import NOW, START, World, event, hours
 
 HOURS = 4
 MISFIT_HOUR, UNPARSED_HOUR = 1, 2

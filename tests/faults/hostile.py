@@ -1,5 +1,5 @@
-"""A pipeline whose types, fields, keys, headers, tables and columns are the texts of tests/hostile_texts.py,
-landed and loaded by the very command line. Kafka and Spark are in this process (tests/landing_world.py)."""
+"""A pipeline whose types, fields, keys, headers, tables and columns are the texts of hostile_texts.py,
+landed and loaded by the very command line. Kafka and Spark are in this process (landing_world.py)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from sluice import survey
 from sluice.cli.commands import commands
-from sluice.clickhouse.client import Client
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sql import identifier
+from sluice.clients.kafka.samples import Record
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
 from sluice.doctor import examine
 from sluice.doctor.events import Sample, parse
 from sluice.errors import SluiceError
-from sluice.kafka.samples import Record
-from sluice.lake.open import open_lake
-from sluice.landing import submit
-from sluice.landing.submit import SubmitSpec
-from sluice.load.sql import identifier
-from sluice.metrics_sink import Sample as MetricSample
-from sluice.metrics_sink import taken_by
-from sluice.pipeline_files import read
+from sluice.flow.land import submit
+from sluice.flow.land.submit import SubmitSpec
+from sluice.metrics.sink import Sample as MetricSample
+from sluice.metrics.sink import taken_by
 from sluice.slices import SliceRange, parse_instant
-from tests.hostile_texts import TEXTS
-from tests.landing_world import NOW, START, World, hours, to_ms
+from sluice.state import survey
+from tests.support.hostile_texts import TEXTS
+from tests.support.landing_world import NOW, START, World, hours, to_ms
 
 # As a type. The empty one is none.
 TYPES = [text for text in TEXTS.values() if text]

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sluice.load.names import fences, stagings
+from sluice.config.pipeline import Pipeline
+from sluice.flow.load.fencing import fences, stagings
 from sluice.manifest import Manifest
-from sluice.pipeline import Pipeline
 from sluice.slices import Unit
 from tests.integration.landed import Event, World, event, land, unit
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 from kafka import TopicPartition
 
+from sluice.clients.kafka.client import consumer, reached
+from sluice.clients.kafka.settings import settings_of
 from sluice.errors import KafkaOutOfReach
-from sluice.kafka.client import consumer, reached
-from sluice.kafka.settings import settings_of
-from sluice.landing.merge import Merge
-from sluice.landing.reads import Run
-from sluice.landing.reports import Report, WrittenFile
-from sluice.landing.task import Task
-from tests.landing_world import kafka_batch
+from sluice.flow.land.merge import Merge
+from sluice.flow.land.read_plan import Run
+from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.task.task import Task
+from tests.support.landing_world import kafka_batch
 
 PIECE = 4
 SILENT_SECONDS = 10

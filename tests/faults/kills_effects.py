@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from functools import wraps
 from pathlib import Path
 
-from sluice import side_by_side
-from sluice.clickhouse.client import Client
-from sluice.lake.folder import FolderLake
-from sluice.load.writer import Writer
+from sluice import concurrency
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.lake.folder import FolderLake
+from sluice.flow.load.writer import Writer
 from tests.faults.kills_points import note
 
 EFFECT = "effect "
@@ -25,7 +25,7 @@ FENCING_OFF = ("DROP", "KILL")
 def record(folder: Path) -> None:
     """Also lets units go one after another: side by side, one's effect may come between another's and its
     point."""
-    side_by_side._SIDE_BY_SIDE = 1
+    concurrency._SIDE_BY_SIDE = 1
     for name in WRITES:
         _wrap_lake(name, folder)
     _wrap_create_each(folder)

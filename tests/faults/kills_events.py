@@ -79,7 +79,7 @@ def make(per_hour: int = 14, empty: int | None = 1, start: pendulum.DateTime = S
 
 
 def logs(sent: Sequence[Sent]) -> dict[tuple[str, str], list[list[tuple[bytes, int]]]]:
-    """The topic's partitions as tests/landing_world.py takes them."""
+    """The topic's partitions as tests/support/landing_world.py takes them."""
     found: list[list[tuple[bytes, int]]] = [[] for _ in range(PARTITIONS)]
     for record in sent:
         found[record.partition].append((record.payload, record.at_ms))

@@ -2,7 +2,7 @@
 
 The nursery is a process that has imported everything and started no thread. It reads one flow a line,
 forks, and prints the child's process id and, when it has ended, its exit code. Kafka and Spark are in the
-child (tests/landing_world.py), or Kafka is a real one; lake and ClickHouse are real.
+child (tests/support/landing_world.py), or Kafka is a real one; lake and ClickHouse are real.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from pathlib import Path
 import pandas  # noqa: F401 - pyarrow imports it at the first list: not in each child again
 
 from local.versions import ROOT
-from sluice import points, steps
-from sluice.boundaries import log
+from sluice import crash_points
+from sluice.clients.kafka.topics import open_topics
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.kafka.topics import open_topics
-from sluice.lake.open import open_lake
-from sluice.landing.engine import Engine
-from sluice.landing.land import land
-from sluice.pipeline import Pipeline
-from sluice.resolve import resolve
+from sluice.flow import steps
+from sluice.flow.land.engine import Engine
+from sluice.flow.land.land import land
+from sluice.flow.resolve.resolve import resolve
 from sluice.slices import SliceRange
-from tests.clickhouse_at import at
+from sluice.state.boundaries import log
 from tests.faults import kills_effects
 from tests.faults.kills_broker import FromBroker
 from tests.faults.kills_points import Reaper
 from tests.faults.kills_state import unnamed
-from tests.landing_world import InProcess, World
+from tests.support.clickhouse_at import at
+from tests.support.landing_world import InProcess, World
 
 ROWS_PER_READ = 4  # so that each place has several small files, which are merged
 
@@ -57,7 +58,7 @@ class Flow:
 
     def run(self) -> None:
         os.environ["AIRFLOW_CONN_CLICKHOUSE_DEFAULT"] = at(self.clickhouse).variable
-        points.reached = Reaper(self.orders)
+        crash_points.reached = Reaper(self.orders)
         log.CHECKPOINT_EVERY = 1  # each entry: it is a step like others
         if self.effects:
             kills_effects.record(self.orders)

@@ -1,6 +1,6 @@
 """Kills at a named point: an order lies in a folder, and the first process that comes to the point obeys.
 
-Tests put `Reaper` in the place of `sluice.points.reached`: in a child of their own, or (kills_site) in every
+Tests put `Reaper` in the place of `crash_points.reached`: in a child of their own, or (kills_site) in every
 Python process whose environment names the folder: Spark's driver and workers, Airflow's tasks.
 """
 
@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sluice.points import Point
+from sluice.crash_points import Point
 
 ENVIRONMENT = "SLUICE_TEST_KILLS"
 SITE = Path(__file__).with_name("kills_site")

@@ -13,9 +13,9 @@ import clickhouse_connect
 import pyarrow.parquet as pq
 from clickhouse_connect.driver.client import Client
 
-from sluice.load.names import fences, stagings
-from tests.clickhouse_at import at
+from sluice.flow.load.fencing import fences, stagings
 from tests.faults.kills_events import CLUSTER, PLAIN, VIEWED
+from tests.support.clickhouse_at import at
 
 COLUMNS = (
     "id UInt32, n UInt16, kind LowCardinality(String), _slice DateTime('UTC'), "

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from local.services import ClickHouseServer, clickhouse_server
-from sluice.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.slices import SliceRange
 from tests.faults import kills_events
 from tests.faults.kills_nursery import Flow, Nursery

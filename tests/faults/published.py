@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.landing_world import World, event
+from tests.support.landing_world import World, event
 
 CLICKS, OTHER = "click", "*"
 TOPIC = ("dc1", "bids")

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from sluice.clickhouse.client import Client
-from sluice.clusters import units_of
-from sluice.lake.base import Lake
-from sluice.lake.layout import ATTEMPTS
-from sluice.lake.open import open_lake
-from sluice.load.ledger import committed
-from sluice.manifests import read_manifests
-from sluice.pipeline import Pipeline
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.layout import ATTEMPTS
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.slices import SliceRange
+from sluice.state.ledger import committed
+from sluice.state.manifests import read_manifests
+from sluice.state.units import units_of
 from tests.faults.published import CLICKS, MISFIT, OTHER, Published, publish
 from tests.faults.racers import Job
-from tests.landing_world import START, hours, rows_in
+from tests.support.landing_world import START, hours, rows_in
 
 
 @dataclass(frozen=True)

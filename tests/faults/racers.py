@@ -16,21 +16,22 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from sluice import points, steps
-from sluice.clickhouse.connect import connect
-from sluice.clusters import units_of
+from sluice import crash_points
+from sluice.clients.clickhouse.connect import connect
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.lake.open import open_lake
-from sluice.landing.mover import finish_moves
-from sluice.load.load import load
-from sluice.pipeline import Pipeline
+from sluice.flow import steps
+from sluice.flow.load.load import load
 from sluice.slices import SliceRange
+from sluice.state.file_moves import finish_moves
+from sluice.state.units import units_of
 from tests.faults.published import publish
 from tests.faults.traps import Armed, Trap, TrappedClient, TrappedLake
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # pyarrow imports pandas at the first list: not in each process again.
-_CONTEXT.set_forkserver_preload(["tests.faults.racers", "sluice.lake.s3", "pandas"])
+_CONTEXT.set_forkserver_preload(["tests.faults.racers", "sluice.clients.lake.s3", "pandas"])
 DEADLINE_SECONDS = 240
 
 
@@ -148,7 +149,7 @@ def _once(job: Job) -> Outcome:
     """With the trap in the lake and in the client; no retries."""
     assert job.trap is not None
     armed = Armed(job.trap)
-    points.reached = armed.reached
+    crash_points.reached = armed.reached
     lake = TrappedLake(open_lake(job.pipeline), armed)
     landed, loaded = _land(job, lake), {}
     units = list(finish_moves(lake, units_of(job.pipeline, job.slices)))

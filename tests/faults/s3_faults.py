@@ -10,16 +10,16 @@ import pytest
 from botocore.retries import standard
 
 from local.environment import HOST
-from sluice.lake import layout
-from sluice.lake.open import open_lake_at
-from sluice.lake.s3 import S3Lake
-from sluice.lake.settings import S3Settings
-from sluice.landing.mover import finish_moves
+from sluice.clients.lake import layout
+from sluice.clients.lake.open import open_lake_at
+from sluice.clients.lake.s3 import S3Lake
+from sluice.clients.lake.settings import S3Settings
+from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest, decode
-from sluice.pipeline import Pipeline
 from sluice.slices import SliceRange, Unit
+from sluice.state.file_moves import finish_moves
 from tests.integration import s3_servers
-from tests.landing_world import World, event, hours, pipeline, rows_in
+from tests.support.landing_world import World, event, hours, pipeline, rows_in
 
 HOURS = 2
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Message></Error>"

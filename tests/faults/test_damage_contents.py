@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluice.contents.sampling import choose
 from sluice.errors import Conservation
-from sluice.load.names import fences, stagings
+from sluice.flow.contents.sampling import choose
+from sluice.flow.load.fencing import fences, stagings
+from sluice.flow.steps import verify_range
+from sluice.flow.verify.verdict_store import read_verdict
 from sluice.slices import Slice, Unit
-from sluice.steps import verify_range
-from sluice.summary.store import read_verdict
 from tests.faults.damage import MISFIT_HOUR, UNPARSED_HOUR, Damaged
 from tests.integration.landed import client_of
-from tests.landing_world import START, hours
+from tests.support.landing_world import START, hours
 
 pytestmark = pytest.mark.faults
 

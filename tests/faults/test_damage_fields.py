@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.steps import verify_range
-from sluice.summary.store import read_verdict
+from sluice.flow.steps import verify_range
+from sluice.flow.verify.verdict_store import read_verdict
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
-from tests.landing_world import World, event, hours
+from tests.support.landing_world import World, event, hours
 
 pytestmark = pytest.mark.faults
 

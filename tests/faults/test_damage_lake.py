@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.lake import layout
+from sluice.clients.lake import layout
 from tests.faults.damage import UNPARSED_HOUR, Damaged
 from tests.integration.landed import client_of
 

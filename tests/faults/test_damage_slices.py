@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sluice.lake import layout
+from sluice.clients.lake import layout
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
-from tests.landing_world import World, event
+from tests.support.landing_world import World, event
 
 pytestmark = pytest.mark.faults
 

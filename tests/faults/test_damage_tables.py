@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.damage import MISFIT_HOUR, Damaged
 from tests.integration.landed import client_of
-from tests.landing_world import START
+from tests.support.landing_world import START
 
 pytestmark = pytest.mark.faults
 

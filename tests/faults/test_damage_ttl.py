@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
-from tests.landing_world import START
+from tests.support.landing_world import START
 
 pytestmark = pytest.mark.faults
 

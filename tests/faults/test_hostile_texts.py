@@ -14,25 +14,25 @@ from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
-from sluice.airflow.page import access, pipelines
+from sluice.airflow.api import access, pipelines
 from sluice.airflow.pipelines import find_pipelines
-from sluice.alarms import rules, text
-from sluice.alarms.decide import decide, pending
-from sluice.alarms.problem import Known, decode, encode
-from sluice.counts import look as counted
-from sluice.counts.outlook import Traffic
-from sluice.lake.open import open_lake
-from sluice.load.sql import identifier, listed, literal
-from sluice.manifests import read_manifests
-from sluice.pipeline_files import read
-from sluice.plain_text import LABEL_CHARACTERS, label, line, visible
+from sluice.cli import traffic_report as counted
+from sluice.cli.traffic_report import Traffic
+from sluice.clients.clickhouse.sql import identifier, listed, literal
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.flow.verify.verdict_store import read_verdict
+from sluice.safe_text import LABEL_CHARACTERS, label, line, visible
 from sluice.slices import Slice, Unit
-from sluice.summary.store import read_verdict
+from sluice.state.manifests import read_manifests
+from sluice.watch import notices, rules
+from sluice.watch.notices import decide, pending
+from sluice.watch.problems import Known, decode, encode
 from tests.dags.test_page_api import PLUGINS, login
 from tests.faults.hostile import COLUMNS, TABLES, TYPES, Ran, Site, event_of, site
-from tests.hostile_texts import HALVES, TEXTS, is_plain
 from tests.integration.landed import client_of
-from tests.landing_world import START
+from tests.support.hostile_texts import HALVES, TEXTS, is_plain
+from tests.support.landing_world import START
 
 pytestmark = pytest.mark.faults
 
@@ -177,7 +177,7 @@ def test_a_proposed_table(loaded: tuple[Site, Ran], kind: str):
     statement = ran.out.partition("CREATE TABLE")
     name = identifier("hostile", "proposed")
     body = "".join(statement[1:]).rstrip().removesuffix(";")
-    made.client.run(f"CREATE TABLE {name} {body[body.index(chr(10) + '('):]}")
+    made.client.run(f"CREATE TABLE {name} {body[body.index(chr(10) + '(') :]}")
     fields = made.client.rows("SELECT name FROM system.columns WHERE table = 'proposed'")
     made.client.run(f"DROP TABLE {name}")
     assert {field for (field,) in fields} >= ({"at", "n"} | {kind} - {"null"})
@@ -219,9 +219,9 @@ def test_alarms(loaded: tuple[Site, Ran], broken: Ran):
     alarms = decide(problems, {}, (), "2026-01-01T00:00:00+00:00")
     assert decode(encode(Known(alarms)), "").alarms == alarms
     notice = pending(alarms, "nobody")
-    told = text.body(notice)
+    told = notices.body(notice)
     assert is_plain(told.replace("\n", "")) and len(told.splitlines()) == len(problems)
-    assert "<script>" not in text.mail(told) + text.chat(told)
+    assert "<script>" not in notices.mail(told) + notices.chat(told)
 
 
 PAGES = [

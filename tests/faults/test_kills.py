@@ -14,8 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from sluice.load.steps import Step
-from sluice.points import POINTS, Land, Load, Publish, Resolve
+from sluice.crash_points import POINTS, Land, Load, Publish, Resolve, Step
 from tests.faults import kills_trials
 from tests.faults.kills_points import Order, name_of
 from tests.faults.kills_trials import MODES, Trials, occurrences

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from local.environment import AIRFLOW_SETTINGS
-from sluice.load.steps import Step
-from sluice.points import Land, Point, Publish, Resolve
+from sluice.crash_points import Land, Point, Publish, Resolve, Step
 from tests.faults import kills_events, kills_trials
 from tests.faults.kills_airflow import Airflow
 from tests.faults.kills_commands import Commands, publish

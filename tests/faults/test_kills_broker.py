@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from local.services import KafkaBroker, kafka_broker
-from sluice.points import Land, Point, Resolve
+from sluice.crash_points import Land, Point, Resolve
 from tests.faults import kills_trials
 from tests.faults.kills_commands import publish
 from tests.faults.kills_points import Order, name_of

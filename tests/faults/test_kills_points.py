@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.load.steps import Step
-from sluice.points import POINTS, Land, Load, Point, Resolve
+from sluice.crash_points import POINTS, Land, Load, Point, Resolve, Step
 from tests.faults import kills_trials
 from tests.faults.kills_effects import EFFECT, without_point
 from tests.faults.kills_points import name_of

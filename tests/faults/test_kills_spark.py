@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.load.steps import Step
-from sluice.points import Land, Publish
+from sluice.crash_points import Land, Publish, Step
 from tests.faults import kills_trials
 from tests.faults.kills_commands import Commands, publish
 from tests.faults.kills_points import Order, name_of

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.load.names import fences, stagings
-from sluice.load.steps import Step
+from sluice.crash_points import Step
+from sluice.flow.load.fencing import fences, stagings
 from tests.integration.landed import World, client_of, event, land, unit
 
 pytestmark = pytest.mark.faults
@@ -26,8 +26,8 @@ import os, signal, sys
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from sluice import points
-from sluice.load.steps import Step
+from sluice import crash_points as points
+from sluice.crash_points import Step
 from tests.integration.landed import World, client_of, unit
 
 root, port, database, table, last, mode = sys.argv[1:]

@@ -14,11 +14,11 @@ import pytest
 
 from local import services
 from local.readiness import wait_until
-from sluice.clickhouse.connect import open_client
-from sluice.clickhouse.errors import ServerError
-from sluice.connections import Connection
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.connections.connection import Connection
 from sluice.errors import Blocked, TargetRefused
-from sluice.load.ledger import committed
+from sluice.state.ledger import committed
 from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.test_rights import EXACT, PLAIN, user
 

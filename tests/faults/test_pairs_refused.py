@@ -8,9 +8,9 @@ from random import Random
 import pytest
 import yaml
 
-from sluice import steps
+from sluice.config.files import read
 from sluice.errors import TargetRefused, WrongPipeline
-from sluice.pipeline_files import read
+from sluice.flow import steps
 from tests.pairs.flow import Flow
 from tests.pairs.log import Log
 from tests.pairs.options import AXES, Case, covering_array, every_pair, pairs_of

@@ -102,7 +102,9 @@ def test_a_batch_that_is_killed_goes_on(
 
 
 STILL_SECONDS = 10
-QUEUE_BYTES = 40 << 20  # what may be on its way: kafka/producer.py says 32 MiB, and there are two chunks
+QUEUE_BYTES = (
+    40 << 20
+)  # what may be on its way: clients/kafka/producer.py says 32 MiB, and there are two chunks
 MEMORY_BYTES = 160 << 20
 
 

@@ -10,7 +10,7 @@ from tests.faults.race_world import Scene
 from tests.faults.racers import race
 from tests.integration import s3_servers
 from tests.integration.landed import client_of
-from tests.landing_world import hours
+from tests.support.landing_world import hours
 
 pytestmark = pytest.mark.faults
 

@@ -13,19 +13,19 @@ from signal import SIGCONT
 import pytest
 
 from local.readiness import wait_until
-from sluice.clickhouse.connect import connect
-from sluice.clusters import units_of
+from sluice.clients.clickhouse.connect import connect
+from sluice.crash_points import Step
 from sluice.errors import ClickHouseOutOfReach, Fenced
-from sluice.load.load import load
-from sluice.load.names import fences, stagings
-from sluice.load.steps import Step
+from sluice.flow.load.fencing import fences, stagings
+from sluice.flow.load.load import load
+from sluice.state.units import units_of
 from tests.faults.published import CLICKS
 from tests.faults.race_world import Scene
 from tests.faults.racers import DEADLINE_SECONDS, Outcome, Racer
 from tests.faults.test_races import clickhouse_at
 from tests.faults.traps import Trap
 from tests.integration.landed import client_of
-from tests.landing_world import hours
+from tests.support.landing_world import hours
 
 pytestmark = pytest.mark.faults
 

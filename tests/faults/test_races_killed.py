@@ -9,15 +9,15 @@ from signal import SIGCONT, SIGKILL, Signals
 import pytest
 
 from local.readiness import wait_until
-from sluice.load.names import digest
-from sluice.load.steps import Step
+from sluice.crash_points import Step
+from sluice.flow.load.fencing import digest
 from tests.faults.race_world import Scene
 from tests.faults.racers import DEADLINE_SECONDS, Racer, race
 from tests.faults.test_load_kills import stop_outside_locks
 from tests.faults.test_races import clickhouse_at
 from tests.faults.traps import LAKE, Trap
 from tests.integration.landed import client_of
-from tests.landing_world import hours
+from tests.support.landing_world import hours
 
 pytestmark = pytest.mark.faults
 

@@ -6,15 +6,15 @@ from itertools import product
 
 import pytest
 
-from sluice import points
-from sluice.clickhouse.client import Client
-from sluice.load.steps import Step
-from tests.exhaustive import search
+from sluice import crash_points
+from sluice.clients.clickhouse.client import Client
+from sluice.crash_points import Step
 from tests.integration.landed import World, client_of, event, land, unit
-from tests.landing_model import Model as Landing
-from tests.landing_model import alarmed, lost, mixed, start
-from tests.lease_model import COMMITTED, EMPTY, Model, wrong
-from tests.lease_program import program
+from tests.models.landing_model import Model as Landing
+from tests.models.landing_model import alarmed, lost, mixed, start
+from tests.models.lease_model import COMMITTED, EMPTY, Model, wrong
+from tests.models.lease_program import program
+from tests.support.exhaustive import search
 
 pytestmark = pytest.mark.faults
 
@@ -41,12 +41,12 @@ def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_pa
             sent.append((list(Step)[finished[0] + 1], query.split("-")[4]))
         return real(self, sql, parameters, settings, body)
 
-    def reached(point: points.Point) -> None:
+    def reached(point: crash_points.Point) -> None:
         if isinstance(point, Step):
             finished[0] = list(Step).index(point)
 
     monkeypatch.setattr(Client, "run", run)
-    monkeypatch.setattr(points, "reached", reached)
+    monkeypatch.setattr(crash_points, "reached", reached)
     world.load(pipeline, unit(0), mode="reload")
     modelled = [(act.step, act.label) for act in program(frozenset()) if not act.local]
     modelled = [act for act in modelled if act[0] is not Step.FENCED_OFF]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sluice import points
+from sluice import crash_points
+from sluice.crash_points import Step
 from sluice.errors import Relanded
-from sluice.load.steps import Step
 from tests.integration.landed import World, client_of, event, land, unit
 
 pytestmark = pytest.mark.faults
@@ -26,13 +26,13 @@ def test_files_removed_by_a_reland_are_no_loss(
     units = [unit(hour) for hour in range(1 + others)]
     landed = [land(world.lake, place, [event(n=10 * number)]) for number, place in enumerate(units)]
 
-    def reland(point: points.Point) -> None:
+    def reland(point: crash_points.Point) -> None:
         if point is Step.CHECKED:
             monkeypatch.undo()
             land(world.lake, unit(0), [event(n=0)], generation=2)
             world.lake.delete(file.key for file in landed[0].files)
 
-    monkeypatch.setattr(points, "reached", reland)
+    monkeypatch.setattr(crash_points, "reached", reland)
     pipeline = world.pipeline({"click": "t"}, clickhouse={"read": read})
     with fault_log.trial("race", f"reland during a load, {read}, {others} other slices"):
         with pytest.raises(Relanded, match="landed again while it was loaded"):

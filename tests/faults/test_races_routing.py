@@ -9,7 +9,7 @@ from tests.faults.race_world import Scene
 from tests.faults.racers import race
 from tests.faults.test_races import clickhouse_at
 from tests.integration.landed import client_of
-from tests.landing_world import hours
+from tests.support.landing_world import hours
 
 pytestmark = pytest.mark.faults
 

@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from sluice.errors import Busy
-from sluice.steps import verify_range
-from sluice.verification.anomaly import Anomaly, Kind
-from sluice.verification.audit import Look, audit
+from sluice.flow.steps import verify_range
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.audit import Look, audit
 from tests.faults.race_world import Scene
 from tests.faults.racers import Racer, race
 from tests.faults.test_races import clickhouse_at
 from tests.integration.landed import client_of
-from tests.landing_world import START, hours
+from tests.support.landing_world import START, hours
 
 pytestmark = pytest.mark.faults
 

@@ -12,7 +12,7 @@ import pytest
 from local import services
 from tests.faults.damage import HOURS, Damaged
 from tests.integration.landed import client_of
-from tests.landing_world import START, World, hours
+from tests.support.landing_world import START, World, hours
 
 pytestmark = pytest.mark.faults
 

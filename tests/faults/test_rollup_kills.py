@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.load.steps import Step
-from sluice.state import State
+from sluice.crash_points import Step
+from sluice.state.unit_state import State
 from tests.integration.landed import World, client_of, unit
 from tests.integration.rolled import Rolled, clicks
 
@@ -24,7 +24,7 @@ LOADER = """
 import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
-from sluice import points
+from sluice import crash_points as points
 from tests.integration.landed import World, client_of, unit
 from tests.integration.rolled import Rolled
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.accept import accept as command
+from sluice.clients.lake.open import open_lake
 from sluice.errors import RecordsExpired, TopicRecreated, WrongUse
-from sluice.lake.open import open_lake
 from tests.faults.topic_story import PlainEngine, Story
 from tests.faults.topics import START, Topic
 

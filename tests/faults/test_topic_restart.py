@@ -12,14 +12,14 @@ import pytest
 
 from local.readiness import wait_until
 from local.services import KafkaBroker
+from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.lake.open import open_lake
 from sluice.errors import SluiceError
-from sluice.kafka.records import BoundedReader, Span
-from sluice.kafka.settings import KafkaSettings
-from sluice.lake.open import open_lake
-from sluice.landing.merge import Merge
-from sluice.landing.reads import Run
-from sluice.landing.reports import Report, WrittenFile
-from sluice.landing.task import Task
+from sluice.flow.land.merge import Merge
+from sluice.flow.land.read_plan import Run
+from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.task.task import Task
 from tests.faults.topic_spark import spark_engine
 from tests.faults.topic_story import Story
 from tests.faults.topics import Topic

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from sluice.lake.open import open_lake
-from sluice.resolve import resolve
+from sluice.clients.lake.open import open_lake
+from sluice.flow.resolve.resolve import resolve
 from tests.faults.topic_story import Story
 from tests.faults.topics import HOURS, START, Topic, hour
 

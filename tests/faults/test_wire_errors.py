@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from local.services import ClickHouseServer
-from sluice.clickhouse.errors import RULES, Outcome, ServerError
+from sluice.clients.clickhouse.errors import RULES, Outcome, ServerError
 from sluice.errors import ClickHouseOutOfReach, Fenced
-from sluice.load.names import fences
+from sluice.flow.load.fencing import fences
 from tests.faults.fault_log import FaultLog
 from tests.faults.inserver_load import NEW, UNITS, Commit, Trials, expected
 from tests.faults.wire_clickhouse import reached
@@ -20,7 +20,7 @@ from tests.integration.landed import World, client_of
 
 pytestmark = pytest.mark.faults
 
-# What each has to be, written out here; tests/unit/test_clickhouse_errors.py has the whole table.
+# What each has to be, written out here; test_clickhouse_errors.py has the whole table.
 CODES = {
     **dict.fromkeys((241, 242, 252, 285), Outcome.RETRY),
     **dict.fromkeys((159, 209, 210, 286, 319, 341, 394, 999), Outcome.UNKNOWN),

@@ -12,16 +12,17 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from local.environment import HOST
-from sluice.boundaries.log import BoundaryLog
+from sluice.clients.kafka import client
+from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaOutOfReach
-from sluice.kafka import client
-from sluice.pipeline import Pipeline
-from sluice.resolve import resolve, retained_losses
+from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.resolve import resolve
 from sluice.slices import Slice, Unit
-from tests.fakes import MemoryLake
+from sluice.state.boundaries.log import BoundaryLog
 from tests.faults.fault_log import FaultLog
 from tests.faults.wire import Fault, Wire
 from tests.faults.wire_http import FOREVER
+from tests.support.fakes import MemoryLake
 
 pytestmark = pytest.mark.faults
 

@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from sluice.boundaries.log import BoundaryLog
+from sluice.clients.lake import layout, s3_client
+from sluice.clients.lake.settings import S3Settings
 from sluice.errors import LakeOutOfReach, SluiceError
-from sluice.lake import layout, s3_client
-from sluice.lake.settings import S3Settings
-from sluice.lease import Lease
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.lease import Lease
 from tests.faults.fault_log import FaultLog
 from tests.faults.s3_faults import INTERNAL, SLOW_DOWN, Scene, port_of, quick_retries, scene
 from tests.faults.wire import Fault, Wire

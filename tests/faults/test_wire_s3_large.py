@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from local.environment import HOST
+from sluice.clients.lake import s3_client
+from sluice.clients.lake.s3 import S3Lake
+from sluice.clients.lake.s3_upload import PART_BYTES
+from sluice.clients.lake.settings import S3Settings
 from sluice.errors import LakeOutOfReach, LakeRefused
-from sluice.lake import s3_client
-from sluice.lake.s3 import S3Lake
-from sluice.lake.s3_upload import PART_BYTES
-from sluice.lake.settings import S3Settings
 from tests.faults.fault_log import FaultLog
 from tests.faults.s3_faults import INTERNAL, SLOW_DOWN, port_of, quick_retries, scene
 from tests.faults.wire import Fault, Wire

@@ -9,7 +9,7 @@ import pytest
 
 from local.readiness import wait_until
 from local.services import ClickHouseServer
-from sluice.clickhouse import connect
+from sluice.clients.clickhouse import connect
 from sluice.errors import ClickHouseOutOfReach
 from tests.faults.fault_log import FaultLog
 from tests.faults.inserver_load import NEW, UNITS, Commit, Trials, expected

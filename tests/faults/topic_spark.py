@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from local.versions import ROOT, SPARK_JARS_DIR
-from sluice.landing.submit import spark_submit_arguments
-from sluice.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.submit import spark_submit_arguments
 from tests.faults.topics import hours
-from tests.landing_world import SPEC
+from tests.support.landing_world import SPEC
 
 
 @contextmanager

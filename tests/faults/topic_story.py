@@ -21,17 +21,17 @@ import pytest
 import yaml
 from confluent_kafka import TopicPartition
 
-from sluice import steps
-from sluice.lake.open import open_lake
-from sluice.landing.engine import Engine
-from sluice.landing.land import Landing, land
-from sluice.manifests import read_manifest
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
+from sluice.flow import steps
+from sluice.flow.land.engine import Engine
+from sluice.flow.land.land import Landing, land
 from sluice.slices import Unit
-from sluice.survey import survey
+from sluice.state.manifests import read_manifest
+from sluice.state.survey import survey
 from tests.faults.topics import CLUSTER, START, Sent, Topic, hour, hours, visible
-from tests.landing_world import HOLE, InProcess
+from tests.support.landing_world import HOLE, InProcess
 
 
 class Story:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from local.readiness import wait_until
-from sluice.kafka.topics import open_topics
+from sluice.clients.kafka.topics import open_topics
 from sluice.slices import Slice, SliceRange, to_ms
 
 HOURS = 6

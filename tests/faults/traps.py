@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, TypeVar
 
-from sluice.load.steps import Step
-from sluice.points import Point
+from sluice.crash_points import Point, Step
 
 T = TypeVar("T")
 WRITES = ("create", "replace", "put", "delete", "finish", "move")

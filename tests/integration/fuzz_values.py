@@ -12,8 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests import oracle
-from tests.oracle import IPV4, UUID, Expected, Verdict
+from tests.support import oracle
+from tests.support.oracle import IPV4, UUID, Expected, Verdict
 
 Oracle = Callable[[Any], Verdict]
 Tokens = st.SearchStrategy[str]

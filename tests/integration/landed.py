@@ -14,17 +14,17 @@ import pendulum
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
-from sluice.lake import layout
-from sluice.lake.folder import FolderLake
-from sluice.load.load import load
-from sluice.load.result import LoadResult
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
+from sluice.clients.lake import layout
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.load.load import load
+from sluice.flow.load.work import LoadResult
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
-from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit
-from tests.clickhouse_at import at
+from tests.support.clickhouse_at import at
 
 START = pendulum.datetime(2026, 11, 20, 10)
 

@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 from local.readiness import wait_until
-from sluice.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline
 
 AT = pendulum.datetime(2025, 3, 1, 10)
 KEYS = {

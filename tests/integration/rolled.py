@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pendulum
 
-from sluice.boundaries.model import Boundaries
-from sluice.load.ledger import committed
-from sluice.manifests import read_manifests
-from sluice.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline
 from sluice.slices import Unit
-from sluice.state import State
-from sluice.status import statuses
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.ledger import committed
+from sluice.state.manifests import read_manifests
+from sluice.state.status import statuses
+from sluice.state.unit_state import State
 from tests.integration.landed import START, Event, World, land
 
 KEYS = "_slice DateTime('UTC'), _cluster LowCardinality(String)"

@@ -16,7 +16,7 @@ from local.cluster import s3_server
 from local.environment import HOST
 from local.leash import leashed
 from local.readiness import free_port, listens, wait_until
-from sluice.lake.settings import S3Settings
+from sluice.clients.lake.settings import S3Settings
 
 VERSITYGW = s3_server.VERSION
 START_SECONDS = 60

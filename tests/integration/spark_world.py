@@ -18,18 +18,18 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from local.versions import ROOT, SPARK_JARS_DIR
-from sluice.clickhouse.client import Client
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.landing.submit import spark_submit_arguments
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.land import land
+from sluice.flow.land.submit import spark_submit_arguments
+from sluice.flow.steps import load_table, resolve_range
+from sluice.flow.verify.anomaly import Anomaly
+from sluice.flow.verify.audit import Look, audit
 from sluice.manifest import Manifest
-from sluice.manifests import read_manifests
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
 from sluice.slices import SliceRange, Unit, to_ms
-from sluice.steps import load_table, resolve_range
-from sluice.verification.anomaly import Anomaly
-from sluice.verification.audit import Look, audit
+from sluice.state.manifests import read_manifests
 
 START = pendulum.now("UTC").start_of("hour").subtract(hours=4)
 OWN = "_slice DateTime('UTC'), _cluster LowCardinality(String)"

@@ -1,6 +1,6 @@
 """Backfills of any range in any order and mode, again and again: every event is there, and none twice.
 
-Kafka and Spark are in this process (tests/landing_world.py), lake and ClickHouse are real.
+Kafka and Spark are in this process (tests/support/landing_world.py), lake and ClickHouse are real.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sluice.clusters import units_of
-from sluice.lake.folder import FolderLake
-from sluice.load.load import load
-from sluice.manifests import read_manifests
+from sluice.clients.lake.folder import FolderLake
+from sluice.flow.load.load import load
 from sluice.slices import SliceRange
+from sluice.state.manifests import read_manifests
+from sluice.state.units import units_of
 from tests.integration.landed import client_of
-from tests.landing_world import World, event, hours, pipeline, rows_in
+from tests.support.landing_world import World, event, hours, pipeline, rows_in
 
 pytestmark = pytest.mark.integration
 

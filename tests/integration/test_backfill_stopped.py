@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sluice.lake.folder import FolderLake
-from sluice.timings import newest
+from sluice.clients.lake.folder import FolderLake
+from sluice.state.timings import newest
 from tests.integration.test_main_job import SYSTEM_COLUMNS, User
 
 pytestmark = pytest.mark.integration

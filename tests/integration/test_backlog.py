@@ -14,18 +14,19 @@ from functools import partial
 import pendulum
 import pytest
 
-from sluice import look_back, steps
-from sluice.clickhouse.client import Client
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import RecordsExpired
-from sluice.lake.base import Lake
-from sluice.lake.open import open_lake
-from sluice.pipeline import Pipeline
-from sluice.resolve import resolve, retained_losses
+from sluice.flow import choose_backlog, steps
+from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.resolve import resolve
 from sluice.slices import SliceRange
-from tests.fakes import FakeTopic
 from tests.integration.landed import client_of
-from tests.landing_world import START, World, event
-from tests.landing_world import pipeline as landing_pipeline
+from tests.support.fakes import FakeTopic
+from tests.support.landing_world import START, World, event
+from tests.support.landing_world import pipeline as landing_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +57,7 @@ class Hourly:
         slices = steps.hourly_range(self.pipeline, SliceRange(end.subtract(hours=1), end))
         steps.resolve_range(self.pipeline, slices)
         batches = steps.batches(self.pipeline, slices, "fill")
-        older = look_back.older_batches(self.pipeline, slices.start, hour)
+        older = choose_backlog.older_batches(self.pipeline, slices.start, hour)
         for batch in (*batches, *older.batches):
             try:
                 self.world.land(self.pipeline, self.lake, batch)
@@ -71,7 +72,9 @@ class Hourly:
 
     def told(self, hour: int) -> str:
         now = self.at(hour)
-        return str(look_back.seen_backlog(self.pipeline, self.lake, now.start_of("hour").subtract(hours=24)))
+        return str(
+            choose_backlog.seen_backlog(self.pipeline, self.lake, now.start_of("hour").subtract(hours=24))
+        )
 
     @property
     def rows(self) -> Counter:
@@ -90,9 +93,7 @@ class Hourly:
 @pytest.fixture
 def hourly(clickhouse_server, tmp_path, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hourly]:
     world = World({("dc1", "bids"): [[event("click", 10 * n, n=n) for n in range(6 * HOURS)]]})
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_CLICKHOUSE_BACKLOG", clickhouse_server.at.variable
-    )
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_BACKLOG", clickhouse_server.at.variable)
     spec = landing_pipeline(
         lake=tmp_path.as_uri(),
         tables={"click": f"{name}.clicks"},
@@ -100,7 +101,9 @@ def hourly(clickhouse_server, tmp_path, name: str, monkeypatch: pytest.MonkeyPat
     )
     # The steps ask the Kafka of lists.
     monkeypatch.setattr(steps, "resolve", partial(resolve, topics_of=world.topics_of))
-    monkeypatch.setattr(look_back, "retained_losses", partial(retained_losses, topics_of=world.topics_of))
+    monkeypatch.setattr(
+        choose_backlog, "retained_losses", partial(retained_losses, topics_of=world.topics_of)
+    )
     with closing(client_of(clickhouse_server)) as client:
         client.run(f"CREATE DATABASE {name}")
         client.run(f"CREATE TABLE {name}.clicks ({COLUMNS}) ENGINE = MergeTree ORDER BY n")
@@ -116,7 +119,7 @@ def test_runs_after_a_long_outage_bring_what_it_left_out(hourly: Hourly):
     )
     assert hourly.run(85) == []
     assert hourly.rows == hourly.published(*range(5), *range(85, HOURS))
-    assert not look_back.seen_backlog(hourly.pipeline, hourly.lake, START.add(hours=61)).states
+    assert not choose_backlog.seen_backlog(hourly.pipeline, hourly.lake, START.add(hours=61)).states
 
 
 def test_what_kafka_has_lost_meanwhile_stays_told_and_holds_up_nothing(hourly: Hourly):
@@ -135,7 +138,7 @@ def test_what_kafka_has_lost_meanwhile_stays_told_and_holds_up_nothing(hourly: H
     hourly.pipeline = rest
     assert hourly.run(87) == []
     assert hourly.rows == hourly.published(*range(5), *range(30, 34), *range(87, HOURS))
-    assert not look_back.seen_backlog(rest, hourly.lake, START.add(hours=63)).states
+    assert not choose_backlog.seen_backlog(rest, hourly.lake, START.add(hours=63)).states
 
 
 def test_a_start_that_lies_before_the_first_run_is_where_the_hours_begin(hourly: Hourly):
@@ -170,4 +173,4 @@ def test_a_cluster_that_was_away_for_longer_than_heal_is_caught_up_with(hourly: 
     assert hourly.run(44) == []
     late = {(int(START.timestamp()) + 3600 * h, 1000 + h) for h in range(5, 44)}
     assert hourly.rows == hourly.published(*range(5), *range(44, HOURS)) + Counter(late)
-    assert not look_back.seen_backlog(hourly.pipeline, hourly.lake, START.add(hours=20)).states
+    assert not choose_backlog.seen_backlog(hourly.pipeline, hourly.lake, START.add(hours=20)).states

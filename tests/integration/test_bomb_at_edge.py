@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.kafka.settings import KafkaSettings
-from sluice.kafka.stamps import read_stamps
-from sluice.kafka.topics import open_topics
-from sluice.pipeline import Cluster, Pipeline
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.kafka.timestamps import read_stamps
+from sluice.clients.kafka.topics import open_topics
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.slices import to_ms
 from tests.integration.landed import client_of
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.integration.test_hostile_records import BY_FIELD, in_lake
-from tests.stored_batch import batch, bomb, bomb_size, record, send
+from tests.support.stored_batch import batch, bomb, bomb_size, record, send
 
 pytestmark = pytest.mark.integration
 

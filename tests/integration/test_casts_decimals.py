@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.decimals import _by_double, decimal
-from sluice.load.settings import WRITE
-from sluice.load.sql import literal
-from sluice.load.types import parse
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import literal
+from sluice.clients.clickhouse.types import parse
+from sluice.flow.load.casts.decimals import _by_double, decimal
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import evaluate, event
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.casts import cast, document, misfit_of, typed_paths
-from sluice.load.exact import LONG, ODD
-from sluice.load.fields import QUOTED
-from sluice.load.settings import WRITE
-from sluice.load.sql import listed, literal
-from sluice.load.types import parse
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import listed, literal
+from sluice.clients.clickhouse.types import parse
+from sluice.flow.load.casts.casts import cast, document, misfit_of, typed_paths
+from sluice.flow.load.casts.event_paths import QUOTED
+from sluice.flow.load.casts.exact_numbers import LONG, ODD
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import event
 

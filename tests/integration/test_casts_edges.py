@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.settings import WRITE
-from sluice.load.times import of_stamp
-from sluice.load.types import parse
-from tests import oracle
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.types import parse
+from sluice.flow.load.casts.times import of_stamp
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import evaluate, event
+from tests.support import oracle
 
 pytestmark = pytest.mark.integration
 

@@ -14,22 +14,22 @@ from typing import Any
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
-from sluice.load.casts import UnsupportedType, cast
-from sluice.load.exact import LONG, ODD
-from sluice.load.fields import QUOTED
-from sluice.load.settings import WRITE
-from sluice.load.sql import Sql, identifier, listed, literal
-from sluice.load.types import parse
-from tests.clickhouse_at import at
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal
+from sluice.clients.clickhouse.types import parse
+from sluice.clients.connections.connection import Connection
+from sluice.flow.load.casts.casts import UnsupportedType, cast
+from sluice.flow.load.casts.event_paths import QUOTED
+from sluice.flow.load.casts.exact_numbers import LONG, ODD
 from tests.integration.fuzz_values import KINDS, Kind, expected
 from tests.integration.landed import client_of
 from tests.integration.test_fuzz_columns import same
 from tests.integration.test_load_columns import CASES, DEFAULT, REJECTED
 from tests.mutants.server import ADDRESS
-from tests.oracle import loads, unreadable
+from tests.support.clickhouse_at import at
+from tests.support.oracle import loads, unreadable
 
 pytestmark = pytest.mark.integration
 

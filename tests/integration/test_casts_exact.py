@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.casts import cast
-from sluice.load.settings import WRITE
-from sluice.load.types import parse
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.types import parse
+from sluice.flow.load.casts.casts import cast
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import evaluate
 

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.exact import LONG
+from sluice.clients.clickhouse.client import Client
+from sluice.flow.load.casts.exact_numbers import LONG
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import NONE_LONG, SIXTEEN, evaluate, event
 

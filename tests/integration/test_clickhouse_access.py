@@ -12,14 +12,14 @@ from socket import create_connection, create_server, socket
 
 import pytest
 
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.connections.connection import Connection
 from sluice.errors import ClickHouseOutOfReach
-from sluice.load.load import load
-from sluice.load.placement import placement_of
-from tests.clickhouse_at import at
+from sluice.flow.load.load import load
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.integration.test_rights import EXACT, PLAIN, user
+from tests.support.clickhouse_at import at
 
 pytestmark = pytest.mark.integration
 

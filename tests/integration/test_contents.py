@@ -8,24 +8,24 @@ from collections.abc import Sequence
 import pendulum
 import pytest
 
-from sluice.boundaries.model import Boundaries
-from sluice.clickhouse.shards import connect_shards
-from sluice.contents.audit import auditor
-from sluice.contents.report import Contents
-from sluice.contents.staged import Stage
+from sluice.clients.clickhouse.sharding import ALONE
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
-from sluice.load.decide import work_for
-from sluice.load.fencing import fence_off
-from sluice.load.placement import ALONE
-from sluice.load.shares import ledgers_of
-from sluice.manifests import read_manifests
-from sluice.pipeline import Pipeline
+from sluice.flow.contents.compare import auditor
+from sluice.flow.contents.report import Contents
+from sluice.flow.contents.staged_load import Stage
+from sluice.flow.load.fencing import fence_off
+from sluice.flow.load.work import work_for
+from sluice.flow.verify.anomaly import Kind
 from sluice.slices import Unit
-from sluice.status import UnitStatus, statuses
-from sluice.verification.anomaly import Kind
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.manifests import read_manifests
+from sluice.state.shard_ledgers import ledgers_of
+from sluice.state.status import UnitStatus, statuses
 from tests.integration.landed import Event, World, client_of, event, land, unit
 from tests.integration.rolled import Rolled, clicks
-from tests.shards_world import made, shards
+from tests.support.shards_world import made, shards
 
 pytestmark = pytest.mark.integration
 

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from sluice.contents.report import Contents
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.pipeline import Pipeline
-from sluice.verification.anomaly import Kind
-from sluice.verification.held import Span, look_at_table
+from sluice.flow.contents.report import Contents
+from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.read_tables import Span, look_at_table
 from tests.integration import test_contents
 from tests.integration.landed import World, event, land, unit
 from tests.integration.test_contents import compared

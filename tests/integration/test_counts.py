@@ -10,24 +10,23 @@ from pathlib import Path
 import pendulum
 import pytest
 
-from sluice.boundaries.log import BoundaryLog
-from sluice.clickhouse.client import Client
-from sluice.counts.look import _read
-from sluice.counts.outlook import Traffic, hourly
+from sluice.cli.traffic_report import Traffic, _read, hourly
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
-from sluice.lake.folder import FolderLake
-from sluice.load.ledger import committed
-from sluice.load.load import load
-from sluice.manifests import read_manifests
-from sluice.pipeline import Pipeline
+from sluice.flow.load.load import load
+from sluice.flow.verify.check import check
+from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Slice, SliceRange, Unit
-from sluice.status import statuses
-from sluice.verification.check import check
-from sluice.verification.facts import Facts
-from sluice.verification.held import Span, look_at_table
-from sluice.verification.repairs import Repairs
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.ledger import committed
+from sluice.state.manifests import read_manifests
+from sluice.state.status import statuses
 from tests.integration.landed import client_of
-from tests.landing_world import START, World, hours, pipeline
+from tests.support.landing_world import START, World, hours, pipeline
 
 pytestmark = pytest.mark.integration
 

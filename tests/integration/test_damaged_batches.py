@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from local.services import KafkaBroker
+from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import BatchUnreadable, SluiceError
-from sluice.kafka.records import BoundedReader, Span
-from sluice.kafka.settings import KafkaSettings
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.pipeline import Pipeline
-from sluice.steps import resolve_range
+from sluice.flow.land.land import land
+from sluice.flow.steps import resolve_range
 from tests.integration.spark_world import PLAIN, SparkWorld, event, hours, spark
 
 pytestmark = pytest.mark.integration
@@ -76,7 +76,7 @@ def test_its_hour_does_not_land_and_the_others_do(
     kafka_service, name, tmp_path, engine, monkeypatch, together
 ):
     if not together:
-        monkeypatch.setattr("sluice.landing.reading.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
     world = SparkWorld(name, tmp_path, kafka_service.bootstrap, None, engine)
     topic = damaged(world, kafka_service)
     by_field = {"type": {"topic": True}, "time": {"field": "at"}}

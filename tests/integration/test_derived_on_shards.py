@@ -7,19 +7,19 @@ from collections import Counter
 import pendulum
 import pytest
 
-from sluice.boundaries.model import Boundaries
-from sluice.clickhouse.shards import connect_shards
-from sluice.lake.folder import FolderLake
-from sluice.load.shards import load_shards
-from sluice.load.shares import ledgers_of
-from sluice.manifests import read_manifests
-from sluice.pipeline import Pipeline
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.load.shards import load_shards
 from sluice.slices import Unit
-from sluice.state import State
-from sluice.status import statuses
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.manifests import read_manifests
+from sluice.state.shard_ledgers import ledgers_of
+from sluice.state.status import statuses
+from sluice.state.unit_state import State
 from tests.integration.test_counts import CLICKS, TRAFFIC, events, expected
-from tests.landing_world import World, hours, pipeline
-from tests.shards_world import Shards, made, shards
+from tests.support.landing_world import World, hours, pipeline
+from tests.support.shards_world import Shards, made, shards
 
 pytestmark = pytest.mark.integration
 

@@ -115,9 +115,9 @@ def test_each_remedy_for_the_columns_works(examined: Examined):
 
 def test_a_table_proposed_for_a_type_takes_every_event(examined: Examined, tmp_path: Path):
     """The printed statement and the printed line of the pipeline file, then the product's own load."""
-    from sluice.lake.folder import FolderLake
-    from sluice.load.load import load
-    from sluice.pipeline_files import read
+    from sluice.clients.lake.folder import FolderLake
+    from sluice.config.files import read
+    from sluice.flow.load.load import load
 
     events = [e for e in CLICKS if e["price"] != "dear"]
     examined.publish([json.dumps(event).encode() for event in events])

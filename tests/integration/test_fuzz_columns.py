@@ -15,7 +15,7 @@ from hypothesis import seed as seeded
 
 from tests.integration.fuzz_values import KINDS, Kind, Tokens, expected, tokens_of
 from tests.integration.landed import Event, World, client_of, land, unit
-from tests.oracle import loads, unreadable
+from tests.support.oracle import loads, unreadable
 
 pytestmark = pytest.mark.integration
 

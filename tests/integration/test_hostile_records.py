@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.pipeline import Pipeline
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.land import land
+from sluice.flow.steps import resolve_range
 from sluice.slices import to_ms
-from sluice.steps import resolve_range
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
-from tests.stored_batch import batch, bomb, bomb_size, record, send
+from tests.support.stored_batch import batch, bomb, bomb_size, record, send
 
 pytestmark = pytest.mark.integration
 
@@ -66,7 +66,7 @@ def test_a_bomb_is_rejected_and_its_neighbours_and_the_other_hours_land(
     kafka_broker, name, tmp_path, engine, monkeypatch, codec, together
 ):
     if not together:
-        monkeypatch.setattr("sluice.landing.reading.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
     world = SparkWorld(name, tmp_path, kafka_broker, None, engine)
     topic, size = world.topic("t"), SIZES[codec]
     before = [event(1, n=n) for n in range(5)]

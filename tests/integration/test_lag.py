@@ -8,11 +8,11 @@ from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from local.readiness import wait_until
-from sluice.page.lag import ask_topics, lag_of
-from sluice.pipeline import Pipeline
-from sluice.resolve import resolve
+from sluice.config.pipeline import Pipeline
+from sluice.flow.resolve.resolve import resolve
+from sluice.plan.lag import ask_topics, lag_of
 from sluice.slices import SliceRange, floor
-from tests.fakes import MemoryLake
+from tests.support.fakes import MemoryLake
 
 pytestmark = pytest.mark.integration
 

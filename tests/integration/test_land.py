@@ -17,18 +17,18 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from local.versions import ROOT, SPARK_JARS_DIR
+from sluice.clients.kafka.lookups import PartitionLookUp
+from sluice.clients.kafka.topics import Topics, open_topics
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import SluiceError
-from sluice.kafka.lookups import PartitionLookUp
-from sluice.kafka.topics import Topics, open_topics
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.landing.mover import finish_moves
-from sluice.landing.submit import run_locally, spark_submit_arguments
-from sluice.pipeline import Cluster, Pipeline
-from sluice.pipeline_files import read
-from sluice.resolve import resolve
+from sluice.flow.land.land import land
+from sluice.flow.land.submit import run_locally, spark_submit_arguments
+from sluice.flow.resolve.resolve import resolve
 from sluice.slices import SliceRange, Unit, to_ms
-from tests.landing_world import rows_in
+from sluice.state.file_moves import finish_moves
+from tests.support.landing_world import rows_in
 
 pytestmark = pytest.mark.integration
 

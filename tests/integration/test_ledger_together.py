@@ -10,13 +10,13 @@ from functools import partial
 import pendulum
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
-from sluice.load.ledger import Question, ask_ledger
-from sluice.load.sql import render
-from sluice.pipeline import Pipeline
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.connections.connection import Connection
+from sluice.config.pipeline import Pipeline
 from sluice.slices import Slice, SliceRange
+from sluice.state.ledger import Question, ask_ledger
 
 pytestmark = pytest.mark.integration
 
@@ -63,7 +63,7 @@ def write(client: Client, name: str, who: str, table: str, minutes: int, rows: i
 def test_each_has_its_own(client: Client, name: str):
     """Hand-worked: tables of two pipelines, a table of another database, a revocation, another lake, hours
     outside, a table that was made again."""
-    for statement in ("create_database", "create_ledger"):
+    for statement in ("state/create_database", "state/create_ledger"):
         client.run(render(statement))
     for database in (name, f"{name}_b"):
         client.run(f"CREATE DATABASE {database}")

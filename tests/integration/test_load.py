@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import pytest
 
-from sluice.clickhouse.connect import open_client
-from sluice.clickhouse.errors import ServerError
-from sluice.connections import Connection
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.connections.connection import Connection
 from sluice.errors import ClickHouseOutOfReach, Conservation, Refused, TargetRefused
-from sluice.load.ledger import committed
-from sluice.load.protocol import Run
+from sluice.flow.load.protocol import Run
+from sluice.flow.verify.read_tables import Span, look_at_table
 from sluice.slices import Slice, SliceRange, Unit, floor
-from sluice.verification.held import Span, look_at_table
+from sluice.state.ledger import committed
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration

@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from sluice.lake import layout
+from sluice.clients.lake import layout
+from sluice.config.pipeline import Pipeline
 from sluice.manifest import encode
-from sluice.pipeline import Pipeline
 from tests.integration.landed import Event, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from sluice.lake import layout
+from sluice.clients.lake import layout
 from sluice.manifest import encode
 from tests.integration.landed import Event, World, client_of, land, unit
 

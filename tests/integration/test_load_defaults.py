@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
-from sluice.load import defaults
-from sluice.load.names import digest
-from sluice.pipeline import Pipeline
+from sluice.flow.load import failing_defaults
+from sluice.flow.load.fencing import digest
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.integration.test_contents import compared, told
-from tests.shards_world import made, shards
+from tests.support.shards_world import made, shards
 
 pytestmark = pytest.mark.integration
 
@@ -103,7 +103,7 @@ def test_more_than_a_run_looks_for_end_it_and_destroy_nothing(world: World, monk
     land(world.lake, unit(2), [Event("click", '{"n": 3, "v": 1}'), Event("click", "{}")])
     events = [Event("click", json.dumps({"n": n, "v": n % 3})) for n in range(30)]
     land(world.lake, unit(), events, generation=2)
-    monkeypatch.setattr(defaults, "MOST", 5)
+    monkeypatch.setattr(failing_defaults, "MOST", 5)
     said = (
         r"the DEFAULT intDiv\(12, v\) of column b fails for more than 5 rows, "
         r"first for dc1/events/0 offset 0: Division by zero.*; .*: ALTER TABLE .* MODIFY COLUMN `b`"
@@ -113,7 +113,7 @@ def test_more_than_a_run_looks_for_end_it_and_destroy_nothing(world: World, monk
     for table in ("t", "seen"):  # what was there, and the other slices
         assert world.sql(f"SELECT n, b FROM {{db}}.{table} ORDER BY n") == [(1, 4), (2, 6), (3, 12)]
     assert misfits(world) == [(12, 1, "b", "{}")]
-    monkeypatch.setattr(defaults, "MOST", 10)
+    monkeypatch.setattr(failing_defaults, "MOST", 10)
     assert world.load(pipeline, unit(), unit(1), unit(2)).summary()["misfits"] == 10
     wanted = sorted([(n, 12 // (n % 3)) for n in range(30) if n % 3] + [(2, 6), (3, 12)])
     assert [tuple(row) for row in world.sql("SELECT n, b FROM {db}.t ORDER BY n")] == wanted

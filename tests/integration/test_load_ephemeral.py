@@ -7,11 +7,11 @@ import json
 
 import pytest
 
+from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
-from sluice.pipeline import Pipeline
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.integration.test_contents import compared, told
-from tests.shards_world import made, shards
+from tests.support.shards_world import made, shards
 
 pytestmark = pytest.mark.integration
 

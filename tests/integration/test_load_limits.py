@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from local.readiness import wait_until
-from sluice.load.names import digest
-from sluice.load.protocol import Run
+from sluice.flow.load.fencing import digest
+from sluice.flow.load.protocol import Run
 from tests.integration.landed import World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration

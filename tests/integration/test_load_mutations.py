@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from local.readiness import wait_until
-from sluice.load.names import Attempt
+from sluice.flow.load.fencing import Attempt
 from tests.integration.landed import World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration

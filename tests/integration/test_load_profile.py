@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
 from tests.integration.landed import Event, World, event, land, unit
 
 pytestmark = pytest.mark.integration

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from local import services
-from sluice.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.lake.open import open_lake_at
+from sluice.clients.lake.s3 import S3Lake
+from sluice.clients.lake.settings import S3Settings
+from sluice.config.pipeline import Pipeline
 from sluice.errors import Refused
-from sluice.lake.open import open_lake_at
-from sluice.lake.s3 import S3Lake
-from sluice.lake.settings import S3Settings
-from sluice.pipeline import Pipeline
 from tests.integration import s3_servers
 from tests.integration.landed import World, client_of, event, land, unit
 

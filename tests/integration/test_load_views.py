@@ -9,17 +9,17 @@ from collections import Counter
 import pytest
 
 from local.clickhouse_config import PASSWORD, USER
-from sluice.contents.staged import Stage
-from sluice.contents.tables import Comparing
-from sluice.load.decide import work_for
-from sluice.load.inspect import read_table
-from sluice.load.ledger import committed
-from sluice.load.placement import ALONE
-from sluice.load.sql import identifier
-from sluice.manifests import read_manifests
-from sluice.pipeline import Pipeline
-from sluice.verification.repairs import Repairs
-from sluice.verification.views import look_at_views
+from sluice.clients.clickhouse.sharding import ALONE
+from sluice.clients.clickhouse.sql import identifier
+from sluice.clients.clickhouse.tables import read_table
+from sluice.config.pipeline import Pipeline
+from sluice.flow.contents.compare_tables import Comparing
+from sluice.flow.contents.staged_load import Stage
+from sluice.flow.load.work import work_for
+from sluice.flow.verify.read_views import look_at_views
+from sluice.flow.verify.repairs import Repairs
+from sluice.state.ledger import committed
+from sluice.state.manifests import read_manifests
 from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.view_cases import BEFORE, CASES
 

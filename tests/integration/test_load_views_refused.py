@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
 from sluice.errors import TargetRefused
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.integration.test_rights import EXACT, PLAIN, user

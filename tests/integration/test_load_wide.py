@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
+from sluice.clients.kafka.samples import Record
+from sluice.clients.lake import layout
 from sluice.doctor.events import Sampled
 from sluice.doctor.misfits import misfit_checks
-from sluice.kafka.samples import Record
-from sluice.lake import layout
-from sluice.load.check import inspect_target
-from sluice.load.names import stagings
+from sluice.flow.load.fencing import stagings
+from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.verify.anomaly import Kind
 from sluice.manifest import encode
-from sluice.verification.anomaly import Kind
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.integration.test_contents import change, compared, told
 

@@ -13,15 +13,15 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from sluice.clickhouse.connect import open_client
-from sluice.connections import Connection
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
+from sluice.config.pipeline import Pipeline
+from sluice.doctor.events import format_checks
 from sluice.doctor.examine import sampled
-from sluice.doctor.formats import format_checks
 from sluice.errors import RegistryOutOfReach, SluiceError
-from sluice.pipeline import Pipeline
-from sluice.verification.anomaly import Kind
+from sluice.flow.verify.anomaly import Kind
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
-from tests.registry_server import serve
+from tests.support.registry_server import serve
 
 pytestmark = pytest.mark.integration
 

@@ -19,8 +19,8 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 
 from local import services
 from local.readiness import free_port
-from sluice.lake.settings import S3Settings
-from sluice.metrics import METRICS, Kind
+from sluice.clients.lake.settings import S3Settings
+from sluice.metrics.table import METRICS, Kind
 from tests.integration import s3_servers
 from tests.integration import test_airflow as hourly
 from tests.integration import test_watch as watching

@@ -14,11 +14,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
-from sluice.lake.open import open_lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.steps import resolve_range
 from sluice.manifest import Manifest
-from sluice.pipeline import Pipeline
 from sluice.slices import to_ms
-from sluice.steps import resolve_range
 from tests.integration.landed import client_of
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.integration.test_own_read import NotText

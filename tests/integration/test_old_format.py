@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from sluice.kafka.records import BoundedReader, Span
-from sluice.kafka.settings import KafkaSettings
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.pipeline import Pipeline
+from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.land import land
+from sluice.flow.steps import resolve_range
 from sluice.slices import to_ms
-from sluice.steps import resolve_range
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.integration.test_hostile_records import BY_FIELD, in_lake
-from tests.stored_batch import batch, record, send
-from tests.unit.test_old_messages import written
+from tests.support.stored_batch import batch, record, send
+from tests.unit.clients.kafka.test_old_messages import written
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +41,7 @@ def old_segment() -> bytes:
 @pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])
 def test_messages_of_magic_1_land(start_kafka_broker, name, tmp_path, engine, monkeypatch, together):
     if not together:
-        monkeypatch.setattr("sluice.landing.reading.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
     broker = start_kafka_broker()
     world = SparkWorld(name, tmp_path, broker.bootstrap, None, engine)
     topic = world.topic("t")

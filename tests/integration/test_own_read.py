@@ -11,22 +11,22 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
+from sluice.clients.kafka import records as own
+from sluice.clients.kafka.records import BoundedReader, Records, Span
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaOutOfReach
-from sluice.kafka import records as own
-from sluice.kafka.records import BoundedReader, Records, Span
-from sluice.kafka.settings import KafkaSettings
-from sluice.lake.open import open_lake
-from sluice.landing.land import land
-from sluice.landing.long_records import whole
-from sluice.landing.own_read import batches
-from sluice.landing.reads import Run, UnitRead
-from sluice.landing.task import CUT_BYTES, TOO_LARGE, Task
+from sluice.flow.land.land import land
+from sluice.flow.land.read_plan import Run, UnitRead
+from sluice.flow.land.task.direct_read import batches
+from sluice.flow.land.task.long_records import whole
+from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
+from sluice.flow.steps import resolve_range
 from sluice.manifest import OffsetRange
-from sluice.pipeline import Pipeline
 from sluice.slices import Slice, Unit, to_ms
-from sluice.steps import resolve_range
-from tests.fakes import MemoryLake
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
+from tests.support.fakes import MemoryLake
 
 pytestmark = pytest.mark.integration
 

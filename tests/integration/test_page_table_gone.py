@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.lag import look_behind
-from sluice.lake.open import open_lake
-from sluice.page.look import Memory
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.page.rows import Asked, rows_of
 from sluice.page.slice_view import unit_view
-from sluice.pipeline import Pipeline
+from sluice.page.status_cache import Memory
 from sluice.slices import SliceRange
-from sluice.summary.months import Summaries
-from sluice.summary.store import note
-from sluice.survey import survey
+from sluice.state.month_store import note
+from sluice.state.months import Summaries
+from sluice.state.survey import survey
 from tests.integration.landed import START, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from sluice.errors import EventsRefused, KafkaOutOfReach
-from sluice.publish import Order, publish
+from sluice.ship.publish import Order, publish
 from tests.integration.published import AT, event, pipeline_of, stored
 
 pytestmark = pytest.mark.integration

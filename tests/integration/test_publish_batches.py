@@ -12,9 +12,9 @@ import pytest
 import zstandard
 from kafka import KafkaAdminClient
 
+from sluice.clients.lake.s3 import S3Lake
 from sluice.errors import WrongUse
-from sluice.lake.s3 import S3Lake
-from sluice.publish import Order, publish
+from sluice.ship.publish import Order, publish
 from tests.integration.published import command, event, pipeline_of, records, stored, wait_for
 from tests.integration.s3_servers import make_bucket, moto
 

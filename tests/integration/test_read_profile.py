@@ -10,15 +10,15 @@ import pytest
 
 from local.services import ClickHouseServer
 from sluice.cli.status import as_json
-from sluice.clickhouse.connect import open_client
-from sluice.clickhouse.errors import READONLY, ServerError
-from sluice.connections import Connection
-from sluice.load.settings import READS
-from sluice.pipeline import Pipeline
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.errors import READONLY, ServerError
+from sluice.clients.clickhouse.settings import READS
+from sluice.clients.connections.connection import Connection
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
-from sluice.survey import survey
-from sluice.verification.anomaly import Kind
-from sluice.verification.audit import audit
+from sluice.state.survey import survey
 from tests.integration.landed import START, World, event, land, unit
 from tests.integration.test_contents import compared, told
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.errors import Outcome, ServerError
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import Outcome, ServerError
+from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
+from sluice.config.pipeline import Pipeline
 from sluice.errors import QuorumPending, TargetRefused, TooFewReplicas
-from sluice.load.load import load
-from sluice.load.placement import placement_of
-from sluice.load.quorum import write_settings
-from sluice.load.result import LoadResult
-from sluice.load.sql import Sql, identifier, literal, render, table
-from sluice.pipeline import Pipeline
+from sluice.flow.load.load import load
+from sluice.flow.load.quorum import write_settings
+from sluice.flow.load.work import LoadResult
 from tests.integration.landed import World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
@@ -161,7 +161,7 @@ def test_without_its_fence_a_deletion_does_not_begin(place: Place):
     place.load(place.pipeline())
     place.world.sql(f"INSERT INTO {{db}}.clicks SELECT 1, {int(unit().slice.start.timestamp())}, 'dc1'")
     sql = render(
-        "delete_rows_replicated",
+        "load/delete_rows_replicated",
         table=table(f"{place.world.database}.clicks"),
         units=Sql(f"(toDateTime({int(unit().slice.start.timestamp())}, 'UTC'), 'dc1')"),
         marker=literal("fence_x_1_1"),

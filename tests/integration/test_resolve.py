@@ -16,17 +16,18 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from sluice.boundaries.boundary import Found
-from sluice.boundaries.log import BoundaryLog
+from sluice.clients.kafka import lookups
+from sluice.clients.kafka.topics import open_topics
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaOutOfReach, TopicRecreated, UnknownTopic
-from sluice.kafka import lookups
-from sluice.kafka.topics import open_topics
-from sluice.lake.folder import FolderLake
+from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve
 from sluice.manifest import Loss, OffsetRange
-from sluice.pipeline import Pipeline
-from sluice.resolve import Resolution, accept_topic, resolve, retained_losses
 from sluice.slices import Slice, SliceRange, Unit
-from tests.fakes import MemoryLake
+from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.log import BoundaryLog
+from tests.support.fakes import MemoryLake
 
 pytestmark = pytest.mark.integration
 

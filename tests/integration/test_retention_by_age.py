@@ -12,12 +12,12 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from local.readiness import free_port, wait_until
 from local.services import KafkaBroker
-from sluice.boundaries.log import BoundaryLog
-from sluice.kafka.topics import open_topics
-from sluice.pipeline import Pipeline
-from sluice.resolve import resolve
+from sluice.clients.kafka.topics import open_topics
+from sluice.config.pipeline import Pipeline
+from sluice.flow.resolve.resolve import resolve
 from sluice.slices import HOUR, Slice, floor, to_ms
-from tests.fakes import MemoryLake
+from sluice.state.boundaries.log import BoundaryLog
+from tests.support.fakes import MemoryLake
 
 pytestmark = pytest.mark.integration
 

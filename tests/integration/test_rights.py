@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 from local import services
-from sluice.clickhouse.connect import open_client
-from sluice.clickhouse.errors import ServerError
-from sluice.connections import Connection
-from sluice.contents.staged import Stage
-from sluice.contents.tables import Comparing
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.sharding import ALONE
+from sluice.clients.connections.connection import Connection
+from sluice.clients.lake.settings import S3Settings
 from sluice.errors import Refused, TargetRefused
-from sluice.lake.settings import S3Settings
-from sluice.load.decide import work_for
-from sluice.load.ledger import committed
-from sluice.load.placement import ALONE
+from sluice.flow.contents.compare_tables import Comparing
+from sluice.flow.contents.staged_load import Stage
+from sluice.flow.load.work import work_for
+from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.flow.verify.repairs import Repairs
 from sluice.slices import SliceRange
-from sluice.verification.held import Span, look_at_table
-from sluice.verification.repairs import Repairs
+from sluice.state.ledger import committed
 from tests.integration.landed import START, World, event, land, unit
 from tests.integration.test_load_s3 import CONFIG, S3World, store
 
@@ -161,7 +161,7 @@ def test_the_others_are_rights_that_the_server_knows(guarded: Guarded):
         assert client.rows(f"CHECK GRANT {right} ON {place}") == [[1]], (right, place)
     read = {
         f"system.{name}"
-        for path in SQL.glob("*.sql")
+        for path in SQL.glob("*/*.sql")
         for name in re.findall(r"system\.(\w+)", path.read_text())
     }
     read |= {"system.processes", "system.mutations"}  # KILL QUERY and KILL MUTATION look there

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.casts import Cast
-from sluice.load.settings import WRITE
-from sluice.load.sql import literal
-from sluice.load.types import parse
-from sluice.rollups.values import Unprovable, convert
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import literal
+from sluice.clients.clickhouse.types import parse
+from sluice.flow.load.casts.casts import Cast
+from sluice.flow.load.rollups.values import Unprovable, convert
 from tests.integration import test_casts_evaluated
 from tests.integration.test_rollup_values import VALUES, given_as, is_refused, judged, shape
 

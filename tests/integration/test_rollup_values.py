@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.settings import WRITE
-from sluice.load.sql import literal
-from sluice.load.types import parse
-from sluice.rollups.values import Unprovable, convert
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import literal
+from sluice.clients.clickhouse.types import parse
+from sluice.flow.load.rollups.values import Unprovable, convert
 from tests.integration.landed import client_of
-from tests.oracle import single
-from tests.oracle_typed import Refused, became, shape
+from tests.support.oracle import single
+from tests.support.oracle_typed import Refused, became, shape
 
 pytestmark = pytest.mark.integration
 

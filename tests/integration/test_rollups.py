@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from sluice import points
-from sluice.boundaries.model import Boundaries
+from sluice import crash_points
+from sluice.crash_points import Step
 from sluice.errors import SourceChanged, TargetRefused
-from sluice.load.ledger import committed
-from sluice.load.steps import Step
-from sluice.rollups.check import check_rollup
+from sluice.flow.verify.check_derived import check_rollup
+from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.flow.verify.repairs import Repairs
 from sluice.slices import SliceRange
-from sluice.state import State
-from sluice.verification.facts import Facts, TableFacts
-from sluice.verification.held import Span, look_at_table
-from sluice.verification.repairs import Repairs
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.ledger import committed
+from sluice.state.unit_state import State
 from tests.integration.landed import START, World, client_of, unit
 from tests.integration.rolled import KEYS, Rolled, clicks
 
@@ -109,11 +109,11 @@ def test_a_source_that_changes_meanwhile_is_read_again(rolled: Rolled, monkeypat
 
     def reload(step: object) -> None:
         if step is Step.STAGED:
-            monkeypatch.setattr(points, "reached", lambda step: None)
+            monkeypatch.setattr(crash_points, "reached", lambda step: None)
             rolled.load(unit(0), table="clicks", mode="reload")
 
     for table in ("by_user", "by_hour"):
-        monkeypatch.setattr(points, "reached", reload)
+        monkeypatch.setattr(crash_points, "reached", reload)
         with pytest.raises(SourceChanged, match="make it again"):
             rolled.load(unit(0), table=table)
         target = next(t for t in pipeline.targets if t.name == table)

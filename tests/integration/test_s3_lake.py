@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
+from sluice.clients.lake import s3_client, temporary
+from sluice.clients.lake.open import open_lake_at
+from sluice.clients.lake.s3 import S3Lake
+from sluice.clients.lake.settings import S3Settings
 from sluice.errors import LakeOutOfReach, LakeRefused, WrongUse
-from sluice.lake import s3_client, temporary
-from sluice.lake.open import open_lake_at
-from sluice.lake.s3 import S3Lake
-from sluice.lake.settings import S3Settings
-from sluice.lease import Lease
+from sluice.state.lease import Lease
 from tests.integration import s3_servers
-from tests.lake_contract import LakeContract, keys
+from tests.support.lake_contract import LakeContract, keys
 
 pytestmark = pytest.mark.integration
 

@@ -15,17 +15,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from local.environment import HOST
+from sluice.clients.lake import layout, s3_client
+from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.s3 import S3Lake
+from sluice.clients.lake.settings import S3Settings
 from sluice.errors import LakeRefused
-from sluice.lake import layout, s3_client
-from sluice.lake.open import open_lake
-from sluice.lake.s3 import S3Lake
-from sluice.lake.settings import S3Settings
 from sluice.slices import Slice
 from tests.integration import s3_servers
 from tests.integration.landed import START
 from tests.integration.test_s3_lake import new_lake
-from tests.lake_contract import RACERS, LakeContract, keys
-from tests.landing_world import pipeline
+from tests.support.lake_contract import RACERS, LakeContract, keys
+from tests.support.landing_world import pipeline
 
 pytestmark = pytest.mark.integration
 SLICES = 10_000

@@ -12,16 +12,16 @@ import pytest
 
 from local.readiness import free_port
 from local.versions import ROOT
-from sluice.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Step
 from sluice.errors import ShardsRefused, ShardsWait, WrongUse
-from sluice.lease import Lease
-from sluice.load.shares import ledgers_by_shard, ledgers_of
-from sluice.load.steps import Step
-from sluice.pipeline import Pipeline
-from sluice.verification.facts import Left
-from sluice.verification.left_shards import look_at_left
+from sluice.flow.verify.facts import Left
+from sluice.flow.verify.read_shards import look_at_left
+from sluice.state.lease import Lease
+from sluice.state.shard_ledgers import ledgers_by_shard, ledgers_of
 from tests.integration.landed import client_of, event, land, unit
-from tests.shards_world import Shards, connection, made, point_at, shards
+from tests.support.shards_world import Shards, connection, made, point_at, shards
 
 pytestmark = pytest.mark.integration
 
@@ -194,7 +194,7 @@ def test_killed_between_two_shards_commits(two: Shards, step: Step):
     land(two.world.lake, unit(), [event(n=n) for n in range(100, 110)], generation=2, partitions=2)
     file = two.world.root / "pipeline.pickle"
     file.write_bytes(pickle.dumps(pipeline))
-    order = [sys.executable, "-m", "tests.shards_killed", str(file), str(two.world.root), step]
+    order = [sys.executable, "-m", "tests.support.shards_killed", str(file), str(two.world.root), step]
     killed = subprocess.run(order, cwd=ROOT)
     assert killed.returncode == -signal.SIGKILL
     old, new = [1, 3, 5, 7, 9], [101, 103, 105, 107, 109]

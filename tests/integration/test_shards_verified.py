@@ -6,17 +6,17 @@ import pytest
 
 from local.readiness import free_port
 from sluice.cli.status import as_json
+from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, Level
 from sluice.doctor.examine import Examination
 from sluice.errors import ShardOutOfReach
-from sluice.pipeline import Pipeline
+from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
-from sluice.state import State
-from sluice.survey import survey
-from sluice.verification.anomaly import Kind
-from sluice.verification.audit import audit
+from sluice.state.survey import survey
+from sluice.state.unit_state import State
 from tests.integration.landed import START, event, land, unit
-from tests.shards_world import Shards, made, point_at, shards
+from tests.support.shards_world import Shards, made, point_at, shards
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline
 from tests.integration.spark_world import PLAIN, spark
 
 pytestmark = pytest.mark.integration
@@ -81,7 +81,7 @@ def test_workers_come_with_pyspark_from_its_package_and_the_library(session):
         import sys
 
         threads = os.environ.get("OPENBLAS_NUM_THREADS")
-        yield sys.modules["pyspark"].__file__, "sluice.pipeline" in sys.modules, threads
+        yield sys.modules["pyspark"].__file__, "sluice.config.pipeline" in sys.modules, threads
 
     (found,) = session.sparkContext.parallelize([0], 1).mapPartitions(seen).collect()
     assert found == (str(Path(pyspark.__file__)), True, "1")

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sluice.clients.kafka import client
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.kafka.timestamps import read_stamps
 from sluice.errors import KafkaOutOfReach
-from sluice.kafka import client
-from sluice.kafka.settings import KafkaSettings
-from sluice.kafka.stamps import read_stamps
-from tests.stored_batch import batch, bomb, record
-from tests.stored_batch import send as store
+from tests.support.stored_batch import batch, bomb, record
+from tests.support.stored_batch import send as store
 
 pytestmark = pytest.mark.integration
 
@@ -116,8 +116,8 @@ def test_batches_of_every_shape(kafka_broker: str, topic: str):
 
 _CHILD = """
 import json, resource, sys
-from sluice.kafka.settings import KafkaSettings
-from sluice.kafka.stamps import read_stamps
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.kafka.timestamps import read_stamps
 parts = list(read_stamps(KafkaSettings("dc1", sys.argv[1]), sys.argv[2], {0: (0, 4)}))
 rows = [[part.offsets.tolist(), part.timestamps.tolist()] for part in parts]
 print(json.dumps([rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))

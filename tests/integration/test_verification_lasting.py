@@ -12,17 +12,17 @@ from typing import Any, cast
 import pendulum
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import open_client
-from sluice.clickhouse.errors import ServerError
-from sluice.connections import Connection
-from sluice.load.inspect import TargetTable, read_table
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.tables import TargetTable, read_table
+from sluice.clients.connections.connection import Connection
+from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import Slice, Unit
-from sluice.verification.expiry import forgets, lasting
-from tests.clickhouse_at import at
 from tests.integration.landed import client_of
 from tests.mutants.server import ADDRESS
-from tests.page_world import pipeline
+from tests.support.clickhouse_at import at
+from tests.support.page_world import pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.load.query_tree import parse
-from sluice.load.view_checks import explained
-from sluice.verification.view_shape import Shape, shape_of, together
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.query_tree import explained, parse
+from sluice.flow.verify.view_shape import Shape, shape_of, together
 from tests.integration import test_casts_evaluated
 
 pytestmark = pytest.mark.integration

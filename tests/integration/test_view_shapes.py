@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.load.inspect import read_table
-from sluice.verification.fed_shapes import fed_shapes
+from sluice.clients.clickhouse.tables import read_table
+from sluice.flow.verify.read_view_shapes import fed_shapes
 from tests.integration.landed import World, client_of
 
 pytestmark = pytest.mark.integration

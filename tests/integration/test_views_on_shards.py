@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.contents.report import Contents
-from sluice.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline
+from sluice.flow.contents.report import Contents
+from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
-from sluice.verification.anomaly import Kind
-from sluice.verification.audit import audit
 from tests.integration.landed import START, event, land, unit
 from tests.integration.test_contents import compared
-from tests.shards_world import Shards, made, shards
+from tests.support.shards_world import Shards, made, shards
 
 pytestmark = pytest.mark.integration
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.errors import ServerError
-from sluice.pipeline import Pipeline
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
-from sluice.verification.anomaly import Kind
-from sluice.verification.audit import audit
-from tests.clickhouse_at import at
 from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.test_contents import compared
 from tests.integration.test_replicated import SPEC, Place, ReplicatedClient, Told
+from tests.support.clickhouse_at import at
 
 pytestmark = pytest.mark.integration
 
@@ -105,7 +105,7 @@ def place(clickhouse_server, tmp_path, name, monkeypatch, lag: Lag) -> Place:
 
     for replica in SPEC["shards"][0]["replicas"]:
         monkeypatch.setenv(f"AIRFLOW_CONN_{replica.upper()}", at(clickhouse_server.port).variable)
-    monkeypatch.setattr("sluice.clickhouse.shards.open_client", open_client)
+    monkeypatch.setattr("sluice.clients.clickhouse.shards.open_client", open_client)
     other = ReplicatedClient(world.client._driver, "replica b", Told("b"))
     yield Place(world, LaggingClient(world.client._driver, told, lag), other, told)
     world.sql("DROP DATABASE {db} SYNC")

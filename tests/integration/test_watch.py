@@ -19,15 +19,15 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from local import services
 from local.readiness import free_port
-from sluice.airflow.notify import send
-from sluice.alarms.problem import Kind
-from sluice.alarms.store import AlarmStore
-from sluice.alarms.watch import Watched, watch
+from sluice.airflow.notifiers import send
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
-from sluice.lake.folder import FolderLake
-from sluice.pipeline import Pipeline
+from sluice.flow.steps import load_table, resolve_range
 from sluice.slices import Slice, SliceRange, Unit, floor
-from sluice.steps import load_table, resolve_range
+from sluice.watch.problems import Kind
+from sluice.watch.store import AlarmStore
+from sluice.watch.watch import Watched, watch
 from tests.integration import landed
 from tests.integration.landed import client_of
 
@@ -267,7 +267,7 @@ def test_a_silent_server_is_one_problem_and_ends_no_other(world: World, mailbox,
     world.watch()
     assert mailbox.mails[-1]["Subject"].endswith("1 problem")
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
-    monkeypatch.setattr("sluice.kafka.client.BOOTSTRAP_MS", 1_000)
+    monkeypatch.setattr("sluice.clients.kafka.client.BOOTSTRAP_MS", 1_000)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"extra": {"bootstrap.servers": "127.0.0.1:1"}}')
     watched = world.watch()
     assert places(watched, Kind.OUT_OF_REACH) == ["clickhouse", "kafka"]

@@ -26,10 +26,10 @@ tables:
 """
 LOOK = """
 import sluice
-from sluice.landing.spark_needs import APPLICATION
-from sluice.load.sql import render
-from sluice.metrics_page import rules
-from sluice.pipeline_files import FOLDER
+from sluice.flow.land.spark_needs import APPLICATION
+from sluice.clients.clickhouse.sql import render
+from sluice.metrics.docs import rules
+from sluice.config.files import FOLDER
 print(sluice.__file__, APPLICATION, FOLDER, sep="\\n")
 assert (APPLICATION.parent / "engine.py").is_file() and (APPLICATION.parent / "log4j2.properties").is_file()
 assert "sluice.ledger" in render("create_ledger") and "SluiceBehind" in rules()
@@ -81,8 +81,8 @@ PLAN = ["plan", "--from", "2026-11-20T10Z", "--to", "2026-11-20T11Z"]
 
 
 READ = """
-from sluice.lake.open import open_lake
-from sluice.pipeline_files import find, read
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import find, read
 print(open_lake(read(find("shop"))).url)
 """
 

@@ -1,7 +1,6 @@
 """The rooms whose mutants are judged, where each is, and the tests that judge it: the only place with paths.
 
-A room is a file that decides and does nothing. Its name stays when the file moves: verdicts and the list of
-equal mutants go by it.
+A room is a file that decides and does nothing. Verdicts and the list of equal mutants go by its name.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ TESTS = "tests"
 
 @dataclass(frozen=True)
 class Room:
-    """`at`: module within the package; `judges`: test files of tests/unit, or `folder/file`, the one that
-    finds most first. `sql`: its texts are SQL, and are mutated, too."""
+    """`at`: module within the package; `judges`: test files as `folder/file`, the one that finds most
+    first. `sql`: its texts are SQL, and are mutated, too."""
 
     at: str
     judges: tuple[str, ...]
@@ -34,7 +33,7 @@ class Room:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        places = (("unit/" * ("/" not in judge) + judge).rpartition("/") for judge in self.judges)
+        places = (judge.rpartition("/") for judge in self.judges)
         return tuple(f"{TESTS}/{folder}/test_{name}.py" for folder, _, name in places)
 
 
@@ -44,70 +43,128 @@ def _room(at: str, *judges: str, sql: bool = False) -> tuple[str, Room]:
 
 ROOMS = dict(
     (
-        _room("slices", "slices", "slices_edges"),
-        _room("boundaries.boundary", "boundaries_stored", "clamp"),
-        _room("boundaries.clamp", "clamp", "clamp_edges", "clamp_at_once"),
-        _room("boundaries.columns", "boundaries_columns", "clamp", "boundaries_stored"),
-        _room("boundaries.encoding", "boundaries_stored"),
-        _room("boundaries.log", "boundaries_checkpoint", "boundaries_log"),
-        _room("boundaries.model", "boundaries_model", "boundaries_recreated", "boundaries_log"),
-        _room("boundaries.retention", "boundaries_model", "boundaries_recreated", "reads", "boundaries_kept"),
-        _room("state", "state", "state_named"),
-        _room("status", "status"),
-        _room("plan", "plan_actions", "plan_work"),
-        _room("batches", "batches", "batches_edges", "backlog"),
-        _room("clusters", "clusters"),
-        _room("backlog", "backlog_cases", "backlog"),
-        _room("landing.reads", "landing_units", "landing_reads"),
-        _room("landing.together", "landing_units", "together"),
-        _room("landing.conservation", "landing_conservation"),
-        _room("landing.event_hours", "event_hours_cases"),
-        _room("landing.long_numbers", "long_numbers_exhaustive"),
-        _room("load.decide", "load_choices"),
-        _room("load.quorum", "load_quorum"),
-        _room("load.placement", "load_places"),
-        _room("load.place", "load_places"),
-        _room("load.names", "load_choices"),
-        _room("load.types", "load_places"),
-        _room("lease_state", "lease_stored"),
-        _room("shipping.tail", "shipping_follow"),
-        _room("shipping.place", "shipping_place", "shipping_rotated"),
-        _room("shipping.rotated", "shipping_rotated"),
-        _room("rollups.decide", "rollups_choices"),
-        _room("rollups.wanted", "rollups_hours"),
-        _room("rollups.hours", "rollups_hours"),
-        _room("counts.spec", "counts_cases"),
-        _room("counts.conservation", "counts_cases"),
-        _room("counts.fields", "counts_cases"),
-        _room("verification.check", "verification_shares"),
-        _room("verification.conservation", "verification_manifests"),
-        _room("verification.neighbours", "verification_offsets"),
-        _room("verification.files", "verification_files"),
-        _room("verification.states", "verification_repairs"),
-        _room("verification.stalled", "verification_stands"),
-        _room("verification.shards", "verification_shares"),
-        _room("verification.fed", "verification_fed"),
-        _room("verification.sums", "verification_fed"),
-        _room("verification.summing", "verification_summing"),
-        _room("verification.view_shape", "integration/view_shape_cases", sql=True),
-        _room("verification.repairs", "verification_repairs"),
-        _room("verification.expiry", "verification_expiry", "integration/verification_lasting", sql=True),
-        _room("contents.event", "contents_event"),
-        _room("contents.judge", "contents_judge_told", "contents_judge"),
-        _room("contents.merging", "contents_merging_parts", "contents_merging"),
-        _room("page.lag", "page_series"),
+        _room("slices", "unit/slices", "unit/slices_edges"),
         _room(
-            "load.casts",
-            *("integration/casts_documents", "integration/casts_exact", "integration/casts_evaluated"),
-            "columns",
+            "state.boundaries.boundary", "unit/state/boundaries/boundaries_stored", "unit/flow/resolve/clamp"
+        ),
+        _room(
+            "flow.resolve.clamp",
+            "unit/flow/resolve/clamp",
+            "unit/flow/resolve/clamp_edges",
+            "unit/flow/resolve/clamp_at_once",
+        ),
+        _room(
+            "state.boundaries.columns",
+            "unit/state/boundaries/boundaries_columns",
+            "unit/flow/resolve/clamp",
+            "unit/state/boundaries/boundaries_stored",
+        ),
+        _room("state.boundaries.encoding", "unit/state/boundaries/boundaries_stored"),
+        _room(
+            "state.boundaries.log",
+            "unit/state/boundaries/boundaries_checkpoint",
+            "unit/state/boundaries/boundaries_log",
+        ),
+        _room(
+            "state.boundaries.model",
+            "unit/state/boundaries/boundaries_model",
+            "unit/state/boundaries/boundaries_recreated",
+            "unit/state/boundaries/boundaries_log",
+        ),
+        _room(
+            "state.boundaries.retention",
+            "unit/state/boundaries/boundaries_model",
+            "unit/state/boundaries/boundaries_recreated",
+            "unit/clients/kafka/reads",
+            "unit/state/boundaries/boundaries_kept",
+        ),
+        _room("state.unit_state", "unit/state/state", "unit/state/state_named"),
+        _room("state.status", "unit/state/status"),
+        _room("plan.plan", "unit/plan/plan_actions", "unit/plan/plan_work"),
+        _room("plan.batches", "unit/plan/batches", "unit/plan/batches_edges", "unit/plan/backlog"),
+        _room("state.units", "unit/state/clusters"),
+        _room("plan.backlog", "unit/plan/backlog_cases", "unit/plan/backlog"),
+        _room(
+            "flow.land.read_plan",
+            "unit/flow/land/landing_units",
+            "unit/flow/land/landing_reads",
+            "unit/flow/land/together",
+        ),
+        _room("flow.land.conservation", "unit/flow/land/landing_conservation", "unit/flow/land/counts_cases"),
+        _room("flow.publish.event_hours", "unit/flow/publish/event_hours_cases"),
+        _room("flow.land.task.long_numbers", "unit/flow/land/long_numbers_exhaustive"),
+        _room("flow.load.work", "unit/flow/load/load_choices"),
+        _room("flow.load.quorum", "unit/flow/load/load_quorum"),
+        _room("clients.clickhouse.sharding", "unit/flow/load/load_places"),
+        _room("flow.load.source.pull", "unit/flow/load/load_places"),
+        _room("flow.load.fencing", "unit/flow/load/load_choices"),
+        _room("clients.clickhouse.types", "unit/flow/load/load_places"),
+        _room("state.lease_record", "unit/state/lease_stored"),
+        _room("ship.tail", "unit/ship/shipping_follow"),
+        _room("ship.positions", "unit/ship/shipping_place", "unit/ship/shipping_rotated"),
+        _room("ship.rotation", "unit/ship/shipping_rotated"),
+        _room("flow.load.rollups.decide", "unit/flow/load/rollups_choices"),
+        _room("state.rollup_commits", "unit/flow/load/rollups_hours"),
+        _room("flow.load.rollups.hours", "unit/flow/load/rollups_hours"),
+        _room("config.counts", "unit/flow/land/counts_cases"),
+        _room("flow.land.task.count_fields", "unit/flow/land/counts_cases"),
+        _room("flow.verify.check", "unit/flow/verify/verification_shares"),
+        _room("flow.verify.check_manifests", "unit/flow/verify/verification_manifests"),
+        _room("flow.verify.check_offsets", "unit/flow/verify/verification_offsets"),
+        _room("flow.verify.check_files", "unit/flow/verify/verification_files"),
+        _room("flow.verify.check_states", "unit/flow/verify/verification_repairs"),
+        _room("flow.verify.check_stalled", "unit/flow/verify/verification_stands"),
+        _room("flow.verify.check_shards", "unit/flow/verify/verification_shares"),
+        _room("flow.verify.check_views", "unit/flow/verify/verification_fed"),
+        _room(
+            "flow.verify.view_sums",
+            "unit/flow/verify/verification_fed",
+            "unit/flow/verify/verification_summing",
+        ),
+        _room("flow.verify.view_shape", "integration/view_shape_cases", sql=True),
+        _room("flow.verify.repairs", "unit/flow/verify/verification_repairs"),
+        _room(
+            "flow.verify.ttl",
+            "unit/flow/verify/verification_expiry",
+            "integration/verification_lasting",
             sql=True,
         ),
-        _room("load.decimals", "integration/casts_decimals", "integration/casts_evaluated", sql=True),
+        _room("flow.contents.payload", "unit/flow/contents/contents_event"),
         _room(
-            "load.times",
-            *("integration/casts_edges", "integration/casts_evaluated", "integration/casts_times"),
+            "flow.contents.recompute",
+            "unit/flow/contents/contents_judge_told",
+            "unit/flow/contents/contents_judge",
+        ),
+        _room(
+            "flow.contents.merged_rows",
+            "unit/flow/contents/contents_merging_parts",
+            "unit/flow/contents/contents_merging",
+        ),
+        _room("plan.lag", "unit/page/page_series"),
+        _room(
+            "flow.load.casts.casts",
+            "integration/casts_documents",
+            "integration/casts_exact",
+            "integration/casts_evaluated",
+            "unit/flow/load/columns",
             sql=True,
         ),
-        _room("load.exact", "integration/casts_exact", "integration/casts_evaluated", "columns", sql=True),
+        _room(
+            "flow.load.casts.decimals", "integration/casts_decimals", "integration/casts_evaluated", sql=True
+        ),
+        _room(
+            "flow.load.casts.times",
+            "integration/casts_edges",
+            "integration/casts_evaluated",
+            "integration/casts_times",
+            sql=True,
+        ),
+        _room(
+            "flow.load.casts.exact_numbers",
+            "integration/casts_exact",
+            "integration/casts_evaluated",
+            "unit/flow/load/columns",
+            sql=True,
+        ),
     )
 )

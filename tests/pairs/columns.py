@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tests import oracle
-from tests.oracle import IPV4, UUID, Verdict
 from tests.pairs.texts import HOSTILE
+from tests.support import oracle
+from tests.support.oracle import IPV4, UUID, Verdict
 
 TEXT, WHOLE, REAL, TEXTS, AMOUNTS = "text", "whole", "real", "texts", "amounts"
 

@@ -60,7 +60,7 @@ def _difference(expected: tuple, found: tuple) -> str:
 
 
 def same(wanted: Any, found: Any) -> bool:
-    """`wanted` may hold sets of floats, any of which is right, and what tests/oracle.py compares itself."""
+    """`wanted` may hold sets of floats, any of which is right, and what oracle.py compares itself."""
     if isinstance(wanted, set):
         return any(one == found and math.copysign(1, one) == math.copysign(1, found) for one in wanted)
     if isinstance(wanted, (list, tuple)):

@@ -11,21 +11,21 @@ from functools import cached_property
 import pendulum
 import pytest
 
-from sluice import steps
-from sluice.contents.audit import auditor
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import Conservation, RecordsExpired, SluiceError
-from sluice.lake.base import Lake
-from sluice.lake.open import open_lake
-from sluice.pipeline import Pipeline
-from sluice.resolve import resolve
+from sluice.flow import steps
+from sluice.flow.contents.compare import auditor
+from sluice.flow.resolve.resolve import resolve
+from sluice.flow.verify.audit import Look, audit
 from sluice.slices import SliceRange
-from sluice.verification.audit import Look, audit
-from tests.landing_world import World
 from tests.pairs.events import LENGTHS, SLICES, START
 from tests.pairs.kafka import Log, land_in_process, world_of
 from tests.pairs.log import expired_before
 from tests.pairs.places import Home
 from tests.pairs.rollups import rollups_of
+from tests.support.landing_world import World
 
 _READ_ROWS = 25  # in a read, where a task does not read all
 

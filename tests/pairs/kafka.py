@@ -1,4 +1,4 @@
-"""Kafka and the landing's engine in this process: tests/landing_world.py with keys and headers."""
+"""Kafka and the landing's engine in this process: tests/support/landing_world.py with keys and headers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sluice.kafka.records import Record
-from sluice.lake.base import Lake
-from sluice.landing.land import Landing, land
-from sluice.landing.task import CUT_BYTES, Task
-from sluice.pipeline import Pipeline
+from sluice.clients.kafka.records import Record
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.land import Landing, land
+from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.slices import SliceRange
-from tests.landing_world import HOLE, InProcess, World
 from tests.pairs.log import Place, Sent
+from tests.support.landing_world import HOLE, InProcess, World
 
 _BATCH = 8  # records: a task gets many batches
 Log = Mapping[Place, list[Sent]]

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from sluice.lake.base import Lake
+from sluice.clients.lake.base import Lake
 from tests.pairs.differences import Said, counters_differ, rows_differ
 from tests.pairs.events import CONFIGURED, time_path
 from tests.pairs.expected import Expected, lake_values

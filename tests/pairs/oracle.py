@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tests.oracle import Number, loads
 from tests.pairs.events import EARLY_MINUTES, LATE_MINUTES, LENGTHS, SLICES, START, time_path, type_path
 from tests.pairs.log import AHEAD, KIND, MINUTE_MS, SHIPPED, Place, Sent, expired_before
 from tests.pairs.options import Case
+from tests.support.oracle import Number, loads
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPE_BYTES = 200  # of the folder's name

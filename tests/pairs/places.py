@@ -13,14 +13,14 @@ import clickhouse_connect
 import yaml
 
 from local.services import ClickHouseServer
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
 from tests.pairs.expected import configured_types
 from tests.pairs.options import Case
 from tests.pairs.rollups import rollups_of
 from tests.pairs.schemas import Schemas
 from tests.pairs.tables import BIDS, MAIN, OTHER, TRAFFIC, definitions, paths_of
-from tests.registry_server import RegistryServer
+from tests.support.registry_server import RegistryServer
 
 BUCKET = "pairs"
 COLLECTION = "lake"
@@ -42,8 +42,7 @@ class Services:
     @cached_property
     def clients(self) -> list[Any]:
         return [
-            clickhouse_connect.get_client(**s.at.login, autogenerate_session_id=False)
-            for s in self.servers
+            clickhouse_connect.get_client(**s.at.login, autogenerate_session_id=False) for s in self.servers
         ]
 
 

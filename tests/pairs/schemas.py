@@ -13,11 +13,11 @@ from typing import Any
 import fastavro
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from sluice.formats.protobuf import compiled
+from sluice.flow.land.formats.protobuf import compiled
 from tests.pairs.columns import AMOUNTS, COMMON, REAL, SETS, TEXT, TEXTS, WHOLE
 from tests.pairs.events import Tree, time_path, type_path
 from tests.pairs.options import Case
-from tests.registry_server import RegistryServer
+from tests.support.registry_server import RegistryServer
 
 SCHEMA_ID = 7
 _AVRO = {

@@ -11,11 +11,11 @@ import pytest
 
 from local import services
 from local.cluster import s3_server
-from sluice.lake.settings import S3Settings
-from tests import registry_server
+from sluice.clients.lake.settings import S3Settings
 from tests.integration import s3_servers
 from tests.pairs.places import BUCKET, COLLECTION, Services
 from tests.pairs.tables import PARTITIONS
+from tests.support import registry_server
 
 _CONFIG = """<clickhouse><named_collections><{name}><url>{url}/{bucket}/</url>
 <access_key_id>{key}</access_key_id><secret_access_key>{secret}</secret_access_key></{name}>

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.oracle import Number
 from tests.pairs import rollups
 from tests.pairs.differences import Said, counters_differ, rows_differ
 from tests.pairs.events import time_path
 from tests.pairs.expected import Expected
 from tests.pairs.places import Home
 from tests.pairs.tables import BIDS, MAIN, OTHER, SHAPES, TRAFFIC, reading
+from tests.support.oracle import Number
 
 _KEY = slice(2, 7)  # cluster, topic, partition, offset, row: of what tables.READ_LAKE reads
 _MISFITS = (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sluice.config.files import read
 from sluice.errors import WrongPipeline
-from sluice.pipeline_files import read
-from tests.hostile_texts import TEXTS, is_plain
+from tests.support.hostile_texts import TEXTS, is_plain
 
 SPEC = {
     "kafka": [{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids"]}],
@@ -31,7 +31,7 @@ def written(folder: Path, **changes: object) -> Path:
 def refusal(path: Path) -> str:
     with pytest.raises(WrongPipeline) as error:
         read(path)
-    from sluice.plain_text import line
+    from sluice.safe_text import line
 
     told = line(str(error.value))
     assert "ads.yaml: kafka" in told and is_plain(told) and len(told) < 1_000

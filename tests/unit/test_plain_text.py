@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from sluice.alarms import text as message
-from sluice.alarms.decide import Notice
-from sluice.alarms.problem import Alarm, Kind, Problem
 from sluice.cli import output
+from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, fail
-from sluice.doctor.ddl import propose
-from sluice.doctor.schema import column_name
-from sluice.pipeline_yaml import scalar
-from sluice.plain_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
-from tests.hostile_texts import HALVES, TEXTS, is_plain
-from tests.unit.test_doctor_kafka import pipeline
+from sluice.doctor.columns import column_name
+from sluice.doctor.propose_table import propose
+from sluice.safe_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
+from sluice.watch import notices as message
+from sluice.watch.notices import MOST_LINES, Notice
+from sluice.watch.problems import Alarm, Kind, Problem
+from tests.support.hostile_texts import HALVES, TEXTS, is_plain
+from tests.unit.doctor.test_doctor_kafka import pipeline
 
 EVERY = {**TEXTS, **HALVES}
 each = pytest.mark.parametrize("text", EVERY.values(), ids=EVERY)
@@ -161,7 +161,7 @@ def test_a_message_for_a_person(text: str):
 def test_a_long_message_is_cut():
     notice = Notice(tuple(Alarm(Problem(Kind.ANOMALY, f"{n}", "x" * 10_000), "then") for n in range(200)), ())
     lines = message.body(notice).splitlines()
-    assert len(lines) == message.MOST + 1 and lines[-1].startswith("and 150 more")
+    assert len(lines) == MOST_LINES + 1 and lines[-1].startswith("and 150 more")
     assert max(map(len, lines)) == message.LINE_CHARACTERS + 1
 
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from sluice import side_by_side
-from sluice.side_by_side import Lanes, each, each_if_slow
+from sluice import concurrency
+from sluice.concurrency import Lanes, each, each_if_slow
 
 
 @pytest.mark.parametrize("do_each", [each, each_if_slow])
@@ -33,8 +33,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(side_by_side, "perf_counter", lambda: found.seconds)
-    monkeypatch.setattr(side_by_side, "thread_time", lambda: found.busy)
+    monkeypatch.setattr(concurrency, "perf_counter", lambda: found.seconds)
+    monkeypatch.setattr(concurrency, "thread_time", lambda: found.busy)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from airflow.sdk import Asset, AssetAlias
 
-from sluice.metrics_sink import count
+from sluice.metrics.sink import count
 
 log = structlog.get_logger(__name__)
 

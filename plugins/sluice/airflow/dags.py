@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pendulum
-from airflow.sdk import DAG, chain, task_group
+from airflow.sdk import DAG, CronDataIntervalTimetable, DeltaDataIntervalTimetable, chain, task_group
 
-from sluice.airflow import texts
+from sluice.airflow import doc_md
 from sluice.airflow.assets import pipeline_alias
-from sluice.airflow.catch_up import catch_up_of_each
-from sluice.airflow.land import Land
-from sluice.airflow.params import backfill_params
+from sluice.airflow.cluster_task import catch_up_of_each
+from sluice.airflow.land_operator import Land
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.retries import RETRIES
-from sluice.airflow.schedule import timetable
+from sluice.airflow.run_params import backfill_params
 from sluice.airflow.tasks import (
     load,
     plan_backfill,
@@ -28,9 +28,9 @@ from sluice.airflow.tasks import (
     verify,
     verify_all,
 )
-from sluice.airflow.watch import watch_dag
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import FOLDER
+from sluice.airflow.watch_dag import watch_dag
+from sluice.config.files import FOLDER
+from sluice.config.pipeline import Pipeline
 
 # Before it there was no Kafka; a pipeline without `start` has no earliest slice.
 BEFORE_KAFKA = pendulum.datetime(2011, 1, 1)
@@ -52,7 +52,7 @@ def hourly_dag(pipeline: Pipeline, config: str) -> DAG:
         schedule=timetable(pipeline.slice),
         max_active_runs=1,
         description=f"Every hour of {pipeline.name}: Kafka to the lake to ClickHouse, each record once",
-        doc_md=texts.hourly(pipeline),
+        doc_md=doc_md.hourly(pipeline),
         **_common(pipeline),
     ) as dag:
         slices = plan_hour(config)
@@ -72,7 +72,7 @@ def backfill_dag(pipeline: Pipeline, config: str) -> DAG:
         # It runs only when somebody asks, and must then not wait to be unpaused.
         is_paused_upon_creation=False,
         description=f"Any past range of {pipeline.name}, as often as wanted",
-        doc_md=texts.backfill(pipeline),
+        doc_md=doc_md.backfill(pipeline),
         **_common(pipeline),
     ) as dag:
         slices = plan_backfill(config)
@@ -122,3 +122,27 @@ def _steps(pipeline: Pipeline, config: str, slices: Any, batches: Any) -> None:
     batch_steps.expand(batch=batches) >> whole
     if len(pipeline.clusters) > 1:
         whole >> catch_up_of_each(pipeline, config, slices)
+
+
+_MINUTE = timedelta(minutes=1)
+
+
+def cron(length: timedelta) -> str | None:
+    """The cron expression of a slice length, or None for 45 and 90 minutes, which no expression has."""
+    minutes = length // _MINUTE
+    if 60 % minutes == 0:
+        return "0 * * * *" if minutes == 60 else f"*/{minutes} * * * *"
+    if minutes % 60 == 0:
+        return "0 0 * * *" if minutes == 1440 else f"0 */{minutes // 60} * * *"
+    return None
+
+
+def timetable(length: timedelta) -> CronDataIntervalTimetable | DeltaDataIntervalTimetable:
+    """A cron string alone would give data intervals of zero width.
+
+    Without catch-up the delta timetable rounds to multiples of its delta since the epoch, as slices do.
+    """
+    expression = cron(length)
+    if expression is None:
+        return DeltaDataIntervalTimetable(length)
+    return CronDataIntervalTimetable(expression, timezone="UTC")

@@ -14,10 +14,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.observability import stats
 
 from sluice.errors import SluiceError
-from sluice.garbage import collect_seldom
-from sluice.metrics import NAMES, Kind
-from sluice.metrics_sink import Sample, count, taken_by
-from sluice.plain_text import label
+from sluice.metrics.sink import Sample, count, taken_by
+from sluice.metrics.table import NAMES, Kind
+from sluice.runtime import collect_seldom
+from sluice.safe_text import label
 
 P = ParamSpec("P")
 R = TypeVar("R")

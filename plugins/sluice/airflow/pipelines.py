@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.config.files import FOLDER, pipeline_names, read
+from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongPipeline
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import FOLDER, pipeline_names, read
 
 BACKFILL = "_backfill"
 WATCH = "_watch"

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from airflow.sdk.exceptions import AirflowFailException
 
 from sluice.errors import SluiceError
-from sluice.plain_text import line
+from sluice.safe_text import line
 
 RETRIES: dict[str, Any] = {
     "retries": 3,

@@ -1,4 +1,4 @@
-"""The DAGs' tasks: each reads the pipeline file and calls the step of the same name in `sluice.steps`.
+"""The DAGs' tasks: each reads the pipeline file and calls the step of the same name in `sluice.flow.steps`.
 
 What a task needs beyond Airflow is imported when it runs, so that parsing a DAG file stays cheap.
 Docstrings are what Airflow's UI shows as the task's documentation.
@@ -16,21 +16,21 @@ import structlog
 from airflow.sdk import get_current_context, task
 
 from sluice.airflow.assets import emit_events
-from sluice.airflow.intervals import (
+from sluice.airflow.metrics import measured
+from sluice.airflow.retries import final_errors_fail
+from sluice.airflow.run_params import (
     from_xcom,
+    mode_of,
     over_elsewhere,
     refuse_future,
     requested_slices,
     scheduled_slices,
     to_xcom,
 )
-from sluice.airflow.metrics import measured
-from sluice.airflow.params import mode_of
-from sluice.airflow.retries import final_errors_fail
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
 from sluice.errors import ClockBehind, Refused, SluiceError
-from sluice.metrics_sink import count
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import read
+from sluice.metrics.sink import count
 from sluice.slices import SliceRange
 
 log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch
 @measured("plan")
 def plan_hour(config: str) -> dict[str, str]:
     """The slices that every run looks at: its own, and back to `heal` before its end."""
-    from sluice import steps
+    from sluice.flow import steps
 
     context, pipeline = get_current_context(), read(Path(config))
     own = scheduled_slices(
@@ -65,7 +65,7 @@ def plan_hour(config: str) -> dict[str, str]:
 def plan_backfill(config: str) -> dict[str, str] | None:
     """The whole slices that hold [from, to), if every table can be loaded. With `dry_run` it logs what
     would be done, and all that follows is skipped: nothing is changed."""
-    from sluice import steps
+    from sluice.flow import steps
 
     params, pipeline = get_current_context()["params"], read(Path(config))
     now = pendulum.now("UTC")
@@ -120,7 +120,7 @@ def resolve_hour(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
 
 def _older(pipeline: Pipeline, asked: SliceRange) -> Sequence[SliceRange]:
     """What this run does of hours before its own; nothing when it is a run for a past hour."""
-    from sluice.look_back import older_batches
+    from sluice.flow.choose_backlog import older_batches
 
     if asked.end + pipeline.heal < pendulum.now("UTC"):
         return ()
@@ -142,7 +142,7 @@ def _older(pipeline: Pipeline, asked: SliceRange) -> Sequence[SliceRange]:
 
 def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
     """The batches of a range whose boundaries are stored now."""
-    from sluice import steps
+    from sluice.flow import steps
 
     with over_elsewhere():
         resolved = steps.resolve_range(pipeline, asked)
@@ -163,7 +163,7 @@ def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
 @measured("load")
 def load(config: str, table: str, batch: dict[str, str]) -> dict[str, object]:
     """Loads what of the batch is in the lake into one ClickHouse table, through a temporary table."""
-    from sluice import steps
+    from sluice.flow import steps
 
     context, pipeline = get_current_context(), read(Path(config))
     slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
@@ -182,7 +182,7 @@ def load(config: str, table: str, batch: dict[str, str]) -> dict[str, object]:
 @measured("verify")
 def verify(config: str, batch: dict[str, str]) -> None:
     """Checks that every count of the batch holds, from Kafka's offsets to the tables' rows."""
-    from sluice import steps
+    from sluice.flow import steps
 
     pipeline = read(Path(config))
     slices = from_xcom(batch, pipeline.slice)
@@ -195,7 +195,7 @@ def verify(config: str, batch: dict[str, str]) -> None:
 @measured("publish")
 def publish(config: str, batch: dict[str, str]) -> None:
     """Marks complete event hours in the lake, and emits an Airflow asset event per table and hour."""
-    from sluice import steps
+    from sluice.flow import steps
 
     pipeline = read(Path(config))
     published = steps.publish_range(pipeline, from_xcom(batch, pipeline.slice))
@@ -208,7 +208,7 @@ def publish(config: str, batch: dict[str, str]) -> None:
 def verify_all(config: str, slices: dict[str, str]) -> None:
     """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
     run until it is resolved. So does what keeps older hours from being looked at."""
-    from sluice import steps
+    from sluice.flow import steps
 
     pipeline = read(Path(config))
     asked = from_xcom(slices, pipeline.slice)

@@ -51,7 +51,7 @@ def _run() -> int:
 
     from sluice.cli.commands import commands
     from sluice.errors import SluiceError
-    from sluice.garbage import collect_seldom
+    from sluice.runtime import collect_seldom
 
     collect_seldom()
     try:
@@ -84,7 +84,7 @@ def _interrupted() -> int:
 
 
 def _say(message: str, exit_code: int) -> int:
-    from sluice.plain_text import line
+    from sluice.safe_text import line
 
     print(f"sluice: {line(message)}", file=sys.stderr)
     return exit_code

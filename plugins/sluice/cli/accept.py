@@ -25,9 +25,9 @@ def accept(
     Hours before A stay as they are, and none from A on may have landed.
     Example: sluice accept adx bids --from 2026-11-20T10:00Z
     """
-    from sluice.boundaries.retention import last_seen, left_behind
-    from sluice.lake.open import open_lake
-    from sluice.resolve import accept_topic
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.resolve.resolve import accept_topic
+    from sluice.state.boundaries.retention import last_seen, left_behind
 
     spec = load_pipeline(pipeline, config)
     having = [c.cluster for c in spec.kafka if topic in c.topics and cluster in (None, c.cluster)]

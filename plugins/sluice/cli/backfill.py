@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from sluice.cli.missing import refuse_missing
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_json, progress
+from sluice.cli.run import refuse_missing
 from sluice.errors import WrongUse
 
 Wait = Annotated[
@@ -32,9 +32,9 @@ def backfill(
 
     Example: sluice backfill adx --from 2026-11-20T00:00Z --to now --wait
     """
-    from sluice import backfill as airflow
-    from sluice.reach import Reach
-    from sluice.survey import survey
+    from sluice.clients import airflow_rest as airflow
+    from sluice.plan.progress import Reach
+    from sluice.state.survey import survey
 
     if config is not None:
         raise WrongUse("a backfill through Airflow takes a pipeline of include/pipelines: use `sluice run`")

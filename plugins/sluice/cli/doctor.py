@@ -8,9 +8,9 @@ import typer
 
 from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, load_pipeline, slice_range
 from sluice.cli.output import print_checks, print_json, print_line
+from sluice.config.files import find
+from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import find
 
 Sample = Annotated[int, typer.Option("--sample", min=0, help="Newest records of each partition to look at.")]
 Ddl = Annotated[
@@ -52,8 +52,8 @@ def doctor(
 
 
 def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
-    from sluice.doctor.ddl import propose
     from sluice.doctor.examine import sampled
+    from sluice.doctor.propose_table import propose
 
     sample = sampled(spec, count)
     events = [item.event for item in sample.events if item.type == kind]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pendulum
 from rich.console import RenderableType
 
-from sluice.backlog import Backlog, unlanded
 from sluice.cli.options import NEWEST, known_range
 from sluice.cli.output import table_of, text_of
-from sluice.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline
+from sluice.plan.backlog import Backlog, unlanded
 from sluice.slices import floor
-from sluice.state import State
-from sluice.status import UnitStatus, complete_slices
+from sluice.state.status import UnitStatus, complete_slices
+from sluice.state.unit_state import State
 
 if TYPE_CHECKING:
-    from sluice.page.models import Lag, PartitionLag
+    from sluice.plan.lag import Lag, PartitionLag
 
 _COLUMNS = (
     "partition",
@@ -56,7 +56,7 @@ def look_behind(spec: Pipeline, found: list[UnitStatus], with_lag: bool = False)
 
 def _gone(spec: Pipeline, found: list[UnitStatus]) -> Mapping[str, str]:
     """Asked only where something has landed and is not loaded."""
-    from sluice.load.gone import gone_targets
+    from sluice.flow.load.missing_targets import gone_targets
 
     return gone_targets(spec) if any(status.state is State.LANDED for status in found) else {}
 
@@ -77,7 +77,7 @@ def as_json(behind: Behind) -> dict[str, Any]:
     older: dict[str, list[str]] = {}
     for unit, state in behind.older.states.items():
         older.setdefault(str(state), []).append(str(unit))
-    waiting = {} if behind.waiting is None else {"waiting": behind.waiting.model_dump()}
+    waiting = {} if behind.waiting is None else {"waiting": asdict(behind.waiting)}
     gone = {"missing_tables": dict(behind.gone)} if behind.gone else {}
     return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone}
 
@@ -85,7 +85,7 @@ def as_json(behind: Behind) -> dict[str, Any]:
 def _newest(spec: Pipeline, found: list[UnitStatus]) -> list[UnitStatus]:
     """`found`, or a look at the newest hours where it ends before them: a range of old hours says nothing of
     how far the pipeline is behind."""
-    from sluice.survey import survey
+    from sluice.state.survey import survey
 
     slices = known_range(spec, None, "now", newest=NEWEST)
     last = min(slices.end, floor(pendulum.now("UTC"), spec.slice))
@@ -93,9 +93,9 @@ def _newest(spec: Pipeline, found: list[UnitStatus]) -> list[UnitStatus]:
 
 
 def _waiting(spec: Pipeline, newest: list[UnitStatus], older: Backlog) -> Lag:
-    from sluice.boundaries.log import BoundaryLog
-    from sluice.lake.open import open_lake
-    from sluice.page.lag import ask_topics, lag_of
+    from sluice.clients.lake.open import open_lake
+    from sluice.plan.lag import ask_topics, lag_of
+    from sluice.state.boundaries.log import BoundaryLog
 
     topics, errors = ask_topics(spec)
     spans = unlanded(older, BoundaryLog(open_lake(spec)).read())
@@ -104,8 +104,8 @@ def _waiting(spec: Pipeline, newest: list[UnitStatus], older: Backlog) -> Lag:
 
 def _older(spec: Pipeline) -> Backlog:
     """What is not complete of the hours before those that each hourly run looks at."""
-    from sluice.lake.open import open_lake
-    from sluice.look_back import seen_backlog
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.choose_backlog import seen_backlog
 
     until = floor(pendulum.now("UTC"), spec.slice) - spec.heal
     return seen_backlog(spec, open_lake(spec), until)

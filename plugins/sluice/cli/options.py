@@ -8,8 +8,8 @@ from typing import Annotated
 import pendulum
 import typer
 
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import find, read
+from sluice.config.files import find, read
+from sluice.config.pipeline import Pipeline
 from sluice.slices import FIRST, SliceRange, parse_instant
 
 Name = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline: include/pipelines/PIPELINE.yaml.")]
@@ -73,9 +73,9 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
     """
     if start is not None:
         return slice_range(pipeline, start, end)
-    from sluice.boundaries.log import BoundaryLog
-    from sluice.lake.open import open_lake
-    from sluice.manifests import landed_span
+    from sluice.clients.lake.open import open_lake
+    from sluice.state.boundaries.log import BoundaryLog
+    from sluice.state.manifests import landed_span
 
     lake = open_lake(pipeline)
     known = BoundaryLog(lake).read().span() or landed_span(lake, pipeline.slice)

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.doctor.check import Check, Level
-from sluice.plain_text import line, visible
+from sluice.safe_text import line, visible
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sluice.cli import hours
+from sluice.cli import status_lines
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_facts, print_json, print_line, print_table
 from sluice.errors import SluiceError
 from sluice.manifest import Loss
-from sluice.plan import action, as_json, rows_of, to_land, work_of
-from sluice.status import UnitStatus
-from sluice.waiting import missing_lines
+from sluice.plan.plan import action, as_json, rows_of, to_land, work_of
+from sluice.plan.waiting import missing_lines
+from sluice.state.status import UnitStatus
 
 _COLUMNS = ("slice", "cluster", "state", "does", "offsets", "rows", "reads")
 _LOST = ("Kafka no longer has", "lacks topics")
@@ -25,8 +25,8 @@ def plan(
 
     Example: sluice plan adx --from 2026-11-20T00:00Z --to now
     """
-    from sluice.steps import expected_time
-    from sluice.survey import preview
+    from sluice.flow.resolve.preview import preview
+    from sluice.flow.steps import expected_time
 
     check_mode(mode)
     spec = load_pipeline(pipeline, config)
@@ -37,8 +37,8 @@ def plan(
         print_json([as_json(status, mode, spec.on_expired) for status in found])
         return _raise_first(seen.unreachable)
     work, landing = work_of(found, mode), to_land(found, mode, spec.on_expired)
-    lines = hours.grouped(found)
-    title = hours.title(f"{spec.name} {slices}, mode {mode}", found, lines)
+    lines = status_lines.grouped(found)
+    title = status_lines.title(f"{spec.name} {slices}, mode {mode}", found, lines)
     print_table(title, _COLUMNS + _LOST, [_line(units, mode, spec.on_expired) for units in lines])
     print_facts(
         {
@@ -61,10 +61,10 @@ def _line(units: Sequence[UnitStatus], mode: str, on_expired: str) -> tuple[obje
         name for s in units for name in (*s.lacking, *(f"counts {table}" for table in s.uncounted))
     )
     return (
-        hours.name_of(units),
+        status_lines.name_of(units),
         units[0].unit.cluster,
-        hours.counted(str(status.state) for status in units),
-        hours.counted(action(status, mode, on_expired) for status in units),
+        status_lines.counted(str(status.state) for status in units),
+        status_lines.counted(action(status, mode, on_expired) for status in units),
         sum(status.offsets for status in units),
         sum(map(rows_of, units)),
         sum(status.reads for status in units),

@@ -11,11 +11,11 @@ import typer
 
 from sluice.cli.options import Config, Json, Name, load_pipeline
 from sluice.cli.output import console, print_facts, print_json, progress, table_of
-from sluice.durations import parse_duration
+from sluice.config.types import parse_duration
 from sluice.errors import WrongUse
 
 if TYPE_CHECKING:
-    from sluice.shipping.report import Report
+    from sluice.ship.report import Report
 
 _TABLES = ("partitions", "batches")
 
@@ -54,9 +54,9 @@ def publish(
     Topics that do not exist are made, with unlimited retention. A file whose content was shipped before is
     not shipped twice; one that was cut short goes on. Example: sluice publish adx events.ndjson.gz
     """
-    from sluice.publish import Order
-    from sluice.publish import publish as ship
-    from sluice.shipping.report import End
+    from sluice.ship.publish import Order
+    from sluice.ship.publish import publish as ship
+    from sluice.ship.report import End
 
     spec = load_pipeline(pipeline, config)
     try:

@@ -12,30 +12,24 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sluice.cli.missing import refuse_missing
-from sluice.cli.options import (
-    Config,
-    From,
-    Json,
-    Mode,
-    Name,
-    To,
-    check_mode,
-    load_pipeline,
-    slice_range,
-)
+from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show
+from sluice.config.files import find
+from sluice.config.pipeline import Pipeline
 from sluice.errors import OutOfReach, ShardsWait, SluiceError
-from sluice.pace import Pace
-from sluice.pipeline import Pipeline
-from sluice.pipeline_files import find
-from sluice.plan import Amount, Work
+from sluice.plan.plan import Amount, Work
+from sluice.plan.progress import Pace
 from sluice.slices import SliceRange
-from sluice.status import UnitStatus
+from sluice.state.status import UnitStatus
 
 if TYPE_CHECKING:
-    from sluice.landing.submit import Running
+    from sluice.flow.land.submit import Running
+
+
+from collections.abc import Sequence
+
+from sluice.plan.waiting import waiting
 
 # What spark_jobs/land.py exits with when doing it again can cure the error.
 _TEMPORARY = 75
@@ -66,7 +60,7 @@ def _steps(
     spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str
 ) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
     """What verify has seen, and the errors of clusters that did not answer, while others did."""
-    from sluice import steps
+    from sluice.flow import steps
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
@@ -95,8 +89,8 @@ def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> i
     Raises ShardsWait at the end, when one of the shards could not be loaded now. Every other error stops the
     landing that is under way.
     """
-    from sluice import steps
-    from sluice.landing.submit import Running
+    from sluice.flow import steps
+    from sluice.flow.land.submit import Running
 
     pace = Pace(work, steps.expected_time(spec, work))
     started, failed, count = time.monotonic(), 0, len(work.batches)
@@ -135,7 +129,7 @@ def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> i
 def _done(spec: Pipeline, batch: SliceRange, asked: Amount, mode: str) -> Amount:
     """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
     before (other modes than fill), or where ClickHouse does not answer, nobody can tell, and none counts."""
-    from sluice import steps
+    from sluice.flow import steps
 
     try:
         left = steps.work_in(spec, batch, mode) if mode == "fill" else None
@@ -149,7 +143,7 @@ def _done(spec: Pipeline, batch: SliceRange, asked: Amount, mode: str) -> Amount
 def _load(spec: Pipeline, table: str, batch: SliceRange, mode: str, token: str) -> list[ShardsWait]:
     """What keeps one of its shards waiting: the others are loaded, and so are the other tables and batches
     before it is raised."""
-    from sluice import steps
+    from sluice.flow import steps
 
     try:
         steps.load_table(spec, table, batch, mode, token, progress)
@@ -173,7 +167,29 @@ def _land(spec: Pipeline, path: Path, batch: SliceRange, mode: str, token: str, 
 
     What has landed is loaded all the same: an hour that expired must not hold up those after it.
     """
-    from sluice.landing.submit import run_locally, spark_submit_arguments
+    from sluice.flow.land.submit import run_locally, spark_submit_arguments
 
     code = run_locally(spark_submit_arguments(spec, path, batch, mode, token), progress, running)
     return OutOfReach.exit_code if code == _TEMPORARY else code
+
+
+def refuse_missing(
+    spec: Pipeline,
+    found: Sequence[UnitStatus],
+    mode: str,
+    token: str,
+    silent: Mapping[str, SluiceError] | None = None,
+) -> None:
+    """Raises ClusterWaits for the first cluster of which something has not landed; the others are told.
+
+    `silent` says why clusters could not be resolved; one that went away later is asked again.
+    """
+    from sluice.clients.kafka.probe import knock_at
+
+    left, known = waiting(spec, found, mode, token), silent or {}
+    causes = {**known, **knock_at(spec, [part.cluster for part in left if part.cluster not in known])}
+    errors = [part.error(spec, causes[part.cluster], mode) for part in left]
+    for error in errors[1:]:
+        progress(str(error))
+    if errors:
+        raise errors[0]

@@ -12,17 +12,17 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from sluice.cli import hours, lag
+from sluice.cli import lag, status_lines
 from sluice.cli.lag import Behind, look_behind
 from sluice.cli.options import NEWEST, Config, Json, Name, NewestFrom, OptionalTo, known_range, load_pipeline
 from sluice.cli.output import console, print_json, table_of, text_of
+from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.load.ledger import LedgerRow
 from sluice.manifest import Manifest
-from sluice.pipeline import Pipeline
-from sluice.status import UnitStatus
-from sluice.waiting import missing_lines
-from sluice.waiting import waiting as waiting_of
+from sluice.plan.waiting import missing_lines
+from sluice.plan.waiting import waiting as waiting_of
+from sluice.state.ledger import LedgerRow
+from sluice.state.status import UnitStatus
 
 _MOST_TYPES = 8
 _OTHER_LINES, _FEWEST = 12, 6  # of a terminal: all but the hours, and the hours that are shown anyway
@@ -73,7 +73,7 @@ def _watch(spec: Pipeline, start: str | None, to: str, every: float, with_lag: b
 
 
 def _look(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) -> tuple[list[UnitStatus], str]:
-    from sluice.survey import survey
+    from sluice.state.survey import survey
 
     slices = known_range(spec, start, to, newest=newest)
     return survey(spec, slices), f"{spec.name} {slices}"
@@ -86,12 +86,14 @@ def show(spec: Pipeline, found: list[UnitStatus], title: str) -> None:
 
 def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:
     """The hours, rows by type where they are few, rows by table, and the lag."""
-    lines = hours.grouped(found)
-    yield table_of(hours.title(title, found, lines), hours.COLUMNS, map(hours.line, lines))
+    lines = status_lines.grouped(found)
+    yield table_of(
+        status_lines.title(title, found, lines), status_lines.COLUMNS, map(status_lines.line, lines)
+    )
     types = sorted({t for s in found if s.manifest for t in s.manifest.rows_by_type()})
     if types and len(types) <= _MOST_TYPES:
-        landed = hours.grouped([s for s in found if s.manifest])
-        rows = [hours.line_by_type(units, types) for units in landed]
+        landed = status_lines.grouped([s for s in found if s.manifest])
+        rows = [status_lines.line_by_type(units, types) for units in landed]
         yield table_of("rows landed by type", ("slice", *types), rows)
     for target in spec.targets:
         held = [s.tables[target.table] for s in found if target.table in s.tables]

@@ -9,8 +9,8 @@ from rich.console import Group
 
 from sluice.cli.options import Config, Json, Name, load_pipeline
 from sluice.cli.output import console, print_json, table_of
-from sluice.counts.outlook import Traffic, by_value, hourly, plot
-from sluice.counts.spec import Counts
+from sluice.cli.traffic_report import Traffic, by_value, hourly, plot
+from sluice.config.counts import Counts
 from sluice.errors import WrongUse
 
 _VALUES = ("seen in 24 h", "expected", "seen", "difference", "expected next")
@@ -22,7 +22,7 @@ def traffic(pipeline: Name, config: Config = None, json: Json = False) -> None:
 
     Example: sluice traffic adx
     """
-    from sluice.counts.look import traffic_of
+    from sluice.cli.traffic_report import traffic_of
 
     spec = load_pipeline(pipeline, config)
     if not spec.counts:

@@ -13,7 +13,7 @@ from sluice.cli.options import Config, Json, KnownFrom, Name, OptionalTo, known_
 from sluice.cli.output import print_facts, print_json, print_line, progress
 
 if TYPE_CHECKING:
-    from sluice.verification.anomaly import Anomaly
+    from sluice.flow.verify.anomaly import Anomaly
 
 _PATIENCE_SECONDS = 2.0
 
@@ -44,14 +44,14 @@ def verify(
     Exit code 1 when something is broken; each anomaly names its place and the command that repairs it.
     Without a range: every hour that is known, and all that the lake and the tables hold.
     """
-    from sluice.contents.accepted import accept as accept_missing
-    from sluice.contents.audit import auditor
+    from sluice.clients.lake.open import open_lake
     from sluice.errors import Busy
-    from sluice.lake.open import open_lake
-    from sluice.summary.store import note_verified
-    from sluice.verification import audit as verification
-    from sluice.verification.repairs import commands
-    from sluice.waiting import missing_lines
+    from sluice.flow.contents.accepted import accept as accept_missing
+    from sluice.flow.contents.compare import auditor
+    from sluice.flow.verify import audit as verification
+    from sluice.flow.verify.repairs import commands
+    from sluice.flow.verify.verdict_store import note_verified
+    from sluice.plan.waiting import missing_lines
 
     spec = load_pipeline(pipeline, config)
     slices = known_range(spec, start, to)
@@ -83,7 +83,7 @@ def verify(
 
 
 def _print(facts: Mapping[str, Any], anomalies: Sequence[Anomaly], lines: Sequence[str]) -> None:
-    from sluice.verification.repairs import commands
+    from sluice.flow.verify.repairs import commands
 
     for anomaly in anomalies:
         print_line(anomaly)

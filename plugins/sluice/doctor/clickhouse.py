@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
-from sluice.load.check import inspect_target
-from sluice.load.inspect import TargetTable
-from sluice.load.names import SYSTEM
-from sluice.load.sql import Sql, identifier, render, table
-from sluice.load.system import check_owner
-from sluice.pipeline import Pipeline, Target
+from sluice.flow.load.target_checks import inspect_target
+from sluice.state.system_tables import check_owner
 
 OLDEST = (25, 8)
 _TARGET_RIGHTS = ("SELECT", "INSERT", "ALTER DELETE")
@@ -35,7 +34,7 @@ class Replica:
 
 def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iterator[Check]:
     """Raises ClickHouseOutOfReach and ServerError; what a table lacks is one of the checks."""
-    [(version, user, readonly)] = client.rows(render("doctor_server"))
+    [(version, user, readonly)] = client.rows(render("doctor/server"))
     yield version_check(client.address, version)
     if readonly not in ("0", None):
         remedy = "give the connection a user whose profile has readonly = 0"
@@ -68,7 +67,7 @@ def _granted(client: Client, user: str, rights: tuple[str, ...], place: str) -> 
 
 
 def _has(client: Client, right: str, place: str) -> bool:
-    [(granted,)] = client.rows(render("doctor_grant", rights=Sql(right), place=Sql(place)))
+    [(granted,)] = client.rows(render("clickhouse/check_grant", rights=Sql(right), place=Sql(place)))
     return bool(int(granted))
 
 
@@ -101,8 +100,8 @@ def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) ->
 
 def _slice_is_found_quickly(client: Client, found: TargetTable, target: Target) -> Iterator[Check]:
     place = {"database": target.database, "name": target.name}
-    [(_, _, _, partition_key, sorting_key)] = client.rows(render("inspect_table"), place)
-    if "_slice" in f"{partition_key} {sorting_key}" or client.rows(render("doctor_slice_index"), place)[0][0]:
+    [(_, _, _, partition_key, sorting_key)] = client.rows(render("clickhouse/inspect_table"), place)
+    if "_slice" in f"{partition_key} {sorting_key}" or client.rows(render("doctor/slice_index"), place)[0][0]:
         return
     remedy = f"ALTER TABLE {table(found.table)} ADD INDEX slice _slice TYPE minmax GRANULARITY 1"
     yield warn(Area.CLICKHOUSE, found.table, "counting a slice reads the whole column _slice", remedy)
@@ -116,7 +115,7 @@ def _expiring(found: TargetTable) -> Iterator[Check]:
 
 def _replica(client: Client, pipeline: Pipeline, target: Target) -> Replica | None:
     place = {"database": target.database, "name": target.name}
-    rows = client.rows(render("doctor_replica"), place)
+    rows = client.rows(render("doctor/replica"), place)
     quorum = str(pipeline.clickhouse.quorum)
     return Replica(bool(rows[0][0]), *rows[0][1:], quorum) if rows else None
 

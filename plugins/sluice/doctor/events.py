@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sluice.counts.fields import deeper
-from sluice.kafka.samples import Record
-from sluice.landing.columns import HEADERS
-from sluice.landing.decoding import Decoding, opener
-from sluice.landing.opening import Opened
-from sluice.landing.parse import Parser, Records
-from sluice.pipeline import Event
+from sluice.clients.kafka.samples import Record
+from sluice.config.pipeline import Event
+from sluice.doctor.check import Area, Check, ok
+from sluice.flow.land.task.columns import HEADERS
+from sluice.flow.land.task.count_fields import deeper
+from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
+from sluice.flow.land.task.parse import Parser, Records
+from sluice.flow.land.task.unpack import Opened
 from sluice.slices import FIRST_MS, LAST_MS
 
 MOST_LEVELS = 50  # a column's path has fewer
@@ -112,3 +113,17 @@ def _collect(value: Any, path: Path, found: dict[Path, list[Any]]) -> None:
             _collect(inner, (*path, name), found)
     elif path:
         found[path].append(value)
+
+
+def format_checks(event: Event) -> Iterator[Check]:
+    """Raises SchemaRefused, WrongUse, RegistryOutOfReach, RegistryRefused."""
+    decoding = decoding_of(event)
+    if decoding is None:
+        return
+    if decoding.file:
+        yield ok(Area.SCHEMA, "format", f"{event.format.kind}: {decoding.file} can be used")
+    if decoding.registry is not None:
+        from sluice.flow.land.formats.registry import Registry
+
+        Registry(decoding.registry, serialized=False).check()
+        yield ok(Area.SCHEMA, "format", f"the schema registry {decoding.registry.url} answers as one")

@@ -10,30 +10,29 @@ from pathlib import Path
 
 import pendulum
 
-from sluice import connections
-from sluice.alarms.settings import Channel
-from sluice.clickhouse.client import Client
-from sluice.clickhouse.connect import open_client
-from sluice.clickhouse.settings import Shard
-from sluice.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.connections import find as connections
+from sluice.clients.kafka.samples import newest
+from sluice.clients.kafka.topic_facts import TopicInquiry, open_inquiry
+from sluice.clients.lake.open import open_lake
+from sluice.config.alarms import Channel
+from sluice.config.clickhouse import Shard
+from sluice.config.pipeline import Cluster, Pipeline, Target
 from sluice.doctor.check import Area, Check, guarded, ok
 from sluice.doctor.clickhouse import clickhouse_checks
-from sluice.doctor.events import Sample, joined, parse
-from sluice.doctor.formats import format_checks
+from sluice.doctor.columns import fit_checks, sample_checks
+from sluice.doctor.events import Sample, format_checks, joined, parse
 from sluice.doctor.kafka import topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
-from sluice.doctor.schema import fit_checks, sample_checks
 from sluice.doctor.spark import spark_checks
 from sluice.errors import SluiceError
-from sluice.kafka.facts import TopicInquiry, open_inquiry
-from sluice.kafka.samples import newest
-from sluice.lake.open import open_lake
-from sluice.landing.decoding import decoding_of
-from sluice.load.check import inspect_target
-from sluice.load.shares import check_different
-from sluice.pipeline import Cluster, Pipeline, Target
+from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.load.target_checks import inspect_target
 from sluice.slices import SliceRange
+from sluice.state.shard_ledgers import check_different
 
 
 @dataclass(frozen=True)

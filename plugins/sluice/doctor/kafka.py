@@ -1,4 +1,4 @@
-"""What a pipeline needs of its topics: rights, retention, time stamps. Pure; `sluice.kafka.facts` looks."""
+"""What a pipeline needs of its topics: rights, retention, time stamps. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pendulum
 
+from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
+from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
-from sluice.kafka.facts import PartitionFacts, TopicFacts
-from sluice.pipeline import Pipeline
 from sluice.slices import HOUR, ceil, from_ms
 
 _NEEDED = frozenset({"READ", "DESCRIBE"})

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from sluice.clients.lake.base import Lake
 from sluice.doctor.check import Area, Check, fail, ok, warn
-from sluice.lake.base import Lake
 
 PROBES = "_doctor/"
 _LITTLE = 10 << 30  # bytes: less is soon full

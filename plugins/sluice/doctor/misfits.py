@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sluice.clickhouse.client import Client
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import STEADY
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import Sampled
-from sluice.load.columns import LAKE, Filling
-from sluice.load.settings import STEADY
-from sluice.load.source import filled, structure
-from sluice.load.sql import Sql, identifier, listed, literal, render
+from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.source.select import filled, structure
 
 _SHOWN = 80  # characters of a value
 _LAST_STAMP = 10_413_791_999_999  # ms: the end of 2299, and of what a DateTime64 has a text for
@@ -26,14 +26,14 @@ def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[
     if not events:
         return
     sample = render(
-        "source_sample",
+        "doctor/source_sample",
         columns=listed(map(identifier, LAKE)),
         structure=structure(tuple(LAKE), with_slice=True),
         rows=literal("\n".join(_row(item) for item in events)),
     )
     checks = [check for check in filling.checks if check.misfit != "0"]
     sql = render(
-        "doctor_misfits",
+        "doctor/misfits",
         misfit=filling.misfit,
         counts=listed(f"countIf({check.misfit})" for check in checks),
         values=listed(f"ifNull(anyIf({check.text}, {check.misfit}), '')" for check in checks),

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, Level, fail, ok, warn
-from sluice.landing.submit import spark_submit_arguments
-from sluice.pipeline import Pipeline
+from sluice.flow.land.submit import spark_submit_arguments
 from sluice.slices import SliceRange
 
 _NEWEST_NEEDED = 17  # Spark 4: https://spark.apache.org/docs/latest/#downloading

@@ -1,1 +1,1 @@
-"""The page inside Airflow's UI: what it shows, without Airflow itself (that is sluice.airflow.page)."""
+"""The page inside Airflow's UI: what it shows, without Airflow itself (that is sluice.airflow.api)."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sluice.page.work import Phase, Work
-from sluice.state import State
+from sluice.page.airflow_runs import Phase, Work
+from sluice.state.unit_state import State
 
 
 class Cell(StrEnum):

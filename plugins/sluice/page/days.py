@@ -9,10 +9,10 @@ from itertools import groupby
 from operator import itemgetter
 
 from sluice.page.cells import URGENCY, Cell, worst
+from sluice.page.history import Past, ids_of
 from sluice.page.overview import Around
-from sluice.page.past import Past, ids_of
 from sluice.slices import SliceRange
-from sluice.summary.months import StoredMonth, Summaries
+from sluice.state.months import StoredMonth, Summaries
 
 _MONTH, _DATE = slice(7), slice(10)
 # More than the longest range has.

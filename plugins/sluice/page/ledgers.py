@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 
-from sluice.clickhouse.settings import Shard
+from sluice.clients.lake.open import open_lake
+from sluice.config.clickhouse import Shard
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.lake.open import open_lake
-from sluice.load.ledger import Ledger, Question, ask_ledger
-from sluice.load.shares import by_shard, merged
-from sluice.page.clients import Clients
-from sluice.pipeline import Pipeline
+from sluice.page.client_pool import Clients
 from sluice.slices import SliceRange
+from sluice.state.ledger import Ledger, Question, ask_ledger
+from sluice.state.shard_ledgers import by_shard, merged
 
 Ledgers = Mapping[str, Ledger]
 Answer = Callable[[], Ledgers]

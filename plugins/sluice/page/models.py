@@ -68,28 +68,6 @@ class AnomalyRow(Model):
     found_at: str
 
 
-class PartitionLag(Model):
-    """`records` in Kafka that are not landed, of which `held` wait behind an open transaction; `seconds`
-    since the end of the newest landed slice. `log_end` is the last stable offset."""
-
-    cluster: str
-    topic: str
-    partition: int
-    landed_until: int | None
-    log_start: int
-    log_end: int
-    records: int
-    seconds: int | None
-    rate: float
-    held: int = 0
-
-
-class Lag(Model):
-    at: str
-    partitions: list[PartitionLag]
-    errors: list[str]
-
-
 class Series(Model):
     """One value per slice, or per day (`by_day`); `starts` in seconds since the epoch. `types` only where the
     range is short."""

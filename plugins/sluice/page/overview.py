@@ -1,4 +1,4 @@
-"""The overview's newest hours: one cell per slice, exact. Pure; older ones are in `sluice.page.past`."""
+"""The overview's newest hours: one cell per slice, exact. Pure; older ones are in `sluice.page.history`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 
-from sluice.boundaries.model import Boundaries
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.verdict import Verdict
+from sluice.page.airflow_runs import Work
 from sluice.page.cells import Cell, Known, cell_of, due_by, missing_from
-from sluice.page.sight import Sight
-from sluice.page.work import Work
-from sluice.pipeline import Pipeline
 from sluice.slices import Slice
-from sluice.state import State
-from sluice.status import UnitStatus
-from sluice.summary.anomalies import Verdict
-from sluice.summary.months import Summaries, UnitSummary
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.months import Summaries, UnitSummary
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
 
 
 @dataclass(frozen=True)
@@ -125,3 +124,12 @@ def _hour(
         rejected=sum(unit.unparsed + unit.misfits for unit in units),
         late=sum(unit.late for unit in units),
     )
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a look has found: `statuses` slice by slice, each one's summary, and the boundaries it went by."""
+
+    statuses: list[UnitStatus]
+    summaries: list[UnitSummary]
+    boundaries: Boundaries

@@ -10,26 +10,27 @@ from typing import TypeVar
 
 import pendulum
 
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
-from sluice.lake.open import open_lake
+from sluice.flow.verify.verdict import within
+from sluice.flow.verify.verdict_store import read_verdict
+from sluice.page.airflow_runs import Run, work_of
 from sluice.page.cells import MEANINGS, SIGNS, Cell
 from sluice.page.days import Day, days_of
+from sluice.page.history import hours_past, ids_of
 from sluice.page.ledgers import Answer, ask_together
-from sluice.page.look import Memory
 from sluice.page.models import Legend, OverviewCell, OverviewRow
 from sluice.page.overview import Around, Hour, first_instant, hours_of
-from sluice.page.past import hours_past, ids_of
-from sluice.page.work import Run, work_of
-from sluice.pipeline import Pipeline
+from sluice.page.status_cache import Memory
+from sluice.plan.lag import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
-from sluice.status import complete_slices
-from sluice.summary.anomalies import within
-from sluice.summary.months import Summaries
-from sluice.summary.store import read_summaries, read_verdict
+from sluice.state.month_store import read_summaries
+from sluice.state.months import Summaries
+from sluice.state.status import complete_slices
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
-LONGEST = timedelta(days=5 * 366)
 T = TypeVar("T", Hour, Day)
 # More of them get in each other's way: much of a look is this process's own work.
 _SIDE_BY_SIDE = 4

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from sluice.page.history import ids_of
 from sluice.page.models import LateCell, LateTable, Series
-from sluice.page.past import ids_of
 from sluice.slices import HOUR, SliceRange, floor
-from sluice.status import UnitStatus
-from sluice.summary.months import Summaries, UnitSummary, decode, summary_of
+from sluice.state.months import Summaries, UnitSummary, decode, summary_of
+from sluice.state.status import UnitStatus
 
 TYPES = 6
 OTHERS = "(other types)"

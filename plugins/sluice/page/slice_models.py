@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sluice.config.page import Payloads
 from sluice.page.models import AnomalyRow, Model
-from sluice.page.settings import Payloads
 
 
 class Offsets(Model):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from sluice.lake import layout
-from sluice.lake.base import Lake
-from sluice.load.ledger import LedgerRow
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.manifest import LandedFile, Manifest
 from sluice.page.models import AnomalyRow
 from sluice.page.slice_models import EventHour, FileRow, LossRow, Offsets, TableRow, TimingRow, UnitView
-from sluice.pipeline import Pipeline, Target
-from sluice.rollups.wanted import is_behind
-from sluice.side_by_side import each
 from sluice.slices import HOUR, Slice, ceil, utc
-from sluice.status import UnitStatus
-from sluice.summary.anomalies import OpenAnomaly
-from sluice.summary.months import Summaries, seal_of
-from sluice.timings import Timing
+from sluice.state.ledger import LedgerRow
+from sluice.state.months import Summaries, seal_of
+from sluice.state.rollup_commits import is_behind
+from sluice.state.status import UnitStatus
+from sluice.state.timings import Timing
 
 MOST_FILES = 200
 MOST_TYPES = 200

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from sluice import points
+from sluice import crash_points
 from tests.faults.kills_points import ENVIRONMENT, Reaper
 
 if ENVIRONMENT in os.environ:
-    points.reached = Reaper(Path(os.environ[ENVIRONMENT]))
+    crash_points.reached = Reaper(Path(os.environ[ENVIRONMENT]))

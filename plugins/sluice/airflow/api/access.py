@@ -1,0 +1,73 @@
+"""Who may see what: Airflow's own access checks, of whichever auth manager it has.
+
+The whole page needs the right to see plugins; a pipeline the right to read its DAG; a plan, which makes
+Kafka work, and a start the right to trigger the backfill DAG. Payloads need a right of their own, the custom
+view `Sluice Payloads`, and the right to edit the pipeline's DAG: Airflow's simple auth manager grants every
+custom view to every viewer.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
+from airflow.models.dag import DagModel
+from fastapi import Depends, HTTPException, Path
+
+from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
+from sluice.config.page import Payloads
+from sluice.config.pipeline import Pipeline
+
+PAYLOADS = "Sluice Payloads"
+MOST_NAME = 250  # as many letters as Airflow gives a DAG's id
+may_see_page = Depends(requires_access_view(AccessView.PLUGINS))
+
+
+def may_read(user: BaseUser, pipeline: str) -> bool:
+    return _may(user, pipeline, "GET", None)
+
+
+def may_start(user: BaseUser, pipeline: str) -> bool:
+    return _may(user, backfill_dag_id(pipeline), "POST", DagAccessEntity.RUN)
+
+
+def may_see_payloads(user: BaseUser, pipeline: str) -> bool:
+    granted = get_auth_manager().is_authorized_custom_view(method="GET", resource_name=PAYLOADS, user=user)
+    return granted and _may(user, pipeline, "PUT", None)
+
+
+def _may(user: BaseUser, dag_id: str, method: str, entity: DagAccessEntity | None) -> bool:
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return get_auth_manager().is_authorized_dag(
+        method=method, access_entity=entity, details=details, user=user
+    )
+
+
+def readable_pipeline(pipeline: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep) -> Pipeline:
+    """The pipeline of that name. 404 also where the user may not read its DAG: its name is no secret told."""
+    for _, found in find_pipelines().sound:
+        if found.name == pipeline and may_read(user, pipeline):
+            return found
+    raise HTTPException(404, f"no pipeline {pipeline!r} that you may read")
+
+
+def startable_pipeline(
+    pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user: GetUserDep
+) -> Pipeline:
+    if not may_start(user, pipeline.name):
+        raise HTTPException(403, f"you may not trigger the DAG {backfill_dag_id(pipeline.name)}")
+    return pipeline
+
+
+def payloads_of(pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user: GetUserDep) -> Payloads:
+    """What the caller sees of payloads: at most what the pipeline file says."""
+    said = pipeline.page.payloads
+    return "masked" if said == "shown" and not may_see_payloads(user, pipeline.name) else said
+
+
+Readable = Annotated[Pipeline, Depends(readable_pipeline)]
+Startable = Annotated[Pipeline, Depends(startable_pipeline)]
+Shown = Annotated[Payloads, Depends(payloads_of)]

@@ -1,0 +1,118 @@
+"""The page's app: static files, one HTML page, and the JSON endpoints under `/api`.
+
+Airflow mounts it below its own address, without authentication of its own: everything but the static
+files, which are the same for everybody, asks Airflow's access check.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import threading
+from pathlib import Path
+
+import pendulum
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.base import RequestResponseEndpoint
+from starlette.responses import Response
+
+from sluice import page
+from sluice.airflow.api import pipelines as known
+from sluice.airflow.api.access import may_see_page
+from sluice.airflow.api.gate import Gate, one_line
+from sluice.airflow.api.pipelines import pipelines
+from sluice.airflow.api.slices import slices
+from sluice.errors import OutOfReach, SluiceError, WrongUse
+from sluice.page.rows import Asked, rows_of
+
+STATIC = Path(page.__file__).parent / "static"
+# Nothing but this server's own files; only Airflow's own page may frame it.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def version_of(folder: Path) -> str:
+    """Changes with any of the files: they are served below it, and a browser asks for each only once."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).hexdigest()[
+        :12
+    ]
+
+
+VERSION = version_of(STATIC)
+
+
+def create_app() -> FastAPI:
+    app = FastAPI(title="Sluice", docs_url=None, redoc_url=None, openapi_url=None)
+    app.middleware("http")(Gate())
+    app.middleware("http")(_with_headers)
+    app.add_exception_handler(SluiceError, _explained)
+    app.add_exception_handler(RequestValidationError, _told)
+    app.mount(f"/static/{VERSION}", StaticFiles(directory=STATIC), name="versioned")
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    html = (STATIC / "index.html").read_text(encoding="utf-8").replace('"static/', f'"static/{VERSION}/')
+    app.include_router(pipelines, prefix="/api", dependencies=[may_see_page])
+    app.include_router(slices, prefix="/api", dependencies=[may_see_page])
+
+    @app.get("/", dependencies=[may_see_page], include_in_schema=False)
+    def index(user: GetUserDep) -> HTMLResponse:
+        return HTMLResponse(html)
+
+    return app
+
+
+async def _with_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Cache-Control", _cached(request.url.path))
+    return response
+
+
+def _cached(path: str) -> str:
+    if f"/static/{VERSION}/" in path:
+        return "public, max-age=31536000, immutable"
+    return "no-cache" if "/static/" in path else "no-store"
+
+
+def _explained(request: Request, error: Exception) -> JSONResponse:
+    """Sluice's errors are one line that says what to do."""
+    status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, OutOfReach) else 409
+    return JSONResponse({"detail": one_line(str(error))}, status)
+
+
+def _told(request: Request, error: Exception) -> JSONResponse:
+    """One line of what is wrong with a request, without what it held."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - told to the type checker
+    wrong = [f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()]
+    return JSONResponse({"detail": one_line("; ".join(wrong), 300)}, 422)
+
+
+_VIEWS = ("48h", "8760h")
+
+
+def look_ahead() -> threading.Thread:
+    """Begins to look at every pipeline as the overview does, which remembers what cannot change. What is out
+    of reach is said by the overview, when somebody asks for it."""
+    thread = threading.Thread(target=_look, name="sluice-look-ahead", daemon=True)
+    thread.start()
+    return thread
+
+
+def _look() -> None:
+    sound = [pipeline for _, pipeline in known.find_pipelines().sound]
+    for since in _VIEWS:
+        rows_of(known.memory, sound, Asked.of(since, "now", pendulum.now("UTC")), {})
+    # What Airflow's web server has made by now stays as long as it runs. Python would walk through all of it
+    # whenever the process has grown by a quarter: 0.3 s, in the middle of an answer.
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,166 @@
+"""Endpoints about pipelines: the overview, lag, plots, anomalies, and the plan of a backfill."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import pendulum
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from fastapi import APIRouter, Query, Response
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from sluice.airflow.api.access import MOST_NAME, Readable, Startable, may_read, may_start
+from sluice.airflow.api.runs import runs_of
+from sluice.airflow.api.task_history import progress_of, text_of
+from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
+from sluice.airflow.run_params import refuse_future, requested_slices
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.verdict_store import read_verdict
+from sluice.page import models
+from sluice.page import plan as planning
+from sluice.page.models import ProblemRow, Problems
+from sluice.page.rows import HOURLY, Asked, bounded, legend, rows_of
+from sluice.page.series import late_table, long_series_of, series_of
+from sluice.page.slice_view import anomaly_rows
+from sluice.page.status_cache import Memory
+from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
+from sluice.plan.plan import work_of
+from sluice.slices import SliceRange, parse_instant
+from sluice.state.month_store import read_summaries
+from sluice.watch.store import AlarmStore
+
+pipelines = APIRouter()
+memory = Memory()
+
+Start = Annotated[str, Query(alias="from", max_length=40)]
+End = Annotated[str, Query(alias="to", max_length=40)]
+RunId = Annotated[str, Query(max_length=MOST_NAME)]
+_LATE_SPAN = timedelta(days=3)
+
+
+@pipelines.get("/overview")
+def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "now") -> Response:
+    """`models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an end
+    includes the open hour.
+
+    A year has thousands of cells: what is 0 or empty in them is left out, and nothing is validated twice."""
+    found = find_pipelines()
+    asked = Asked.of(start, end, pendulum.now("UTC"))
+    mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
+    runs = {p.name: runs_of(session, p, asked.start) for p in mine}
+    paused = _paused(session, mine)
+    rows = rows_of(memory, mine, asked, runs)
+    view = models.Overview(
+        now=asked.now.isoformat(timespec="seconds"),
+        start=asked.start.isoformat(),
+        end=asked.end.isoformat(),
+        zoom=asked.zoom,
+        user=user.get_name(),
+        legend=legend(),
+        pipelines=[
+            row.model_copy(
+                update={"can_start": may_start(user, row.pipeline), "paused": paused.get(row.pipeline, False)}
+            )
+            for row in rows
+        ],
+        broken_files=[error.public for error in found.broken],
+    )
+    return Response(view.model_dump_json(exclude_defaults=True), media_type="application/json")
+
+
+def _paused(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
+    names = [pipeline.name for pipeline in mine]
+    statement = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names))
+    return {dag_id: bool(paused) for dag_id, paused in session.execute(statement)}
+
+
+@pipelines.get("/pipelines/{pipeline}/lag")
+def lag(pipeline: Readable) -> Lag:
+    now = pendulum.now("UTC")
+    topics, errors = ask_topics(pipeline)
+    slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
+    lake, found = open_lake(pipeline), [offsets_only(one) for one in memory.walk(pipeline, slices)]
+    older = older_unlanded(pipeline, lake, slices.start, memory.of(pipeline).boundaries(lake))
+    return lag_of(found, topics, errors, now, older)
+
+
+@pipelines.get("/pipelines/{pipeline}/series")
+def series(pipeline: Readable, start: Start, end: End = "now") -> models.Series:
+    slices = _range(pipeline, start, end)
+    if slices.end - slices.start <= HOURLY:
+        return series_of(memory.walk(pipeline, slices))
+    return long_series_of(slices, read_summaries(open_lake(pipeline), slices))
+
+
+@pipelines.get("/pipelines/{pipeline}/late")
+def late(pipeline: Readable, start: Start, end: End = "now") -> models.LateTable:
+    """Of the last three days of the range."""
+    slices = _range(pipeline, start, end)
+    first = max(slices.start, slices.end - _LATE_SPAN)
+    return late_table(memory.walk(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)))
+
+
+@pipelines.get("/pipelines/{pipeline}/anomalies")
+def anomalies(pipeline: Readable) -> models.Anomalies:
+    verdict = read_verdict(open_lake(pipeline))
+    return models.Anomalies(
+        anomalies=anomaly_rows(verdict.anomalies),
+        looks=[models.LookRow.model_validate(look, from_attributes=True) for look in reversed(verdict.looks)],
+    )
+
+
+@pipelines.get("/pipelines/{pipeline}/problems")
+def problems(pipeline: Readable, session: SessionDep) -> models.Problems:
+    return problems_of(session, pipeline)
+
+
+@pipelines.post("/pipelines/{pipeline}/plan")
+def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
+    """What a backfill would do, and how long it would take; asks Kafka and changes nothing."""
+    from sluice.flow.resolve.preview import preview
+    from sluice.flow.steps import expected_time
+
+    now = pendulum.now("UTC")
+    slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
+    planning.check(asked, slices)
+    seen = preview(pipeline, slices)
+    work = work_of(seen.found, asked.mode)
+    plan = planning.plan_view(pipeline, slices, asked.mode, seen, work, expected_time(pipeline, work))
+    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name)})
+
+
+@pipelines.get("/pipelines/{pipeline}/progress")
+def progress(pipeline: Readable, session: SessionDep, run: RunId) -> models.Progress:
+    """How far a run of the backfill DAG is. 404 when there is no such run."""
+    return progress_of(session, pipeline, run)
+
+
+def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
+    now = pendulum.now("UTC")
+    edges = [parse_instant(text, now, pipeline.slice) for text in (start, end)]
+    return bounded(SliceRange.widen(*edges, pipeline.slice))
+
+
+def problems_of(session: Session, pipeline: Pipeline) -> Problems:
+    """The oldest first."""
+    dag_id = watch_dag_id(pipeline.name)
+    alarms = AlarmStore(open_lake(pipeline)).read().alarms.values()
+    found = [
+        ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
+        for a in alarms
+        if not a.over
+    ]
+    last = session.scalar(select(func.max(DagRun.start_date)).where(DagRun.dag_id == dag_id))
+    paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
+    return Problems(
+        problems=sorted(found, key=lambda row: (row.since, row.kind, row.place)),
+        watched=text_of(last),
+        paused=paused is not False,
+        watch_dag=dag_id,
+    )

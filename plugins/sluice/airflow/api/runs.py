@@ -1,0 +1,111 @@
+"""Airflow's own knowledge of a pipeline's runs, from its database: the API server may read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from sluice.airflow.pipelines import BACKFILL, backfill_dag_id
+from sluice.airflow.run_params import from_xcom, requested_slices, scheduled_slices
+from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
+from sluice.page.airflow_runs import Run, Span, TaskRun
+from sluice.slices import SliceRange
+
+ACTIVE = ("queued", "running")
+MOST = 300
+_BATCHES = "resolve"
+
+
+def runs_of(session: Session, pipeline: Pipeline, since: datetime) -> list[Run]:
+    """The pipeline's runs that began after `since` or are under way, the newest first, at most `MOST`."""
+    return as_runs(session, pipeline, _dag_runs(session, pipeline, since))
+
+
+def as_runs(session: Session, pipeline: Pipeline, found: Sequence[DagRun]) -> list[Run]:
+    """With what Airflow holds beside them: the batches that each has cut, and the unfinished ones' tasks."""
+    if not found:
+        return []
+    batches = _batches(session, [run.id for run in found], pipeline)
+    tasks = _tasks(session, [run for run in found if run.state != "success"])
+    return [
+        Run(
+            run.dag_id,
+            run.run_id,
+            str(run.state),
+            _asked(run, pipeline),
+            batches.get(run.id),
+            tasks.get((run.dag_id, run.run_id), ()),
+        )
+        for run in found
+    ]
+
+
+def _dag_runs(session: Session, pipeline: Pipeline, since: datetime) -> Sequence[DagRun]:
+    recent = or_(DagRun.state.in_(ACTIVE), DagRun.run_after >= since, DagRun.start_date >= since)
+    statement = (
+        select(DagRun)
+        .where(DagRun.dag_id.in_((pipeline.name, backfill_dag_id(pipeline.name))), recent)
+        .order_by(DagRun.id.desc())
+        .limit(MOST)
+    )
+    return session.scalars(statement).all()
+
+
+def _batches(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> dict[int, tuple[Span, ...]]:
+    """What each run's `resolve` has cut: the batches, in the order of their map indexes."""
+    statement = select(XComModel.dag_run_id, XComModel.value).where(
+        XComModel.dag_run_id.in_(run_ids),
+        XComModel.task_id == _BATCHES,
+        XComModel.key == "return_value",
+        XComModel.map_index == -1,
+    )
+    return {run: _spans(value, pipeline) for run, value in session.execute(statement)}
+
+
+def _spans(value: Any, pipeline: Pipeline) -> tuple[Span, ...]:
+    cut = json.loads(value) if isinstance(value, str) else value
+    return tuple(_span(from_xcom(batch, pipeline.slice)) for batch in cut or ())
+
+
+def _span(slices: SliceRange) -> Span:
+    return int(slices.start.timestamp()), int(slices.end.timestamp())
+
+
+def _tasks(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], tuple[TaskRun, ...]]:
+    statement = select(
+        TaskInstance.dag_id,
+        TaskInstance.run_id,
+        TaskInstance.task_id,
+        TaskInstance.map_index,
+        TaskInstance.state,
+    ).where(
+        TaskInstance.dag_id.in_({run.dag_id for run in runs}),
+        TaskInstance.run_id.in_([run.run_id for run in runs]),
+        TaskInstance.map_index >= 0,
+    )
+    found: dict[tuple[str, str], list[TaskRun]] = {}
+    for dag_id, run_id, task_id, index, state in session.execute(statement):
+        found.setdefault((dag_id, run_id), []).append(TaskRun(task_id, index, state))
+    return {name: tuple(tasks) for name, tasks in found.items()}
+
+
+def _asked(run: DagRun, pipeline: Pipeline) -> Span | None:
+    """The slices that the run is for; of an hourly one its own, not those that it may heal."""
+    given, edges = run.conf or {}, (run.data_interval_start, run.data_interval_end)
+    try:
+        if not run.dag_id.endswith(BACKFILL) or run.dag_id == pipeline.name:
+            return _span(scheduled_slices(*edges, run.run_after, pipeline.slice))
+        first, end = str(given["from"]), str(given.get("to", "now"))
+        slices = requested_slices(first, end, run.run_after, pipeline.slice)
+    except (KeyError, WrongUse):
+        return None  # somebody's own call: its plan task fails, and says so in its log
+    return None if given.get("dry_run") else _span(slices)

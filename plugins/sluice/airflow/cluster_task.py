@@ -1,0 +1,69 @@
+"""The `cluster` tasks: one for each cluster of a pipeline that has several, after all that needs no more
+than the others. The graph shows which of them a run did without, and only there it is tried again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+from sluice.airflow.assets import emit_events, pipeline_alias
+from sluice.airflow.land_operator import Land
+from sluice.airflow.metrics import measuring
+from sluice.airflow.pipelines import CLUSTER_TASK
+from sluice.airflow.retries import final_errors_fail
+from sluice.airflow.run_params import from_xcom, mode_of, over_elsewhere
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
+from sluice.slices import SliceRange
+
+DOC = """\
+Has everything landed from this cluster? If not, it is tried once more: landed, loaded, verified and
+published by this task alone. A cluster that is still out of reach fails here, with what is missing of it;
+the other clusters' hours are done, and the next run catches up. Safe to clear at any time."""
+
+
+CLUSTER_NAME = "{{ task.cluster }}"
+
+
+class CatchUp(Land):
+    """`batch` is the whole range of the run; `cluster` what it is mapped over."""
+
+    template_fields = ("batch", "cluster")
+
+    def __init__(self, *, cluster: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.map_index_template = CLUSTER_NAME
+        self.cluster = cluster
+
+    @final_errors_fail
+    def execute(self, context: Any) -> None:
+        """Raises ClusterWaits (AirflowFailException where no retry cures it), and what the steps raise."""
+        from sluice.flow.catch_up import catch_up
+
+        pipeline, mode = read(Path(self.config)), mode_of(context["params"])
+        slices = from_xcom(self.batch, pipeline.slice)
+
+        def land(batch: SliceRange) -> None:
+            self._land(pipeline, batch, context, cluster=self.cluster)
+
+        with measuring(pipeline.name, "cluster"), over_elsewhere():
+            published = catch_up(pipeline, self.cluster, slices, mode, context["run_id"], land, self.log.info)
+        emit_events(pipeline.name, published, context["outlet_events"])
+
+
+def catch_up_of_each(pipeline: Pipeline, config: str, slices: Any) -> MappedOperator:
+    """Airflow shows them as `cluster[dc1]`, `cluster[dc2]`."""
+    return CatchUp.partial(
+        task_id=CLUSTER_TASK,
+        config=config,
+        connection=pipeline.spark_connection,
+        batch=slices,
+        outlets=[pipeline_alias(pipeline.name)],
+        trigger_rule="none_failed",
+        pool=pipeline.pools.land,
+        max_active_tis_per_dag=1,
+        map_index_template=CLUSTER_NAME,
+        doc_md=DOC,
+    ).expand(cluster=list(pipeline.clusters))

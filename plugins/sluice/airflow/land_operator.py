@@ -1,0 +1,119 @@
+"""The `land` task: one Spark application per batch, through Airflow's own Spark operator and connection."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from sluice.airflow.metrics import measuring
+from sluice.airflow.retries import final_errors_fail, final_reason
+from sluice.airflow.run_params import from_xcom, mode_of
+from sluice.clients.connections import airflow_lookup
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
+from sluice.slices import SliceRange
+
+DOC = """\
+Reads exactly the batch's offsets from Kafka with Spark and writes them into the lake. It is safe to clear:
+a slice that has its manifest is not landed again, and `reland` lands it once per run of the DAG."""
+
+
+class Land(SparkSubmitOperator):
+    """Submits `spark_jobs`' landing application for one batch `{"from": …, "to": …}`.
+
+    Only the batch is a template field: what spark-submit gets is made when the task runs, and secrets go
+    into its environment, never into its command line or Airflow's rendered fields.
+    """
+
+    template_fields = ("batch",)
+
+    def __init__(self, *, config: str, connection: str, batch: Any, **kwargs: Any) -> None:
+        super().__init__(conn_id=connection, **{"max_active_tis_per_dag": 1, "doc_md": DOC, **kwargs})
+        self.map_index_template = "{{ task.batch['from'] }} – {{ task.batch['to'] }}"
+        self.config = config
+        self.batch = batch
+
+    @final_errors_fail
+    def execute(self, context: Any) -> None:
+        """Raises AirflowFailException for what no retry cures, AirflowException for the rest."""
+        with measuring(Path(self.config).stem, "land"):
+            pipeline = read(Path(self.config))
+            self._land(pipeline, from_xcom(self.batch, pipeline.slice), context)
+
+    def _land(self, pipeline: Pipeline, slices: SliceRange, context: Any, **only: str) -> None:
+        """`only`: `cluster=…`, where it is not all of them."""
+        from sluice.flow.land.submit import spark_submit_arguments
+
+        self._check_connection()
+        mode, config = mode_of(context["params"]), Path(self.config)
+        spec = spark_submit_arguments(pipeline, config, slices, mode, context["run_id"], **only)
+        self.application, self.conf, self.jars = spec.application, dict(spec.conf), ",".join(spec.jars)
+        self.py_files = ",".join(spec.py_files)
+        self.application_args, self.name = list(spec.application_args), f"sluice {pipeline.name} {slices}"
+        self.log.info("landing %s, mode %s, through connection %s", slices, mode, self._conn_id)
+        with counted(pipeline, slices):
+            self._submit(process_environment(pipeline, spec.env_vars))
+
+    def _check_connection(self) -> None:
+        """The hook takes a missing connection for YARN, and would put an environment for a driver
+        elsewhere, secrets and all, on the command line."""
+        found = airflow_lookup.airflow_connection(self._conn_id)
+        if found is None:
+            raise WrongUse(
+                f"Airflow has no Spark connection {self._conn_id!r}: make one, for example "
+                f'{airflow_lookup.variable(self._conn_id)}={{"conn_type": "spark", "host": "local[*]"}}, '
+                "or correct `spark_connection` in the pipeline file"
+            )
+        if found.extra_dejson.get("deploy-mode") == "cluster":
+            raise WrongUse(
+                f"Spark connection {self._conn_id!r} has deploy-mode cluster: landing needs `client`, its "
+                "driver runs beside the Airflow worker and takes secrets from its environment"
+            )
+
+    def _submit(self, environment: Mapping[str, str]) -> None:
+        self._hook = self._get_hook()
+        try:
+            self._hook.submit(self.application, env=environment)
+        except AirflowException as error:
+            # The hook keeps the exit code in its exception's text and here.
+            process = self._hook._submit_sp
+            reason = final_reason(None if process is None else process.returncode, str(error))
+            if reason is None:
+                raise
+            raise AirflowFailException(f"landing: {reason}") from None
+
+
+@contextmanager
+def counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
+    """Measures what is landed inside: the manifests that were not there before, also when the rest failed."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow import metrics
+    from sluice.metrics.sink import emit
+    from sluice.state.manifests import read_manifests
+    from sluice.state.units import units_of
+
+    lake, units = open_lake(pipeline), units_of(pipeline, slices)
+    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
+    try:
+        yield
+    finally:
+        found = read_manifests(lake, units)
+        emit(metrics.landed(pipeline, [m for unit, m in found.items() if before.get(unit) != m.id]))
+
+
+def process_environment(pipeline: Pipeline, own: Mapping[str, str]) -> dict[str, str]:
+    """spark-submit's environment: the worker's, the application's, and the connections landing needs."""
+    registry = pipeline.event.registry
+    ids = [cluster.connection for cluster in pipeline.kafka] + [pipeline.lake_connection]
+    ids += [registry.connection] if registry else []
+    # PySpark's spark-submit is beside the interpreter, which need not be on a worker's PATH.
+    path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
+    return {**os.environ, "PATH": path, **own, **airflow_lookup.as_environment(filter(None, ids))}

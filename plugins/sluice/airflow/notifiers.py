@@ -1,0 +1,100 @@
+"""Alarms through Airflow's notifiers. Text goes as it is: nothing that data can say is rendered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import httpx
+from airflow.sdk import BaseNotifier
+
+from sluice.clients.connections import find as connections
+from sluice.clients.connections.connection import Connection
+from sluice.config.alarms import Channel
+from sluice.errors import NotSent, WrongUse
+from sluice.safe_text import line
+from sluice.watch.notices import chat, mail, unaddressed
+
+_SECONDS = 20
+_PLACES = re.compile(r"\{subject\}|\{text\}")  # at once: nothing is filled into what was filled in
+
+
+class WebhookNotifier(BaseNotifier):
+    """Posts a JSON object with `text`, which Slack's incoming webhooks and many others take.
+
+    The HTTP connection has the whole URL as its host, or schema, host and port, and the path in its extra
+    as `path`; its password, if any, goes as a bearer token.
+    """
+
+    def __init__(self, connection: str, subject: str, text: str) -> None:
+        super().__init__()
+        self.connection, self.subject, self.text = connection, subject, text
+
+    def notify(self, context: Any) -> None:
+        """Raises httpx.HTTPError, and WrongUse for the connection."""
+        found = connections.find(self.connection)
+        headers = {"Authorization": f"Bearer {found.password}"} if found.password else {}
+        text = chat(f"{self.subject}\n{self.text}")
+        body = {"text": text, "subject": self.subject, "body": self.text}  # the last two are for programs
+        answer = httpx.post(_url(found), json=body, headers=headers, timeout=_SECONDS)
+        answer.raise_for_status()
+
+
+def _url(found: Connection) -> str:
+    if not found.host:
+        raise WrongUse(f"connection {found.conn_id!r}: its host is missing, the webhook's address")
+    host = found.host if "://" in found.host else f"{found.schema or 'https'}://{found.host}"
+    port = f":{found.port}" if found.port else ""
+    return f"{host}{port}{found.extra.get('path', '')}"
+
+
+def send(channel: Channel, subject: str, text: str) -> None:
+    """Raises NotSent, naming the channel and never what its connection holds."""
+    try:
+        notifier_of(channel, subject, text).notify({})
+    except Exception as error:  # any class of anybody's notifier raises what it likes
+        raise NotSent(f"alarm not sent to {channel.name}: {_reason(error)}") from None
+
+
+def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
+    """The notifier with its message. `notify` is called on it directly, so that no template in a message,
+    which may quote data, is ever rendered."""
+    if channel.email is not None:
+        from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+
+        return SmtpNotifier(
+            to=list(channel.to),
+            from_email=channel.sender,
+            subject=subject,
+            html_content=mail(text),
+            smtp_conn_id=channel.email,
+        )
+    if channel.webhook is not None:
+        return WebhookNotifier(channel.webhook, subject, text)
+    module, _, name = (channel.notifier or "").rpartition(".")
+    own = _filled(channel.arguments, unaddressed(subject), unaddressed(text))
+    return getattr(import_module(module), name)(**own)
+
+
+def _filled(arguments: Mapping[str, Any], subject: str, text: str) -> dict[str, Any]:
+    return {name: _fill(value, subject, text) for name, value in arguments.items()}
+
+
+def _fill(value: Any, subject: str, text: str) -> Any:
+    if isinstance(value, str):
+        words = {"{subject}": subject, "{text}": text}
+        return _PLACES.sub(lambda found: words[found[0]], value)
+    if isinstance(value, Mapping):
+        return _filled(value, subject, text)
+    return [_fill(item, subject, text) for item in value] if isinstance(value, list) else value
+
+
+def _reason(error: Exception) -> str:
+    """Webhook addresses are secrets, and httpx's messages quote them: of those only the kind is told."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, httpx.HTTPError | httpx.InvalidURL):
+        return type(error).__name__
+    return f"{type(error).__name__}: {line(str(error), 200)}"

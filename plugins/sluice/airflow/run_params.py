@@ -1,0 +1,107 @@
+"""Turns what Airflow says about a run into whole slices. Pure."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import pendulum
+from airflow.sdk import Param
+
+from sluice.errors import ClockBehind, EndInFuture
+from sluice.slices import MOST_SLICES, SliceRange, bounded, floor, parse_instant, utc
+
+
+def scheduled_slices(
+    start: datetime | None, end: datetime | None, run_after: datetime, length: timedelta
+) -> SliceRange:
+    """The complete slices of a scheduled DAG's run, at least one.
+
+    Airflow 3.3 gives the data interval in several shapes: `[L, L + 1h)` from the scheduler and `backfill
+    create`, `[L - 1h, L)` from `dags test L`, the last full hour before now from `dags trigger -l L`,
+    an empty or crooked one from somebody's own API call, and none at all when the REST call's logical
+    date is null; then `run_after`, the moment from which the run may start, stands in for its end.
+    Raises WrongUse where such a call names more slices than a run takes, or years that have none.
+    """
+    last = floor(bounded(end or run_after), length)
+    first = floor(bounded(start or last), length)
+    return SliceRange(min(first, last - length), last, length).at_most()
+
+
+def requested_slices(start: str, end: str, now: datetime, length: timedelta) -> SliceRange:
+    """The whole slices that hold a backfill's `[start, end)`.
+
+    Raises WrongUse for what is no range, and for one of more slices than a run takes.
+    """
+    edges = [parse_instant(text, now, length) for text in (start, end)]
+    return SliceRange.widen(*edges, length).at_most()
+
+
+def refuse_future(slices: SliceRange, now: datetime, started: datetime | None = None) -> SliceRange:
+    """Raises EndInFuture, so that no run waits for an hour that is far from over.
+
+    `started` is when the scheduler started the run, by its own clock: what was over then is over, and this
+    machine's clock is behind.
+    """
+    if slices.end > max(utc(now), utc(started or now)):
+        raise EndInFuture(str(slices.end), str(utc(now)))
+    return slices
+
+
+@contextmanager
+def over_elsewhere() -> Iterator[None]:
+    """Raises ClockBehind for an EndInFuture: for steps of a run whose range was over before they began."""
+    try:
+        yield
+    except EndInFuture as error:
+        raise ClockBehind(socket.gethostname(), error.now, error.instant) from error
+
+
+def to_xcom(slices: SliceRange) -> dict[str, str]:
+    return {"from": slices.start.to_iso8601_string(), "to": slices.end.to_iso8601_string()}
+
+
+def from_xcom(value: dict[str, str], length: timedelta) -> SliceRange:
+    return SliceRange(utc(pendulum.parse(value["from"])), utc(pendulum.parse(value["to"])), length)
+
+
+# The years are those of sluice.slices: no table's `_slice` holds others.
+_DATE, _ZONE = r"(19[7-9]\d|20\d{2}|210[0-5])-\d{2}-\d{2}", r"(Z|[+-]\d{2}(:?\d{2})?)?"
+INSTANT = rf"^(now|{_DATE}([T ]\d{{2}}(:?\d{{2}}(:?\d{{2}}(\.\d+)?)?)?{_ZONE})?)$"
+DEFAULT_MODE = "fill"
+
+
+def mode_of(params: Mapping[str, Any]) -> str:
+    """The backfill's mode; the hourly DAG has no params and always fills."""
+    return params.get("mode", DEFAULT_MODE)
+
+
+def backfill_params() -> dict[str, Param]:
+    """Airflow keeps the value that a run resolved in the object, so every DAG has its own."""
+    return {
+        "from": Param(
+            type="string",
+            pattern=INSTANT,
+            maxLength=40,
+            description="First instant, ISO 8601 (UTC without a zone), for example 2026-11-20T10:00Z. "
+            f"A run takes at most {MOST_SLICES:,} slices",
+        ),
+        "to": Param(
+            "now",
+            type="string",
+            pattern=INSTANT,
+            maxLength=40,
+            description="End, not included; `now` is the end of the last complete slice",
+        ),
+        "mode": Param(
+            DEFAULT_MODE,
+            type="string",
+            enum=["fill", "reload", "reland"],
+            description="fill: what is missing or stale. reload: ClickHouse again from the lake. "
+            "reland: Kafka again with the same boundaries, then the lake and ClickHouse",
+        ),
+        "dry_run": Param(False, type="boolean", description="Only log what would be done"),
+    }

@@ -1,0 +1,64 @@
+"""The DAG `<name>_watch`: every few minutes one look at the pipeline; alarms and gauges come from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pendulum
+import structlog
+from airflow.sdk import DAG, task
+
+from sluice.airflow import doc_md
+from sluice.airflow.metrics import measured
+from sluice.airflow.pipelines import watch_dag_id
+from sluice.airflow.retries import final_errors_fail
+from sluice.config.files import read
+from sluice.config.pipeline import Pipeline
+from sluice.safe_text import line
+
+log = structlog.get_logger(__name__)
+
+START = pendulum.datetime(2026, 1, 1)
+
+
+def watch_dag(pipeline: Pipeline, config: str) -> DAG:
+    """It starts no Spark and writes nothing but `_alarms/` in the lake."""
+    minutes = int(pipeline.alarms.every.total_seconds()) // 60
+    with DAG(
+        watch_dag_id(pipeline.name),
+        schedule=f"*/{minutes} * * * *",
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        dagrun_timeout=pendulum.duration(minutes=max(10, 2 * minutes)),
+        default_args={"owner": "sluice", "retries": 0},
+        tags=["sluice", pipeline.name, "watch"],
+        description=f"Problems of {pipeline.name}, told once and once more when they are over",
+        doc_md=doc_md.watch(pipeline),
+    ) as dag:
+        watch(config)
+    return dag
+
+
+@task
+@final_errors_fail
+@measured("watch")
+def watch(config: str) -> dict[str, int]:
+    """Looks for problems and tells each channel of `alarms.notify` those that are new and those that are
+    over. What was told is kept in the lake, so that nobody is told twice."""
+    from sluice.airflow.notifiers import send
+    from sluice.clients.lake.open import open_lake
+    from sluice.metrics.sink import emit
+    from sluice.watch import gauges
+    from sluice.watch.watch import watch as look_and_tell
+
+    pipeline, now = read(Path(config)), pendulum.now("UTC")
+    lake = open_lake(pipeline)
+    watched = look_and_tell(pipeline, lake, now, send)
+    emit(gauges.watched(pipeline, watched, lake.url, now))
+    for problem in watched.problems:
+        log.warning(line(problem.message), problem=str(problem.kind), place=line(problem.place))
+    for channel, (new, over) in watched.sent.items():
+        log.info("told", channel=channel, new=new, over=over)
+    log.info("watched", slices=str(watched.sight.slices), problems=len(watched.problems))
+    return {"problems": len(watched.problems), "told": len(watched.sent)}

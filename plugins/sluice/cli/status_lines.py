@@ -1,0 +1,87 @@
+"""The lines of `sluice status`, `plan` and `run`: one for each hour, or for each day or month where there are
+many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from sluice.state.status import UnitStatus
+
+COLUMNS = ("slice", "cluster", "state", "records", "parsed", "unparsed", "late", "loaded", "misfits")
+MOST_HOURS = 500
+_DAY, _MONTH = 10, 7  # letters of a slice's id
+Row = tuple[object, ...]
+
+
+def grouped(found: Sequence[UnitStatus]) -> list[list[UnitStatus]]:
+    """What goes onto one line each: a unit, or a cluster's units of one day or, if these are many, month."""
+    if len(found) <= MOST_HOURS:
+        return [[status] for status in found]
+    days = _by(found, _DAY)
+    return days if len(days) <= MOST_HOURS else _by(found, _MONTH)
+
+
+def _by(found: Sequence[UnitStatus], letters: int) -> list[list[UnitStatus]]:
+    groups: dict[tuple[str, str], list[UnitStatus]] = {}
+    for status in found:
+        groups.setdefault((status.unit.slice.id[:letters], status.unit.cluster), []).append(status)
+    return list(groups.values())
+
+
+def title(name: str, found: Sequence[UnitStatus], lines: Sequence[Sequence[UnitStatus]]) -> str:
+    """With a word of what the lines are, where they are no hours."""
+    if len(lines) == len(found):
+        return name
+    word = "day" if len(lines) == len(_by(found, _DAY)) else "month"
+    return f"{name}, by {word} (--json has the {len(found):,} hours)"
+
+
+def line(units: Sequence[UnitStatus]) -> Row:
+    """A line under `COLUMNS`. Counts of what has not landed are left out."""
+    landed = [status for status in units if status.manifest is not None]
+    counts: Row = ("", "", "", "")
+    if landed:
+        read, parsed, late = (
+            _sum(landed, lambda m: m.read),
+            _sum(landed, lambda m: m.parsed),
+            _sum(landed, lambda m: m.late),
+        )
+        counts = (read, parsed, _unparsed(landed), late)
+    loaded = (sum(numbers) for numbers in zip(*(status.loaded for status in units), strict=True))
+    states = counted(status.seen for status in units)
+    return (name_of(units), units[0].unit.cluster, states, *counts, *loaded)
+
+
+def line_by_type(units: Sequence[UnitStatus], types: Iterable[str]) -> Row:
+    """The rows landed of each type."""
+    counts: Counter[str] = Counter()
+    for status in units:
+        counts.update(status.manifest.rows_by_type() if status.manifest else {})
+    return (f"{name_of(units)}/{units[0].unit.cluster}", *(counts[name] for name in types))
+
+
+def name_of(units: Sequence[UnitStatus]) -> str:
+    """The slice, else the day or the month that the units have in common."""
+    first, last = units[0].unit.slice.id, units[-1].unit.slice.id
+    if len(units) == 1:
+        return first
+    return first[:_DAY] if first[:_DAY] == last[:_DAY] else first[:_MONTH]
+
+
+def counted(words: Iterable[str]) -> str:
+    """`3 missing, 1 landed`, or the word itself where there is one."""
+    counts = Counter(words)
+    if counts.total() == 1:
+        return next(iter(counts))
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def _unparsed(landed: Sequence[UnitStatus]) -> object:
+    records = _sum(landed, lambda m: sum(m.unparsed.values()))
+    rows = _sum(landed, lambda m: sum(m.rows_unparsed.values()))
+    return f"{records} and {rows} rows" if rows else records
+
+
+def _sum(landed: Sequence[UnitStatus], number: Callable[..., int]) -> int:
+    return sum(number(status.manifest) for status in landed)

@@ -1,0 +1,134 @@
+"""The traffic of the last hours and of the next ones, as a table and a plot for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
+from sluice.config.counts import Counts
+from sluice.config.pipeline import Pipeline
+from sluice.errors import Refused
+from sluice.flow.load.count_targets import view_name
+
+WIDTH = 40  # of the longest bar
+NOT_LANDED = "not landed"
+_HOUR = 3600
+_SEEN, _AWAITED = "█", "░"
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Rows of one hour (seconds since the epoch) and one value of the first field (`""` without fields).
+
+    `expected` None: there is no earlier day to go by; `seen` None: the hour has not landed, or is still to
+    come.
+    """
+
+    at: int
+    value: str
+    expected: float | None
+    seen: int | None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.expected is None or self.seen is None else self.expected - self.seen
+
+
+def added(parts: Iterable[Traffic]) -> list[Traffic]:
+    """One for each hour and value, in order: of several shards, or with one value of several fields. An hour
+    that one of the shards has not seen has not landed."""
+    parts, sums = list(parts), {}
+    unseen = {part.at for part in parts if part.seen is None}
+    for part in parts:
+        key = (part.at, part.value)
+        known = sums.get(key, Traffic(*key, None, None))
+        seen = None if part.at in unseen else _sum(known.seen, part.seen)
+        sums[key] = Traffic(*key, _sum(known.expected, part.expected), None if seen is None else int(seen))
+    return [sums[key] for key in sorted(sums)]
+
+
+def hourly(found: Iterable[Traffic]) -> list[Traffic]:
+    return added(Traffic(one.at, "", one.expected, one.seen) for one in found)
+
+
+def plot(hours: Sequence[Traffic], now: int) -> list[tuple[object, ...]]:
+    """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected.
+
+    `now` (seconds since the epoch) tells an hour that has not landed from one that is still to come.
+    """
+    most = max((max(one.expected or 0, one.seen or 0) for one in hours), default=0) or 1
+    return [
+        (_name(one.at), _shown(one.expected), _came(one, now), _shown(one.difference), _bar(one, most))
+        for one in hours
+    ]
+
+
+def by_value(found: Sequence[Traffic], most: int = 12) -> list[tuple[object, ...]]:
+    """(value, seen in all, expected, seen, difference, expected next), the values with the most rows first.
+
+    Expected, seen and their difference are of the hours that have both; what is next is of those after the
+    last that was seen.
+    """
+    rows, last = [], max((one.at for one in found if one.seen is not None), default=0)
+    for value in sorted({one.value for one in found}):
+        own = [one for one in found if one.value == value]
+        both = [one for one in own if one.difference is not None]
+        ahead = round(sum(one.expected or 0 for one in own if one.at > last))
+        rows.append((value, sum(one.seen or 0 for one in own), *_compared(both), ahead))
+    return sorted(rows, key=lambda row: (-row[1], row[0]))[:most]
+
+
+def _compared(both: Sequence[Traffic]) -> tuple[object, object, object]:
+    """Expected, seen and the difference of hours that have both."""
+    if not both:
+        return "-", "-", "-"
+    expected, seen = sum(one.expected or 0 for one in both), sum(one.seen or 0 for one in both)
+    return round(expected), seen, round(expected - seen)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _shown(number: float | None) -> object:
+    return "-" if number is None else round(number)
+
+
+def _came(one: Traffic, now: int) -> object:
+    return NOT_LANDED if one.seen is None and one.at + _HOUR <= now else _shown(one.seen)
+
+
+def _name(at: int) -> str:
+    return pendulum.from_timestamp(at).strftime("%Y-%m-%d %H:00")
+
+
+def _bar(one: Traffic, most: float) -> str:
+    seen = round(WIDTH * (one.seen or 0) / most)
+    awaited = round(WIDTH * max(one.expected or 0, one.seen or 0) / most)
+    return _SEEN * seen + _AWAITED * (awaited - seen)
+
+
+def traffic_of(pipeline: Pipeline, spec: Counts) -> list[Traffic]:
+    """By hour and the first field. Raises Refused before anything was loaded, and what the clients raise."""
+    with connect_shards(pipeline) as servers:
+        return added(one for server in servers for one in _read(server.reached, spec))
+
+
+def _read(client: Client, spec: Counts) -> list[Traffic]:
+    name = next(iter(spec.by), None)
+    key = Sql(f"ifNull(toString({identifier(name)}), '')" if name else "''")
+    try:
+        rows = client.rows(
+            render("cli/read_expected", key=key, view=identifier(SYSTEM, view_name(spec.table)))
+        )
+    except ServerError as error:
+        if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            raise
+        raise Refused(f"table {spec.table} was never loaded: `sluice run` or the DAG loads it") from error
+    return [Traffic(*row) for row in rows]

@@ -1,0 +1,80 @@
+"""The thin adapter on clickhouse-connect: statements in, rows or Sluice's errors out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from clickhouse_connect.driver.client import Client as Driver
+from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
+from urllib3.exceptions import HTTPError
+
+from sluice.clients.clickhouse.errors import NO_CODE, NO_ROW, READONLY, ServerError, shorten
+from sluice.errors import ClickHouseOutOfReach
+
+_NO_VERSION = "Unexpected response to server version query: ''"
+Parameters = Mapping[str, Any]
+Settings = Mapping[str, Any]
+
+
+class Client:
+    """One server. Statements may run side by side from several threads (there is no session).
+
+    Every method raises ServerError when the server refuses, and ClickHouseOutOfReach when it does not
+    answer; after that, a statement that writes may still take effect.
+    """
+
+    def __init__(self, driver: Driver, address: str, reading: Settings | None = None) -> None:
+        self._driver = driver
+        self._reading = dict(reading or {})
+        self.address = address
+
+    def reading(self, settings: Settings) -> Client:
+        """The same server; statements that only read carry the settings, too."""
+        return Client(self._driver, self.address, {**self._reading, **settings})
+
+    def rows(
+        self, sql: str, parameters: Parameters | None = None, settings: Settings | None = None
+    ) -> list[Sequence[Any]]:
+        """The rows of a statement that only reads; a lost connection is asked again."""
+        with self._explained(sql):
+            carried = {**self._reading, **(settings or {})}
+            result = self._driver.query(sql, parameters=parameters or None, settings=carried)
+            return list(result.result_rows)
+
+    def run(
+        self,
+        sql: str,
+        parameters: Parameters | None = None,
+        settings: Settings | None = None,
+        body: bytes | None = None,
+    ) -> None:
+        """Sends one statement once, and waits for its end; `body` is the data of an INSERT."""
+        with self._explained(sql):
+            self._driver.command(sql, parameters=parameters or None, data=body, settings=dict(settings or {}))
+
+    def close(self) -> None:
+        self._driver.close()
+
+    @contextmanager
+    def _explained(self, sql: str):
+        try:
+            yield
+        except ClickHouseError as error:
+            raise explain(error, self.address, " ".join(sql.split())[:60]) from error
+        except (HTTPError, OSError) as error:
+            raise ClickHouseOutOfReach(self.address, shorten(str(error), 120)) from error
+
+
+def explain(error: ClickHouseError, address: str, step: str) -> ServerError | ClickHouseOutOfReach:
+    """Sluice's error for one of the driver's. Without a code of the server, its answer never came."""
+    code = error.code if isinstance(error, Error) else None
+    if code is None and _NO_VERSION in str(error):  # it was there to answer, and nothing was in the answer
+        return ServerError(address, NO_CODE, "NO_ROW", step, NO_ROW)
+    if code is None and (isinstance(error, OperationalError) or "HTTP status 5" in str(error)):
+        return ClickHouseOutOfReach(address, shorten(str(error.__cause__ or error), 160))
+    if code is None and "is readonly" in str(error):  # the driver asks the server no more
+        return ServerError(address, READONLY, "READONLY", step, shorten(str(error)))
+    name = error.name if isinstance(error, Error) else None
+    return ServerError(address, code or 0, name or "", step, shorten(str(error)))

@@ -1,0 +1,75 @@
+"""Opens the connection that a pipeline names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import clickhouse_connect
+from clickhouse_connect.driver.exceptions import ClickHouseError
+from urllib3.exceptions import HTTPError
+
+from sluice.clients.clickhouse.client import Client, explain
+from sluice.clients.clickhouse.errors import shorten
+from sluice.clients.clickhouse.settings import READS
+from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import find
+from sluice.config.pipeline import Pipeline
+from sluice.errors import ClickHouseOutOfReach
+
+# The driver tries a connect twice, so that out of reach is told within ten seconds.
+_CONNECT_SECONDS = 4
+# Progress headers come at least every two minutes; a synchronous mutation is silent until its end.
+_ANSWER_SECONDS = 3600
+_HTTP_PORT = 8123
+_HTTPS_PORT = 8443
+_TLS = ("ca_cert", "client_cert", "client_cert_key", "server_host_name", "tls_mode")
+
+# It warns of what it then raises, and Sluice says it in its own line.
+logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
+
+
+@contextmanager
+def connect(pipeline: Pipeline) -> Iterator[Client]:
+    """A client of the ClickHouse of a pipeline with one `connection`, closed at the end.
+
+    Raises ClickHouseOutOfReach, and ServerError when the server refuses the user.
+    """
+    client = open_client(find(pipeline.clickhouse.connection))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def open_client(connection: Connection) -> Client:
+    """A client of `connection`; `secure` in its extra makes it HTTPS.
+
+    Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
+    `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
+    the client's certificate is not its login).
+    """
+    extra = connection.extra
+    secure = str(extra.get("secure", "")).lower() in ("1", "true", "yes")
+    port = connection.port or (_HTTPS_PORT if secure else _HTTP_PORT)
+    address = f"{connection.host}:{port}"
+    try:
+        driver = clickhouse_connect.create_client(
+            host=connection.host,
+            port=port,
+            interface="https" if secure else "http",
+            username=connection.login or "default",
+            password=connection.password or "",
+            verify=str(extra.get("verify", "true")).lower() not in ("0", "false", "no"),
+            **{name: extra[name] for name in _TLS if extra.get(name)},
+            connect_timeout=_CONNECT_SECONDS,
+            send_receive_timeout=_ANSWER_SECONDS,
+            autogenerate_session_id=False,
+            client_name="sluice",
+        )
+    except ClickHouseError as error:
+        raise explain(error, address, "connecting") from error
+    except (HTTPError, OSError) as error:
+        raise ClickHouseOutOfReach(address, shorten(str(error), 120)) from error
+    return Client(driver, address, READS)

@@ -1,0 +1,176 @@
+"""Reads what `EXPLAIN QUERY TREE passes = 1` prints of a view's SELECT: the server's own understanding. Pure.
+
+QUERY id: 0
+  PROJECTION COLUMNS
+    _slice DateTime('UTC')
+  PROJECTION
+    LIST id: 1, nodes: 1
+      COLUMN id: 2, column_name: _slice, result_type: DateTime('UTC'), source_id: 3
+  JOIN TREE
+    TABLE id: 3, alias: __table1, table_name: db.clicks
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import Sql, render
+
+_NODE = re.compile(r"(?P<kind>[A-Z_ ]+) id: (?P<id>\d+)")
+_TABLE = re.compile(r"TABLE id: \d+,.* table_name: (?P<name>.*)")
+_COLUMN = re.compile(
+    r"COLUMN id: .*column_name: (?P<name>.*), result_type: (?P<type>.*), source_id: (?P<source>\d+)"
+)
+_TYPE = re.compile(r".*, (?:result_type|constant_value_type): (?P<type>.*?)(?:, source_id: \d+)?$")
+_EXPRESSIONS = ("TABLE", "QUERY", "UNION", "TABLE_FUNCTION")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A line, and the lines that are indented below it."""
+
+    text: str
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        found = _NODE.match(self.text)
+        return found["kind"] if found else ""
+
+    @property
+    def id(self) -> str:
+        found = _NODE.match(self.text)
+        return found["id"] if found else ""
+
+    def section(self, title: str) -> list[Node]:
+        """The children of the child with this title."""
+        return next((child.children for child in self.children if child.text == title), [])
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def parse(lines: Sequence[str]) -> Node:
+    """Returns the tree's root."""
+    root = Node("")
+    path = [(-1, root)]
+    for line in lines:
+        text = line.lstrip(" ")
+        depth = len(line) - len(text)
+        while path[-1][0] >= depth:
+            path.pop()
+        node = Node(text)
+        path[-1][1].children.append(node)
+        path.append((depth, node))
+    return root.children[0]
+
+
+def pushed(root: Node) -> Node:
+    """The part of a view's SELECT that the server carries out: of a UNION the first SELECT."""
+    return queries(root)[0] if root.kind == "UNION" else root
+
+
+def queries(union: Node) -> list[Node]:
+    return [child for item in union.section("QUERIES") for child in item.children]
+
+
+def reads(node: Node, source: str) -> int:
+    """How often `source` (database.table) is read, in subqueries of expressions, too."""
+    found = (_TABLE.fullmatch(inner.text) for inner in node.walk())
+    return sum(1 for match in found if match and match["name"] == source)
+
+
+def reads_once(node: Node, source: str) -> bool:
+    """Whether each SELECT reads `source` in one place of its FROM: then a view's rows do not depend on how
+    the rows of its source are cut into blocks, or on what else is in it. A UNION's branches count each."""
+    if node.kind == "TABLE":
+        return True
+    if node.kind == "UNION":
+        return all(reads_once(query, source) for query in queries(node) if reads(query, source))
+    froms = [child for child in node.children if child.text == "JOIN TREE"]
+    elsewhere = sum(reads(child, source) for child in node.children if child not in froms)
+    places = [place for child in froms for place in _expressions(child) if reads(place, source)]
+    return not elsewhere and len(places) == 1 and reads_once(places[0], source)
+
+
+def _expressions(node: Node) -> list[Node]:
+    """The outermost tables and subqueries below a node."""
+    found: list[Node] = []
+    for child in node.children:
+        found += [child] if child.kind in _EXPRESSIONS else _expressions(child)
+    return found
+
+
+def passes(root: Node, name: str, source: str) -> bool:
+    """Whether the SELECT gives the column `name` of `source` as it is, under the same name."""
+    places = [index for index, given in enumerate(names(root)) if given == name]
+    known = {node.id: node for node in root.walk() if node.kind in _EXPRESSIONS}
+    return len(places) == 1 and _same(root, places[0], name, source, known)
+
+
+def names(query: Node) -> list[str]:
+    """What a SELECT calls its columns."""
+    return [name for name, _ in projection(query)]
+
+
+def types(query: Node) -> dict[str, str]:
+    """Returns the types of a SELECT's columns by name."""
+    found = {name: _TYPE.fullmatch(expression.text) for name, expression in projection(query)}
+    return {name: kind["type"].replace("\\'", "'") for name, kind in found.items() if kind}
+
+
+def projection(query: Node) -> list[tuple[str, Node]]:
+    """Returns (name, expression) of each column. A line is a name and a type, as the expression has it."""
+    expressions = [child for item in query.section("PROJECTION") for child in item.children]
+    lines = [child.text for child in query.section("PROJECTION COLUMNS")]
+    found = []
+    for line, expression in zip(lines, expressions, strict=True):
+        kind = _TYPE.fullmatch(expression.text)
+        found.append((line.removesuffix(f" {kind['type']}") if kind else line, expression))
+    return found
+
+
+def _same(node: Node, place: int, name: str, source: str, known: dict[str, Node]) -> bool:
+    if node.kind == "UNION":
+        return all(_same(query, place, name, source, known) for query in queries(node))
+    column = _COLUMN.fullmatch(projection(node)[place][1].text)
+    origin = known.get(column["source"]) if column else None
+    if column is None or origin is None:
+        return False
+    if origin.kind == "TABLE":
+        return reads(origin, source) == 1 and column["name"] == name
+    names = [given for given, _ in projection(queries(origin)[0] if origin.kind == "UNION" else origin)]
+    inner = [index for index, given in enumerate(names) if given == column["name"]]
+    return (
+        origin.kind != "TABLE_FUNCTION" and len(inner) == 1 and _same(origin, inner[0], name, source, known)
+    )
+
+
+def same_reading(one: Sequence[str], source: str, other: Sequence[str], place: str) -> bool:
+    """Whether two trees are the same, but that the second reads `place` wherever the first reads `source`."""
+    return list(_normal(one, source)) == list(_normal(other, place))
+
+
+def _normal(lines: Sequence[str], source: str) -> Iterator[str]:
+    """Without the values of what the server has evaluated: those of now() differ from moment to moment."""
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        found = _TABLE.fullmatch(line.lstrip(" "))
+        if found and found["name"] == source:
+            yield f"{line.removesuffix(source)}the source"
+        elif following.lstrip(" ") == "EXPRESSION" and "constant_value: " in line:
+            yield line.partition("constant_value: ")[0]
+        else:
+            yield line
+
+
+def explained(client: Client, select: str) -> list[str]:
+    """The lines of a SELECT's query tree."""
+    return [
+        line for (line,) in client.rows(render("clickhouse/explain_view", select=Sql(select)), settings=WRITE)
+    ]

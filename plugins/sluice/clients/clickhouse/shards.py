@@ -1,0 +1,87 @@
+"""The servers of a pipeline's shards, to read from: of replicas the first that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.client import Client, Settings
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import find
+from sluice.concurrency import each
+from sluice.config.clickhouse import Shard
+from sluice.config.pipeline import Pipeline
+from sluice.errors import OutOfReach, ShardOutOfReach
+
+
+@dataclass(frozen=True)
+class Server:
+    """A shard's client, or why it does not answer."""
+
+    shard: Shard
+    client: Client | None = None
+    error: OutOfReach | None = None
+
+    @property
+    def reached(self) -> Client:
+        """Raises ShardOutOfReach; with one `connection` what the connection raised."""
+        if self.client is not None:
+            return self.client
+        assert self.error is not None  # noqa: S101 - told to the type checker
+        if not self.shard.name:
+            raise self.error
+        raise ShardOutOfReach(self.shard.name, str(self.error)) from self.error
+
+
+Servers = tuple[Server, ...]
+
+
+@contextmanager
+def connect_shards(pipeline: Pipeline, of_replicas: Settings | None = None) -> Iterator[Servers]:
+    """One for each shard, in the pipeline file's order; closed at the end. `of_replicas`: settings of what
+    is read where the shard lists replicas.
+
+    Raises OutOfReach when none answers, and ServerError when one refuses the user.
+    """
+    # Airflow's own look-up is for the thread that its task runs in.
+    found = [(shard, tuple(map(find, shard.connections))) for shard in pipeline.clickhouse.parts]
+    servers = tuple(each(lambda place: _server(*place, of_replicas or {}), found))
+    with ExitStack() as stack:
+        for server in servers:
+            if server.client is not None:
+                stack.callback(server.client.close)
+        if not any(server.client for server in servers):
+            _ = servers[0].reached
+        yield servers
+
+
+@contextmanager
+def connect_replicas(connections: Sequence[Connection]) -> Iterator[list[Client]]:
+    """Clients of one shard's replicas that answer, in their order; closed at the end.
+
+    Raises what the first of them raised when none answers, and ServerError when one refuses the user.
+    """
+    silent: list[OutOfReach] = []
+    with ExitStack() as stack:
+        clients = []
+        for connection in connections:
+            try:
+                clients.append(stack.enter_context(closing(open_client(connection))))
+            except OutOfReach as error:
+                silent.append(error)
+        if not clients:
+            raise silent[0]
+        yield clients
+
+
+def _server(shard: Shard, connections: Sequence[Connection], of_replicas: Settings) -> Server:
+    error: OutOfReach | None = None
+    for connection in connections:
+        try:
+            client = open_client(connection)
+            return Server(shard, client.reading(of_replicas) if shard.replicas else client)
+        except OutOfReach as found:
+            error = error or found
+    return Server(shard, error=error)

@@ -1,0 +1,267 @@
+"""What ClickHouse says about a target table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sql import Sql, identifier, literal, render
+from sluice.clients.clickhouse.types import parse
+
+_VIEW = re.compile(
+    r"CREATE MATERIALIZED VIEW (?:`(?:\\.|[^`])*`|[^\s`.])+\.(?:`(?:\\.|[^`])*`|[^\s`])+"
+    r"(?: UUID '[^']*')?(?P<refresh> REFRESH )?.*?"
+    r"(?: TO (?P<database>`(?:\\.|[^`])*`|[^\s`.]+)\.(?P<table>`(?:\\.|[^`])*`|[^\s`(]+))?(?= |$)",
+    re.DOTALL,
+)
+# Between REFRESH and TO stands the schedule, without brackets.
+_REFRESHING = re.compile(
+    r" REFRESH [^(]*? TO (?P<database>`(?:\\.|[^`])*`|[^\s`.]+)\.(?P<table>`(?:\\.|[^`])*`|[^\s`(]+)"
+)
+
+_OWN = ".inner_id."  # how the server names the table of a view without TO
+
+
+@dataclass(frozen=True)
+class FedTable:
+    """A materialized view, and the table that it writes to when rows are inserted into its `source`.
+
+    `view_columns` are the SELECT's, which is `select`. A table that two views write to is there twice.
+    """
+
+    view: str
+    table: str
+    engine: str
+    sorting_key: str
+    columns: tuple[Column, ...]
+    view_columns: frozenset[str]
+    projections: bool
+    source: str = ""
+    select: str = ""
+    engine_full: str = ""
+
+    @property
+    def called(self) -> str:
+        return called(self.table, self.view)
+
+    @property
+    def stores(self) -> bool:
+        """Whether rows stay in the table, and do not only pass through it."""
+        return self.engine != "Null"
+
+    @property
+    def counted(self) -> bool:
+        """Whether as many rows stay as were inserted."""
+        return self.engine in ("MergeTree", "ReplicatedMergeTree") and " TTL " not in self.engine_full
+
+    @property
+    def replicated(self) -> bool:
+        return self.engine.startswith("Replicated")
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Something that gets the rows of `source`, and that is no materialized view; `engine` is empty where the
+    user may not see what it is."""
+
+    source: str
+    view: str
+    engine: str
+
+
+@dataclass(frozen=True)
+class TargetTable:
+    """A target as it is now; `fed` are its views and the views of their tables, with the tables."""
+
+    table: str
+    uuid: str
+    engine: str
+    engine_full: str
+    columns: tuple[Column, ...]
+    projections: bool
+    fed: tuple[FedTable, ...]
+    unseen: tuple[Unseen, ...] = ()
+
+    @property
+    def ttl(self) -> bool:
+        """Whether rows may vanish by themselves."""
+        return " TTL " in self.engine_full
+
+    @property
+    def replicated(self) -> bool:
+        return self.engine.startswith("Replicated")
+
+    @property
+    def stored(self) -> tuple[FedTable, ...]:
+        """The tables in which the views' rows stay, each once."""
+        return tuple({fed.table: fed for fed in self.fed if fed.stores}.values())
+
+    @property
+    def attachable(self) -> bool:
+        """Whether parts may be handed over whole: no replica has to have them before the statement ends (a
+        quorum is for INSERT only)."""
+        return not (self.replicated or any(fed.replicated for fed in self.fed))
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns if column.filled)
+
+
+def read_table(client: Client, database: str, name: str) -> TargetTable | None:
+    """The table with its views, or None when there is none."""
+    place = {"database": database, "name": name}
+    found = client.rows(render("clickhouse/inspect_table"), place)
+    if not found:
+        return None
+    engine, engine_full, uuid, _, _ = found[0]
+    fed, unseen = _views(client, f"{database}.{name}")
+    return TargetTable(
+        table=f"{database}.{name}",
+        uuid=uuid,
+        engine=engine,
+        engine_full=engine_full,
+        columns=_columns(client, database, name),
+        projections=_projections(client, database, name),
+        fed=tuple(fed),
+        unseen=tuple(unseen),
+    )
+
+
+def _views(client: Client, target: str) -> tuple[list[FedTable], list[Unseen]]:
+    """Every view that an INSERT into the target feeds, directly or through another's table, once."""
+    fed: list[FedTable] = []
+    unseen: list[Unseen] = []
+    waiting, known = [target], {target}
+    while waiting:
+        source = waiting.pop(0)
+        for database, view in client.rows(render("clickhouse/inspect_dependencies"), _place(source)):
+            found = client.rows(render("clickhouse/inspect_view"), {"database": database, "name": view})
+            engine, uuid, text, select = found[0] if found else ("", "", "", "")
+            if engine != "MaterializedView":
+                unseen.append(Unseen(source, f"{database}.{view}", engine))
+            elif (place := view_target(database, uuid, text)) is not None:
+                fed.append(_fed(client, source, (database, view), place, select))
+                if fed[-1].table not in known:
+                    known.add(fed[-1].table)
+                    waiting.append(fed[-1].table)
+    return fed, unseen
+
+
+def _fed(client: Client, source: str, view: tuple[str, str], place: tuple[str, str], select: str) -> FedTable:
+    found = client.rows(render("clickhouse/inspect_table"), {"database": place[0], "name": place[1]})
+    engine, engine_full, _, _, sorting_key = found[0] if found else ("", "", "", "", "")
+    return FedTable(
+        view=".".join(view),
+        table=".".join(place),
+        engine=engine,
+        sorting_key=sorting_key,
+        columns=_columns(client, *place),
+        view_columns=frozenset(column.name for column in _columns(client, *view)),
+        projections=_projections(client, *place),
+        source=source,
+        select=select,
+        engine_full=engine_full,
+    )
+
+
+def _place(name: str) -> dict[str, str]:
+    database, _, own = name.partition(".")
+    return {"database": database, "name": own}
+
+
+def called(name: str, view: str) -> str:
+    """Returns what a person calls the table that `view` writes to: one of its own has the view's name."""
+    return view if name.partition(".")[2].startswith(_OWN) else name
+
+
+def view_target(database: str, uuid: str, text: str) -> tuple[str, str] | None:
+    """(database, table) that a view of this definition writes to; None for one that refreshes by itself."""
+    found = _VIEW.match(text)
+    return None if found is not None and found["refresh"] else written_by(database, uuid, text)
+
+
+def written_by(database: str, uuid: str, text: str) -> tuple[str, str]:
+    """As `view_target`, also for a view that refreshes by itself."""
+    found = _VIEW.match(text)
+    if found is not None and found["refresh"]:
+        found = _REFRESHING.search(text, found.start("refresh"))
+    if found is not None and found["table"]:
+        return _unquoted(found["database"]), _unquoted(found["table"])
+    return database, f"{_OWN}{uuid}"
+
+
+def _unquoted(name: str) -> str:
+    return re.sub(r"\\(.)", r"\1", name[1:-1]) if name.startswith("`") else name
+
+
+def _columns(client: Client, database: str, name: str) -> tuple[Column, ...]:
+    place = {"database": database, "name": name}
+    return tuple(Column(*row) for row in client.rows(render("clickhouse/inspect_columns"), place))
+
+
+def _projections(client: Client, database: str, name: str) -> bool:
+    return bool(
+        client.rows(render("clickhouse/inspect_projections"), {"database": database, "name": name})[0][0]
+    )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A row of system.columns; `default` is the DEFAULT's (or MATERIALIZED's …) expression."""
+
+    name: str
+    type: str
+    kind: str = ""
+    default: str = ""
+
+    @property
+    def filled(self) -> bool:
+        """Whether an INSERT may name it and stores it."""
+        return self.kind in ("", "DEFAULT")
+
+    @property
+    def taken(self) -> bool:
+        """Whether an INSERT may name it. EPHEMERAL ones are not stored; the DEFAULTs of others read them."""
+        return self.filled or self.kind == "EPHEMERAL"
+
+    @property
+    def may_be_null(self) -> bool:
+        return parse(self.type).nullable
+
+    @property
+    def needs_constant(self) -> bool:
+        """Whether its DEFAULT is evaluated by the load, and not by the server behind it."""
+        by_itself = self.kind == "EPHEMERAL" or parse(self.type).plain.name in ("Array", "Map")
+        return bool(self.default) and (self.may_be_null or by_itself)
+
+    def inserted(self, value: Sql) -> Sql:
+        """`value`, which is NULL for "take the DEFAULT". The server knows that of columns that it stores;
+        DEFAULTs that read an EPHEMERAL one would get the NULL."""
+        if self.filled or self.may_be_null:
+            return value
+        return Sql(f"ifNull({value}, CAST({self.default}, {literal(self.type)}))")
+
+    @property
+    def definition(self) -> Sql:
+        default = f" {self.kind} {self.default}" if self.kind else ""
+        return Sql(f"{identifier(self.name)} {self.type}{default}")
+
+
+# A replicated engine's path and replica; what may follow them are the engine's own arguments.
+_QUOTED = r"\s*'(?:\\.|[^'\\])*'\s*"
+_REPLICATED = re.compile(rf"Replicated(\w*MergeTree)(\({_QUOTED},{_QUOTED}(?:,\s*)?)?")
+_SETTINGS = re.compile(r" SETTINGS \w+ = ")
+# With a TTL a merge forgets rows. These stop every merge of a table.
+_NO_MERGES = (
+    "max_number_of_merges_with_ttl_in_pool = 0, max_bytes_to_merge_at_max_space_in_pool = 1, "
+    "max_bytes_to_merge_at_min_space_in_pool = 1"
+)
+
+
+def staged_engine(table: TargetTable | FedTable) -> Sql:
+    """The engine of a table of this server alone that keeps its rows, and whose parts fit `table`."""
+    engine = _REPLICATED.sub(lambda found: found[1] + ("(" if found[2] else ""), table.engine_full, count=1)
+    if " TTL " not in engine:
+        return Sql(engine)
+    return Sql(f"{engine}{',' if _SETTINGS.search(engine) else ' SETTINGS'} {_NO_MERGES}")

@@ -1,0 +1,1 @@
+"""Airflow connections, found the same way in Airflow and outside it."""

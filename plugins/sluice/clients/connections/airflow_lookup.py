@@ -1,0 +1,110 @@
+"""Airflow's connections: from its secrets back-ends, AIRFLOW_CONN_… variables and its database."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import find
+
+
+def variable(conn_id: str) -> str:
+    """The environment variable that defines a connection."""
+    return f"AIRFLOW_CONN_{conn_id.upper()}"
+
+
+def lookup(conn_id: str) -> Connection | None:
+    """The connection as Airflow knows it, or None when it knows none or is not set up here."""
+    if not _airflow_is_set_up():
+        return None
+    with _logging_to_stderr():
+        found = airflow_connection(conn_id)
+    if found is None:
+        return None
+    return Connection(
+        conn_id,
+        conn_type=found.conn_type or "",
+        host=found.host,
+        port=found.port,
+        login=found.login,
+        password=found.password,
+        schema=found.schema,
+        extra=found.extra_dejson,
+    )
+
+
+def as_environment(conn_ids: Iterable[str]) -> dict[str, str]:
+    """The variables that give a subprocess these connections. Raises WrongUse for one nobody knows.
+
+    Airflow is asked first, although `find` would ask it too: only then are secrets masked in task logs.
+    """
+    return {variable(conn_id): _as_json(lookup(conn_id) or find(conn_id)) for conn_id in conn_ids}
+
+
+def _as_json(connection: Connection) -> str:
+    content = {name: value for name, value in vars(connection).items() if name != "conn_id"}
+    return json.dumps({**content, "extra": dict(connection.extra)})
+
+
+def airflow_connection(conn_id: str) -> Any | None:
+    """Airflow's own connection object, or None when there is none; its secrets are masked in task logs."""
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return _from_task(conn_id) if _in_task() else _from_server(conn_id)
+    except AirflowNotFoundException:
+        return None
+
+
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    """Who imports Airflow first has its logging, to what standard output is then, and when a logger is made.
+
+    A command's standard output is for its answer. Airflow's own processes are left alone."""
+    if "airflow" in sys.modules:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
+    import structlog
+
+    made = structlog.get_config()["logger_factory"]
+
+    def make(*arguments: Any) -> Any:
+        with redirect_stdout(sys.stderr):
+            return made(*arguments)
+
+    structlog.configure(logger_factory=make)
+
+
+def _in_task() -> bool:
+    """True where Airflow's database is out of bounds and its supervisor answers instead."""
+    runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
+    return getattr(runner, "SUPERVISOR_COMMS", None) is not None
+
+
+def _from_task(conn_id: str) -> Any:
+    from airflow.sdk import Connection as TaskConnection
+
+    return TaskConnection.get(conn_id)
+
+
+def _from_server(conn_id: str) -> Any:
+    from airflow.models.connection import Connection as StoredConnection
+
+    return StoredConnection.get_connection_from_secrets(conn_id)
+
+
+def _airflow_is_set_up() -> bool:
+    """Importing Airflow makes its home and takes seconds: not where nobody has set it up."""
+    if "airflow" in sys.modules:
+        return True
+    home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+    return home.is_dir() and find_spec("airflow") is not None

@@ -1,0 +1,101 @@
+"""A connection, from Airflow's JSON or URI form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from sluice.errors import WrongUse
+
+
+@dataclass(frozen=True)
+class Connection:
+    """One server and how to log in to it; the repr shows neither password nor extra."""
+
+    conn_id: str
+    conn_type: str = ""
+    host: str | None = None
+    port: int | None = None
+    login: str | None = None
+    password: str | None = field(default=None, repr=False)
+    schema: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def parse(conn_id: str, text: str) -> Connection:
+    """A connection from Airflow's JSON or URI form (airflow.models.connection, 3.3). Raises WrongUse."""
+    try:
+        return _from_json(conn_id, text) if text.lstrip().startswith("{") else _from_uri(conn_id, text)
+    except (ValueError, TypeError) as error:
+        # The text may hold a password, and a parser's message may quote the text.
+        raise WrongUse(
+            f"AIRFLOW_CONN_{conn_id.upper()} is neither Airflow's JSON nor its URI form "
+            f"({type(error).__name__}): see Airflow's documentation on connections"
+        ) from None
+
+
+def _from_json(conn_id: str, text: str) -> Connection:
+    content = json.loads(text)
+    known = ("host", "login", "password", "schema")
+    port = content.get("port")
+    return Connection(
+        conn_id,
+        conn_type=_conn_type(content.get("conn_type") or ""),
+        port=int(port) if port else None,
+        extra=_extra(content.get("extra")),
+        **{name: content.get(name) for name in known},
+    )
+
+
+def _from_uri(conn_id: str, text: str) -> Connection:
+    """`type://[protocol://]login:password@host:port/schema?key=value`, every part percent-encoded."""
+    scheme, separator, rest = text.partition("://")
+    if not separator or rest.count("://") > 1:
+        raise ValueError("expected type://…")
+    protocol, inner, after = rest.partition("://")
+    parts = urlsplit("//" + (after if inner else rest))
+    host = _host(parts)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    extra = query.get("__extra__")
+    return Connection(
+        conn_id,
+        conn_type=_conn_type(scheme),
+        host=f"{protocol}://{host}" if inner and host else host,
+        port=parts.port,
+        login=_decoded(parts.username),
+        password=_decoded(parts.password),
+        schema=_decoded(parts.path[1:]),
+        extra=_extra(extra) if extra else {key: _value(value) for key, value in query.items()},
+    )
+
+
+def _host(parts: SplitResult) -> str | None:
+    """The host as it is written: `hostname` would lower its case."""
+    address = parts.netloc.rpartition("@")[2]
+    host = address if address.startswith("[") else address.partition(":")[0]
+    return _decoded(host.partition("]")[0].lstrip("["))
+
+
+def _decoded(part: str | None) -> str | None:
+    return unquote(part) if part else None
+
+
+def _conn_type(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _extra(value: Any) -> dict[str, Any]:
+    content = json.loads(value) if isinstance(value, str) and value else value or {}
+    if not isinstance(content, dict):
+        raise ValueError("extra: expected a JSON object")
+    return content
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text) if text else text
+    except json.JSONDecodeError:
+        return text

@@ -1,0 +1,99 @@
+"""Airflow connections, found the same way in Airflow and outside it.
+
+First `AIRFLOW_CONN_<ID>` in the environment, then Airflow's own look-up (its database or a secrets
+back-end), then the embedded stack's defaults.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from sluice.clients.connections.connection import Connection, parse
+from sluice.errors import WrongUse
+from sluice.runtime import PROJECT
+
+
+def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection:
+    """The connection of that id. Raises WrongUse when nobody knows it, or its text is malformed."""
+    text = environment.get(f"AIRFLOW_CONN_{conn_id.upper()}")
+    if text is not None:
+        return parse(conn_id, text)
+    found = _airflow_lookup(conn_id)
+    if found is not None:
+        return found
+    default = _EMBEDDED.get(conn_id)
+    if default is not None:
+        return default(environment)
+    raise WrongUse(
+        f"no connection {conn_id!r}: make it with `airflow connections add {conn_id} …`, or set "
+        f"AIRFLOW_CONN_{conn_id.upper()} (JSON or URI)"
+    )
+
+
+def _airflow_lookup(conn_id: str) -> Connection | None:
+    try:
+        from sluice.clients.connections.airflow_lookup import lookup
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "airflow":
+            return None
+        raise
+    return lookup(conn_id)
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    """The folder of the embedded stack, wherever a command is called from."""
+    return PROJECT / (environment.get("SLUICE_HOME") or "var")
+
+
+def _noted(environment: Mapping[str, str], name: str) -> str:
+    """A variable of the stack that runs, as it notes it (local/runner.py); empty where none runs."""
+    try:
+        return (
+            json.loads((_home(environment) / "stack.json").read_text()).get("environment", {}).get(name, "")
+        )
+    except (FileNotFoundError, PermissionError):
+        return ""
+
+
+def _port(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(name) or _noted(environment, name) or str(default)
+    if not text.isdecimal():
+        raise WrongUse(f"{name}={text}: expected a port number")
+    return int(text)
+
+
+def _kafka(environment: Mapping[str, str]) -> Connection:
+    address = f"127.0.0.1:{_port(environment, 'SLUICE_KAFKA_PORT', 9092)}"
+    return Connection("kafka_default", "kafka", extra={"bootstrap.servers": address})
+
+
+def _clickhouse(environment: Mapping[str, str]) -> Connection:
+    port = _port(environment, "SLUICE_CLICKHOUSE_PORT", 8123)
+    return Connection("clickhouse_default", "clickhouse", "127.0.0.1", port, "sluice", _password(environment))
+
+
+def _password(environment: Mapping[str, str]) -> str:
+    """That of the embedded ClickHouse: `make up` keeps it in a file that only its owner can read."""
+    kept = _home(environment) / "clickhouse-password"
+    try:
+        return environment.get("SLUICE_CLICKHOUSE_PASSWORD") or kept.read_text()
+    except FileNotFoundError:
+        return ""
+    except PermissionError:
+        raise WrongUse(
+            f"{kept} is another user's: set AIRFLOW_CONN_CLICKHOUSE_DEFAULT (JSON or URI)"
+        ) from None
+
+
+def _spark(_: Mapping[str, str]) -> Connection:
+    return Connection("spark_default", "spark", "local[*]")
+
+
+_EMBEDDED: Mapping[str, Callable[[Mapping[str, str]], Connection]] = {
+    "kafka_default": _kafka,
+    "clickhouse_default": _clickhouse,
+    "spark_default": _spark,
+}

@@ -1,0 +1,228 @@
+"""The records of a stored batch in bounded memory: of one that is too large only its place and size are kept.
+
+Source: Kafka's "Message Format", record of magic 2; numbers are Protobuf's zigzag varints. What is read of
+each record is read of some hundreds of them at once: one by one takes Python four times as long.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from sluice.clients.kafka.batch_part import Headers, Part
+from sluice.clients.kafka.decompress import Source, Unreadable, pieces
+from sluice.clients.kafka.old_messages import old_parts, old_places
+from sluice.clients.kafka.record_batch import Stored
+
+_AT_ONCE = 4096
+_BITS = 63
+_HOLD_NONE = -1
+_FEW = 16  # below it, one by one is faster
+_FRONT = 40  # enough of a record for its length, attributes, time and offset
+
+
+def parts_of(batch: Stored, max_record: int) -> Iterator[Part]:
+    """All of the batch's records; each part holds some hundred KiB, or one record. Raises Unreadable."""
+    with _ends():
+        if batch.magic < 2:
+            yield from old_parts(batch, max_record)
+            return
+        for found in _walk(batch, max_record):
+            if isinstance(found, _Skipped):
+                yield Part([found.offset], [found.stamp], [None], [None], [None], found.size)
+            else:
+                yield _part(batch, *found)
+
+
+def stamps_of(batch: Stored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Offsets and timestamps of the batch's records, some thousand at once; no record is held, however
+    small. Where the header says them all, nothing is decompressed. Raises Unreadable."""
+    if batch.told:
+        yield np.arange(batch.start, batch.until), np.full(batch.count, batch.max_stamp)
+        return
+    with _ends():
+        if batch.magic < 2:
+            places = old_places(batch)
+            while some := list(islice(places, _AT_ONCE)):
+                offsets, stamps = np.array(some, np.int64).T
+                yield offsets, stamps
+            return
+        for found in _walk(batch, _HOLD_NONE):
+            if isinstance(found, _Skipped):
+                yield np.array([found.offset]), np.array([found.stamp])
+            elif len(found.starts) < _FEW:
+                yield _few(batch, found)
+            else:
+                offsets, stamps, at = _places(batch, np.frombuffer(found.data, np.uint8), found.starts)
+                if (at > found.ends).any():
+                    raise IndexError
+                yield offsets, stamps
+
+
+def _few(batch: Stored, found: _Whole) -> tuple[np.ndarray, np.ndarray]:
+    offsets, stamps = [], []
+    for start, end in zip(found.starts, found.ends, strict=True):
+        delta, at = _number(found.data, start + 1)
+        offset, at = _number(found.data, at)
+        if at > end:
+            raise IndexError
+        offsets.append(batch.start + offset)
+        stamps.append(batch.max_stamp if batch.log_append_time else batch.stamp + delta)
+    return np.array(offsets, np.int64), np.array(stamps, np.int64)
+
+
+class _Whole(NamedTuple):
+    """Records that `data` holds whole: where each begins, behind its length, and ends."""
+
+    data: bytes
+    starts: list[int]
+    ends: list[int]
+
+
+class _Skipped(NamedTuple):
+    offset: int
+    stamp: int
+    size: int
+
+
+@contextmanager
+def _ends() -> Iterator[None]:
+    try:
+        yield
+    except (IndexError, struct.error):
+        raise Unreadable("a record ends too early") from None
+
+
+def _walk(batch: Stored, most: int) -> Iterator[_Whole | _Skipped]:
+    """All records, in their order: those of more than `most` bytes that no piece holds whole are skipped."""
+    source, left = Source(pieces(batch.codec, batch.body or memoryview(b""))), batch.count
+    while left > 0:
+        starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
+        if starts:
+            yield _Whole(source.data, starts, ends)
+            source.skip(ends[-1])
+            left -= len(starts)
+        elif (skipped := _next(batch, source, most)) is not None:
+            yield skipped
+            left -= 1
+
+
+def _next(batch: Stored, source: Source, most: int) -> _Skipped | None:
+    """Gathers the whole of the next record, or skips one that is too large and tells its place."""
+    source.gather(_FRONT)
+    size, at = _number(source.data, 0)
+    if size <= most:
+        source.gather(at + size)
+        if len(source.data) < at + size:
+            raise IndexError
+        return None
+    delta, after = _number(source.data, at + 1)
+    offset = batch.start + _number(source.data, after)[0]
+    source.skip(at + size)
+    return _Skipped(offset, batch.max_stamp if batch.log_append_time else batch.stamp + delta, size)
+
+
+def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
+    """Where the records that are there as a whole begin, behind their lengths, and end."""
+    starts: list[int] = []
+    ends: list[int] = []
+    at, end = 0, len(data)
+    while at < end and len(starts) < most:
+        if data[at] < 0x80 and not data[at] & 1:
+            size, at = data[at] >> 1, at + 1
+        elif data[at] >= 0x80 and at + 10 > end:
+            break
+        else:
+            size, at = _number(data, at)
+        if size < 0:
+            raise Unreadable("a record has a negative size")
+        if at + size > end:
+            break
+        starts.append(at)
+        at += size
+        ends.append(at)
+    return starts, ends
+
+
+def _part(batch: Stored, data: bytes, starts: list[int], untils: list[int]) -> Part:
+    text, ends = np.frombuffer(data, np.uint8), np.array(untils)
+    offsets, stamps, at = _places(batch, text, starts)
+    keys, at = _texts(data, text, at, ends)
+    values, at = _texts(data, text, at, ends)
+    counts, at = _numbers(text, at)
+    headers: list[Headers | None] = [None] * len(starts)
+    for number in np.flatnonzero(counts):
+        headers[number], at[number] = _headers(data, int(counts[number]), int(at[number]))
+    if (at != ends).any():
+        raise Unreadable("a record has another size than it says")
+    return Part(offsets.tolist(), stamps.tolist(), keys, values, headers)
+
+
+def _places(batch: Stored, text: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, timestamps, and where each record goes on behind them."""
+    deltas, at = _numbers(text, np.array(starts) + 1)
+    offsets, at = _numbers(text, at)
+    stamps = np.full(len(starts), batch.max_stamp) if batch.log_append_time else deltas + batch.stamp
+    return offsets + batch.start, stamps, at
+
+
+def _texts(
+    data: bytes, text: np.ndarray, at: np.ndarray, ends: np.ndarray
+) -> tuple[list[bytes | None], np.ndarray]:
+    sizes, at = _numbers(text, at)
+    after = at + np.maximum(sizes, 0)
+    if (after > ends).any():
+        raise IndexError
+    found: list[bytes | None] = [data[s:e] for s, e in zip(at.tolist(), after.tolist(), strict=True)]
+    for number in np.flatnonzero(sizes < 0):
+        found[number] = None
+    return found, after
+
+
+def _headers(data: bytes, count: int, at: int) -> tuple[Headers, int]:
+    """Names as Java reads them: U+FFFD for what is not UTF-8."""
+    found: Headers = []
+    for _ in range(count):
+        name, at = _text(data, at)
+        value, at = _text(data, at)
+        found.append(((name or b"").decode(errors="replace"), value))
+    return found, at
+
+
+def _text(data: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = _number(data, at)
+    if at + size > len(data):
+        raise IndexError
+    return (None, at) if size < 0 else (data[at : at + size], at + size)
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and where the next begins. Raises IndexError at the data's end."""
+    number, shift = data[at] & 0x7F, 0
+    while data[at] >= 0x80:
+        at, shift = at + 1, shift + 7
+        if shift > _BITS:
+            raise Unreadable("a number has too many bytes")
+        number |= (data[at] & 0x7F) << shift
+    return (number >> 1) ^ -(number & 1), at + 1
+
+
+def _numbers(text: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`_number` at many places."""
+    bytes_ = text[at]
+    numbers, at, shift = (bytes_ & 0x7F).astype(np.uint64), at + 1, 7
+    longer = np.flatnonzero(bytes_ & 0x80)
+    while len(longer):
+        if shift > _BITS:
+            raise Unreadable("a number has too many bytes")
+        bytes_ = text[at[longer]]
+        numbers[longer] |= (bytes_ & 0x7F).astype(np.uint64) << np.uint64(shift)
+        at[longer] += 1
+        longer, shift = longer[bytes_ >= 0x80], shift + 7
+    signs = -(numbers & np.uint64(1)).view(np.int64)
+    return (numbers >> np.uint64(1)).view(np.int64) ^ signs, at

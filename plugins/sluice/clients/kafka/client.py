@@ -1,0 +1,79 @@
+"""Opens kafka-python's clients with short time-outs, and turns their errors into Sluice's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.errors import BatchUnreadable, KafkaOutOfReach
+
+Admin = TypeVar("Admin", bound=KafkaAdminClient)
+
+BOOTSTRAP_MS = 10_000
+REQUEST_MS = 15_000
+
+# Whatever it complains of is raised as well, and Sluice says it in one line of its own.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+class DamagedBatch(KafkaError):
+    """A stored batch of `place` that nobody can read; it begins at offset `start`."""
+
+    def __init__(self, place: TopicPartition, start: int, reason: str) -> None:
+        super().__init__(f"{place.topic}/{place.partition} at offset {start}: {reason}")
+        self.place, self.start, self.reason = place, start, reason
+
+
+@contextmanager
+def reached(settings: KafkaSettings) -> Iterator[None]:
+    """Raises KafkaOutOfReach for whatever the client cannot do: no answer, no leader, no permission; and
+    BatchUnreadable for a batch that is damaged."""
+    try:
+        yield
+    except DamagedBatch as error:
+        where = (settings.cluster, *error.place, error.start, error.start + 1)
+        raise BatchUnreadable(*where, error.reason) from error
+    except (KafkaError, OSError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason) from error
+
+
+@contextmanager
+def consumer(settings: KafkaSettings) -> Iterator[KafkaConsumer]:
+    """A consumer of no group, with the cluster's isolation, that never moves by itself.
+
+    It looks at offsets and timestamps only, and kafka-python's checksums in Python cost more than the rest.
+    """
+    client = KafkaConsumer(
+        check_crcs=False,
+        isolation_level=settings.isolation,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        allow_auto_create_topics=False,
+        max_poll_records=20_000,
+        max_partition_fetch_bytes=8 << 20,
+        bootstrap_timeout_ms=BOOTSTRAP_MS,
+        request_timeout_ms=REQUEST_MS,
+        **settings.for_client(),
+    )
+    try:
+        yield client
+    finally:
+        client.close(autocommit=False)
+
+
+@contextmanager
+def admin(
+    settings: KafkaSettings, kind: type[KafkaAdminClient] = KafkaAdminClient
+) -> Iterator[KafkaAdminClient]:
+    client = kind(bootstrap_timeout_ms=BOOTSTRAP_MS, request_timeout_ms=REQUEST_MS, **settings.for_client())
+    try:
+        yield client
+    finally:
+        client.close()

@@ -1,0 +1,153 @@
+"""Fetches batches as they are stored: no consumer bounds what it decompresses, or shows markers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import KafkaError, KafkaTimeoutError, NoError, for_code
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+
+from sluice.clients.kafka.client import DamagedBatch, admin, reached
+from sluice.clients.kafka.record_batch import Stored, ends_abortion, stored_batches
+from sluice.clients.kafka.settings import KafkaSettings
+
+FETCH_BYTES = 4 << 20
+# The request by topic name; from version 13 on it wants the topic's id (KIP-516).
+_FETCH_BY_NAME = 12
+_ANSWER_BYTES = (1 << 31) - 1  # a batch of any size, as Kafka's own client takes it
+_WAIT_MS = 500
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Some stored batches, from the one on that holds the asked offset. `hidden` has the place of each that
+    no consumer shows: markers, and with `read_committed` what was aborted."""
+
+    batches: tuple[Stored, ...]
+    hidden: frozenset[int] = frozenset()
+
+    @property
+    def hidden_batches(self) -> list[Stored]:
+        return [self.batches[number] for number in sorted(self.hidden)]
+
+    @property
+    def visible(self) -> list[Stored]:
+        return [batch for number, batch in enumerate(self.batches) if number not in self.hidden]
+
+
+class FetchAdmin(KafkaAdminClient):
+    """Every method raises KafkaError; `fetch` DamagedBatch, when nothing before it answers."""
+
+    def __init__(self, **configs: Any) -> None:
+        super().__init__(**configs, receive_message_max_bytes=_ANSWER_BYTES)
+        self._led_by: dict[TopicPartition, int] = {}
+
+    def fetch(
+        self,
+        place: TopicPartition,
+        offset: int,
+        isolation: str | IsolationLevel,
+        most: int = FETCH_BYTES,
+    ) -> Fetched:
+        """The next batches from the one on that holds `offset`; none at the end of what can be read."""
+        deadline, level = time.monotonic() + _PATIENCE_SECONDS, IsolationLevel.build_from(isolation)
+        while True:
+            try:
+                return self._manager.run(self._fetch, place, offset, level, most)
+            except KafkaError as error:  # a leader has moved, or a broker restarts
+                self._led_by.pop(place, None)
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+
+    def batches(
+        self, place: TopicPartition, start: int, until: int, isolation: IsolationLevel
+    ) -> Iterator[Stored]:
+        """All batches that hold the offsets `[start, until)`, also those that no consumer shows."""
+        while start < until:
+            found = self.fetch(place, start, isolation)
+            if not found.batches:
+                raise KafkaTimeoutError(f"{place.topic}/{place.partition} brings no more records")
+            yield from found.batches
+            start = found.batches[-1].until
+
+    async def _fetch(
+        self, place: TopicPartition, offset: int, isolation: IsolationLevel, most: int
+    ) -> Fetched:
+        if place not in self._led_by:
+            (self._led_by[place],) = await self._async_get_leader_for_partitions([place])
+        request = _request(place, offset, isolation, most)
+        response: Any = await self._manager.send(request, node_id=self._led_by[place])
+        found = response.responses[0].partitions[0]
+        error = for_code(found.error_code)
+        if error is not NoError:
+            raise error(f"{place.topic}/{place.partition} at offset {offset}")
+        batches = _sound(place, offset, list(stored_batches(found.records or b"", offset)))
+        aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
+        return Fetched(batches, hidden_of(batches, aborted))
+
+
+def _sound(place: TopicPartition, offset: int, batches: Sequence[Stored]) -> tuple[Stored, ...]:
+    """Those from the one on that holds `offset`, up to the first that is damaged. That one is in nobody's
+    way who does not ask for it."""
+    sound = list(takewhile(attrgetter("sound"), batches))
+    wanted = tuple(batch for batch in sound if batch.until > offset)
+    if not wanted and len(sound) < len(batches):
+        raise DamagedBatch(place, batches[len(sound)].start, "its checksum is not that of its bytes")
+    return wanted
+
+
+def hidden_of(batches: Sequence[Stored], aborted: Sequence[tuple[int, int]]) -> frozenset[int]:
+    """The places of markers and of aborted batches. `aborted` transactions have their first offset and their
+    producer; one ends with its producer's marker."""
+    waiting, open_now, found = sorted(aborted), set(), set()
+    for number, batch in enumerate(batches):
+        while waiting and waiting[0][0] < batch.until:
+            open_now.add(waiting.pop(0)[1])
+        if batch.control:
+            found.add(number)
+            if ends_abortion(batch):
+                open_now.discard(batch.producer)
+        elif batch.transactional and batch.producer in open_now:
+            found.add(number)
+    return frozenset(found)
+
+
+@contextmanager
+def fetching(settings: KafkaSettings) -> Iterator[FetchAdmin]:
+    with reached(settings), admin(settings, FetchAdmin) as client:
+        yield client
+
+
+def _request(place: TopicPartition, offset: int, isolation: IsolationLevel, most: int) -> FetchRequest:
+    partition = FetchRequest.FetchTopic.FetchPartition(
+        partition=place.partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=most,
+    )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=most,
+        isolation_level=isolation.value,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic=place.topic, partitions=[partition])],
+        forgotten_topics_data=[],
+        rack_id="",
+        min_version=4,
+        max_version=_FETCH_BY_NAME,
+    )

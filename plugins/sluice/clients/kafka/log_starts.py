@@ -1,0 +1,55 @@
+"""What Kafka still has of a topic: log starts and retention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sluice.clients.kafka.reader import Reader
+from sluice.errors import PartitionMissing, TopicRecreated
+from sluice.manifest import OffsetRange
+
+LogStarts = Mapping[tuple[str, int], int]
+"""(topic, partition) of one cluster to the first offset that is still there."""
+
+
+# By so much the broker's clock may be ahead of this machine's, a long look-up included.
+CLOCKS_MS = 3_600_000
+
+
+def kept_ms(settings: Mapping[str, str]) -> int | None:
+    """How long a topic keeps every record, by its effective settings; None where they do not say it.
+
+    A segment goes when its newest record is older than `retention.ms` (Kafka, UnifiedLog). So a younger
+    record is there. How long a segment may grow, and when it is looked at, only keeps records longer. Nothing
+    is known where segments go by size, where a topic is compacted, and where nothing goes by age: then
+    something else has moved the log start.
+    """
+    known = {name: settings.get(name) for name in ("cleanup.policy", "retention.bytes", "retention.ms")}
+    if (
+        known["cleanup.policy"] != "delete"
+        or known["retention.bytes"] != "-1"
+        or known["retention.ms"] is None
+    ):
+        return None
+    kept = int(known["retention.ms"])
+    return kept if kept >= 0 else None
+
+
+def kept_since(now_ms: int, kept: int | None) -> int | None:
+    """The first second since the epoch of which no record has gone by age."""
+    return None if kept is None else -((kept - now_ms - CLOCKS_MS) // 1000)
+
+
+def log_starts(reader: Reader, cluster: str, ranges: Iterable[OffsetRange]) -> LogStarts:
+    """Today's log start of every range's partition. Raises what `Topics.describe` raises, PartitionMissing
+    for a partition that is not listed, TopicRecreated for a topic with another id than the range's."""
+    starts: dict[tuple[str, int], int] = {}
+    wanted = {(r.topic, r.uuid, r.partition) for r in ranges}
+    states = {topic: reader.describe(topic) for topic in sorted({topic for topic, _, _ in wanted})}
+    for topic, uuid, partition in sorted(wanted):
+        if states[topic].uuid != uuid:
+            raise TopicRecreated(cluster, topic, uuid, states[topic].uuid)
+        if partition not in states[topic].log_starts:
+            raise PartitionMissing(cluster, topic, partition)
+        starts[topic, partition] = states[topic].log_starts[partition]
+    return starts

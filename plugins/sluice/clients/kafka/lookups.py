@@ -1,0 +1,131 @@
+"""Look-ups of many instants in many partitions: pure bookkeeping over batches of questions.
+
+Kafka answers an instant with the first record stamped at or after it, and that record's timestamp s. So
+the same record answers every instant up to s, and after a "none" every later instant has none too.
+
+A question costs Kafka and its client as much as reading many records on. So where few records lie between
+the first instant and the last one, as in a year of hours with little in them, they are read instead.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from sluice.clients.kafka.timestamps import Stamps
+
+NONE = -1
+# Of a processor a question took 0.55 ms, and a record of 210 bytes 0.0016 ms, broker and client together.
+RECORDS_PER_QUESTION = 250
+# Below it a consumer of its own is not worth its start.
+QUESTIONS_PER_CONSUMER = 500
+# A broker answers a connection's questions one after another: many of them go through several.
+CONNECTIONS = 2
+_QUESTIONS_PER_CONNECTION = 1000
+
+Question = Mapping[int, int]
+"""Partition to timestamp in milliseconds."""
+Reply = Mapping[int, tuple[int, int]]
+"""Partition to (offset, timestamp) of the record found; the offset is NONE when there is none."""
+Spans = Mapping[int, tuple[int, int]]
+"""Partition to the offsets `[from, until)` to read."""
+
+
+@dataclass
+class PartitionLookUp:
+    """Answers row by row of the instants; `offsets[row]` is NONE where no record is that late."""
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    timestamps: array[int] = field(default_factory=lambda: array("q"))
+
+    def take(self, row: int, answer: tuple[int, int], instants: Sequence[int]) -> None:
+        """Fills `row` and every later instant that the same record answers."""
+        offset, timestamp = answer
+        last = len(instants) if offset == NONE else max(bisect_right(instants, timestamp), row + 1)
+        count = last - len(self.offsets)
+        self.offsets.extend([offset] * count)
+        self.timestamps.extend([timestamp] * count)
+
+    def read_on(self, offsets: np.ndarray, timestamps: np.ndarray, instants: Sequence[int]) -> None:
+        """Takes the next records in the partition's order."""
+        latest = np.maximum.accumulate(timestamps)
+        while (row := len(self.offsets)) < len(instants):
+            place = int(np.searchsorted(latest, instants[row]))
+            if place == len(latest):
+                return
+            self.take(row, (int(offsets[place]), int(timestamps[place])), instants)
+
+
+def divided(instants: Sequence[int], partitions: int) -> list[Sequence[int]]:
+    """The instants in as many ranges as there should be connections to ask for them."""
+    count = max(min(CONNECTIONS, len(instants) * partitions // _QUESTIONS_PER_CONNECTION), 1)
+    edges = [len(instants) * share // count for share in range(count + 1)]
+    return [instants[start:end] for start, end in pairwise(edges)]
+
+
+def joined(shares: Sequence[Mapping[int, PartitionLookUp]]) -> dict[int, PartitionLookUp]:
+    """The answers to ranges of instants that follow each other."""
+    found = dict(shares[0])
+    for share in shares[1:]:
+        for partition, rows in share.items():
+            found[partition].offsets.extend(rows.offsets)
+            found[partition].timestamps.extend(rows.timestamps)
+    return found
+
+
+def look_up(
+    ends: Mapping[int, int],
+    instants: Sequence[int],
+    ask: Callable[[Sequence[Question]], Sequence[Reply]],
+    read: Callable[[Spans], Iterable[Stamps]],
+    width: int,
+) -> dict[int, PartitionLookUp]:
+    """Every instant (milliseconds, ascending) in every partition of `ends`, `width` questions at a time.
+
+    `read` gives the visible records of spans, in each partition's order.
+    """
+    found = {partition: PartitionLookUp() for partition in ends}
+    if len(ends) * len(instants) >= QUESTIONS_PER_CONSUMER:
+        _read_sparse(found, ends, instants, ask, read)
+    while True:
+        first = {p: len(done.offsets) for p, done in found.items() if len(done.offsets) < len(instants)}
+        if not first:
+            return found
+        questions = [
+            {p: instants[row + step] for p, row in first.items() if row + step < len(instants)}
+            for step in range(width)
+        ]
+        for step, reply in enumerate(ask([question for question in questions if question])):
+            for partition, answer in reply.items():
+                if len(found[partition].offsets) == first[partition] + step:
+                    found[partition].take(first[partition] + step, answer, instants)
+
+
+def _read_sparse(
+    found: Mapping[int, PartitionLookUp],
+    ends: Mapping[int, int],
+    instants: Sequence[int],
+    ask: Callable[[Sequence[Question]], Sequence[Reply]],
+    read: Callable[[Spans], Iterable[Stamps]],
+) -> None:
+    """Fills the partitions that have few records between the first instant and the last one."""
+    first, last = ask([dict.fromkeys(ends, instants[0]), dict.fromkeys(ends, instants[-1])])
+    spans: dict[int, tuple[int, int]] = {}
+    for partition, end in ends.items():
+        found[partition].take(0, first[partition], instants)
+        start, until = (
+            end if reply[partition][0] == NONE else reply[partition][0] for reply in (first, last)
+        )
+        if until - start <= RECORDS_PER_QUESTION * len(instants):
+            spans[partition] = start, until
+    for part in read({p: span for p, span in spans.items() if span[0] < span[1]}):
+        found[part.partition].read_on(part.offsets, part.timestamps, instants)
+    for partition in spans:
+        row = len(found[partition].offsets)
+        if row < len(instants):
+            found[partition].take(row, last[partition], instants)

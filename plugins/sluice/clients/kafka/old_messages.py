@@ -1,0 +1,102 @@
+"""Messages of magic 0 and 1, as Kafka before 0.11 wrote them: brokers of every version hand them over as they
+are stored (KIP-724). Compressed ones are inside the value of another, whose offset is that of the last.
+
+Source: Kafka's "Message Format", "Old Message Format", and AbstractLegacyRecordBatch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from itertools import groupby, islice
+from typing import NamedTuple
+
+from sluice.clients.kafka.batch_part import Part
+from sluice.clients.kafka.decompress import Source, Unreadable, pieces
+from sluice.clients.kafka.record_batch import OLD_HEADER, OLD_STAMP, Stored, codec_of
+
+_SIZE = struct.Struct(">i")
+_BEFORE_SIZE = 12  # a message's size does not count its offset, and itself
+_MAGIC_AT = 16
+_FRONT = 26  # the least that a message takes: all of its numbers, but for the size of a value
+_HOLD_NONE = -1
+_AT_ONCE = 256
+
+
+class _Message(NamedTuple):
+    offset: int
+    stamp: int
+    key: bytes | None = None
+    value: bytes | None = None
+    too_large: int | None = None
+
+
+def old_parts(batch: Stored, max_record: int) -> Iterator[Part]:
+    """As `unpacking.parts_of`. Raises Unreadable, IndexError and struct.error."""
+    for too_large, messages in groupby(_messages_of(batch, max_record), lambda one: one.too_large):
+        while some := list(islice(messages, _AT_ONCE if too_large is None else 1)):
+            offsets, stamps, keys, values, _ = zip(*some, strict=True)
+            yield Part(list(offsets), list(stamps), keys, values, [None] * len(some), too_large)
+
+
+def old_places(batch: Stored) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each message. Raises as `old_parts`."""
+    return ((message.offset, message.stamp) for message in _messages_of(batch, _HOLD_NONE))
+
+
+def _messages_of(batch: Stored, most: int) -> Iterator[_Message]:
+    """Those of more than `most` bytes, where no piece holds them whole, without their contents."""
+    outer = memoryview(batch.body or b"")
+    if not batch.codec:
+        return _messages(batch, Source(pieces(0, outer)), 0, most)
+    at = OLD_HEADER.size + OLD_STAMP.size * batch.magic
+    at += _SIZE.size + max(_SIZE.unpack_from(outer, at)[0], 0)
+    inner, shift = outer[at + _SIZE.size :], 0
+    if batch.magic:  # inside, offsets count from the first message on
+        messages = _messages(batch, Source(pieces(batch.codec, inner)), 0, _HOLD_NONE)
+        shift = max((batch.until - 1 - last.offset for last in deque(messages, maxlen=1)), default=0)
+    return _messages(batch, Source(pieces(batch.codec, inner)), shift, most)
+
+
+def _messages(batch: Stored, source: Source, shift: int, most: int) -> Iterator[_Message]:
+    at = 0
+    while True:
+        if len(source.data) - at < _FRONT:
+            source.skip(at)
+            source.gather(_FRONT)
+            at = 0
+            if not source.data:
+                return
+        offset, size, checksum, magic, attributes = OLD_HEADER.unpack_from(source.data, at)
+        if magic != batch.magic or size < _FRONT - _BEFORE_SIZE or (batch.codec and codec_of(attributes)):
+            raise Unreadable("a message inside is of another format than the one around it")
+        stamp = OLD_STAMP.unpack_from(source.data, at + OLD_HEADER.size)[0] if magic else -1
+        stamp = batch.max_stamp if batch.log_append_time else stamp
+        end = at + _BEFORE_SIZE + size
+        if end > len(source.data) and size > most:
+            source.skip(end)
+            at = 0
+            yield _Message(offset + shift, stamp, too_large=size)
+            continue
+        if end > len(source.data):
+            source.skip(at)
+            at, end = 0, end - at
+            source.gather(end)
+        if zlib.crc32(memoryview(source.data)[at + _MAGIC_AT : end]) != checksum:
+            raise Unreadable("a message's checksum is not that of its bytes")
+        yield _Message(offset + shift, stamp, *_contents(source.data, at, end, magic))
+        at = end
+
+
+def _contents(data: bytes, at: int, end: int, magic: int) -> Iterator[bytes | None]:
+    """Key and value."""
+    at += OLD_HEADER.size + OLD_STAMP.size * magic
+    for _ in range(2):
+        (size,) = _SIZE.unpack_from(data, at)
+        at += _SIZE.size
+        if at + max(size, 0) > end:
+            raise IndexError
+        yield None if size < 0 else data[at : at + size]
+        at += max(size, 0)

@@ -1,0 +1,159 @@
+"""Puts events into a topic by librdkafka: idempotent, acknowledged by all replicas, in bounded memory.
+
+What its settings mean: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from sluice.clients.kafka.create_topic import FRAMING, MAX_EVENT_BYTES, TopicFacts, ensure_topic
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.errors import KafkaOutOfReach
+
+__all__ = ["MAX_EVENT_BYTES", "DeliveryError", "Message", "NotTaken", "Publisher", "open_publisher"]
+
+DeliveryError = KafkaError
+Delivered = Callable[[DeliveryError | None, Message], None]
+Headers = list[tuple[str, bytes]]
+
+_BATCH_BYTES = 900_000  # below the default max.message.bytes of a topic that was there before
+_BATCH_FRAMING = 1024
+_QUEUE_KIB = 32 << 10
+_QUEUE_EVENTS = 100_000
+_DELIVERY_MS = 60_000
+_FULL_SECONDS = 0.1
+_PURGE_SECONDS = 5.0
+# What a broker that comes back cures; librdkafka has tried again until its time was over.
+_OUT_OF_REACH = {
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._AUTHENTICATION,
+    KafkaError._PURGE_QUEUE,
+    KafkaError._PURGE_INFLIGHT,
+    KafkaError._FATAL,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.REQUEST_TIMED_OUT,
+}
+
+
+class NotTaken(Exception):
+    """librdkafka itself refuses an event; `error` says why."""
+
+    def __init__(self, error: DeliveryError) -> None:
+        super().__init__(error.str())
+        self.error = error
+
+
+class Publisher:
+    """Sends events to one topic. Methods raise KafkaOutOfReach."""
+
+    def __init__(self, settings: KafkaSettings, topic: str, facts: TopicFacts, patient: bool) -> None:
+        self.facts = facts
+        self.settings = settings
+        self.topic = topic
+        self._trouble = ""
+        self._client = Producer(_configuration(settings, facts, patient) | {"error_cb": self._on_error})
+
+    def send(
+        self,
+        event: bytes,
+        key: bytes | None,
+        partition: int,
+        at: int,
+        headers: Headers | None,
+        delivered: Delivered,
+    ) -> None:
+        """Hands one event over; waits while too much is unacknowledged. `at` is in milliseconds.
+
+        With a key the partition follows from it, as from Java's clients. Raises NotTaken.
+        """
+        while True:
+            try:
+                self._client.produce(
+                    self.topic,
+                    event,
+                    key,
+                    partition=partition,
+                    on_delivery=delivered,
+                    timestamp=at,
+                    headers=headers,
+                )
+                return
+            except BufferError:
+                self.serve(_FULL_SECONDS)
+            except KafkaException as error:
+                raise NotTaken(error.args[0]) from error
+
+    def serve(self, seconds: float = 0) -> None:
+        """Calls back for what has been acknowledged, waiting at most that long for the first."""
+        self._client.poll(seconds)
+
+    def flush(self, seconds: float) -> int:
+        """Waits until all is acknowledged or the time is over; how many events are not."""
+        return self._client.flush(seconds)
+
+    @property
+    def unacknowledged(self) -> int:
+        return len(self._client)
+
+    def gone(self, reason: str) -> KafkaOutOfReach:
+        told = f"{reason}; {self._trouble}" if self._trouble else reason
+        return KafkaOutOfReach(self.settings.cluster, self.settings.bootstrap, " ".join(told.split()))
+
+    def abandon(self) -> None:
+        """Gives up what is not acknowledged; each event's callback is told so."""
+        with suppress(KafkaException):
+            self._client.purge()
+        self._client.flush(_PURGE_SECONDS)
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._trouble = error.str()
+
+
+def out_of_reach(error: KafkaError) -> bool:
+    """Whether doing it again later can cure it; all other errors are about the event or the topic."""
+    return error.fatal() or error.retriable() or error.code() in _OUT_OF_REACH
+
+
+@contextmanager
+def open_publisher(
+    settings: KafkaSettings, topic: str, partitions: int, patient: bool = False
+) -> Iterator[Publisher]:
+    """A publisher to the topic, which is made with that many partitions if it is not there.
+
+    A `patient` one waits for a cluster that is away for as long as it takes; else a minute.
+    """
+    facts = ensure_topic(settings, topic, partitions)
+    publisher = Publisher(settings, topic, facts, patient)
+    try:
+        yield publisher
+    finally:
+        if publisher.unacknowledged:
+            publisher.abandon()
+
+
+def _configuration(settings: KafkaSettings, facts: TopicFacts, patient: bool) -> dict[str, object]:
+    """Batches stay below what the topic takes: one that is refused takes all its events with it."""
+    return {
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": "lz4",
+        "linger.ms": 50,
+        "batch.size": max(min(_BATCH_BYTES, facts.max_bytes - _BATCH_FRAMING), 1),
+        "message.max.bytes": MAX_EVENT_BYTES + FRAMING,
+        "queue.buffering.max.kbytes": _QUEUE_KIB,
+        "queue.buffering.max.messages": _QUEUE_EVENTS,
+        "delivery.timeout.ms": 0 if patient else _DELIVERY_MS,
+        "partitioner": "murmur2_random",
+        "allow.auto.create.topics": False,
+        "log_level": 0,  # its errors come back with the events, and are said in one line
+        **settings.for_librdkafka(),
+    }

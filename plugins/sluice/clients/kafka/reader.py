@@ -1,0 +1,37 @@
+"""What a topic is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from sluice.clients.kafka.lookups import PartitionLookUp
+from sluice.config.pipeline import Cluster
+
+
+class TopicState(Protocol):
+    uuid: str
+    log_starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+    def held(self, high_watermarks: Mapping[int, int]) -> Mapping[int, int]: ...
+
+
+class Reader(Protocol):
+    """What `sluice.clients.kafka.topics.Topics` offers."""
+
+    def describe(self, topic: str) -> TopicState: ...
+
+    def look_up(
+        self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
+    ) -> Mapping[int, PartitionLookUp]: ...
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
+
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> Mapping[int, int]: ...
+
+    def kept_ms(self, topic: str) -> int | None: ...
+
+
+TopicsOf = Callable[[Cluster], AbstractContextManager[Reader]]

@@ -1,0 +1,181 @@
+"""Reads the records of given offsets in bounded memory, whatever a batch holds once it is decompressed."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import MappingProxyType, TracebackType
+from typing import NamedTuple
+
+from kafka import TopicPartition
+from kafka.errors import OffsetOutOfRangeError
+
+from sluice.clients.kafka.batch_part import Headers, Part
+from sluice.clients.kafka.batch_records import parts_of
+from sluice.clients.kafka.client import reached
+from sluice.clients.kafka.decompress import Unreadable
+from sluice.clients.kafka.fetch import FetchAdmin, Fetched, fetching
+from sluice.clients.kafka.holes import Hole, not_hidden
+from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.settings import KafkaSettings
+from sluice.errors import BatchUnreadable, KafkaOutOfReach
+
+_PATIENCE_SECONDS = 60.0
+_FEW_BYTES = 1 << 20  # where single records are wanted: what is fetched beside them is in vain
+
+
+class Span(NamedTuple):
+    """Offsets `[start, until)` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    until: int
+
+
+class Records(NamedTuple):
+    """Some records of one partition, in its order. `timestamps` in milliseconds since the epoch; `headers`
+    are None where a record has none. `too_large`: by number the size of those that are not held."""
+
+    topic: str
+    partition: int
+    offsets: Sequence[int]
+    timestamps: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers | None]
+    too_large: Mapping[int, int] = MappingProxyType({})
+
+
+class Record(NamedTuple):
+    """What one record holds; nothing where it is `too_large`."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None
+    too_large: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held, about."""
+        own = sum(len(name) + len(value or b"") for name, value in self.headers or ())
+        return own + len(self.key or b"") + len(self.value or b"")
+
+
+class BoundedReader:
+    """Reads as the cluster's isolation says. Of a record of more than `max_record` bytes, decompressed, only
+    place and size are there. Every method raises BatchUnreadable, and KafkaOutOfReach when nothing comes for
+    a minute or the cluster says no, also to an offset that it no longer has.
+    """
+
+    def __init__(self, settings: KafkaSettings, max_record: int) -> None:
+        self._settings, self._max_record = settings, max_record
+        self._stack = ExitStack()
+        self._client: FetchAdmin | None = None
+        self._held: tuple[TopicPartition, Fetched] | None = None
+
+    def __enter__(self) -> BoundedReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        self._held = None
+        self._stack.close()
+
+    def read(self, spans: Sequence[Span]) -> Iterator[Records]:
+        """Every visible record of the spans, span after span; some hundred KiB at once, or one record."""
+        for span in spans:
+            for batch in self.visible(span):
+                yield from self._batch(span, batch)
+
+    def visible(self, span: Span) -> Iterator[Stored]:
+        """The stored batches that hold the visible records of the span."""
+        place, at = TopicPartition(*span[:2]), span.start
+        while at < span.until:
+            found = self._next(place, at)
+            yield from (batch for batch in found.visible if batch.start < span.until)
+            at = found.batches[-1].until
+
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+        """The records at `offsets`, which ascend. Batches between them are not looked into."""
+        place, number = TopicPartition(topic, partition), 0
+        while number < len(offsets):
+            found = self._held_at(place, offsets[number])
+            for batch in found.visible:
+                last = bisect_left(offsets, batch.until, number)
+                if number < last:
+                    yield from self._chosen(place, batch, offsets[number:last])
+                    number = last
+            if number < len(offsets) and offsets[number] < found.batches[-1].until:
+                raise self._silent(place, f"no longer has offset {offsets[number]}")
+
+    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
+        """What of the holes, which are in order, neither markers nor aborted records explain; all of them
+        where Kafka no longer has the first."""
+        place = TopicPartition(topic, partition)
+        with reached(self._settings):
+            try:
+                return not_hidden(lambda at, most: self._fetched(place, at, most), holes)
+            except OffsetOutOfRangeError:
+                return list(holes)
+
+    @contextmanager
+    def readable(self, span: Span, batch: Stored) -> Iterator[None]:
+        """Raises BatchUnreadable for what is Unreadable in the batch."""
+        try:
+            yield
+        except Unreadable as error:
+            place = (self._settings.cluster, span.topic, span.partition)
+            raise BatchUnreadable(*place, batch.start, batch.until, str(error)) from error
+
+    def _held_at(self, place: TopicPartition, offset: int) -> Fetched:
+        if self._held is not None and self._held[0] == place:
+            batches = self._held[1].batches
+            if batches[0].start <= offset < batches[-1].until:
+                return self._held[1]
+        self._held = None
+        self._held = place, self._next(place, offset, _FEW_BYTES)
+        return self._held[1]
+
+    def _chosen(self, place: TopicPartition, batch: Stored, offsets: Sequence[int]) -> Iterator[Record]:
+        span, wanted = Span(*place, offsets[0], offsets[-1] + 1), set(offsets)
+        for records in self._batch(span, batch):
+            for number, offset in enumerate(records.offsets):
+                if offset in wanted:
+                    wanted.remove(offset)
+                    contents = (records.keys[number], records.values[number], records.headers[number])
+                    yield Record(*contents, records.too_large.get(number))
+        if wanted:
+            raise self._silent(place, f"no longer has offset {min(wanted)}")
+
+    def _next(self, place: TopicPartition, at: int, *most: int) -> Fetched:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        with reached(self._settings):
+            while time.monotonic() < deadline:
+                found = self._fetched(place, at, *most)
+                if found.batches:
+                    return found
+        raise self._silent(place, "brings no more records")
+
+    def _fetched(self, place: TopicPartition, at: int, *most: int) -> Fetched:
+        if self._client is None:
+            self._client = self._stack.enter_context(fetching(self._settings))
+        return self._client.fetch(place, at, self._settings.isolation, *most)
+
+    def _silent(self, place: TopicPartition, what: str) -> KafkaOutOfReach:
+        reason = f"{place.topic}/{place.partition} {what}"
+        return KafkaOutOfReach(self._settings.cluster, self._settings.bootstrap, reason)
+
+    def _batch(self, span: Span, batch: Stored) -> Iterator[Records]:
+        with self.readable(span, batch):
+            for part in parts_of(batch, self._max_record):
+                own = slice(bisect_left(part.offsets, span.start), bisect_left(part.offsets, span.until))
+                if own.start < own.stop:
+                    yield _records(span, part, own)
+
+
+def _records(span: Span, part: Part, own: slice) -> Records:
+    columns = (part.offsets, part.timestamps, part.keys, part.values, part.headers)
+    too_large = {} if part.too_large is None else {0: part.too_large}
+    return Records(span.topic, span.partition, *(column[own] for column in columns), too_large=too_large)

@@ -1,0 +1,214 @@
+"""How a Kafka cluster is reached, for kafka-python, librdkafka and Spark's Java client, from one description.
+
+The description is an Airflow `kafka` connection: its `extra` in librdkafka's names, as the Airflow Kafka
+provider has them (https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sluice.clients.connections import find as connections
+from sluice.clients.connections.connection import Connection
+from sluice.config.pipeline import Cluster
+from sluice.errors import WrongUse
+
+_SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_OLD_KEY = re.compile(rb"^-----BEGIN (RSA|EC|DSA) PRIVATE KEY-----", re.MULTILINE)
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_UNDERSTOOD = frozenset(
+    {
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.endpoint.identification.algorithm",
+    }
+)
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """One cluster's address and security; file names are PEM files on this machine."""
+
+    cluster: str
+    bootstrap: str
+    isolation: str = "read_committed"
+    protocol: str = "PLAINTEXT"
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+
+    def for_client(self) -> dict[str, Any]:
+        """kafka-python's keyword arguments for the address and the security."""
+        arguments: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap.split(","),
+            "security_protocol": self.protocol,
+        }
+        if self.protocol.startswith("SASL"):
+            arguments["sasl_mechanism"] = self.mechanism
+            arguments["sasl_plain_username"] = self.username
+            arguments["sasl_plain_password"] = self.password
+        if self.protocol.endswith("SSL"):
+            arguments["ssl_check_hostname"] = self.check_hostname
+            arguments["ssl_cafile"] = self.ca_file
+            arguments["ssl_certfile"] = self.certificate_file
+            arguments["ssl_keyfile"] = self.key_file
+            arguments["ssl_password"] = self.key_password
+        return arguments
+
+    def for_librdkafka(self) -> dict[str, str]:
+        """The same in librdkafka's names; its `ssl.ca.location` is the system's own without one."""
+        options = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
+        if self.protocol.startswith("SASL"):
+            named = (self.mechanism, self.username, self.password)
+            names = ("sasl.mechanisms", "sasl.username", "sasl.password")
+            options |= {name: value or "" for name, value in zip(names, named, strict=True)}
+        if self.protocol.endswith("SSL"):
+            options["ssl.endpoint.identification.algorithm"] = "https" if self.check_hostname else "none"
+            files = {
+                "ssl.ca.location": self.ca_file,
+                "ssl.certificate.location": self.certificate_file,
+                "ssl.key.location": self.key_file,
+                "ssl.key.password": self.key_password,
+            }
+            options |= {name: value for name, value in files.items() if value}
+        return options
+
+    def for_spark(self) -> dict[str, str]:
+        """Options of Spark's Kafka source: the address, the security and the isolation.
+
+        Certificates go as text, so that executors need no files. Raises WrongUse when one cannot be read.
+        """
+        options = {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.isolation.level": self.isolation,
+            "kafka.security.protocol": self.protocol,
+        }
+        if self.protocol.startswith("SASL"):
+            options["kafka.sasl.mechanism"] = self.mechanism or ""
+            options["kafka.sasl.jaas.config"] = self._jaas()
+        if self.protocol.endswith("SSL"):
+            options |= self._spark_certificates()
+        return options
+
+    def _jaas(self) -> str:
+        module = _LOGIN_MODULES[self.mechanism or ""]
+        user, password = _jaas_text(self.username or ""), _jaas_text(self.password or "")
+        return f"{module} required username={user} password={password};"
+
+    def _spark_certificates(self) -> dict[str, str]:
+        """PEM texts as Kafka's clients take them since 2.7 (KIP-651)."""
+        options = {} if self.check_hostname else {"kafka.ssl.endpoint.identification.algorithm": ""}
+        if self.ca_file:
+            options["kafka.ssl.truststore.type"] = "PEM"
+            options["kafka.ssl.truststore.certificates"] = self._pem(self.ca_file)
+        if self.certificate_file and self.key_file:
+            options["kafka.ssl.keystore.type"] = "PEM"
+            options["kafka.ssl.keystore.certificate.chain"] = self._pem(self.certificate_file)
+            options["kafka.ssl.keystore.key"] = self._pem(self.key_file)
+            if self.key_password:
+                options["kafka.ssl.key.password"] = self.key_password
+        return options
+
+    def _pem(self, name: str) -> str:
+        try:
+            return Path(name).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise WrongUse(f"Kafka cluster {self.cluster!r}: {name} is not a readable PEM file") from error
+
+
+def settings_of(cluster: Cluster) -> KafkaSettings:
+    """The settings of one of the pipeline's clusters. Raises WrongUse for a connection that does not do."""
+    if cluster.bootstrap is not None:
+        return KafkaSettings(cluster.cluster, cluster.bootstrap, cluster.isolation)
+    return from_connection(cluster.cluster, cluster.isolation, connections.find(cluster.connection or ""))
+
+
+def from_connection(cluster: str, isolation: str, found: Connection) -> KafkaSettings:
+    """Login and password of the connection stand in for `sasl.username` and `sasl.password`."""
+    extra = {key: str(value) for key, value in found.extra.items() if value is not None}
+    _refuse_unknown(found, extra)
+    bootstrap = extra.get("bootstrap.servers") or _host(found)
+    protocol = extra.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _SECURITY:
+        raise WrongUse(_wrong(found, f"security.protocol {protocol}", ", ".join(sorted(_SECURITY))))
+    mechanism = extra.get("sasl.mechanism") or extra.get("sasl.mechanisms")
+    if protocol.startswith("SASL") and mechanism not in _LOGIN_MODULES:
+        raise WrongUse(_wrong(found, f"sasl.mechanism {mechanism}", ", ".join(_LOGIN_MODULES)))
+    _refuse_old_key(found, extra.get("ssl.key.location"))
+    return KafkaSettings(
+        cluster,
+        bootstrap,
+        isolation,
+        protocol=protocol,
+        mechanism=mechanism,
+        username=extra.get("sasl.username") or found.login,
+        password=extra.get("sasl.password") or found.password,
+        ca_file=extra.get("ssl.ca.location"),
+        certificate_file=extra.get("ssl.certificate.location"),
+        key_file=extra.get("ssl.key.location"),
+        key_password=extra.get("ssl.key.password"),
+        check_hostname=extra.get("ssl.endpoint.identification.algorithm", "https").lower() == "https",
+    )
+
+
+def _refuse_unknown(found: Connection, extra: Mapping[str, str]) -> None:
+    """A security setting that is not understood would silently not apply."""
+    for key in extra:
+        if key.startswith(("sasl.", "ssl.", "enable.ssl.")) and key not in _UNDERSTOOD:
+            raise WrongUse(_wrong(found, key, ", ".join(sorted(_UNDERSTOOD))))
+
+
+def _refuse_old_key(found: Connection, name: str | None) -> None:
+    """Two of the three clients read PKCS#1 and SEC 1, and Java fails in the middle of a landing. A file that
+    cannot be read is told by whoever needs it.
+
+    Source: Kafka's DefaultSslEngineFactory, PemStore: `PRIVATE KEY` and `ENCRYPTED PRIVATE KEY` only.
+    """
+    with suppress(OSError):
+        old = _OLD_KEY.search(Path(name).read_bytes()) if name else None
+        if old is not None:
+            form = "PKCS#1" if old[1] == b"RSA" else "an old form"
+            files = f"-in {shlex.quote(name)} -out {shlex.quote(name + '.pk8')}"
+            raise WrongUse(
+                f"connection {found.conn_id!r}: ssl.key.location {name} is a key in {form}, which Spark's "
+                "client does not read: name one in PKCS#8, which "
+                f"`umask 077; openssl pkcs8 -topk8 -nocrypt {files}` writes (it asks for a password without "
+                "-nocrypt)"
+            )
+
+
+def _host(found: Connection) -> str:
+    if not found.host:
+        raise WrongUse(f"connection {found.conn_id!r}: `bootstrap.servers` is missing in its extra")
+    return f"{found.host}:{found.port or 9092}"
+
+
+def _wrong(found: Connection, what: str, expected: str) -> str:
+    return f"connection {found.conn_id!r}: {what} is not supported: expected one of {expected}"
+
+
+def _jaas_text(value: str) -> str:
+    """A quoted value for Kafka's JaasConfig, which reads with java.io.StreamTokenizer's escapes."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'

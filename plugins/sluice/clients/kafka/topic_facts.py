@@ -1,0 +1,141 @@
+"""What a broker says about a topic beside its records: settings, replicas, rights, and the age of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.protocol.consumer import OffsetSpec
+
+from sluice.clients.kafka.client import admin, consumer, reached
+from sluice.clients.kafka.settings import KafkaSettings, settings_of
+from sluice.config.pipeline import Cluster
+from sluice.errors import UnknownTopic
+
+_POLL_MS = 500
+_POLLS = 20
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """`first_stamp` is the record time (ms) of the first record that is left, None where there is none.
+
+    Offsets are those of the log; `bytes` of its first replica, None when the broker does not say.
+    """
+
+    start: int
+    end: int
+    first_stamp: int | None = None
+    bytes: int | None = None
+
+    @property
+    def records(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """`rights` are the operations that the broker allows this user (READ, DESCRIBE, …), None if it keeps
+    that to itself; `settings` its effective configuration, empty without the right to see it."""
+
+    cluster: str
+    topic: str
+    replicas: int
+    offline: int
+    rights: frozenset[str] | None
+    settings: Mapping[str, str]
+    partitions: Mapping[int, PartitionFacts]
+
+    def number(self, setting: str) -> int | None:
+        """A setting in its own unit; None when it is not known."""
+        value = self.settings.get(setting)
+        return None if value is None else int(value)
+
+
+class TopicInquiry:
+    """Every method raises KafkaOutOfReach when the cluster does not answer."""
+
+    def __init__(self, settings: KafkaSettings, client: KafkaAdminClient) -> None:
+        self._settings, self._client = settings, client
+
+    def brokers(self) -> int:
+        with reached(self._settings):
+            return len(self._client.describe_cluster()["brokers"])
+
+    def facts(self, topic: str) -> TopicFacts:
+        """Reads one record of each partition, which also proves the right to read. Raises UnknownTopic."""
+        with reached(self._settings):
+            (found,) = self._client.describe_topics([topic])
+            error = for_code(found["error_code"])
+            if error is UnknownTopicOrPartitionError:
+                raise UnknownTopic(self._settings.cluster, topic)
+            if error is not NoError:
+                raise error(f"topic {topic}")
+            partitions = found["partitions"]
+            rights = found.get("authorized_operations")
+            return TopicFacts(
+                cluster=self._settings.cluster,
+                topic=topic,
+                replicas=min((len(p["replica_nodes"]) for p in partitions), default=0),
+                offline=sum(not p["isr_nodes"] for p in partitions),
+                rights=frozenset(rights) if rights else None,
+                settings=self._configuration(topic),
+                partitions=self._partitions(topic, [p["partition_index"] for p in partitions]),
+            )
+
+    def _configuration(self, topic: str) -> Mapping[str, str]:
+        """Kafka answers a topic that one may not describe with no settings at all."""
+        wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
+        found = self._client.describe_configs([wanted], config_filter="all")
+        settings = found.get("topic", {}).get(topic, {})
+        return {name: item["value"] for name, item in settings.items() if item["value"] is not None}
+
+    def _partitions(self, topic: str, numbers: list[int]) -> dict[int, PartitionFacts]:
+        places = [TopicPartition(topic, number) for number in numbers]
+        starts = self._client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
+        ends = self._client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
+        filled = [p for p in places if starts[p].offset < ends[p].offset]
+        stamps = self._first_stamps({p: starts[p].offset for p in filled})
+        sizes = self._sizes(topic, places)
+        return {
+            p.partition: PartitionFacts(starts[p].offset, ends[p].offset, stamps.get(p), sizes.get(p))
+            for p in places
+        }
+
+    def _first_stamps(self, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        with consumer(self._settings) as reader:
+            for place, start in starts.items():
+                reader.assign([place])
+                reader.seek(place, start)
+                for _ in range(_POLLS):
+                    records = reader.poll(timeout_ms=_POLL_MS, max_records=1).get(place, ())
+                    if records:
+                        found[place] = records[0].timestamp
+                        break
+        return found
+
+    def _sizes(self, topic: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Needs the right to describe the cluster; without it nothing is known."""
+        try:
+            found = self._client.describe_log_dirs({topic: [place.partition for place in places]})
+        except KafkaError:
+            return {}
+        sizes: dict[TopicPartition, int] = {}
+        folders = (folder for broker in found for folder in broker["log_dirs"])
+        for p in (p for folder in folders for name in folder["topics"] for p in name["partitions"]):
+            place = TopicPartition(topic, p["partition_index"])
+            sizes[place] = max(p["partition_size"], sizes.get(place, 0))
+        return sizes
+
+
+@contextmanager
+def open_inquiry(cluster: Cluster) -> Iterator[TopicInquiry]:
+    """Raises KafkaOutOfReach, or WrongUse for the cluster's connection."""
+    settings = settings_of(cluster)
+    with reached(settings), admin(settings) as client:
+        yield TopicInquiry(settings, client)

@@ -1,0 +1,244 @@
+"""What Kafka says about a cluster's topics: ids, log starts and ends, and where instants are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import (
+    InvalidMetadataError,
+    NoError,
+    UnknownError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
+
+from sluice.clients.kafka.client import DamagedBatch, admin, reached
+from sluice.clients.kafka.decompress import Unreadable
+from sluice.clients.kafka.holes import BatchAdmin, Hole
+from sluice.clients.kafka.log_starts import kept_ms
+from sluice.clients.kafka.lookup_by_reading import by_reading
+from sluice.clients.kafka.lookups import PartitionLookUp, Question, Reply, divided, joined, look_up
+from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.settings import KafkaSettings, settings_of
+from sluice.clients.kafka.timestamps import read_stamps
+from sluice.config.pipeline import Cluster
+from sluice.errors import UnknownTopic
+
+# kafka-python keeps at most five requests on a connection, and metadata takes one of them.
+_AT_ONCE = 4
+_WIDTH = 64
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """`ends` are last stable offsets under read_committed; both maps hold every partition."""
+
+    uuid: str
+    log_starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+    def held(self, high_watermarks: Mapping[int, int]) -> dict[int, int]:
+        """By partition the offsets that waited behind an open transaction, at high watermarks seen before."""
+        ends = self.ends.items()
+        return {p: high_watermarks[p] - end for p, end in ends if end < high_watermarks.get(p, end)}
+
+
+class Topics:
+    """One cluster's topics. Every method raises KafkaOutOfReach when the cluster does not answer."""
+
+    def __init__(self, settings: KafkaSettings, client: _Admin) -> None:
+        self._settings = settings
+        self._client = client
+
+    def describe(self, topic: str) -> TopicState:
+        """Raises UnknownTopic."""
+        with reached(self._settings):
+            (found,) = self._client.describe_topics([topic])
+            error = for_code(found["error_code"])
+            if error is UnknownTopicOrPartitionError:
+                raise UnknownTopic(self._settings.cluster, topic)
+            if error is not NoError:
+                raise error(f"topic {topic}")
+            partitions = [TopicPartition(topic, p["partition_index"]) for p in found["partitions"]]
+            starts = self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+            ends = self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+            return TopicState(str(found["topic_id"]), starts, ends)
+
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The ends of the log, also behind open transactions."""
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        with reached(self._settings):
+            return self._offsets(dict.fromkeys(places, OffsetSpec.LATEST), IsolationLevel.READ_UNCOMMITTED)
+
+    def look_up(
+        self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
+    ) -> dict[int, PartitionLookUp]:
+        """The first record at or after each instant (milliseconds, ascending), by partition of `ends`."""
+        shares = divided(instants, len(ends))
+        with reached(self._settings), ExitStack() as stack:
+            clients = [self._client, *(stack.enter_context(self._another()) for _ in shares[1:])]
+            stamps, isolation = partial(read_stamps, self._settings, topic), self._isolation
+
+            def answers(client: _Admin, share: Sequence[int]) -> dict[int, PartitionLookUp]:
+                return look_up(ends, share, partial(client.ask, topic, isolation), stamps, _WIDTH)
+
+            with ThreadPoolExecutor(len(shares)) as pool:
+                return joined(list(pool.map(answers, clients, shares)))
+
+    def _another(self) -> AbstractContextManager[_Admin]:
+        return admin(self._settings, _Admin)
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(offset, timestamp) of every visible record in `[start, end)`, in order, whatever else it holds.
+
+        kafka-python refuses a record with a header whose name is not UTF-8, and with it all behind it.
+        """
+        for part in read_stamps(self._settings, topic, {partition: (start, end)}):
+            yield from zip(part.offsets.tolist(), part.timestamps.tolist(), strict=True)
+
+    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
+        """What of the holes, which are in order, neither markers nor aborted records explain."""
+        with reached(self._settings):
+            return self._client.left(TopicPartition(topic, partition), holes, self._settings.isolation)
+
+    def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None:
+        """The first of the holes, which are in order, that neither compaction nor transactions explain."""
+        with reached(self._settings):
+            return self._client.unhidden(TopicPartition(topic, partition), holes)
+
+    def compacted(self, topic: str) -> bool:
+        """False, too, without the right to see the topic's settings."""
+        with reached(self._settings):
+            return self._client.compacted(topic)
+
+    def kept_ms(self, topic: str) -> int | None:
+        """How long the topic keeps every record; None where that is not known, also for want of rights."""
+        with reached(self._settings):
+            return kept_ms(self._client.configuration(topic))
+
+    @property
+    def _isolation(self) -> IsolationLevel:
+        return IsolationLevel.build_from(self._settings.isolation)
+
+    def _offsets(
+        self, wanted: Mapping[TopicPartition, Any], isolation: IsolationLevel | None = None
+    ) -> dict[int, int]:
+        asked = self._isolation if isolation is None else isolation
+        found = self._client.list_partition_offsets(dict(wanted), isolation_level=asked)
+        return {place.partition: answer.offset for place, answer in sorted(found.items())}
+
+
+class _Admin(BatchAdmin):
+    """Sends several look-ups before it waits for the first answer; the public call waits for each, and
+    asks for metadata before each: that takes four times as long for a year of hours."""
+
+    _leaders: Mapping[TopicPartition, int] = MappingProxyType({})
+
+    def configuration(self, topic: str) -> dict[str, str]:
+        """Empty without the right to see it."""
+        wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
+        found = self.describe_configs([wanted], config_filter="all").get("topic", {}).get(topic, {})
+        return {name: item["value"] for name, item in found.items() if item["value"] is not None}
+
+    def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
+        """Where a broker fails to answer, records are read."""
+        asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
+        try:
+            found = self._manager.run(self._ask, asked, isolation)
+        except InvalidMetadataError:  # a leader has moved: the public call waits until it is known
+            self._leaders = {}
+            found = [self._answered(one, isolation) for one in asked]
+        failed: dict[TopicPartition, list[int]] = {}
+        for question, answers in zip(asked, found, strict=True):
+            for place in question.keys() - answers.keys():
+                failed.setdefault(place, []).append(question[place])
+        for place, instants in failed.items():
+            read = self._by_reading(place, isolation, sorted(instants))
+            for question, answers in zip(asked, found, strict=True):
+                if place not in answers and place in question:
+                    answers[place] = read[question[place]]
+        return [{place.partition: answer for place, answer in one.items()} for one in found]
+
+    def _answered(self, question: dict[TopicPartition, int], isolation: IsolationLevel) -> dict:
+        found = self.list_partition_offsets(question, isolation_level=isolation)
+        return {place: (at.offset, at.timestamp) for place, at in found.items()}
+
+    def _by_reading(
+        self, place: TopicPartition, isolation: IsolationLevel, instants: Sequence[int]
+    ) -> dict[int, tuple[int, int]]:
+        ends = {
+            spec: self.list_partition_offsets({place: spec}, isolation_level=isolation)[place].offset
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+        }
+        last: list[Stored] = []
+
+        def ask(instant: int) -> tuple[int, int] | None:
+            return self._manager.run(self._ask, [{place: instant}], isolation)[0].get(place)
+
+        def batches(start: int) -> Iterator[Stored]:
+            for batch in self.batches(place, start, ends[OffsetSpec.LATEST], isolation):
+                last[:] = [batch]
+                yield batch
+
+        try:
+            found = by_reading(ask, batches, ends[OffsetSpec.EARLIEST], instants)
+        except Unreadable as error:
+            raise DamagedBatch(place, last[0].start, str(error)) from error
+        return dict(zip(instants, found, strict=True))
+
+    async def _ask(self, asked: Sequence[dict[TopicPartition, int]], isolation: IsolationLevel) -> list[dict]:
+        if not set().union(*asked) <= self._leaders.keys():
+            led_by = await self._async_get_leader_for_partitions(set().union(*asked))
+            self._leaders = {place: leader for leader, led in led_by.items() for place in led}
+        found: list[dict] = [{} for _ in asked]
+        sent: deque[tuple[int, Any]] = deque()
+
+        async def receive(left: int) -> None:
+            while len(sent) > left:
+                number, answer = sent.popleft()
+                found[number].update(_answers(await answer))
+
+        for number, question in enumerate(asked):
+            for leader, request in self._requests(question, isolation):
+                await receive(_AT_ONCE - 1)
+                sent.append((number, self._manager.send(request, node_id=leader)))
+        await receive(0)
+        return found
+
+    def _requests(
+        self, question: Mapping[TopicPartition, int], isolation: IsolationLevel
+    ) -> Iterator[tuple[int, Any]]:
+        for leader in sorted({self._leaders[place] for place in question}):
+            mine = {place: at for place, at in question.items() if self._leaders[place] == leader}
+            yield leader, self._list_partition_offsets_request(mine, isolation.value)
+
+
+def _answers(response: Any) -> dict[TopicPartition, tuple[int, int]]:
+    """Without the partitions for which the broker fails. Raises KafkaError for every other error."""
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    for topic in response.topics:
+        for said in topic.partitions:
+            place, error = TopicPartition(topic.name, said.partition_index), for_code(said.error_code)
+            if error is NoError:
+                found[place] = said.offset, said.timestamp
+            elif error is not UnknownError:
+                raise error(f"{place.topic}/{place.partition}")
+    return found
+
+
+@contextmanager
+def open_topics(cluster: Cluster) -> Iterator[Topics]:
+    """The topics of a pipeline's cluster. Raises KafkaOutOfReach, or WrongUse for its connection."""
+    settings = settings_of(cluster)
+    with reached(settings), admin(settings, _Admin) as client:
+        yield Topics(settings, client)

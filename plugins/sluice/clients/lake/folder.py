@@ -1,0 +1,232 @@
+"""The lake as a local folder: an object is a file at its key's own path."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from sluice.clients.lake.base import Item, Stored
+from sluice.clients.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
+
+_OWN = ".sluice"
+_NO_KEY = re.compile(r"(^|/)\.{0,2}(/|$)|^\.sluice(/|$)")
+_LOCKS = 256
+_LEAVINGS_SECONDS = 7 * 24 * 3600
+_CREATED_TOGETHER = 1000
+
+
+@dataclass(frozen=True)
+class FolderLake:
+    """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files. `syncs`
+    and `emptied`, folders that moves may have left empty: see `synced_at_end`."""
+
+    root: Path
+    syncs: Syncs | None = field(default=None, compare=False, repr=False)
+    emptied: set[str] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.root}"
+
+    def read(self, key: str) -> Stored | None:
+        with explained(self.url):
+            try:
+                with open(self._name(key), "rb", buffering=0) as file:
+                    data = file.readall()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+            return Stored(data, _version(data))
+
+    def create(self, key: str, data: bytes) -> bool:
+        synced = self._synced
+        with explained(self.url), self._written(data, synced) as written:
+            return self._linked(written, key, data, synced)
+
+    def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
+        left = iter(objects)
+        while part := list(islice(left, _CREATED_TOGETHER)):
+            yield from self._created(part)
+
+    def _created(self, objects: Sequence[tuple[str, bytes]]) -> Iterator[bool]:
+        with explained(self.url), ExitStack() as stack:
+            with Syncs.of(self.root) as syncs:
+                written = [stack.enter_context(self._written(data, syncs.due())) for _, data in objects]
+            with Syncs.of(self.root) as syncs:
+                for name, (key, data) in zip(written, objects, strict=True):
+                    yield self._linked(name, key, data, syncs.due())
+
+    @contextmanager
+    def synced_at_end(self) -> Iterator[FolderLake]:
+        emptied: set[str] = set()
+        with explained(self.url), Syncs.of(self.root) as syncs:
+            yield replace(self, syncs=syncs, emptied=emptied)
+            # Once each, and not while folders are being made: an ext4 without a journal looks for an inode
+            # past all that were freed in the last minutes (recently_deleted in its ialloc.c).
+            for folder in sorted(emptied):
+                tidy(folder, str(self.root))
+
+    def replace(self, key: str, data: bytes, version: str) -> bool:
+        with explained(self.url), locked(self._lock(key)):
+            found = self.read(key)
+            if found is None or found.version != version:
+                return found is not None and found.data == data
+            self.put(key, data)
+            return True
+
+    def put(self, key: str, data: bytes) -> None:
+        name, synced = self._name(key), self._synced
+        with explained(self.url), self._written(data, synced) as written:
+            place(lambda: os.replace(written, name), written, name, synced)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Also removes folders that become empty, and what writers killed a week ago were writing."""
+        with explained(self.url):
+            for key in keys:
+                name = self._name(key)
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    os.unlink(name)
+                tidy(os.path.dirname(name), str(self.root))
+            self._remove_leavings()
+
+    def list(self, prefix: str) -> Iterator[Item]:
+        folder, _, start = prefix.rpartition("/")
+        with explained(self.url):
+            if folder:
+                yield from _walk(self._name(folder), folder + "/", start)
+            else:
+                yield from _walk(str(self.root), "", start)
+
+    def present(self, keys: Iterable[str]) -> Iterator[Item]:
+        with explained(self.url):
+            for key in sorted(keys):
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    found = os.stat(self._name(key))
+                    if stat.S_ISREG(found.st_mode):
+                        yield _item(key, found)
+
+    def size(self, key: str) -> int | None:
+        with explained(self.url):
+            try:
+                found = os.stat(self._name(key))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def begin(self, key: str) -> Path:
+        self._name(key)
+        with explained(self.url):
+            return Path(self._new_name())
+
+    def finish(self, key: str, path: Path) -> None:
+        destination, synced = self._name(key), self._synced
+        with explained(self.url):
+            sync(path)
+            place(lambda: os.replace(path, destination), str(path), destination, synced)
+
+    def move(self, source: str, destination: str) -> None:
+        # No sync: a rename leaves the file in one of its two places, and moves are repeated. Syncing the
+        # folders of a year's event hours would cost more than landing it.
+        old, new = self._name(source), self._name(destination)
+        with explained(self.url):
+            try:
+                place(lambda: os.replace(old, new), old, new, synced=False)
+            except FileNotFoundError:
+                if not os.path.isfile(new):
+                    raise
+            if self.emptied is None:
+                tidy(os.path.dirname(old), str(self.root))
+            else:
+                self.emptied.add(os.path.dirname(old))
+
+    @contextmanager
+    def local(self, key: str) -> Iterator[Path]:
+        if self.size(key) is None:
+            raise FileNotFoundError(f"{self.url}/{key}")
+        yield Path(self._name(key))
+
+    def _name(self, key: str) -> str:
+        """The file's, as text: a year's moves would spend half of their time in pathlib."""
+        if _NO_KEY.search(key):
+            raise ValueError(f"{key!r} is not a key of the lake")
+        return f"{self.root}/{key}"
+
+    def _lock(self, key: str) -> Path:
+        stripe = hashlib.sha256(key.encode()).digest()[0] % _LOCKS
+        return self.root / _OWN / "locks" / f"{stripe:02x}"
+
+    def _new_name(self) -> str:
+        folder = f"{self.root}/{_OWN}/writing"
+        make_folder(folder)
+        return f"{folder}/{uuid.uuid4().hex}"
+
+    @property
+    def _synced(self) -> bool:
+        """Whether the next write is to be made durable by itself."""
+        return self.syncs is None or self.syncs.due()
+
+    @contextmanager
+    def _written(self, data: bytes, synced: bool) -> Iterator[str]:
+        name = self._new_name()
+        try:
+            write(name, data, synced)
+            yield name
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+
+    def _linked(self, written: str, key: str, data: bytes, synced: bool) -> bool:
+        name = self._name(key)
+        try:
+            place(lambda: os.link(written, name), written, name, synced)
+        except FileExistsError:
+            found = self.read(key)
+            return found is not None and found.data == data
+        return True
+
+    def _remove_leavings(self) -> None:
+        oldest = time.time() - _LEAVINGS_SECONDS
+        for _, entry in _entries(self.root / _OWN / "writing"):
+            with suppress(FileNotFoundError):
+                if entry.stat().st_mtime < oldest:
+                    os.unlink(entry.path)
+
+
+def _version(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _entries(folder: Path | str, start: str = "") -> list[tuple[str, os.DirEntry[str]]]:
+    """The folder's entries that begin with `start`, in the order of the keys below them: a folder's name
+    counts with its `/`."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(
+                (e.name + "/" if e.is_dir() else e.name, e) for e in found if e.name.startswith(start)
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _walk(folder: Path | str, above: str, start: str = "") -> Iterator[Item]:
+    for name, entry in _entries(folder, start):
+        if not above and name == _OWN + "/":
+            continue
+        if name.endswith("/"):
+            yield from _walk(entry.path, above + name)
+            continue
+        with suppress(FileNotFoundError):
+            yield _item(above + name, entry.stat())
+
+
+def _item(key: str, found: os.stat_result) -> Item:
+    return Item(key, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))

@@ -1,0 +1,197 @@
+"""The lake in S3, or in a store that speaks its protocol with conditional writes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
+
+from sluice.clients.lake import durable
+from sluice.clients.lake.base import Item, Stored
+from sluice.clients.lake.layout import in_xml
+from sluice.clients.lake.s3_client import client, code, explained, refusal, status
+from sluice.clients.lake.s3_upload import Upload
+from sluice.clients.lake.settings import S3Settings
+from sluice.clients.lake.temporary import new_file
+from sluice.concurrency import each
+from sluice.errors import LakeOutOfReach, LakeRefused
+from sluice.slices import utc
+
+_ABSENT = ("NoSuchKey", "404")
+_DELETES_PER_REQUEST = 1000
+_CREATED_TOGETHER = 128
+_TRIES = 5
+_TRANSFER = TransferConfig(max_concurrency=4)
+
+
+@dataclass(frozen=True)
+class S3Lake:
+    """Keys live below `prefix`, which ends with `/`. A version is the object's ETag."""
+
+    bucket: str
+    prefix: str
+    settings: S3Settings
+
+    @property
+    def url(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix.rstrip('/')}"
+
+    def read(self, key: str) -> Stored | None:
+        with explained(self.url):
+            try:
+                found = self._client.get_object(**self._at(key))
+            except ClientError as error:
+                if code(error) in _ABSENT:
+                    return None
+                raise
+            return Stored(found["Body"].read(), found["ETag"])
+
+    def create(self, key: str, data: bytes) -> bool:
+        return self._write_if(key, data, lambda found: found is None, IfNoneMatch="*")
+
+    def replace(self, key: str, data: bytes, version: str) -> bool:
+        return self._write_if(
+            key, data, lambda found: found is not None and found.version == version, IfMatch=version
+        )
+
+    def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
+        left = iter(objects)
+        while part := list(islice(left, _CREATED_TOGETHER)):
+            yield from each(lambda one: self.create(*one), part)
+
+    def synced_at_end(self) -> AbstractContextManager[S3Lake]:
+        return nullcontext(self)  # what the store has taken is safe
+
+    def put(self, key: str, data: bytes) -> None:
+        with explained(self.url):
+            self._client.put_object(**self._at(key), Body=data)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        remaining = iter(keys)
+        while page := list(islice(remaining, _DELETES_PER_REQUEST)):
+            objects = [{"Key": self.prefix + key} for key in page if in_xml(key)]
+            with explained(self.url):
+                for key in (key for key in page if not in_xml(key)):
+                    self._client.delete_object(**self._at(key))
+                if not objects:
+                    continue
+                answer = self._client.delete_objects(
+                    Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
+                )
+            for error in answer.get("Errors", []):
+                if error.get("Code") not in _ABSENT:
+                    raise refusal(f"{self.url} ({error.get('Key')})", str(error.get("Code")), 0)
+
+    def list(self, prefix: str) -> Iterator[Item]:
+        return self._list(prefix)
+
+    def present(self, keys: Iterable[str]) -> Iterator[Item]:
+        wanted = set(keys)
+        if not wanted:
+            return
+        first, last = min(wanted), max(wanted)
+        # By character, as a store takes it; StartAfter names a key that is itself left out.
+        prefix = os.path.commonprefix([first, last])  # noqa: RUF071
+        for item in self._list(prefix, StartAfter=self.prefix + first[:-1]):
+            if item.key > last:
+                return
+            if item.key in wanted:
+                yield item
+
+    def _list(self, prefix: str, **more: str) -> Iterator[Item]:
+        pages = self._client.get_paginator("list_objects_v2")
+        with explained(self.url):
+            for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix, **more):
+                for found in page.get("Contents", []):
+                    # A key that ends in / is a folder's marker, which consoles and file gateways make.
+                    if not found["Key"].endswith("/"):
+                        key = found["Key"].removeprefix(self.prefix)
+                        yield Item(key, found["Size"], utc(found["LastModified"]))
+
+    def size(self, key: str) -> int | None:
+        with explained(self.url):
+            try:
+                return int(self._client.head_object(**self._at(key))["ContentLength"])
+            except ClientError as error:
+                if code(error) in _ABSENT:
+                    return None
+                raise
+
+    def begin(self, key: str) -> Path:
+        with durable.explained(f"file://{tempfile.gettempdir()}"):
+            return new_file()
+
+    def finish(self, key: str, path: Path) -> None:
+        with explained(self.url), durable.explained(f"file://{path}"):
+            if not Upload(self._client, self.bucket, self.prefix + key, path).run():
+                place, remedy = f"{self.url}/{key}", "nothing else may write below this prefix: find who does"
+                raise LakeRefused(place, "somebody else's object is there", remedy)
+        path.unlink()
+
+    def move(self, source: str, destination: str) -> None:
+        with explained(self.url):
+            try:
+                self._client.copy(self._at(source), self.bucket, self.prefix + destination, Config=_TRANSFER)
+            except ClientError as error:
+                if code(error) not in _ABSENT:
+                    raise
+                if self.size(destination) is None:
+                    raise FileNotFoundError(f"{self.url}/{source}") from error
+                return
+        self.delete([source])
+
+    @contextmanager
+    def local(self, key: str) -> Iterator[Path]:
+        path = self.begin(key)
+        try:
+            self._download(key, path)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    @property
+    def _client(self) -> Any:
+        with explained(self.url):
+            return client(self.settings)
+
+    def _at(self, key: str) -> dict[str, str]:
+        return {"Bucket": self.bucket, "Key": self.prefix + key}
+
+    def _download(self, key: str, path: Path) -> None:
+        with explained(self.url), durable.explained(f"file://{path}"), path.open("wb") as file:
+            try:
+                self._client.download_fileobj(self.bucket, self.prefix + key, file, Config=_TRANSFER)
+            except ClientError as error:
+                if code(error) in _ABSENT:
+                    raise FileNotFoundError(f"{self.url}/{key}") from error
+                raise
+
+    def _write_if(
+        self, key: str, data: bytes, still: Callable[[Stored | None], bool], **condition: str
+    ) -> bool:
+        """A refusal proves nothing: it may follow a lost answer, or a conflict that has passed.
+
+        Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+        """
+        for _ in range(_TRIES):
+            with explained(self.url):
+                try:
+                    self._client.put_object(**self._at(key), Body=data, **condition)
+                    return True
+                except ClientError as error:
+                    if status(error) not in (409, 412) and code(error) not in _ABSENT:
+                        raise
+            found = self.read(key)
+            if found is not None and found.data == data:
+                return True
+            if not still(found):
+                return False
+        raise LakeOutOfReach(self.url, f"conditional writes of {key} are refused without a reason")

@@ -1,0 +1,166 @@
+"""The S3 client, and what its failures mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from botocore import UNSIGNED
+from botocore import exceptions as boto
+from botocore.config import Config
+from botocore.session import get_session
+from s3transfer.exceptions import RetriesExceededError
+
+from sluice.clients.lake.settings import S3Settings
+from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError, WrongUse
+
+# Credentials that are looked up on the machine's metadata server can fail for a moment, too.
+_OUT_OF_REACH = (
+    boto.HTTPClientError,
+    boto.ResponseStreamingError,
+    boto.IncompleteReadError,
+    boto.FlexibleChecksumError,
+    boto.CredentialRetrievalError,
+    boto.MetadataRetrievalError,
+    RetriesExceededError,
+)
+# https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html; all others below 500 are final.
+_RETRYABLE = {"SlowDown", "RequestTimeout", "OperationAborted", "ConditionalRequestConflict", "429"}
+# A copy in parts whose last answer was lost is asked for again, and is over by then.
+_RETRYABLE |= {"NoSuchUpload"}
+_CREDENTIALS = (
+    "give its credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or an Airflow "
+    "connection that `lake_connection` in the pipeline file names"
+)
+_RIGHTS = "allow s3:GetObject, PutObject, DeleteObject and ListBucket below it to these credentials"
+# Without a byte of an answer; then the request is repeated, and what it had done is found.
+READ_SECONDS = 30
+_ANY_REGION = "us-east-1"  # a store with an address of its own has none, but a signature needs one
+_REGION = "set the bucket's region (AWS_REGION, or region_name in the connection)"
+_REMEDIES = {
+    "NoSuchBucket": "make the bucket, or correct `lake` in the pipeline file",
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "ExpiredToken": _CREDENTIALS,
+    "AccessDenied": _RIGHTS,
+    "403": _RIGHTS,
+    "PermanentRedirect": _REGION,
+    "301": _REGION,
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "NotImplemented": "use a store that knows conditional writes (If-None-Match and If-Match)",
+}
+
+
+class _Making:
+    """Making a client takes a second of computing: sixteen threads that begin at once wait for one."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.lock = threading.Lock()
+
+
+# A thread of the parent that held the lock does not exist in the child.
+os.register_at_fork(after_in_child=_Making.forked)
+
+
+def client(settings: S3Settings) -> Any:
+    """A client of this process: a connection that a fork inherits would mix two processes' answers.
+
+    Raises WrongUse when the endpoint is no URL.
+    """
+    try:
+        with _Making.lock:
+            return _client(settings, os.getpid())
+    except ValueError as error:
+        raise WrongUse(f"the S3 endpoint {settings.endpoint_url!r} is no URL: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _client(settings: S3Settings, _process: int) -> Any:
+    session = boto3.session.Session(profile_name=settings.profile)
+    return session.client(
+        "s3",
+        endpoint_url=settings.endpoint_url,
+        region_name=settings.region
+        or (_ANY_REGION if settings.endpoint_url and not settings.profile else None),
+        aws_access_key_id=settings.key,
+        aws_secret_access_key=settings.secret,
+        aws_session_token=settings.token,
+        verify=settings.verify,
+        config=_config(settings.config, _addressing(settings)),
+    )
+
+
+def _config(given: str, addressing: dict[str, str] | None = None) -> Config:
+    """`given`, as JSON, over what Sluice wants by itself."""
+    more: dict[str, Any] = json.loads(given or "{}")
+    if more.get("signature_version") == "unsigned":  # as Airflow's own hook reads it
+        more["signature_version"] = UNSIGNED
+    retries = {"mode": "standard", "total_max_attempts": 4}
+    own = {"connect_timeout": 3, "read_timeout": READ_SECONDS, "retries": retries}
+    return Config(**{**own, **more, "s3": {**(addressing or {}), **more.get("s3", {})} or None})
+
+
+def check_config(given: str) -> None:
+    """Raises WrongUse for what botocore's Config does not take."""
+    try:
+        _config(given)
+    except (TypeError, AttributeError, ValueError, boto.BotoCoreError) as error:
+        reason = " ".join(str(error).split())
+        raise WrongUse(f"the extra of the lake's connection: config_kwargs: {reason}") from error
+
+
+def _addressing(settings: S3Settings) -> dict[str, str] | None:
+    """None leaves it to the profile's own `s3 = addressing_style = …`, and to boto3's choice.
+
+    A store with an address of its own seldom has a name for each bucket.
+    """
+    if settings.addressing:
+        return {"addressing_style": settings.addressing}
+    profiles = get_session()
+    profiles.set_config_variable("profile", settings.profile)
+    known = profiles.get_scoped_config().get("s3", {})
+    return {"addressing_style": "path"} if settings.endpoint_url and "addressing_style" not in known else None
+
+
+def code(error: boto.ClientError) -> str:
+    """The service's error code; a HEAD's answer has no body, so there it is the HTTP status."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status(error: boto.ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def refusal(url: str, reason: str, number: int, message: str = "") -> SluiceError:
+    """What a service's error code and HTTP status mean: LakeOutOfReach or LakeRefused."""
+    text = f"{reason}: {message}" if message else reason
+    if number >= 500 or reason in _RETRYABLE or reason in ("InternalError", "ServiceUnavailable"):
+        return LakeOutOfReach(url, text)
+    return LakeRefused(url, text, _REMEDIES.get(reason, "correct `lake` or its credentials"))
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Raises LakeOutOfReach for what another try cures, LakeRefused for what a person has to cure."""
+    try:
+        yield
+    except boto.ClientError as error:
+        message = error.response.get("Error", {}).get("Message", "")
+        raise refusal(url, code(error), status(error), message) from error
+    except _OUT_OF_REACH as error:
+        raise LakeOutOfReach(url, str(error)) from error
+    except (boto.NoCredentialsError, boto.PartialCredentialsError) as error:
+        raise LakeRefused(url, str(error), _CREDENTIALS) from error
+    except boto.ConnectionError as error:
+        raise LakeOutOfReach(url, str(error)) from error
+    except boto.BotoCoreError as error:
+        raise LakeRefused(url, str(error), "correct `lake`, or the settings of its connection") from error

@@ -1,0 +1,159 @@
+"""How an S3 store is reached: from the environment (AWS_…), or from an Airflow connection."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
+
+_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+# By place in the extra; of config_kwargs all that botocore's Config takes.
+_UNDERSTOOD = {
+    "": ("endpoint_url", "region_name", *_KEYS, "profile_name", "verify"),
+    "session_kwargs": (*_KEYS, "profile_name", "region_name"),
+    "service_config.s3": ("endpoint_url", "bucket_name"),
+}
+_INNER = ("config_kwargs", "session_kwargs", "service_config")
+# Airflow looks at these only where there is a role_arn.
+_OF_A_ROLE = ("assume_role_method", "assume_role_kwargs")
+
+
+@dataclass(frozen=True)
+class S3Settings:
+    """None leaves a setting to boto3's own search: environment, ~/.aws, the machine's role."""
+
+    endpoint_url: str | None = None
+    region: str | None = None
+    key: str | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    profile: str | None = None
+    addressing: str | None = None  # path or virtual; None: path where the endpoint is given
+    verify: bool | str | None = None  # of the store's certificate: whether, or with which CA file
+    config: str = field(default="", repr=False)  # more of botocore's Config, as JSON; a proxy has a login
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> S3Settings:
+        """The AWS SDKs' variables: AWS_ENDPOINT_URL_S3 before AWS_ENDPOINT_URL, keys before AWS_PROFILE.
+
+        Source: https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
+        """
+        get = {name: value for name, value in environment.items() if value}.get
+        return cls(
+            endpoint_url=get("AWS_ENDPOINT_URL_S3") or get("AWS_ENDPOINT_URL"),
+            region=get("AWS_REGION") or get("AWS_DEFAULT_REGION"),
+            key=get("AWS_ACCESS_KEY_ID"),
+            secret=get("AWS_SECRET_ACCESS_KEY"),
+            token=get("AWS_SESSION_TOKEN"),
+            profile=None if get("AWS_ACCESS_KEY_ID") else get("AWS_PROFILE"),
+        )
+
+    @classmethod
+    def from_connection(cls, login: str | None, password: str | None, extra: Mapping[str, Any]) -> S3Settings:
+        """An Airflow `aws` connection: key and secret as login and password, the rest in `extra`.
+
+        Source: apache-airflow-providers-amazon, aws/utils/connection_wrapper.py. Raises WrongUse for an
+        addressing style that boto3 does not know, and for what would silently not apply.
+        """
+        _refuse_unknown(extra)
+        config, session = _inner(extra, "config_kwargs"), _inner(extra, "session_kwargs")
+        addressing = _inner(config, "s3").get("addressing_style")
+        if addressing not in (None, "path", "virtual", "auto"):
+            raise WrongUse(
+                f"config_kwargs.s3.addressing_style: expected path, virtual or auto, not {addressing}"
+            )
+        given = [extra.get(name) or session.get(name) for name in _KEYS]
+        return cls(
+            endpoint_url=_service(extra).get("endpoint_url") or extra.get("endpoint_url"),
+            region=extra.get("region_name") or session.get("region_name") or config.get("region_name"),
+            key=login or given[0],
+            secret=password or given[1],
+            token=given[2],
+            profile=extra.get("profile_name") or session.get("profile_name"),
+            addressing=addressing,
+            verify=_verify(extra.get("verify")),
+            config=_config(config),
+        )
+
+
+def _refuse_unknown(extra: Mapping[str, Any]) -> None:
+    """What the extra may hold for other services than S3 says nothing of the lake."""
+    given = {name for name, value in extra.items() if value not in (None, "", {}, "{}")} - set(_INNER)
+    if "role_arn" not in given:
+        given -= set(_OF_A_ROLE)
+    unknown = sorted(given - set(_UNDERSTOOD[""]))
+    for place, found in {
+        "session_kwargs": _inner(extra, "session_kwargs"),
+        "service_config.s3": _service(extra),
+    }.items():
+        unknown += [f"{place}.{name}" for name in found if name not in _UNDERSTOOD[place]]
+    for name in sorted(unknown, key=lambda name: "role" not in name):
+        raise WrongUse(f"the extra of the lake's connection: {name} is not supported: {_remedy(name)}")
+
+
+def _service(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _inner(_inner(extra, "service_config"), "s3")
+
+
+def _config(given: Mapping[str, Any]) -> str:
+    """Raises WrongUse for what botocore does not take."""
+    if not given:
+        return ""
+    from sluice.clients.lake.s3_client import check_config
+
+    s3 = _inner(given, "s3")
+    text = json.dumps({**given, **({"s3": dict(s3)} if s3 else {})}, sort_keys=True)
+    check_config(text)
+    return text
+
+
+def _remedy(name: str) -> str:
+    if "role" in name:
+        return (
+            "write the role into a profile of ~/.aws/config (role_arn, source_profile) and name that as "
+            "profile_name, which boto3 takes with all that AWS knows"
+        )
+    known = [".".join(filter(None, (place, one))) for place, names in _UNDERSTOOD.items() for one in names]
+    return f"expected {', '.join(known)}, or config_kwargs; a profile of ~/.aws/config takes more"
+
+
+def _verify(value: object) -> bool | str | None:
+    """Whether the certificate is verified, or a file of certificates. Raises WrongUse."""
+    if value is None or isinstance(value, bool):
+        return value
+    text = str(value)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if not Path(text).is_file():
+        raise WrongUse(
+            f"the extra of the lake's connection: verify: expected true, false or a file, not {text!r}"
+        )
+    return text
+
+
+def _inner(extra: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Airflow keeps an object in `extra` as it is, or as its JSON text."""
+    found = extra.get(name) or {}
+    try:
+        found = json.loads(found) if isinstance(found, str) else found
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, Mapping):
+        raise WrongUse(f"the extra of the lake's connection: {name}: expected a JSON object")
+    return found
+
+
+def settings_for(pipeline: Pipeline) -> S3Settings | None:
+    """The settings of the pipeline's `lake_connection`, or None when it names none."""
+    if pipeline.lake_connection is None:
+        return None
+    from sluice.clients.connections import find as connections
+
+    found = connections.find(pipeline.lake_connection)
+    return S3Settings.from_connection(found.login, found.password, found.extra)

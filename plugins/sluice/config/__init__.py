@@ -1,0 +1,1 @@
+"""The pipeline file: models, types, reading and validation."""

@@ -1,0 +1,102 @@
+"""The pipeline file's `clickhouse`: where the rows go, and which of several servers has which. The models are
+the documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from sluice.config.types import Duration, PlainName
+
+BY_PARTITION = "partition"
+# What may answer otherwise for the same row: on another server, another day, in another order.
+_UNSURE = re.compile(
+    r"\b(SELECT|OVER|rand\w*\(|now\w*\(|today\(|yesterday\(|generate\w+\(|dict\w+\(|joinGet\w*\(|\w*UUID\w*\(|"
+    r"hostName\(|FQDN\(|getMacro\(|getSetting\(|current\w+\(|rowNumber\w+\(|running\w+\(|neighbor\(|arrayJoin\("
+    r"|block\w+\(|uptime\(|version\(|tcpPort\(|shardNum\()",
+    re.IGNORECASE,
+)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Shard(_Strict):
+    """One part of the rows, on one server or on replicas: they are written through the first that can."""
+
+    name: PlainName
+    connection: str | None = None
+    replicas: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_address(self) -> Shard:
+        if (self.connection is None) == (not self.replicas):
+            raise ValueError("expected exactly one of `connection` and `replicas`")
+        return self
+
+    @property
+    def connections(self) -> tuple[str, ...]:
+        return self.replicas or (self.connection or "",)
+
+
+class ClickHouse(_Strict):
+    """How the tables are reached. `read`: the server pulls the lake's files, or they are pushed to it.
+
+    `shard_by`: the Kafka partition, or an expression over the target's columns that gives an integer; the
+    remainder of its division by the number of shards is the shard's place in the list. A mapping says it by
+    table, and the others go by partition. `quorum`: how many replicas an INSERT waits for (insert_quorum).
+    `takeover`: after that long a server ends a write to replicas, and another replica may take over.
+    """
+
+    connection: str = "clickhouse_default"
+    shards: tuple[Shard, ...] = ()
+    shard_by: str | Mapping[str, str] = BY_PARTITION
+    quorum: Literal["auto"] | Annotated[int, Field(ge=0, strict=True)] = "auto"
+    takeover: Duration = timedelta(minutes=10)
+    read: Literal["auto", "pull", "push"] = "auto"
+    named_collection: PlainName | None = None  # on the server: how it reads an S3 lake itself
+    lease: Duration = timedelta(seconds=30)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ClickHouse:
+        given = self.model_fields_set
+        if self.shards and "connection" in given:
+            raise ValueError("expected `connection` or `shards`, not both")
+        if "shard_by" in given and not self.shards:
+            raise ValueError("`shard_by` is for `shards`, and there are none")
+        names = [shard.name for shard in self.shards]
+        if len(set(names)) != len(names):
+            raise ValueError("shards: a shard's name is used twice")
+        places = [place for shard in self.shards for place in shard.connections]
+        if len(set(places)) != len(places):
+            raise ValueError("shards: a connection is used twice, and each shard and replica is a server")
+        return self
+
+    @field_validator("shard_by")
+    @classmethod
+    def _sure(cls, value: str | Mapping[str, str]) -> str | Mapping[str, str]:
+        for expression in [value] if isinstance(value, str) else value.values():
+            found = _UNSURE.search(expression)
+            if found:
+                word = found[0].rstrip("( ")
+                raise ValueError(f"expected the same answer for a row on every shard and day, not {word}")
+        return value
+
+    @property
+    def parts(self) -> tuple[Shard, ...]:
+        """The shards in their order; one `connection` is a single shard without a name."""
+        return self.shards or (Shard.model_construct(name="", connection=self.connection),)
+
+    def placed_by(self, table: str) -> str:
+        """What decides the shard of a row of the target `table` (database.table)."""
+        return self.shard_by if isinstance(self.shard_by, str) else self.shard_by.get(table, BY_PARTITION)
+
+    def sharding(self, table: str) -> str:
+        """Names all that decides the shard of a row of the target: empty with one `connection`."""
+        names = ", ".join(shard.name for shard in self.shards)
+        return f"{names} by {self.placed_by(table)}" if names else ""

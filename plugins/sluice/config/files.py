@@ -1,0 +1,95 @@
+"""Finds and reads pipeline files, and says what is wrong with one in a line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sluice.config.pipeline import ON_COMMAND_LINE, Pipeline
+from sluice.config.secrets import names_secret
+from sluice.config.yaml_text import NotYaml, load
+from sluice.errors import WrongPipeline, WrongUse
+from sluice.runtime import PROJECT
+
+FOLDER = PROJECT / "include" / "pipelines"
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
+
+
+def pipeline_names(folder: Path = FOLDER) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def find(name: str, config: Path | None = None) -> Path:
+    """The file of pipeline `name`; `config` is a file outside include/pipelines. Raises WrongUse."""
+    path = config or FOLDER / f"{name}.yaml"
+    if path.is_file():
+        return path
+    known = ", ".join(pipeline_names()) or "none"
+    raise WrongUse(f"no pipeline file {path}; there are: {known}; `--config FILE` names one elsewhere")
+
+
+def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
+    """The pipeline in `path`; its name is the file's stem. Raises WrongPipeline (file, key, expected)."""
+    try:
+        content = load(path)
+    except OSError as error:
+        raise WrongPipeline(str(path), "(file)", f"cannot be read: {error.strerror}") from error
+    except NotYaml as error:
+        raise WrongPipeline(str(path), "(file)", str(error)) from error
+    if not isinstance(content, dict):
+        raise WrongPipeline(str(path), "(file)", "expected a mapping with kafka, event, lake and tables")
+    if "name" in content:
+        raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
+    _refuse_secrets(content.get("spark"), path)
+    try:
+        return Pipeline.model_validate(
+            {"name": path.stem, **_expand(content, environment, path, "")},
+            context={"folder": path.resolve().parent},
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "(file)"
+        expected = first["msg"].removeprefix("Value error, ")
+        raise WrongPipeline(str(path), key, expected, _from_environment(content, first["loc"])) from error
+
+
+def _refuse_secrets(spark: object, path: Path) -> None:
+    """A variable whose name says that it is a secret; what a key's name says, the pipeline itself refuses."""
+    for key, value in spark.items() if isinstance(spark, dict) else ():
+        found = next((name for name, _ in _VARIABLE.findall(str(value)) if names_secret(name)), None)
+        if found:
+            raise WrongPipeline(str(path), f"spark.{key}", f"${{{found}}} {ON_COMMAND_LINE}")
+
+
+def _from_environment(content: Any, place: tuple[int | str, ...]) -> bool:
+    """Whether a variable stands at `place`, or anywhere below the last part of it that is there."""
+    for part in place:
+        try:
+            content = content[part]
+        except (LookupError, TypeError):
+            break
+    return _VARIABLE.search(str(content)) is not None
+
+
+def _expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> Any:
+    """Replaces `${NAME}` and `${NAME:-default}` in every text; a default may hold one again."""
+    if isinstance(value, dict):
+        return {k: _expand(v, environment, path, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, environment, path, key) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(found: re.Match[str]) -> str:
+        if found[1] in environment:
+            return environment[found[1]]
+        if found[2] is None:
+            raise WrongPipeline(str(path), key, f"the environment has no {found[1]}")
+        return _VARIABLE.sub(replace, found[2])
+
+    return _VARIABLE.sub(replace, value)

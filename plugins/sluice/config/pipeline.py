@@ -1,0 +1,305 @@
+"""The pipeline file: what one pipeline reads, how, and where it goes. The model is the documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from sluice.config.alarms import Alarms
+from sluice.config.clickhouse import ClickHouse
+from sluice.config.counts import Counts
+from sluice.config.message_format import JSON, MessageFormat, Registry
+from sluice.config.page import PageSettings
+from sluice.config.rollups import Rollup
+from sluice.config.secrets import assigns_secret, names_secret
+from sluice.config.types import Duration, OptionalDuration, PlainName, Size
+from sluice.errors import WrongUse
+from sluice.slices import HOUR, bounded, floor
+
+CATCH_ALL = "*"
+_DAY = timedelta(days=1)
+# https://github.com/apache/kafka/blob/4.2/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _instant(value: datetime) -> datetime:
+    try:
+        return bounded(value)
+    except WrongUse as error:
+        raise ValueError(str(error)) from error
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cluster(_Strict):
+    """One independent Kafka cluster; its name is part of the identity of every record."""
+
+    cluster: PlainName
+    topics: list[str] = Field(min_length=1)
+    bootstrap: str | None = None
+    connection: str | None = None
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    start: datetime | None = None  # its earliest slice ever; without one, where it was first asked for
+
+    @model_validator(mode="after")
+    def _one_address(self) -> Cluster:
+        if (self.bootstrap is None) == (self.connection is None):
+            raise ValueError("expected exactly one of `bootstrap` and `connection`")
+        if len(set(self.topics)) != len(self.topics):
+            raise ValueError("a topic is listed twice")
+        for topic in self.topics:
+            if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+                raise ValueError(f"Kafka has no topic {topic[:99]!r}: expected letters, digits, . _ and -")
+        return self
+
+    @field_validator("start")
+    @classmethod
+    def _start_in_utc(cls, value: datetime | None) -> datetime | None:
+        return None if value is None else _instant(value)
+
+
+class TypeSource(_Strict):
+    """Where a record's type is: a field of the event (a dotted path), a record header, or its topic."""
+
+    field: str | None = None
+    header: str | None = None
+    topic: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TypeSource:
+        if sum([self.field is not None, self.header is not None, self.topic]) != 1:
+            raise ValueError("expected exactly one of {field: …}, {header: …}, {topic: true}")
+        return self
+
+
+class TimeSource(_Strict):
+    """Where a record's event time is: a field of the event, or the record's own timestamp."""
+
+    field: str | None = None
+    format: Literal["iso8601", "epoch_s", "epoch_ms"] = "iso8601"
+    record: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TimeSource:
+        if (self.field is None) != self.record:
+            raise ValueError("expected exactly one of {field: …, format: …} and {record: true}")
+        return self
+
+
+class BatchSource(_Strict):
+    """The header in which `sluice publish` names batch and line: of a line shipped twice, one lands."""
+
+    header: str
+
+
+class Event(_Strict):
+    """How a message becomes rows. `rows: array`: it is a JSON array, and each element is a row."""
+
+    type: TypeSource
+    time: TimeSource
+    rows: Literal["one", "array"] = "one"
+    format: MessageFormat = MessageFormat.model_validate(JSON)
+    registry: Registry | None = None
+    batch: BatchSource | None = None
+
+    @property
+    def arrays(self) -> bool:
+        return self.rows == "array"
+
+    @model_validator(mode="after")
+    def _readable(self) -> Event:
+        if self.format.decoded and self.arrays:
+            raise ValueError(f"`rows: array` is for messages in JSON, not in {self.format.kind}")
+        if self.format.decoded and self.registry is None and self.format.schema_file is None:
+            raise ValueError(f"`format: {self.format.kind}` needs a schema file or a `registry`")
+        if self.registry is not None and not self.format.decoded:
+            raise ValueError("`registry` is for `format: avro` and `format: protobuf`")
+        return self
+
+
+class Pools(_Strict):
+    """Airflow's pools that bound the landings and the loads of all pipelines together. A task that names
+    one that does not exist waits for ever: make it first (docs/CLUSTER.md)."""
+
+    land: str = Field("default_pool", min_length=1)
+    load: str = Field("default_pool", min_length=1)
+
+
+class Target(_Strict):
+    """One target table: the types that it takes, and where a column is not named like its field.
+
+    `counted`: it takes no events, but the traffic counts that the landing made for it; `rollup`: what its
+    SELECT gives of another target.
+    """
+
+    table: str
+    columns: Mapping[str, str] = Field(default_factory=dict)
+    types: tuple[str, ...] = ()
+    catch_all: bool = False
+    counted: bool = False
+    rollup: Rollup | None = None
+
+    @field_validator("table")
+    @classmethod
+    def _qualified(cls, value: str) -> str:
+        if len(value.split(".")) != 2 or not all(value.split(".")):
+            raise ValueError(f"expected database.table, not {value!r}")
+        return value
+
+    @property
+    def database(self) -> str:
+        return self.table.split(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.table.split(".")[1]
+
+
+ON_COMMAND_LINE = (
+    "would stand on Spark's command line, which `ps` shows to everybody on the machine: put it into "
+    "spark-defaults.conf, in the folder that SPARK_CONF_DIR names, where only its owner can read it"
+)
+
+
+class Pipeline(_Strict):
+    name: PlainName
+    kafka: list[Cluster] = Field(min_length=1)
+    event: Event
+    lake: str
+    lake_connection: str | None = None
+    tables: dict[str, Target] = Field(default_factory=dict)
+    counts: tuple[Counts, ...] = ()
+    rollups: dict[str, Rollup] = Field(default_factory=dict)
+    clickhouse: ClickHouse = ClickHouse()
+    rows_per_read: int = Field(500_000, ge=1)
+    slice: Duration = HOUR
+    start: datetime | None = None
+    settle: Duration = timedelta(minutes=2)
+    grace: OptionalDuration = None
+    heal: Duration = _DAY
+    on_expired: Literal["fail", "land_rest"] = "fail"
+    max_early: OptionalDuration = HOUR
+    max_late: OptionalDuration = None
+    max_types: int = Field(1000, ge=1)
+    max_record: Size = Field(64 << 20, ge=1 << 20)
+    stalled_after: int = Field(24, ge=0)  # slices without a record; 0: never
+    spark: dict[str, str] = Field(default_factory=dict)
+    spark_connection: str = "spark_default"
+    pools: Pools = Pools()
+    alarms: Alarms = Alarms()
+    page: PageSettings = PageSettings()
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        """`click: events.clicks` is short for `click: {table: events.clicks}`."""
+        if not isinstance(value, dict):
+            raise ValueError("expected a mapping of type to table")
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"YAML reads a type as {key!r}: put it in quotes")
+            if isinstance(item, dict) and item.keys() - {"table", "columns"}:
+                raise ValueError(f"{key}: expected only `table` and `columns`")
+        return {key: {"table": item} if isinstance(item, str) else item for key, item in value.items()}
+
+    @field_validator("lake")
+    @classmethod
+    def _known_scheme(cls, value: str) -> str:
+        root = value.rstrip("/")
+        if not re.fullmatch(r"file://.+|s3://[^/].*", root):
+            raise ValueError(f"expected file://… or s3://bucket/prefix, not {value!r}")
+        return root
+
+    @field_validator("spark")
+    @classmethod
+    def _no_secret(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, text in value.items():
+            if names_secret(key) or assigns_secret(text):
+                raise ValueError(f"{key}: it {ON_COMMAND_LINE}")
+        return value
+
+    @field_validator("slice")
+    @classmethod
+    def _divides_day(cls, value: timedelta) -> timedelta:
+        if not timedelta(minutes=15) <= value <= _DAY or _DAY % value or value % timedelta(minutes=15):
+            raise ValueError("expected 15m … 1d, a multiple of 15m that divides the day")
+        return value
+
+    @field_validator("start")
+    @classmethod
+    def _start_in_utc(cls, value: datetime | None) -> datetime | None:
+        return None if value is None else _instant(value)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Pipeline:
+        names = [cluster.cluster for cluster in self.kafka]
+        if len(set(names)) != len(names):
+            raise ValueError("kafka: a cluster's name is used twice")
+        if self.clickhouse.named_collection and not self.lake.startswith("s3://"):
+            raise ValueError("clickhouse: `named_collection` is for a lake in S3")
+        for cluster in self.kafka:
+            if cluster.start is not None and floor(cluster.start, self.slice) != cluster.start:
+                raise ValueError(f"kafka: {cluster.cluster}: start: expected an instant on a slice's edge")
+        mappings: dict[str, Mapping[str, str]] = {}
+        for target in self.tables.values():
+            if mappings.setdefault(target.table, target.columns) != target.columns:
+                raise ValueError(f"tables: {target.table} has two different `columns`")
+        counted = [one.table for one in self.counts]
+        if len(set(counted)) != len(counted) or set(counted) & set(mappings):
+            raise ValueError("counts: expected a table of its own for each, which takes no events")
+        known = {*mappings, *counted}
+        for table, rollup in self.rollups.items():
+            Target(table=table)
+            if table in known:
+                raise ValueError(f"rollups: {table} takes events, counts or another rollup already")
+            if rollup.source not in known:
+                raise ValueError(f"rollups: {table}: `from`: expected a table above it, not {rollup.source}")
+            if rollup.source in self.rollups and self.rollups[rollup.source].grain == "hour":
+                raise ValueError(f"rollups: {table}: `from`: the rows of {rollup.source} belong to no slice")
+            known.add(table)
+        if self.start is not None and floor(self.start, self.slice) != self.start:
+            raise ValueError("start: expected an instant on a slice's edge")
+        return self
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        return tuple(cluster.cluster for cluster in self.kafka)
+
+    def cluster(self, name: str) -> Cluster:
+        return next(cluster for cluster in self.kafka if cluster.cluster == name)
+
+    @property
+    def success_grace(self) -> timedelta:
+        """How long after an event hour's end its folder's `_SUCCESS` waits for late slices."""
+        return self.slice if self.grace is None else self.grace
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that have a table of their own."""
+        return tuple(name for name in self.tables if name != CATCH_ALL)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Each target table once, with the types that are routed to it; then those of traffic counts, then
+        rollups, each after what it is made from."""
+        merged: dict[str, Target] = {}
+        for name, target in self.tables.items():
+            known = merged.get(target.table, target)
+            types = known.types if name == CATCH_ALL else (*known.types, name)
+            catch_all = known.catch_all or name == CATCH_ALL
+            merged[target.table] = known.model_copy(update={"types": types, "catch_all": catch_all})
+        counted = (Target(table=one.table, counted=True) for one in self.counts)
+        rollups = (Target(table=table, rollup=rollup) for table, rollup in self.rollups.items())
+        return (*merged.values(), *counted, *rollups)
+
+    def routed(self, target: Target, types: object) -> tuple[str, ...]:
+        """Those of `types` (names found in a slice) whose rows go to `target`, sorted."""
+        own = set(target.types)
+        others = set(self.types) - own
+        return tuple(sorted(t for t in types if t in own or (target.catch_all and t not in others)))

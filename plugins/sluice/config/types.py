@@ -1,0 +1,62 @@
+"""Durations as pipeline files write them: `90s`, `15m`, `1h`, `7d`."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_MOST = timedelta(days=36_500)  # the calendar holds it on both sides of any slice
+
+
+def parse_duration(value: Any) -> timedelta:
+    """Raises ValueError when `value` is neither a timedelta nor a text such as `15m`."""
+    if isinstance(value, timedelta):
+        return value
+    found = re.fullmatch(r"([0-9]+)([smhd])", str(value))
+    if found is None:
+        raise ValueError(f"expected a duration such as 90s, 15m, 1h or 7d, not {value!r}")
+    try:
+        length = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except (OverflowError, ValueError):  # Python reads no integer of more than 4300 digits
+        length = timedelta.max
+    if length > _MOST:
+        raise ValueError(f"expected a duration of at most {_MOST.days} days, not {str(value)[:40]}")
+    return length
+
+
+def _parse_optional(value: Any) -> timedelta | None:
+    return None if value in (None, "none") else parse_duration(value)
+
+
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+OptionalDuration = Annotated[timedelta | None, BeforeValidator(_parse_optional)]
+
+
+def _plain_name(value: str) -> str:
+    """Names that become folders, file names and table names have to be plain."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]{0,62}", value):
+        raise ValueError("expected letters, digits, _ and . only, at most 63")
+    return value
+
+
+PlainName = Annotated[str, AfterValidator(_plain_name)]
+
+
+_BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def parse_size(value: Any) -> int:
+    """Bytes. Raises ValueError when `value` is neither their number nor a text such as `64MiB`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = re.fullmatch(r"([0-9]{1,9}) ?([KMG]iB)", str(value))
+    if found is None:
+        raise ValueError(f"expected a size such as 900KiB, 64MiB or 1GiB, not {value!r}")
+    return int(found[1]) * _BYTES[found[2]]
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]

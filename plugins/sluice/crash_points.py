@@ -1,0 +1,87 @@
+"""The named points between the steps of resolve, land, load, verify and publish: a crash there is harmless.
+
+Each is reached right after what its name says was done. tests/faults kills processes and servers there, and
+proves that no point is missing between two different effects and that none is dead.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    LEASED = "leased"
+    CLAIMED = "claimed"
+    FENCED_OFF = "fenced off"  # leftovers dropped, earlier statements and mutations killed
+    CHECKED = "checked"
+    FENCED = "fenced"  # this attempt's fence table is there
+    STAGED = "staged"
+    REVIEWED = "reviewed"  # misfits staged, rows landed = staged + misfits
+    REHEARSED = "rehearsed"  # whatever could refuse the steps below has been asked
+    REVOKED = "revoked"
+    DELETED = "deleted"
+    REJECTED = "rejected"
+    MOVED = "moved"
+    COUNTED = "counted"
+    COMMITTED = "committed"
+    DROPPED = "dropped"
+    RELEASED = "released"
+
+
+class Resolve(StrEnum):
+    READ = "boundary log read"
+    ASKED = "Kafka asked"
+    STORED = "boundaries stored"
+    CHECKPOINTED = "boundary checkpoint written"
+
+
+class Land(StrEnum):
+    CAUGHT_UP = "earlier moves finished"
+    PLANNED = "reads planned"
+    FILE_WRITTEN = "file written"
+    FILE_HANDED_OVER = "file handed over"  # it is in the attempt
+    TASK_DONE = "task done"
+    READ = "records read"
+    EXPLAINED = "holes explained"
+    MERGED = "small files merged"
+    OLD_MOVED = "old move finished"
+    OLD_COPIED = "old manifest copied"
+    COMMITTED = "manifest written"
+    FILE_MOVED = "file moved"
+    MOVED = "files moved"
+    OLD_REMOVED = "old files removed"
+    MARKED = "slice marked"
+    SWEPT = "attempt removed"
+
+
+class Load(StrEnum):
+    """Beside the protocol's own steps."""
+
+    PREPARED = "system tables made"
+    VIEWED = "readers' view made"
+    STATEMENT = "statement done"
+
+
+class Verify(StrEnum):
+    """Of the tables that a comparison of contents makes."""
+
+    LISTED = "units listed"
+    STAGED = "rows staged"
+    REVIEWED = "misfits staged"
+    DROPPED = "tables dropped"
+
+
+class Publish(StrEnum):
+    SURVEYED = "slices surveyed"
+    HOUR_MARKED = "hour marked"
+    HOURS_MARKED = "hours marked"
+    GATHERED = "events gathered"  # Airflow stores them when its task ends
+
+
+Point = Resolve | Land | Load | Step | Verify | Publish
+
+POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *Step, *Verify, *Publish)
+
+
+def reached(point: Point) -> None:
+    """Nothing happens here. It is called as `points.reached(…)`, so that a test can take its place."""

@@ -1,0 +1,126 @@
+"""Holds the fields of sample events against the columns of a target. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.clients.clickhouse.sql import identifier, table
+from sluice.clients.clickhouse.tables import Column
+from sluice.config.pipeline import Pipeline, Target
+from sluice.config.yaml_text import scalar
+from sluice.doctor.check import Area, Check, ok, warn
+from sluice.doctor.events import Path, Sample, fields
+from sluice.doctor.infer_types import column_type
+from sluice.flow.load.casts.columns import HOLDERS
+from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.safe_text import visible
+
+_HALVES = re.compile("[\ud800-\udfff]")
+
+MOST_FIELDS = 100  # without a column, of which each is told
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`filled` columns found their field, `empty` ones did not; `unfilled` fields have no column."""
+
+    filled: tuple[str, ...]
+    empty: tuple[str, ...]
+    unfilled: Mapping[Path, str]
+
+
+def fit(
+    columns: Sequence[Column],
+    paths: Mapping[str, str],
+    events: Sequence[Mapping[str, Any]],
+    known: Path = (),
+) -> Fit:
+    """`paths` gives the field of those columns that are not named like theirs; the types of fields
+    without a column are proposals. The field at `known`, the event's type, needs none."""
+    found = fields(events)
+    wanted = {
+        column.name: tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)
+        for column in columns
+        if column.taken and column.name not in HOLDERS
+    }
+    filled = tuple(name for name, path in wanted.items() if any(_within(seen, path) for seen in found))
+    unfilled = {
+        path: column_type(values, len(values) == len(events))
+        for path, values in found.items()
+        if not any(_within(path, taken) for taken in wanted.values())
+        and path[0] not in HOLDERS
+        and path != known
+    }
+    return Fit(filled, tuple(name for name in wanted if name not in filled), unfilled)
+
+
+def fit_checks(
+    pipeline: Pipeline, target: Target, columns: Sequence[Column], events: Sequence[Mapping[str, Any]]
+) -> Iterator[Check]:
+    """What the sample says of one target's columns; `events` are those of the types routed to it."""
+    place = f"table {target.table}"
+    type_field = tuple((pipeline.event.type.field or "").split("."))
+    found = fit(columns, target.columns, events, type_field)
+    told = f"{len(events):,} events; columns with a field: {', '.join(found.filled) or 'none'}"
+    yield ok(Area.SCHEMA, place, told)
+    for name in found.empty:
+        remedy = f"if it has another name in the event: `columns: {{{name}: path.to.field}}`"
+        told = f"column {name} has no field in any of them: it takes its DEFAULT"
+        yield warn(Area.SCHEMA, place, told, remedy)
+    if target.catch_all and any(column.name == "_payload" for column in columns):
+        return
+    unfilled = [(path, kind) for path, kind in found.unfilled.items() if RESERVED not in path]
+    for path, kind in unfilled[:MOST_FIELDS]:
+        told = f"field {visible('.'.join(path))} has no column: it stays in the lake"
+        yield warn(Area.SCHEMA, place, told, add_column(target, columns, path, kind))
+    if len(unfilled) > MOST_FIELDS:
+        told = f"{len(unfilled) - MOST_FIELDS:,} more fields have no column: they stay in the lake"
+        yield warn(Area.SCHEMA, place, told, "`sluice doctor --ddl TYPE` proposes a table for them")
+
+
+def add_column(target: Target, columns: Sequence[Column], path: Path, kind: str) -> str:
+    """The statement that gives a field a column, and for an inner field the line of the pipeline file."""
+    name = column_name(path, {column.name for column in columns})
+    statement = f"ALTER TABLE {table(target.table)} ADD COLUMN {identifier(name)} {kind}"
+    if path == (name,):
+        return statement
+    return f"{statement}, and `columns: {{{scalar(name)}: {scalar('.'.join(path))}}}`"
+
+
+def column_name(path: Path, taken: set[str]) -> str:
+    """`a_b` for the field `b` of `a`, with a number where that name is taken. Half surrogates, which JSON can
+    escape and UTF-8 cannot hold, become `_`."""
+    plain = _HALVES.sub("_", "_".join(path))
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    return name
+
+
+def sample_checks(pipeline: Pipeline, sample: Sample) -> Iterator[Check]:
+    """What of the sample would not be landed as rows, and which types go to no table."""
+    total = len(sample.events) + sum(sample.refused.values())
+    yield ok(Area.SCHEMA, "sample", f"{total:,} records, types: {_counted(sample.types())}")
+    for reason, count in sorted(sample.refused.items()):
+        remedy = "correct `event` in the pipeline file, or the producer; they go to the lake's _rejected/"
+        yield warn(Area.SCHEMA, "sample", f"{count:,} of {total:,} records are unparsed: {reason}", remedy)
+    routed = {t for target in pipeline.targets for t in pipeline.routed(target, sample.types())}
+    for name, count in sample.types().items():
+        if name not in routed:
+            remedy = 'give it a table under `tables`, or a catch-all: "*": database.table'
+            yield warn(Area.SCHEMA, f"type {name}", f"{count:,} events go to no table", remedy)
+
+
+def _within(path: Path, taken: Path) -> bool:
+    """Whether a column at `taken` holds the field at `path`."""
+    return path[: len(taken)] == taken
+
+
+def _counted(types: Mapping[str, int], shown: int = 20) -> str:
+    parts = [f"{name} {count:,}" for name, count in list(types.items())[:shown]]
+    more = [f"and {len(types) - shown:,} more"] if len(types) > shown else []
+    return ", ".join(parts + more) or "none"

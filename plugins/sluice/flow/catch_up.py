@@ -1,0 +1,56 @@
+"""What is left of one cluster of several, once the others have done their part: tried again, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sluice.clients.kafka.probe import knock
+from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topics import open_topics
+from sluice.config.pipeline import Pipeline
+from sluice.flow import steps
+from sluice.plan.plan import work_of
+from sluice.plan.waiting import Waiting, waiting
+from sluice.slices import SliceRange
+from sluice.state.survey import survey_past
+
+
+def catch_up(
+    pipeline: Pipeline,
+    cluster: str,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    land: Callable[[SliceRange], None],
+    say: steps.Say,
+    topics_of: TopicsOf = open_topics,
+) -> list[dict[str, Any]]:
+    """Brings what is not landed of the cluster, and returns what became available as `publish_range` does.
+
+    `land` lands a batch of this cluster only. Nothing is done when nothing is left. Raises ClusterWaits when
+    the cluster cannot be read, and what the steps raise.
+    """
+    left = left_of(pipeline, cluster, slices, mode, token)
+    if left is None:
+        say(f"cluster {cluster}: nothing is missing of {slices}")
+        return []
+    cause = knock(pipeline.cluster(cluster), topics_of)
+    if cause is not None:
+        raise left.error(pipeline, cause, mode)
+    say(f"{left}; the cluster answers: catching up")
+    alone = pipeline.model_copy(update={"kafka": [pipeline.cluster(cluster)]})
+    steps.resolve_range(alone, left.slices)
+    found = [s for s in survey_past(pipeline, left.slices) if s.unit.cluster == cluster]
+    for batch in work_of(found, mode).batches:
+        land(batch)
+        for target in pipeline.targets:
+            steps.load_table(pipeline, target.table, batch, mode, token, say)
+    found = steps.verify_range(pipeline, left.slices)
+    return steps.publish_range(pipeline, left.slices, found)
+
+
+def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:
+    """What is not landed of the cluster's part of the slices."""
+    found = waiting(pipeline, survey_past(pipeline, slices), mode, token)
+    return next((part for part in found if part.cluster == cluster), None)

@@ -1,0 +1,107 @@
+"""Looks at the backlog and chooses what of it a run takes: the adapter of `sluice.plan.backlog`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import SluiceError
+from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.preview import raise_if_all
+from sluice.flow.steps import resolve_range
+from sluice.manifest import Loss
+from sluice.plan.backlog import Backlog, backlog_of, batches_of, chosen, hours_until, stuck, windows
+from sluice.slices import SliceRange, Unit
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.month_store import note, read_summaries
+from sluice.state.status import UnitStatus
+from sluice.state.survey import survey_of
+
+MOST_WINDOWS = 4
+"""Ranges of the backlog that are looked at to say what of it is done since a step last noted it."""
+
+
+def backlog_before(
+    pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries | None = None
+) -> Backlog:
+    """What the summaries do not call complete of the hours before `until`. Raises what the lake raises."""
+    known = BoundaryLog(lake).read() if boundaries is None else boundaries
+    hours = hours_until(pipeline, known, until)
+    if hours is None:
+        return Backlog()
+    return backlog_of(pipeline, known, hours, read_summaries(lake, hours))
+
+
+def seen_backlog(pipeline: Pipeline, lake: Lake, until: datetime) -> Backlog:
+    """As `backlog_before`, after a look at the oldest of it; changes nothing.
+
+    Raises what the lake and ClickHouse raise.
+    """
+    boundaries = BoundaryLog(lake).read()
+    found = backlog_before(pipeline, lake, until, boundaries)
+    resolved = [unit for unit in found.states if _resolved(pipeline, boundaries, unit)]
+    for window in windows(resolved)[:MOST_WINDOWS]:
+        found = found.seen(survey_of(pipeline, window, lake, boundaries))
+    return found
+
+
+@dataclass(frozen=True)
+class Older:
+    """The batches that a run takes of the backlog; `waiting` says of clusters that could not be asked why."""
+
+    batches: tuple[SliceRange, ...] = ()
+    waiting: Mapping[str, SluiceError] = field(default_factory=dict)
+
+
+def older_batches(pipeline: Pipeline, until: datetime, turn: int) -> Older:
+    """What run number `turn` does of the hours before `until`.
+
+    Boundaries of a range of them are stored, and what of it can be landed or loaded is cut into batches.
+    Raises what the lake, ClickHouse and `resolve_range` raise.
+    """
+    lake, waiting = open_lake(pipeline), {}
+    left = backlog_before(pipeline, lake, until)
+    while True:
+        skipped = stuck(left, pipeline.on_expired, waiting)
+        window, number = chosen(windows(unit for unit in left.states if unit not in skipped), turn)
+        if window is None:
+            return Older(waiting=waiting)
+        found, silent = _bring(pipeline, lake, window)
+        waiting |= silent
+        if batches := batches_of(found, pipeline.on_expired, number):
+            return Older(tuple(batches), waiting)
+        left = left.outside(window)
+
+
+def _bring(
+    pipeline: Pipeline, lake: Lake, window: SliceRange
+) -> tuple[list[UnitStatus], dict[str, SluiceError]]:
+    """Stores the window's boundaries. Gives the state of its units with what Kafka no longer has, which the
+    summaries keep, and why clusters could not be asked."""
+    silent = dict(resolve_range(pipeline, window)["waiting"])
+    boundaries = BoundaryLog(lake).read()
+    found = survey_of(pipeline, window, lake, boundaries)
+    expired: dict[Unit, tuple[Loss, ...]] = {}
+    for cluster in (name for name in pipeline.clusters if name not in silent):
+        unlanded = [s.unit for s in found if s.unit.cluster == cluster and s.manifest is None]
+        try:
+            expired |= retained_losses(pipeline, boundaries, unlanded)
+        except SluiceError as error:
+            silent[cluster] = error
+    raise_if_all(pipeline, silent)
+    if expired:
+        found = survey_of(pipeline, window, lake, boundaries, expired)
+    note(lake, found)
+    return found, silent
+
+
+def _resolved(pipeline: Pipeline, boundaries: Boundaries, unit: Unit) -> bool:
+    """What was never resolved has not landed, and need not be looked for."""
+    gone = unit.cluster not in pipeline.clusters
+    topics = () if gone else pipeline.cluster(unit.cluster).topics
+    return gone or boundaries.ranges(unit.slice, unit.cluster, topics) is not None

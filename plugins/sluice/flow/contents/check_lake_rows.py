@@ -1,0 +1,144 @@
+"""Reads files of the lake and says which rows of them are not what their payloads say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Event, Pipeline
+from sluice.flow.contents.identities import Fault, Identities
+from sluice.flow.contents.read_rows import Rows, read
+from sluice.flow.contents.recompute import FileJudge, Folder, Wrong, misplaced, ranges_of
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import LandedFile, Manifest
+from sluice.slices import Unit
+
+Say = Callable[[str], None]
+_CHANGED = "the pipeline file as it is now decides what a payload says"
+
+
+@dataclass
+class LakeContents:
+    """Anomalies of a lake's rows; `rows` were looked at, `too_deep` of them could not be read."""
+
+    rows: int = 0
+    too_deep: int = 0
+    anomalies: list[Anomaly] = field(default_factory=list)
+
+
+def check_unit(
+    pipeline: Pipeline, lake: Lake, unit: Unit, manifest: Manifest, repairs: Repairs
+) -> LakeContents:
+    """Every row of every file of a unit. A file that is missing or damaged is told by its size or checksum,
+    and is an anomaly here, too. Raises what the lake raises."""
+    found, identities = LakeContents(), Identities(manifest)
+    whole = True
+    for file in (*manifest.files, *manifest.rejected):
+        try:
+            found.anomalies += _file(pipeline.event, lake, manifest, file, identities, found, unit, repairs)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            whole = False
+            found.anomalies.append(unreadable(unit, file, error, repairs))
+    if whole:
+        found.anomalies += [_of_unit(unit, fault, repairs) for fault in identities.faults()]
+    return found
+
+
+def _file(
+    event: Event,
+    lake: Lake,
+    manifest: Manifest,
+    file: LandedFile,
+    identities: Identities,
+    found: LakeContents,
+    unit: Unit,
+    repairs: Repairs,
+) -> list[Anomaly]:
+    with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
+        parts = _noted(read(parquet, headers=event.type.header is not None), identities, found)
+        if not file.hour:
+            wrong = list(_rejected(manifest, parts))
+        else:
+            judge = FileJudge(event, manifest, Folder.of(file.key))
+            for rows in parts:
+                judge.take(rows)
+            found.too_deep += judge.too_deep
+            wrong = [*judge.wrong.values(), *_counts(file, judge)]
+    return [of_file(unit, file, one, repairs) for one in wrong]
+
+
+def _noted(parts: Iterable[Rows], identities: Identities, found: LakeContents) -> Iterator[Rows]:
+    for rows in parts:
+        identities.take(rows)
+        found.rows += len(rows)
+        yield rows
+
+
+def _rejected(manifest: Manifest, parts: Iterable[Rows]) -> Iterator[Wrong]:
+    """Of the first row of another unit; the others are counted by the unit's sums."""
+    ranges = ranges_of(manifest)
+    for rows in parts:
+        for number in range(len(rows)):
+            for kind, expected, seen in misplaced(manifest, ranges, rows, number):
+                place = (rows.topics[number], rows.partitions[number])
+                yield Wrong(kind, expected, seen, place, rows.offsets[number])
+                return
+
+
+def _counts(file: LandedFile, judge: FileJudge) -> Iterator[Wrong]:
+    if dict(judge.types) != dict(file.types()):
+        expected = ", ".join(f"{rows:,} {name!r}" for name, rows in sorted(file.types().items()))
+        seen = ", ".join(f"{rows:,} {name!r}" for name, rows in sorted(judge.types.items()))
+        yield Wrong(Kind.ROW_TYPE, f"rows of types {expected}", seen, ("", -1), -1)
+
+
+def of_file(unit: Unit, file: LandedFile, wrong: Wrong, repairs: Repairs) -> Anomaly:
+    topic, partition = wrong.place
+    located = wrong.offset >= 0
+    return Anomaly(
+        wrong.kind,
+        expected=wrong.expected,
+        seen=f"{wrong.seen}; so in {wrong.rows:,} rows of the file" if located else wrong.seen,
+        command=repairs.reland(unit.slice),
+        advice=_CHANGED if wrong.kind in (Kind.ROW_TYPE, Kind.ROW_HOUR) and located else "",
+        slice=unit.slice.id,
+        cluster=unit.cluster,
+        topic=topic,
+        partition=partition if located else None,
+        offsets=(wrong.offset, wrong.offset + 1) if located else None,
+        type=file.type or "",
+        file=file.key,
+    )
+
+
+def _of_unit(unit: Unit, fault: Fault, repairs: Repairs) -> Anomaly:
+    topic, partition = fault.place or ("", None)
+    return Anomaly(
+        Kind.ROW_IDENTITY,
+        expected=fault.expected,
+        seen=fault.seen,
+        command=repairs.reland(unit.slice),
+        slice=unit.slice.id,
+        cluster=unit.cluster,
+        topic=topic,
+        partition=partition,
+        offsets=None if fault.offset is None else (fault.offset, fault.offset + 1),
+    )
+
+
+def unreadable(unit: Unit, file: LandedFile, error: Exception, repairs: Repairs) -> Anomaly:
+    return Anomaly(
+        Kind.ROW_PAYLOAD,
+        expected="a file whose rows can be read",
+        seen=" ".join(str(error).split())[:200] or type(error).__name__,
+        command=repairs.reland(unit.slice),
+        slice=unit.slice.id,
+        cluster=unit.cluster,
+        type=file.type or "",
+        file=file.key,
+    )

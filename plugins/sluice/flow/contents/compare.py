@@ -1,0 +1,196 @@
+"""Compares contents: all of a range (`sluice verify --contents`), or the share that each run looks at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.shards import Server, connect_shards
+from sluice.clients.clickhouse.tables import FedTable, TargetTable, read_table
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import Busy
+from sluice.flow.contents.accepted import read_accepted
+from sluice.flow.contents.check_lake_rows import check_unit
+from sluice.flow.contents.compare_tables import Comparing, TableContents
+from sluice.flow.contents.missing_fields import FieldLook, fields_of
+from sluice.flow.contents.report import Contents, relanded
+from sluice.flow.contents.sampled_file import Share
+from sluice.flow.contents.sampling import FETCHED_BYTES, choose
+from sluice.flow.contents.staged_load import Stage, stage_of
+from sluice.flow.load.rollups.decide import Made
+from sluice.flow.load.rollups.hours import choose as choose_rollup
+from sluice.flow.load.work import Work, work_for
+from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, Kind
+from sluice.flow.verify.current import is_current
+from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.verdict import doubtful_units
+from sluice.flow.verify.verdict_store import read_verdict
+from sluice.manifest import Manifest
+from sluice.slices import Unit
+from sluice.state.status import UnitStatus
+
+Say = Callable[[str], None]
+RUN_UNITS = 24  # newest ones of a cluster in which a run looks for missing fields
+_AGAIN = 3
+"""How often a table is compared that a load takes away meanwhile."""
+
+
+@dataclass(frozen=True)
+class Auditor:
+    """One pipeline's contents. `known` anomalies of counts are not told again as other values."""
+
+    pipeline: Pipeline
+    lake: Lake
+    repairs: Repairs
+    say: Say
+    known: Sequence[Anomaly] = ()
+
+    def whole(self, found: Sequence[UnitStatus]) -> Contents:
+        """Every row of the units in lake and tables. Raises what the lake and ClickHouse raise."""
+        contents = Contents()
+        with connect_shards(self.pipeline, READ_QUORUM) as servers:
+            self._rows(servers, found, contents)
+            contents.anomalies += self._fields(servers, _landed(found), None, contents)
+        contents.anomalies = self._new(contents.anomalies)
+        return contents
+
+    def fields(self, found: Sequence[UnitStatus]) -> Contents:
+        """The fields of the newest units alone."""
+        contents = Contents()
+        with connect_shards(self.pipeline, READ_QUORUM) as servers:
+            contents.anomalies += self._fields(servers, _landed(found), RUN_UNITS, contents)
+        return contents
+
+    def _rows(self, servers: Sequence[Server], found: Sequence[UnitStatus], contents: Contents) -> None:
+        landed, deep = _landed(found), 0
+        for number, (unit, manifest) in enumerate(landed, start=1):
+            self.say(f"comparing the lake's rows of {unit}, {number:,} of {len(landed):,}")
+            lake = check_unit(self.pipeline, self.lake, unit, manifest, self.repairs)
+            if lake.anomalies and relanded(self.lake, unit, manifest):
+                contents.busy.append(f"slice {unit} was landed again meanwhile")
+                continue
+            contents.rows += lake.rows
+            contents.anomalies += lake.anomalies
+            deep += lake.too_deep
+        if deep:
+            contents.notes.append(f"{deep:,} payloads are nested too deep to be compared")
+        for target in self.pipeline.targets:
+            for server in servers:
+                self._table(server, target, found, contents)
+        if not contents.busy:
+            own = frozenset((unit.slice.id, unit.cluster) for unit, _ in landed)
+            contents.covered |= dict.fromkeys(map(str, ROW_KINDS), own)
+
+    def sample(self, found: Sequence[UnitStatus]) -> Contents:
+        """A bounded share of it, and all of the units whose contents were wrong when they were last compared.
+
+        A table that is being loaded is left out: its own run looks at it.
+        """
+        contents, landed = Contents(), _landed(found)
+        doubtful = doubtful_units(read_verdict(self.lake))
+        again = [s for s in found if (s.unit.slice.id, s.unit.cluster) in doubtful]
+        by_unit = {status.unit: status for status in found}
+        share = Share(self.pipeline, self.lake, self.repairs)
+        with connect_shards(self.pipeline, READ_QUORUM) as servers:
+            if again:
+                self._rows(servers, again, contents)
+            for chosen in choose(
+                [pair for pair in landed if by_unit[pair[0]] not in again],
+                most_bytes=None if self.lake.url.startswith("file://") else FETCHED_BYTES,
+            ):
+                share.look(servers, chosen, by_unit[chosen.unit], contents)
+            contents.anomalies += self._fields(servers, landed, RUN_UNITS, contents)
+        contents.anomalies = self._new(contents.anomalies)
+        return contents
+
+    def _table(self, server: Server, target: Target, found: Sequence[UnitStatus], contents: Contents) -> None:
+        if target.rollup is not None and _changes(target.rollup.select):
+            table = read_table(server.reached, target.database, target.name)
+            lines = [
+                f"table {target.table} is not compared: its SELECT may give other rows each time",
+                *(f"table {fed.called} is not compared: {target.table} is not" for fed in _stored(table)),
+            ]
+            contents.notes += [line for line in lines if line not in contents.notes]
+            return
+        stage = stage_of(server, self.pipeline, target, self.lake)
+        units = [status for status in found if is_current(self.pipeline, target, status)]
+        for _ in range(_AGAIN):
+            try:
+                works = self._works(stage, units)
+                self.say(f"comparing {sum(work.landed for work in works):,} rows of {target.table}")
+                table = Comparing(stage, self.repairs).check(works) if works else TableContents()
+            except Busy as error:
+                reason = str(error)
+                continue
+            contents.add(table)
+            if table.moved:
+                contents.busy.append(
+                    f"table {target.table}: {len(table.moved):,} slices were loaded meanwhile"
+                )
+            return
+        contents.busy.append(reason)
+
+    def _works(self, stage: Stage, units: Sequence[UnitStatus]) -> list[Work]:
+        target, ledger = stage.target, stage.ledger()
+        if target.rollup is None:
+            return [
+                work_for(self.pipeline, target, s.unit, s.manifest, True, stage.placement.stamp)
+                for s in units
+                if s.manifest and s.unit in ledger and ledger[s.unit].manifest == s.manifest.id
+            ]
+        made = Made(target.rollup, stage.source(), ledger, "reload", "", stage.placement.stamp)
+        works, _ = choose_rollup(stage.client, self.pipeline, made, [status.unit for status in units])
+        return [w for w in works if w.unit in ledger and ledger[w.unit].manifest == w.manifest]
+
+    def _fields(
+        self,
+        servers: Sequence[Server],
+        landed: Sequence[tuple[Unit, Manifest]],
+        most: int | None,
+        contents: Contents,
+    ) -> list[Anomaly]:
+        accepted = read_accepted(self.lake)
+        fields = fields_of(servers[0].reached, self.pipeline)
+        look = FieldLook(self.pipeline, self.lake, fields, self.repairs, self.say)
+        found = [anomaly for anomaly in look.check(landed, most) if anomaly.key not in accepted]
+        contents.covered[Kind.FIELD_MISSING] = frozenset(look.looked)
+        return found
+
+    def _new(self, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+        """Without what a count has told already of the same unit and table."""
+        told = {(a.slice, a.cluster, a.table) for a in self.known if a.table}
+        kinds = (Kind.VALUES, Kind.MISFITS)
+        return [a for a in anomalies if a.kind not in kinds or (a.slice, a.cluster, a.table) not in told]
+
+
+def auditor(
+    pipeline: Pipeline, config: Path | None, say: Say = lambda _: None, known: Sequence[Anomaly] = ()
+) -> Auditor:
+    return Auditor(pipeline, open_lake(pipeline), Repairs(pipeline.name, config), say, known)
+
+
+def _stored(table: TargetTable | None) -> tuple[FedTable, ...]:
+    """The tables of its views."""
+    return () if table is None else table.stored
+
+
+def _landed(found: Sequence[UnitStatus]) -> list[tuple[Unit, Manifest]]:
+    return [(status.unit, status.manifest) for status in found if status.manifest is not None]
+
+
+# Whose answer the order of rows decides, or the clock, chance or another table.
+_CHANGING = re.compile(
+    r"\b(any\w*|first_value\w*|last_value\w*|group\w*Array\w*|topK\w*|arg(Min|Max)\w*|"
+    r"(quantile|median)(?!s?Exact)\w*|now\w*|today|yesterday|rand\w*|generate\w+|dict\w+|joinGet\w*|hostName|currentUser|rowNumber\w+|file|url|s3)"
+    r"\s*\(|\bJOIN\b|\bLIMIT\b",
+    re.IGNORECASE,
+)
+
+
+def _changes(select: str) -> bool:
+    return _CHANGING.search(select) is not None

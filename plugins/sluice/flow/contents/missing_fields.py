@@ -1,0 +1,134 @@
+"""Looks whether units have lost a field that a column is filled from, against the units before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.tables import Column
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, Gone, Path, Sample, gone
+from sluice.flow.contents.sampling import fields_in
+from sluice.flow.load.casts.columns import HOLDERS
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import Manifest
+from sluice.slices import Slice, Unit
+from sluice.state.manifests import read_manifests
+
+MOST_TYPES = 20  # of a unit, those with the most events
+
+
+def fields_of(client: Client, pipeline: Pipeline) -> dict[str, dict[Path, str]]:
+    """By table the fields that fill its columns. Raises what the client raises."""
+    return {
+        target.table: _fields(client, target)
+        for target in pipeline.targets
+        if not target.counted and target.rollup is None
+    }
+
+
+def _fields(client: Client, target: Target) -> dict[Path, str]:
+    place = {"database": target.database, "name": target.name}
+    columns = [Column(*row) for row in client.rows(render("clickhouse/inspect_columns"), place)]
+    return {
+        tuple(target.columns.get(column.name, column.name).split("."))
+        if column.name in target.columns
+        else (column.name,): column.name
+        for column in columns
+        if column.taken and column.name not in HOLDERS
+    }
+
+
+@dataclass
+class FieldLook:
+    """`fields` by table. Samples are kept, because each is compared with several later ones."""
+
+    pipeline: Pipeline
+    lake: Lake
+    fields: Mapping[str, Mapping[Path, str]]
+    repairs: Repairs
+    say: Callable[[str], None]
+    looked: list[tuple[str, str]] = field(default_factory=list)
+    _samples: dict[tuple[Unit, str], Sample] = field(default_factory=dict)
+
+    def check(self, landed: Sequence[tuple[Unit, Manifest]], most: int | None) -> Iterator[Anomaly]:
+        """Of each cluster the newest `most` units, or all."""
+        for cluster in sorted({unit.cluster for unit, _ in landed}):
+            own = sorted((pair for pair in landed if pair[0].cluster == cluster), key=lambda pair: pair[0])
+            history = [*self._before(own[0][0]), *own]
+            first = len(history) - (len(own) if most is None else min(most, len(own)))
+            for number in range(first, len(history)):
+                self.looked.append((history[number][0].slice.id, cluster))
+                self.say(f"looking for fields that are missing since {history[number][0]}")
+                yield from self._unit(history[number], history[:number][::-1])
+
+    def _before(self, unit: Unit) -> list[tuple[Unit, Manifest]]:
+        """Landed units right before the first one."""
+        pieces = [
+            Slice(unit.slice.start - n * unit.slice.length, unit.slice.length) for n in range(HISTORY, 0, -1)
+        ]
+        return list(read_manifests(self.lake, [Unit(piece, unit.cluster) for piece in pieces]).items())
+
+    def _unit(
+        self, own: tuple[Unit, Manifest], earlier: Sequence[tuple[Unit, Manifest]]
+    ) -> Iterator[Anomaly]:
+        unit, manifest = own
+        rows = manifest.rows_by_type()
+        types = sorted((name for name in rows if rows[name] >= FEWEST_ROWS), key=lambda name: -rows[name])
+        for name in types[:MOST_TYPES]:
+            for target in self.pipeline.targets:
+                fields = self.fields.get(target.table, {})
+                if fields and self.pipeline.routed(target, [name]):
+                    found = self._gone(own, earlier, name, fields)
+                    yield from [self._anomaly(unit, target, name, fields, found)] if found else []
+
+    def _gone(
+        self,
+        own: tuple[Unit, Manifest],
+        earlier: Sequence[tuple[Unit, Manifest]],
+        name: str,
+        fields: Iterable[Path],
+    ) -> list[Gone]:
+        now = self._sample(own, name, fields)
+        if now is None or all(now.paths.get(path, 0) == now.rows for path in fields):
+            return []
+        before = (self._sample(pair, name, fields) for pair in earlier[:HISTORY])
+        return gone(now, [sample for sample in before if sample is not None], fields)
+
+    def _sample(self, pair: tuple[Unit, Manifest], name: str, fields: Iterable[Path]) -> Sample | None:
+        """None where the files cannot be read: that is an anomaly of its own."""
+        unit, manifest = pair
+        if manifest.rows_by_type().get(name, 0) < FEWEST_ROWS:
+            return None
+        if (unit, name) not in self._samples:
+            try:
+                self._samples[unit, name] = fields_in(self.lake, manifest, name, list(fields))
+            except (OSError, pa.ArrowException):
+                return None
+        found = self._samples[unit, name]
+        return found if found.rows else None
+
+    def _anomaly(
+        self, unit: Unit, target: Target, name: str, fields: Mapping[Path, str], found: Sequence[Gone]
+    ) -> Anomaly:
+        columns = ", ".join(sorted(f"{fields[one.path]} (from {'.'.join(one.path)})" for one in found))
+        came = sorted({".".join(path) for one in found for path in one.came})
+        new = f"; new fields: {', '.join(came[:10])}" if came else ""
+        before, now = max(one.before for one in found), min(one.now for one in found)
+        return Anomaly(
+            Kind.FIELD_MISSING,
+            expected=f"values for {columns}: {before:.0%} of the events before had none",
+            seen=f"{now:.0%} have none{new}",
+            advice="name the new field under `columns` in the pipeline file, then "
+            f"`{self.repairs.reload(unit.slice)}`; or accept it: `{self.repairs.accept(unit.slice)}`",
+            slice=unit.slice.id,
+            cluster=unit.cluster,
+            type=name,
+            table=target.table,
+        )

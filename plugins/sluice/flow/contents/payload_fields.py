@@ -1,0 +1,91 @@
+"""Fields that events had until now, and have no more: a producer has renamed them. Pure.
+
+A column takes its DEFAULT then, every count holds, and only a look at the events tells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.flow.contents.payload import field
+
+MOST_ROWS = 500  # of a type that are looked at in a unit
+FEWEST_ROWS = 50  # fewer of them say nothing
+HISTORY = 3  # earlier units that are compared with
+_GONE, _THERE = 0.9, 0.1  # shares of events without the field
+_COMMON = 0.5
+_DEPTH = 3
+_MOST_PATHS = 2000
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some events of one type in one unit: how many, and how many of them have a value at each path."""
+
+    rows: int
+    paths: Mapping[Path, int]
+
+    def missing(self, path: Path) -> float:
+        """The share of events without a value there."""
+        return 1 - self.paths.get(path, 0) / self.rows
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A field that is missing now; `came` are those that came at the same time."""
+
+    path: Path
+    before: float
+    now: float
+    came: tuple[Path, ...]
+
+
+def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[Path]) -> Sample:
+    """`wanted` paths are counted at any depth, all others at a few levels."""
+    counts: Counter[Path] = Counter()
+    own, rows = set(wanted), 0
+    for event in events:
+        rows += 1
+        found = set(_paths(event, ())) if len(counts) < _MOST_PATHS else set()
+        found |= {path for path in own if field(dict(event), path) is not None}
+        counts.update(found)
+    return Sample(rows, counts)
+
+
+def _paths(value: Mapping[str, Any], place: Path) -> Iterable[Path]:
+    for name, inner in value.items():
+        if inner is None:
+            continue
+        yield (*place, name)
+        if isinstance(inner, dict) and len(place) + 1 < _DEPTH:
+            yield from _paths(inner, (*place, name))
+
+
+def gone(now: Sample, earlier: Sequence[Sample], fields: Iterable[Path]) -> list[Gone]:
+    """`earlier`: samples of the units before, the nearest first.
+
+    Told only where the share jumps: a unit whose predecessor lacks the field already is as that one was.
+    """
+    known = [sample for sample in earlier if sample.rows >= FEWEST_ROWS]
+    if now.rows < FEWEST_ROWS or not known:
+        return []
+    found = []
+    for path in fields:
+        shares = [sample.missing(path) for sample in known]
+        if now.missing(path) >= _GONE > shares[0] and min(shares) <= _THERE:
+            found.append(Gone(path, min(shares), now.missing(path), _came(now, known)))
+    return found
+
+
+def _came(now: Sample, known: Sequence[Sample]) -> tuple[Path, ...]:
+    """Paths that most events have now, and hardly one had before."""
+    return tuple(
+        path
+        for path in sorted(now.paths)
+        if now.missing(path) <= 1 - _COMMON and all(sample.missing(path) >= _GONE for sample in known)
+    )

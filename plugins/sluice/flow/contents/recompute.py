@@ -1,0 +1,150 @@
+"""Recomputes type, event hour and place of single rows from what they hold. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from sluice.config.pipeline import Event
+from sluice.flow.contents.payload import (
+    TooDeep,
+    Unreadable,
+    hour_name,
+    hour_named,
+    hour_of_ms,
+    hours,
+    is_text,
+    read_event,
+)
+from sluice.flow.contents.payload import field as field_of
+from sluice.flow.contents.read_rows import Rows
+from sluice.flow.verify.anomaly import Kind
+from sluice.manifest import Manifest
+
+Place = tuple[str, int]
+_OVERFLOW = "_overflow"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a file's folder says of each of its rows: `type` None is the folder of many types."""
+
+    type: str | None
+    hour: int
+
+    @classmethod
+    def of(cls, key: str) -> Folder:
+        """Raises ValueError for a key that is none of a file of events."""
+        kind, date, hour, _ = key.split("/")
+        name = kind.removeprefix("type=")
+        at = hour_named(f"{date.removeprefix('date=')}T{hour.removeprefix('hour=')}")
+        return cls(None if name == _OVERFLOW else unquote(name), at)
+
+
+@dataclass
+class Wrong:
+    """Rows of one file that are wrong in one way: how many, and the first of them."""
+
+    kind: Kind
+    expected: str
+    seen: str
+    place: Place
+    offset: int
+    rows: int = 1
+
+
+@dataclass
+class FileJudge:
+    """Takes the rows of one file of events. `types` counts them by `_type`; `too_deep` could not be read."""
+
+    event: Event
+    manifest: Manifest
+    folder: Folder
+    types: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    too_deep: int = 0
+    wrong: dict[Kind, Wrong] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ranges: Mapping[Place, range] = ranges_of(self.manifest)
+        kind, time = self.event.type, self.event.time
+        self._type_path = kind.field.split(".") if kind.field else None
+        self._time_path = time.field.split(".") if time.field else None
+
+    def take(self, rows: Rows) -> None:
+        self.rows += len(rows)
+        self.types.update(rows.types or ())
+        for number in range(len(rows)):
+            for kind, expected, seen in self._faults(rows, number):
+                self._note(kind, expected, seen, rows, number)
+
+    def _note(self, kind: Kind, expected: str, seen: str, rows: Rows, number: int) -> None:
+        if kind in self.wrong:
+            self.wrong[kind].rows += 1
+        else:
+            place = (rows.topics[number], rows.partitions[number])
+            self.wrong[kind] = Wrong(kind, expected, seen, place, rows.offsets[number])
+
+    def _faults(self, rows: Rows, number: int) -> Iterator[tuple[Kind, str, str]]:
+        yield from misplaced(self.manifest, self._ranges, rows, number)
+        try:
+            event = read_event(rows.payloads[number] or b"")
+            given, times = self._type(event, rows, number), self._hours(event, rows, number)
+        except Unreadable as error:
+            yield Kind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
+            return
+        except TooDeep:
+            self.too_deep += 1
+            return
+        there = rows.types[number] if rows.types else None
+        if not given == there == (there if self.folder.type is None else self.folder.type):
+            folder = _OVERFLOW if self.folder.type is None else self.folder.type
+            yield (
+                Kind.ROW_TYPE,
+                f"type {given!r}, by its payload",
+                f"_type {there!r} in the folder of {folder!r}",
+            )
+        if self.folder.hour not in times:
+            told = hour_name(times[0]) if times else "none"
+            yield Kind.ROW_HOUR, f"event hour {told}, by its payload", hour_name(self.folder.hour)
+
+    def _type(self, event: dict, rows: Rows, number: int) -> str | None:
+        if self._type_path is not None:
+            value = field_of(event, self._type_path)
+            return value if is_text(value) else None
+        if self.event.type.header is not None:
+            return _last(rows, number, self.event.type.header)
+        return rows.topics[number]
+
+    def _hours(self, event: dict, rows: Rows, number: int) -> tuple[int, ...]:
+        if self._time_path is not None:
+            return hours(field_of(event, self._time_path), self.event.time.format)
+        stamp = rows.stamps[number]
+        return () if stamp is None else (hour_of_ms(stamp),)
+
+
+def _last(rows: Rows, number: int, name: str) -> str | None:
+    """The record's last header of that name, as text."""
+    pairs = (rows.headers[number] if rows.headers else None) or []
+    values = [pair["value"] for pair in pairs if pair["key"] == name]
+    return values[-1].decode(errors="replace") if values and values[-1] is not None else None
+
+
+def ranges_of(manifest: Manifest) -> dict[Place, range]:
+    """The offsets of each partition that the unit holds."""
+    return {(r.topic, r.partition): range(r.start, r.until) for r in manifest.ranges}
+
+
+def misplaced(
+    manifest: Manifest, ranges: Mapping[Place, range], rows: Rows, number: int
+) -> Iterator[tuple[Kind, str, str]]:
+    """A row of another cluster, or of an offset that the unit does not hold."""
+    cluster, topic, partition = rows.clusters[number], rows.topics[number], rows.partitions[number]
+    if cluster != manifest.cluster:
+        yield Kind.ROW_IDENTITY, f"cluster {manifest.cluster}", cluster
+    own = ranges.get((topic, partition), range(0))
+    if rows.offsets[number] not in own:
+        seen = f"offset {rows.offsets[number]} of {topic}/{partition}"
+        yield Kind.ROW_IDENTITY, f"offsets in [{own.start}, {own.stop})", seen

@@ -1,0 +1,39 @@
+"""What a comparison of contents has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluice.clients.lake.base import Lake
+from sluice.flow.contents.compare_tables import TableContents
+from sluice.flow.verify.anomaly import CONTENT_KINDS, Anomaly
+from sluice.manifest import Manifest
+from sluice.slices import Unit
+from sluice.state.manifests import read_manifests
+
+
+@dataclass
+class Contents:
+    """`rows` of the lake and of the tables were compared; `busy` says what was being loaded meanwhile.
+
+    `covered`: the units, as (slice id, cluster), that were looked at for each kind of anomaly.
+    """
+
+    rows: int = 0
+    anomalies: list[Anomaly] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
+    covered: dict[str, frozenset[tuple[str, str]]] = field(
+        default_factory=lambda: dict.fromkeys(map(str, CONTENT_KINDS), frozenset())
+    )
+
+    def add(self, found: TableContents) -> None:
+        self.rows += found.rows
+        self.anomalies += found.anomalies
+        self.notes += [note for note in found.notes if note not in self.notes]
+
+
+def relanded(lake: Lake, unit: Unit, manifest: Manifest) -> bool:
+    """Whether the unit has another manifest by now: then its files are others."""
+    now = read_manifests(lake, [unit]).get(unit)
+    return now is None or now.id != manifest.id

@@ -1,0 +1,140 @@
+"""A bounded share of what a run has landed and loaded, compared by content.
+
+Of the units that a run verifies, files are chosen by a hash of manifest and name: other ones in each landing,
+so that over time all places are looked at. Of a file the first rows of one row group are taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluice.clients.clickhouse.sql import Sql, identifier, listed
+from sluice.clients.clickhouse.tables import Column
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Event
+from sluice.flow.contents.comparable_columns import IDENTITY
+from sluice.flow.contents.payload import TooDeep, Unreadable, read_event
+from sluice.flow.contents.payload_fields import MOST_ROWS, Sample, sample_of
+from sluice.flow.contents.payload_fields import Path as FieldPath
+from sluice.flow.contents.read_rows import rows_of
+from sluice.flow.contents.recompute import FileJudge, Folder, Wrong
+from sluice.flow.contents.sums import Rows
+from sluice.flow.load.source.pull_or_push import Reading
+from sluice.manifest import LandedFile, Manifest
+from sluice.slices import Unit
+
+MOST_FILES = 1
+SAMPLED_ROWS = 2_000  # of each file
+FETCHED_BYTES = 16 << 20  # a file of a lake that is no folder is fetched whole
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A file of one type, and which of its row groups is looked at."""
+
+    unit: Unit
+    manifest: Manifest
+    file: LandedFile
+    number: int
+
+
+def choose(
+    landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES, most_bytes: int | None = None
+) -> list[Chosen]:
+    """Files of one type each; those of many types, or larger ones, are looked at by `--contents` only."""
+    found = [
+        (_digest(manifest, file), Chosen(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
+        for unit, manifest in landed
+        for file in manifest.files
+        if file.type is not None and (most_bytes is None or file.bytes <= most_bytes)
+    ]
+    return [chosen for _, chosen in sorted(found, key=lambda pair: pair[0])[:most]]
+
+
+def _digest(manifest: Manifest, file: LandedFile) -> str:
+    return hashlib.sha256(f"{manifest.id} {file.key}".encode()).hexdigest()
+
+
+def rows_in(lake: Lake, chosen: Chosen, most: int = SAMPLED_ROWS) -> pa.Table:
+    """The first rows of the chosen row group, with all columns. Raises OSError and ArrowException."""
+    with lake.local(chosen.file.key) as path, pq.ParquetFile(path) as parquet:
+        group = chosen.number % max(parquet.num_row_groups, 1)
+        batches = parquet.iter_batches(most, row_groups=[group])
+        return pa.Table.from_batches([next(batches)]) if parquet.num_row_groups else parquet.read()
+
+
+def judge(event: Event, chosen: Chosen, rows: pa.Table) -> list[Wrong]:
+    """What is wrong with the sampled rows of the lake."""
+    judged = FileJudge(event, chosen.manifest, Folder.of(chosen.file.key))
+    judged.take(rows_of(rows))
+    return list(judged.wrong.values())
+
+
+@contextmanager
+def reading_of(rows: pa.Table) -> Iterator[Reading]:
+    """A lake of these rows alone, as the load reads one that the server does not see."""
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        path = Path(folder, "sample.parquet")
+        pq.write_table(rows, path)
+        yield Reading(_OneFile(path), None)
+
+
+class _OneFile:
+    """As much of a lake as pushing rows needs: every key is the one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = path.as_uri()
+        self._path = path
+
+    @contextmanager
+    def local(self, key: str) -> Iterator[Path]:
+        yield self._path
+
+
+def same_records(columns: Sequence[Column], rows: pa.Table) -> Rows | None:
+    """The condition that finds the sampled records in a target; None where it cannot tell its rows apart."""
+    names = {column.name for column in columns if column.filled}
+    if not names >= set(IDENTITY):
+        return None
+    own = [*IDENTITY, *(["_row"] if "_row" in names else [])]
+    keys = listed(map(identifier, own))
+    offsets = rows["_offset"].to_pylist()
+    # Of a large table nothing but the offsets is read to find them.
+    between = Sql(f"PREWHERE _offset >= {min(offsets)} AND _offset <= {max(offsets)}")
+    return Rows(Sql(f"({keys}) IN (SELECT {keys} FROM {{staged}})"), between)  # noqa: S608 - quoted
+
+
+def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> Sample:
+    """The first events of the type in the smallest of its files that holds enough of them."""
+    files = [file for file in manifest.files if file.type == name]
+    enough = [file for file in files if file.rows >= MOST_ROWS]
+    smallest = sorted(enough, key=lambda file: file.bytes)[:1] or sorted(files, key=lambda file: -file.rows)
+    events: list[dict] = []
+    for file in smallest:
+        if len(events) >= MOST_ROWS:
+            break
+        events += _events(lake, file, MOST_ROWS - len(events))
+    return sample_of(events, wanted)
+
+
+def _events(lake: Lake, file: LandedFile, most: int) -> list[dict]:
+    with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
+        for batch in parquet.iter_batches(most, columns=["_payload"]):
+            return [event for payload in batch.column(0).to_pylist() if (event := _read(payload)) is not None]
+    return []
+
+
+def _read(payload: str) -> dict | None:
+    """None for one that is told elsewhere: it is no event."""
+    try:
+        return read_event(payload.encode())
+    except (Unreadable, TooDeep):
+        return None

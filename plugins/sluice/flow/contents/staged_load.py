@@ -1,0 +1,160 @@
+"""Stages what a load would put into a table. No other module here knows how a load stages.
+
+The tables have the load's names, so that the next load's fence-off drops those of a verify that was killed.
+One that begins meanwhile drops them, too, and then there is nothing to compare with (Busy).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sluice import crash_points
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
+from sluice.clients.clickhouse.sharding import Placement, placement_of
+from sluice.clients.clickhouse.shards import Server
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.crash_points import Verify
+from sluice.errors import Busy, Fenced, TargetRefused
+from sluice.flow.load.destinations import staged_names
+from sluice.flow.load.fencing import Attempt
+from sluice.flow.load.rollups.staging import RollupStaging
+from sluice.flow.load.shard_filter import Sieve
+from sluice.flow.load.source.pull_or_push import Reading, choose_reading
+from sluice.flow.load.staging import Staging
+from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.work import Work
+from sluice.flow.load.writer import Writer
+from sluice.state.ledger import committed, unit_of
+
+_CANCELLED = 394
+_KEEPING = "MergeTree ORDER BY tuple()"
+_GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
+
+
+@dataclass(frozen=True)
+class Staged:
+    """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit. `fed`: by
+    table of the target's views the temporary one that has every row which they give of `rows`."""
+
+    found: TargetTable
+    rows: Sql
+    misfits: Sql
+    fence: Sql
+    fed: Mapping[str, Sql]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A target on one server, and the lake that its rows come from."""
+
+    client: Client
+    pipeline: Pipeline
+    target: Target
+    lake: Lake
+    placement: Placement
+
+    def ledger(self) -> dict:
+        """What is committed now, by unit."""
+        return committed(self.client, self.pipeline, self.lake.url, self.target)
+
+    @contextmanager
+    def staged(self, works: Sequence[Work], reading: Reading | None = None) -> Iterator[Staged]:
+        """The rows and misfits that a load of `works` gives; the tables go at the end.
+
+        Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
+        client raises.
+        """
+        found, filling = inspect_target(self.client, self.pipeline, self.target)
+        client = self.client.reading(READ_QUORUM) if found.replicated else self.client
+        attempt = Attempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
+        units = frozenset(work.unit for work in works)
+        writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
+        if not any(work.long_numbers for work in works):
+            filling = filling.of_short_numbers()
+        known = (self.pipeline, self.target, keeping_all(found), filling, works)
+        tools = (writer, Sieve(self.placement, found, writer))
+        if self.target.rollup is not None:
+            reading = Reading(self.lake, None)
+            staging: Staging = RollupStaging(*known, reading, *tools, self.target.rollup, self.source)
+        else:
+            read = reading or choose_reading(client, self.pipeline, self.lake, works[0].unit)
+            staging = Staging(*known, read, *tools)
+        try:
+            _create_fence(writer, works)
+            crash_points.reached(Verify.LISTED)
+            _fill(staging, attempt)
+            yield Staged(found, attempt.staging, attempt.misfits, attempt.fence, _fed(found, attempt))
+        except (Fenced, ServerError) as error:
+            raise _explained(error, attempt) from error
+        finally:
+            for made in (attempt.fence, *staging.tables):
+                client.run(render("clickhouse/drop_table", table=made))
+            crash_points.reached(Verify.DROPPED)
+
+    def source(self) -> dict:
+        """What is committed of the table that a rollup is made from."""
+        source = next(t for t in self.pipeline.targets if t.table == self.target.rollup.source)
+        return committed(self.client, self.pipeline, self.lake.url, source)
+
+
+def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> Stage:
+    """Raises ShardOutOfReach."""
+    placement = placement_of(pipeline.clickhouse, server.shard, target.table)
+    return Stage(server.reached.reading(STEADY), pipeline, target, lake, placement)
+
+
+def keeping_all(found: TargetTable) -> TargetTable:
+    """With views' tables that merge no rows into each other."""
+    kept = [replace(fed, engine_full=_KEEPING) if fed.stores else fed for fed in found.fed]
+    return replace(found, fed=tuple(kept))
+
+
+def _fill(staging: Staging, attempt: Attempt) -> None:
+    """Raises TargetRefused for what a load would fail with for good: no other table has to do with it."""
+    try:
+        staging.stage()
+        crash_points.reached(Verify.STAGED)
+        staging.review()
+        crash_points.reached(Verify.REVIEWED)
+    except ServerError as error:
+        explained = _explained(error, attempt)
+        if error.retryable or explained is not error:
+            raise explained from error
+        reason = f"no load of it can succeed: {error.name}: {error.reason}"
+        raise TargetRefused(attempt.target, reason, "correct the view or the column that is named") from error
+
+
+def _fed(found: TargetTable, attempt: Attempt) -> dict[str, Sql]:
+    names = staged_names(found, attempt)
+    return {fed.table: identifier(SYSTEM, names[fed.table]) for fed in found.stored}
+
+
+def _create_fence(writer: Writer, works: Sequence[Work]) -> None:
+    fence = writer.attempt.fence
+    rows = [
+        {"slice": int(w.unit.slice.start.timestamp()), "cluster": w.unit.cluster, "landed": w.landed}
+        for w in works
+    ]
+    writer.run("fence", render("load/create_fence", fence=fence))
+    body = "\n".join(json.dumps({**row, "manifest": "", "types": [], "replaces": False}) for row in rows)
+    writer.run("fence", render("load/fill_fence", fence=fence), body=body.encode())
+    writer.run("fence", render("load/create_staged_misfits", misfits=writer.attempt.misfits))
+
+
+def _explained(error: Fenced | ServerError, attempt: Attempt) -> Exception:
+    """A load's fence-off drops the tables and kills the statements."""
+    gone = isinstance(error, ServerError) and error.code == UNKNOWN_TABLE and "sluice." in error.reason
+    killed = isinstance(error, ServerError) and error.code == _CANCELLED
+    if isinstance(error, Fenced) or gone or killed:
+        return Busy(f"table {attempt.target}: a load has begun: verify its contents when that is done")
+    return error

@@ -1,0 +1,97 @@
+"""Sums over the rows of a unit, and when two of them say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
+from sluice.clients.clickhouse.tables import Column
+from sluice.config.pipeline import Pipeline
+from sluice.flow.contents.comparable_columns import Comparison, value
+from sluice.flow.contents.staged_load import Staged
+from sluice.slices import Unit
+from sluice.state.ledger import unit_of
+
+_REJECTED = ("topic", "partition", "offset", "row", "type", "column", "payload")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows of a table are summed: `prewhere` is read before all other columns are."""
+
+    condition: Sql
+    prewhere: Sql
+
+
+ALL_ROWS = Rows(Sql("1"), Sql(""))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Rows of a unit, sums of two independent hashes over them, and where asked for a sum for each column."""
+
+    rows: int = 0
+    first: int = 0
+    second: int = 0
+    columns: tuple[int, ...] = ()
+
+
+def sums_of(
+    client: Client,
+    pipeline: Pipeline,
+    staged: Staged,
+    name: Sql,
+    comparison: Comparison,
+    where: Rows,
+    by_column: bool,
+) -> dict[Unit, Sums]:
+    """Of each unit in the fence what the table `name` holds. `where`: which of its rows."""
+    columns = [_column(comparison, column) for column in comparison.columns] if by_column else []
+    sql = render(
+        "verify/contents",
+        slice=identifier("_slice"),
+        cluster=identifier("_cluster"),
+        row=comparison.row,
+        columns=listed(columns),
+        table=name,
+        fence=staged.fence,
+        prewhere=where.prewhere,
+        kept=Sql(f"({comparison.kept}) AND ({where.condition})"),
+    )
+    return _read(pipeline, client.rows(sql))
+
+
+def _column(comparison: Comparison, column: Column) -> Sql:
+    """With its row's identity, so that two rows that have swapped their values are seen."""
+    place = [identifier(name) for name in comparison.identity]
+    return Sql(f"sumWithOverflow(cityHash64(tuple({listed([value(column), *place, Sql('0')])})))")
+
+
+def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sql) -> dict[Unit, Sums]:
+    """The same of sluice.rejected, or of a table like it."""
+    sql = render(
+        "verify/contents",
+        slice=identifier("slice"),
+        cluster=identifier("cluster"),
+        row=Sql(f"tuple({listed(map(identifier, _REJECTED))})"),
+        columns=Sql(""),
+        table=name,
+        fence=staged.fence,
+        prewhere=Sql(""),
+        kept=Sql("target = {target:String}"),
+    )
+    return _read(pipeline, client.rows(sql, {"target": staged.found.table}))
+
+
+def _read(pipeline: Pipeline, rows: list[Sequence]) -> dict[Unit, Sums]:
+    return {
+        unit_of(pipeline, start, cluster): Sums(count, first, second, tuple(columns))
+        for start, cluster, count, first, second, columns in rows
+    }
+
+
+def columns_that_differ(comparison: Comparison, one: Sums, other: Sums) -> list[str]:
+    pairs = zip(comparison.columns, one.columns, other.columns, strict=True)
+    return [column.name for column, mine, theirs in pairs if mine != theirs]

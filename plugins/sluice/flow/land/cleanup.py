@@ -1,0 +1,39 @@
+"""Removes what attempts left behind: one's own at the end, others' when nobody has written for a week."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Item, Lake
+from sluice.config.pipeline import Pipeline
+from sluice.slices import Slice
+from sluice.state.attempts import attempts_of, is_old
+from sluice.state.manifests import read_manifests, units_in
+
+
+def sweep(pipeline: Pipeline, lake: Lake, own: Collection[str], now: datetime) -> None:
+    """`own`: ids of attempts whose units are landed and moved; what is left of them is waste."""
+    attempts = attempts_of(lake.list(layout.ATTEMPTS))
+    lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
+    old = {name: items for name, items in attempts.items() if name[1] not in own and is_old(items, now)}
+    if old:
+        named = _named(pipeline, lake, {slice_id for slice_id, _ in old})
+        lake.delete(key for name, items in old.items() if name not in named for key in _keys(items))
+
+
+def discard(lake: Lake, own: Collection[str]) -> None:
+    """Removes everything of attempts that have committed nothing."""
+    attempts = attempts_of(lake.list(layout.ATTEMPTS))
+    lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
+
+
+def _named(pipeline: Pipeline, lake: Lake, slice_ids: Collection[str]) -> set[tuple[str, str]]:
+    slices = [Slice.from_id(slice_id, pipeline.slice) for slice_id in slice_ids]
+    manifests = read_manifests(lake, units_in(lake, slices))
+    return {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
+
+
+def _keys(items: Iterable[Item]) -> list[str]:
+    return [item.key for item in items]

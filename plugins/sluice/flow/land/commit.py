@@ -1,0 +1,67 @@
+"""The landing's commit point: a unit's manifest, created if absent or replaced by compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sluice import crash_points
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.crash_points import Land
+from sluice.manifest import Manifest, decode, encode
+from sluice.state.file_moves import move
+
+Draft = Callable[[int], Manifest]
+"""A function from the generation to the manifest: the generation is part of the files' names."""
+
+
+def commit(lake: Lake, draft: Draft) -> Manifest:
+    """The manifest that stands for the unit afterwards: this one, or the one of whoever came first."""
+    manifest = draft(1)
+    key = layout.manifest(manifest.slice, manifest.cluster)
+    if lake.create(key, encode(manifest)):
+        crash_points.reached(Land.COMMITTED)
+        return manifest
+    stored = lake.read(key)
+    return commit(lake, draft) if stored is None else decode(stored.data, f"{lake.url}/{key}")
+
+
+def commit_each(lake: Lake, drafts: Sequence[Draft]) -> Iterator[Manifest]:
+    """`commit` for each of many units, in turn."""
+    manifests = [draft(1) for draft in drafts]
+    objects = ((layout.manifest(m.slice, m.cluster), encode(m)) for m in manifests)
+    for draft, manifest, won in zip(drafts, manifests, lake.create_each(objects), strict=True):
+        if won:
+            crash_points.reached(Land.COMMITTED)
+        yield manifest if won else commit(lake, draft)
+
+
+def commit_again(lake: Lake, draft: Draft) -> Manifest:
+    """As `commit`, replacing what is there, unless it carries the draft's own token.
+
+    The old manifest's move is finished first: a mover that wakes up late then finds nothing to do. The
+    copy of it names the files that the new one's move removes. A manifest of this draft that won, but whose
+    answer was lost until another `reland` had replaced it, is not written again: its files are gone.
+    """
+    while True:
+        old = commit(lake, draft)
+        if old.token == draft(1).token or _won_before(lake, draft(1)):
+            return old
+        move(lake, [old])
+        crash_points.reached(Land.OLD_MOVED)
+        new = draft(old.generation + 1)
+        key = layout.manifest(new.slice, new.cluster)
+        stored = lake.read(key)
+        if stored is None or decode(stored.data, f"{lake.url}/{key}") != old:
+            continue
+        lake.put(layout.superseded_manifest(old.slice, old.cluster, old.generation), stored.data)
+        crash_points.reached(Land.OLD_COPIED)
+        if lake.replace(key, encode(new), stored.version):
+            crash_points.reached(Land.COMMITTED)
+            return new
+
+
+def _won_before(lake: Lake, draft: Manifest) -> bool:
+    """Whether the draft was the slice's manifest: only then does anybody move files out of its attempt."""
+    files = draft.all_files
+    return bool(files) and lake.size(files[0].attempt_key) is None

@@ -1,0 +1,122 @@
+"""Compares what has to be read with what Kafka still has, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sluice.clients.kafka.log_starts import log_starts
+from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topics import open_topics
+from sluice.config.pipeline import Pipeline
+from sluice.errors import CompactedAway, NotResolved, RecordsExpired, SluiceError
+from sluice.flow.land.manifest_draft import Landed
+from sluice.flow.land.read_plan import UnitRead, unit_read
+from sluice.manifest import Manifest, OffsetRange
+from sluice.slices import Unit
+from sluice.state.boundaries.model import Boundaries
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What of each unit is read, by cluster; which units cannot be because Kafka no longer has all of them;
+    and why clusters cannot be read, or not all of their units."""
+
+    by_cluster: Mapping[str, list[UnitRead]]
+    expired: tuple[RecordsExpired, ...] = ()
+    failed: Mapping[str, SluiceError] = field(default_factory=dict)
+
+    @property
+    def all(self) -> list[UnitRead]:
+        return [read for reads in self.by_cluster.values() for read in reads]
+
+
+def unit_reads(
+    pipeline: Pipeline,
+    boundaries: Boundaries,
+    units: Sequence[Unit],
+    old: Mapping[Unit, Manifest],
+    topics_of: TopicsOf = open_topics,
+) -> Reads:
+    """Kafka is asked only where there are offsets between the boundaries.
+
+    `failed` holds NotResolved, TopicRecreated, UnknownTopic, PartitionMissing, KafkaOutOfReach.
+    """
+    by_cluster: dict[str, list[UnitRead]] = {}
+    expired: list[RecordsExpired] = []
+    failed: dict[str, SluiceError] = {}
+    for cluster in pipeline.clusters:
+        topics = pipeline.cluster(cluster).topics
+        ranges = {u: boundaries.ranges(u.slice, cluster, topics) for u in units if u.cluster == cluster}
+        for unit in (unit for unit, known in ranges.items() if known is None):
+            failed.setdefault(cluster, NotResolved(unit.slice.id, cluster))
+        resolved = {unit: known for unit, known in ranges.items() if known is not None}
+        try:
+            by_cluster[cluster], refused = _cluster_reads(
+                pipeline, boundaries, cluster, resolved, old, topics_of
+            )
+            expired += refused
+        except SluiceError as error:
+            failed[cluster] = error
+    return Reads(by_cluster, tuple(expired), failed)
+
+
+def _cluster_reads(
+    pipeline: Pipeline,
+    boundaries: Boundaries,
+    cluster: str,
+    ranges: Mapping[Unit, tuple[OffsetRange, ...]],
+    old: Mapping[Unit, Manifest],
+    topics_of: TopicsOf,
+) -> tuple[list[UnitRead], list[RecordsExpired]]:
+    """Of the resolved units of one cluster."""
+    found: list[UnitRead] = []
+    refused: list[RecordsExpired] = []
+    topics = pipeline.cluster(cluster).topics
+    alive = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
+    starts = starts_now(pipeline, cluster, alive, topics_of)
+    for unit, rs in ranges.items():
+        expired = boundaries.expired(unit.slice, cluster, topics)
+        # Of a topic that was made again nothing is left; a range without offsets has none to lose.
+        left = {(r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs}
+        try:
+            found.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))
+        except RecordsExpired as error:
+            refused.append(error)
+    return found, refused
+
+
+def starts_now(
+    pipeline: Pipeline, cluster: str, ranges: set[OffsetRange], topics_of: TopicsOf
+) -> Mapping[tuple[str, int], int]:
+    """The log start of each range's (topic, partition); Kafka is not asked when there are none."""
+    if not ranges:
+        return {}
+    with topics_of(pipeline.cluster(cluster)) as reader:
+        return log_starts(reader, cluster, {replace(r, start=0, until=0) for r in ranges})
+
+
+def refuse_compacted(
+    pipeline: Pipeline,
+    landed: Iterable[Landed],
+    old: Mapping[Unit, Manifest],
+    topics_of: TopicsOf = open_topics,
+) -> None:
+    """Raises CompactedAway when a unit to be replaced has more records of a compacted topic in the lake.
+
+    Fewer may be right elsewhere: an aborted transaction that was landed under `read_uncommitted` goes.
+    """
+    for unit, manifest in ((u, old[u.read.unit]) for u in landed if u.read.unit in old):
+        cluster, topics = pipeline.cluster(unit.read.unit.cluster), sorted(manifest.topics)
+        found = sum(part.records for part in unit.seen if part.topic in manifest.topics)
+        if found >= manifest.read or not set(topics) <= set(cluster.topics):
+            continue
+        with topics_of(cluster) as reader:
+            compacted = [topic for topic in topics if reader.compacted(topic)]
+        if compacted:
+            slice_id = unit.read.unit.slice.id
+            raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, manifest.read, found)
+
+
+def _stands(boundaries: Boundaries, cluster: str, r: OffsetRange) -> bool:
+    return r.uuid == boundaries.uuid(cluster, r.topic)

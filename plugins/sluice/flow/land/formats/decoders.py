@@ -1,0 +1,126 @@
+"""How a task decodes its messages: by a schema file, or by the schema that each message names."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError, Message
+
+from sluice.flow.land import reject_reasons
+from sluice.flow.land.formats import avro, protobuf
+from sluice.flow.land.formats.registry import Registry, Stored
+from sluice.flow.land.formats.wire import framed, indexed
+from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+
+Decode = Callable[[bytes], bytes]
+
+
+def avro_by_file(text: str) -> Decode:
+    """Raises BadSchema."""
+    schema = avro.schema_of(text)
+    return lambda message: avro.decoded(message, schema)
+
+
+def protobuf_by_file(descriptors: bytes, name: str) -> Decode:
+    """Raises BadSchema."""
+    kind = protobuf.message_type(descriptors, name)
+    return lambda message: protobuf.decoded(message, kind)
+
+
+class _ByNumber:
+    """What the messages' schema ids stand for: each is asked for once, and a bad one is bad for all."""
+
+    kind: str
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[int, Any] = {}
+
+    def _schema(self, number: int) -> Any:
+        """Raises Unparsed, and what the registry raises."""
+        if number not in self._known:
+            self._known[number] = self._asked(number)
+        if isinstance(self._known[number], str):
+            raise Unparsed(self._known[number])
+        return self._known[number]
+
+    def _asked(self, number: int) -> Any:
+        """The schema, or the verdict on its messages."""
+        stored = self._registry.schema(number)
+        if stored is None:
+            return reject_reasons.UNKNOWN_SCHEMA
+        if stored.kind != self.kind:
+            return reject_reasons.OTHER_SCHEMA
+        try:
+            return self._made(stored)
+        except BadSchema:
+            return reject_reasons.UNREADABLE_SCHEMA
+
+    def _made(self, stored: Stored) -> Any:
+        raise NotImplementedError
+
+
+class AvroByNumber(_ByNumber):
+    """With a `reader` its fields, aliases and defaults, whatever the writer's schema."""
+
+    kind = "AVRO"
+
+    def __init__(self, registry: Registry, reader: str | None) -> None:
+        """Raises BadSchema for the reader's schema."""
+        super().__init__(registry)
+        self._reader = None if reader is None else avro.schema_of(reader)
+
+    def __call__(self, message: bytes) -> bytes:
+        number, content = framed(message)
+        return avro.decoded(content, self._schema(number), self._reader)
+
+    def _made(self, stored: Stored) -> avro.Schema:
+        return avro.schema_of(stored.text, stored.references)
+
+
+class ProtobufByNumber(_ByNumber):
+    """With descriptors and the name of a message only that message is taken, and read as they say."""
+
+    kind = "PROTOBUF"
+
+    def __init__(self, registry: Registry, descriptors: bytes | None, name: str | None) -> None:
+        """Raises BadSchema for the descriptors."""
+        super().__init__(registry)
+        own = descriptors is not None and name is not None
+        self._own = protobuf.message_type(descriptors, name) if own else None
+        self._types: dict[tuple[int, tuple[int, ...]], type[Message]] = {}
+
+    def __call__(self, message: bytes) -> bytes:
+        number, content = framed(message)
+        path, content = indexed(content)
+        return protobuf.decoded(content, self._type(number, path))
+
+    def _type(self, number: int, path: tuple[int, ...]) -> type[Message]:
+        files = self._schema(number)
+        if (number, path) not in self._types:
+            try:
+                written = protobuf.message_at(files, path)
+            except BadSchema:
+                raise Unparsed(reject_reasons.OTHER_SCHEMA) from None
+            self._types[number, path] = written
+        written = self._types[number, path]
+        if self._own is None:
+            return written
+        if written.DESCRIPTOR.full_name != self._own.DESCRIPTOR.full_name:
+            raise Unparsed(reject_reasons.OTHER_SCHEMA)
+        return self._own
+
+    def _made(self, stored: Stored) -> list[FileDescriptorProto]:
+        try:
+            texts = [*stored.references, stored.text]
+            files = [FileDescriptorProto.FromString(base64.b64decode(text, validate=True)) for text in texts]
+        except (binascii.Error, DecodeError) as error:
+            raise BadSchema(str(error)) from error
+        for name, file in zip(stored.names, files, strict=False):
+            file.name = name
+        protobuf.message_at(files, (0,))
+        return files

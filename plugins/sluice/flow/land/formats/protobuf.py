@@ -1,0 +1,162 @@
+"""Protobuf's binary encoding, by Google's own library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import (
+    any_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    json_format,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from sluice.flow.land import reject_reasons
+from sluice.flow.land.formats.json_text import json_text
+from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+
+_WELL_KNOWN = (
+    any_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
+_COMPILE_SECONDS = 60
+_AS_JSON = ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")
+_PACKAGE = "google.protobuf."
+
+
+def compiled(file: Path) -> bytes:
+    """The descriptors of a .proto file and of all that it imports, from its own folder.
+
+    Raises BadSchema with the compiler's words.
+    """
+    from grpc_tools import protoc  # the workers do without it
+
+    with tempfile.TemporaryDirectory(prefix="sluice-proto-") as folder:
+        out = Path(folder, "descriptors")
+        words = [f"-I{file.parent}", "--include_imports", f"--descriptor_set_out={out}", str(file)]
+        done = subprocess.run(
+            [sys.executable, "-m", protoc.__name__, *words],
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_SECONDS,
+        )
+        if done.returncode:
+            raise BadSchema(" ".join(done.stderr.split()))
+        return out.read_bytes()
+
+
+def message_type(descriptors: bytes, name: str) -> type[Message]:
+    """The class of the message `name` (with its package) in compiled descriptors. Raises BadSchema."""
+    files = FileDescriptorSet.FromString(descriptors).file
+    return GetMessageClass(_found(_pool(files), name))
+
+
+def message_at(files: Sequence[FileDescriptorProto], path: Sequence[int]) -> type[Message]:
+    """The class at `path`, indexes of messages within messages, in the last of `files`, each of which comes
+    after those it imports. Raises BadSchema."""
+    try:
+        message, name = files[-1].message_type[path[0]], files[-1].package
+        name = f"{name}.{message.name}".lstrip(".")
+        for index in path[1:]:
+            message = message.nested_type[index]
+            name = f"{name}.{message.name}"
+    except IndexError as error:
+        raise BadSchema(f"it has no message at {list(path)}") from error
+    return GetMessageClass(_found(_pool(files), name))
+
+
+def decoded(content: bytes, kind: type[Message]) -> bytes:
+    """The message as JSON. Raises Unparsed."""
+    try:
+        message = kind.FromString(content)
+        if not message.IsInitialized():
+            raise Unparsed(reject_reasons.NOT_PROTOBUF)
+        return json_text(_event(message))
+    except (DecodeError, json_format.Error, ValueError):
+        raise Unparsed(reject_reasons.NOT_PROTOBUF) from None
+    except RecursionError:
+        raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
+
+
+def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:
+    """A pool of its own: two schemas may say different things of one name."""
+    pool, known = DescriptorPool(), {file.name for file in files}
+    try:
+        for module in _WELL_KNOWN:
+            if module.DESCRIPTOR.name not in known:
+                pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+        for file in files:
+            pool.Add(file)
+    except TypeError as error:
+        raise BadSchema(" ".join(str(error).split())) from error
+    return pool
+
+
+def _found(pool: DescriptorPool, name: str) -> Descriptor:
+    try:
+        return pool.FindMessageTypeByName(name)
+    except KeyError as error:
+        raise BadSchema(f"it has no message {name}, named with its package") from error
+
+
+def _event(message: Message) -> Any:
+    """Names as in the .proto file. A field that can be told to be absent is left out when it is; others have
+    their value, 0 and the empty ones included, as the message itself does not hold those."""
+    own = message.DESCRIPTOR.full_name
+    if own.startswith(_PACKAGE):
+        name = own.removeprefix(_PACKAGE)
+        if name in _AS_JSON:
+            return json_format.MessageToDict(message)
+        if name.endswith("Value"):
+            return message.value
+    return {
+        field.name: _value(field, getattr(message, field.name))
+        for field in message.DESCRIPTOR.fields
+        if not field.has_presence or message.HasField(field.name)
+    }
+
+
+def _value(field: FieldDescriptor, value: Any) -> Any:
+    if not field.is_repeated:
+        return _one(field)(value)
+    entry = field.message_type
+    if entry is not None and entry.GetOptions().map_entry:
+        inner = _one(entry.fields_by_name["value"])
+        return {_key(key): inner(item) for key, item in value.items()}
+    return [*map(_one(field), value)]
+
+
+def _one(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if field.message_type is not None:
+        return _event
+    if field.enum_type is not None:
+        names = field.enum_type.values_by_number
+        return lambda number: names[number].name if number in names else number
+    return _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)

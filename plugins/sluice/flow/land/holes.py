@@ -1,0 +1,118 @@
+"""The second look at offsets that Spark did not bring, and that its tasks could not explain.
+
+What batches' headers do not call a marker or aborted, a plain consumer seeks to, and reads on. A hole is
+explained when it meets no record there either, the log's start is not behind the hole, and
+Kafka leaves such offsets out on purpose: a compaction removed the records, or the offsets belong to
+transactions (markers, aborted records). On any other topic the broker has lost them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Protocol
+
+from sluice.clients.kafka.holes import Hole
+from sluice.errors import ExpiredMeanwhile
+from sluice.flow.land.conservation import Place, refuse, refuse_bare, unexplained
+from sluice.flow.land.task.reports import Gap
+from sluice.slices import Unit
+
+NEAR = 20_000  # offsets between two holes that are read faster than another look begins
+
+
+class Consumer(Protocol):
+    """What `sluice.clients.kafka.topics.Topics` offers."""
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
+
+    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]: ...
+
+    def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None: ...
+
+
+Holes = Mapping[Unit, Mapping[Place, Sequence[Gap]]]
+
+
+def explain(topics: Consumer, holes: Holes, log_starts: Mapping[Place, int]) -> None:
+    """Looks at all holes of one cluster's units, as they are after the read.
+
+    Raises ExpiredMeanwhile when a log's start has passed a hole, Conservation when the consumer meets
+    records that Spark did not bring, or when nothing explains why there are none.
+    """
+    by_place: dict[Place, list[tuple[Gap, Unit]]] = {}
+    for unit, places in holes.items():
+        for place, gaps in places.items():
+            by_place.setdefault(place, []).extend((gap, unit) for gap in gaps)
+    for place, found in by_place.items():
+        for gap, unit in found:
+            if log_starts[place] > gap.start:
+                lost = min(log_starts[place], gap.until)
+                raise ExpiredMeanwhile(unit.cluster, *place, unit.slice.id, gap.start, lost)
+        for near in _neighbours(_left(topics, place, sorted(found, key=lambda one: one[0].start))):
+            _look(topics, place, near)
+
+
+def _left(topics: Consumer, place: Place, holes: Sequence[tuple[Gap, Unit]]) -> list[tuple[Gap, Unit]]:
+    """What headers do not explain. Of gaps that were joined nobody knows which offsets were missing."""
+    whole = [one for one in holes if _is_whole(one[0])]
+    left = [one for one in holes if not _is_whole(one[0])]
+    untils = [gap.until for gap, _ in whole]
+    for start, until in topics.left(*place, [(gap.start, gap.until) for gap, _ in whole]) if whole else ():
+        for gap, unit in whole[bisect_right(untils, start) : bisect_left(untils, until) + 1]:
+            left.append((Gap(max(start, gap.start), min(until, gap.until)), unit))
+    return sorted(left, key=lambda one: one[0].start)
+
+
+def _is_whole(gap: Gap) -> bool:
+    return gap.missing == gap.until - gap.start
+
+
+def _look(topics: Consumer, place: Place, holes: Sequence[tuple[Gap, Unit]]) -> None:
+    offsets = (offset for offset, _ in topics.records(*place, holes[0][0].start, holes[-1][0].until))
+    found = without_record(offsets, [gap for gap, _ in holes])
+    for (gap, unit), empty in zip(holes, found, strict=True):
+        visible = gap.until - gap.start - sum(until - start for start, until in empty)
+        if unexplained(gap, visible):
+            raise refuse(unit, place, gap, visible)
+    bare = topics.unhidden(*place, list(chain.from_iterable(found)))
+    if bare is not None:
+        unit = next(unit for gap, unit in holes if gap.start <= bare[0] < gap.until)
+        raise refuse_bare(unit, place, bare)
+
+
+def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[Hole]]:
+    """What of each of `gaps`, which are in order, lies between the ascending `offsets`."""
+    found: list[list[Hole]] = [[] for _ in gaps]
+    current, expected = 0, gaps[0].start
+    for offset in offsets:
+        while current < len(gaps) and offset >= gaps[current].until:
+            current, expected = _close(found, gaps, current, expected)
+        if current == len(gaps):
+            break
+        if offset > expected:
+            found[current].append((expected, offset))
+        expected = max(expected, offset + 1)
+    while current < len(gaps):
+        current, expected = _close(found, gaps, current, expected)
+    return found
+
+
+def _close(found: list[list[Hole]], gaps: Sequence[Gap], current: int, expected: int) -> tuple[int, int]:
+    """The next gap, and its first offset; what is left of the current one has no record."""
+    if expected < gaps[current].until:
+        found[current].append((expected, gaps[current].until))
+    after = current + 1
+    return after, gaps[after].start if after < len(gaps) else expected
+
+
+def _neighbours(holes: Sequence[tuple[Gap, Unit]]) -> Iterator[list[tuple[Gap, Unit]]]:
+    near: list[tuple[Gap, Unit]] = []
+    for hole in holes:
+        if near and hole[0].start - near[-1][0].until > NEAR:
+            yield near
+            near = []
+        near.append(hole)
+    if near:
+        yield near

@@ -1,0 +1,112 @@
+"""Drafts a unit's manifest out of what the tasks reported. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sluice.clients.lake import layout
+from sluice.config.counts import COUNTS
+from sluice.flow.land.conservation import Counted
+from sluice.flow.land.read_plan import UnitRead
+from sluice.flow.land.task.reports import Seen, WrittenFile
+from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
+from sluice.slices import last_late
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A unit whose files are in the attempt and whose counts have been checked."""
+
+    read: UnitRead
+    attempt: str
+    files: tuple[WrittenFile, ...]
+    seen: tuple[Seen, ...]
+    holes: int
+    counted: tuple[Counted, ...] = ()
+
+
+def draft(
+    pipeline: str, landed: Landed, grace: timedelta, token: str, now: datetime, generation: int
+) -> Manifest:
+    """Final names count the files in their order by type, hour and attempt key."""
+    unit = landed.read.unit
+    rows = sorted(
+        (f for f in landed.files if f.hour), key=lambda f: (f.type is None, f.type or "", f.hour, f.key)
+    )
+    rejected = sorted((f for f in landed.files if not f.hour), key=lambda f: f.key)
+    late = last_late(unit.slice, grace)
+    unparsed: Counter[str] = Counter()
+    rows_unparsed: Counter[str] = Counter()
+    for part in landed.seen:
+        unparsed.update(part.unparsed)
+        rows_unparsed.update(part.rows_unparsed)
+    return Manifest(
+        pipeline=pipeline,
+        slice=unit.slice.id,
+        cluster=unit.cluster,
+        generation=generation,
+        attempt=landed.attempt,
+        ranges=landed.read.ranges,
+        files=_named(rows, generation),
+        rejected=_named(rejected, generation),
+        read=sum(part.records for part in landed.seen),
+        unparsed=dict(sorted(unparsed.items())),
+        holes=landed.holes,
+        lost=landed.read.lost,
+        late=sum(f.rows for f in rows if f.hour <= late),
+        token=token,
+        landed_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        counts=_counts(landed.seen),
+        rows=_held(landed.seen),
+        rows_unparsed=dict(sorted(rows_unparsed.items())),
+        empty=sum(part.empty for part in landed.seen),
+        traffic=tuple(_traffic(one, generation) for one in landed.counted),
+        long_numbers=any(part.long_numbers for part in landed.seen),
+    )
+
+
+def _counts(seen: Sequence[Seen]) -> tuple[PartitionCount, ...]:
+    """By topic and partition, over the tasks that shared one."""
+    places: dict[tuple[str, int], list[Seen]] = {}
+    for part in seen:
+        places.setdefault((part.topic, part.partition), []).append(part)
+    return tuple(
+        PartitionCount(
+            *place,
+            read=sum(part.records for part in parts),
+            unparsed=sum(sum(part.unparsed.values()) for part in parts),
+            rows=_held(parts),
+            rows_unparsed=sum(sum(part.rows_unparsed.values()) for part in parts),
+        )
+        for place, parts in sorted(places.items())
+    )
+
+
+def _held(seen: Sequence[Seen]) -> int | None:
+    """None where a record is a row."""
+    rows = [part.rows for part in seen if part.rows is not None]
+    return sum(rows) if rows else None
+
+
+def _traffic(counted: Counted, generation: int) -> Traffic:
+    spec, file = counted.spec, counted.file
+    sums = dict(sorted(file.rows_by_type.items())) if file else {}
+    key = layout.counts_file(spec.table, file.slice_id, file.cluster, generation) if file else ""
+    found = (LandedFile(key, file.key, COUNTS, "", file.rows, file.bytes, file.sha256),) if file else ()
+    return Traffic(spec.table, dict(spec.by), tuple(spec.types), sums, found)
+
+
+def _named(files: Sequence[WrittenFile], generation: int) -> tuple[LandedFile, ...]:
+    return tuple(_landed(file, generation, number) for number, file in enumerate(files))
+
+
+def _landed(file: WrittenFile, generation: int, number: int) -> LandedFile:
+    place = (file.slice_id, file.cluster, generation, number)
+    folder = layout.event_folder(file.type, file.hour) if file.hour else ""
+    key = layout.data_file(folder, *place) if file.hour else layout.rejected_file(*place)
+    return LandedFile(
+        key, file.key, file.type, file.hour, file.rows, file.bytes, file.sha256, dict(file.rows_by_type)
+    )

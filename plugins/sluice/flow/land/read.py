@@ -1,0 +1,146 @@
+"""Reads units through the engine into the attempt, checks the counts, and merges small files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
+
+from sluice import crash_points
+from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topics import open_topics
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Land
+from sluice.flow.land.conservation import check_rows, counted, gaps_of
+from sluice.flow.land.count_totals import Total
+from sluice.flow.land.engine import Engine
+from sluice.flow.land.expiry import starts_now
+from sluice.flow.land.holes import Holes, explain
+from sluice.flow.land.manifest_draft import Landed
+from sluice.flow.land.merge import Merge, merges
+from sluice.flow.land.read_plan import UnitRead, runs, together
+from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.reports import Report, Seen, WrittenFile
+from sluice.flow.land.task.task import Task
+from sluice.flow.land.task.type_folders import own_folders, placed
+from sluice.slices import Slice, Unit, to_ms
+
+_MERGED_HERE = 16  # more of them are worth a Spark job
+_SIDE_BY_SIDE = 2
+_Own = TypeVar("_Own", WrittenFile, Seen)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One landing: where it writes, and the id of its attempt for each cluster."""
+
+    pipeline: Pipeline
+    lake: Lake
+    ids: Mapping[str, str]
+    engine: Engine
+    say: Callable[[str], None]
+    topics_of: TopicsOf = open_topics
+
+    def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
+        """The files of every unit in its attempt, each record accounted for.
+
+        Raises Conservation, ExpiredMeanwhile, TopicRecreated, SparkFailed, KafkaOutOfReach, LakeOutOfReach.
+        """
+        report = self._land(reads)
+        crash_points.reached(Land.READ)
+        files, seen = _by_unit(report.files), _by_unit(report.seen)
+        gaps = {r.unit: gaps_of(r.unit, r.left, seen.get(_name(r.unit), ())) for r in reads}
+        self._explain(reads, gaps)
+        crash_points.reached(Land.EXPLAINED)
+        tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
+        traffic = _by_unit(self._totals(report.traffic))
+        crash_points.reached(Land.MERGED)
+        for r in reads:
+            check_rows(r.unit, seen.get(_name(r.unit), ()), tidy.get(_name(r.unit), ()))
+        return [
+            Landed(
+                read=r,
+                attempt=self.ids[r.unit.cluster],
+                files=tuple(tidy.get(_name(r.unit), ())),
+                seen=tuple(seen.get(_name(r.unit), ())),
+                holes=sum(gap.missing for found in gaps[r.unit].values() for gap in found)
+                + sum(part.hidden for part in seen.get(_name(r.unit), ())),
+                counted=counted(
+                    r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
+                ),
+            )
+            for r in reads
+        ]
+
+    def _land(self, reads: Sequence[UnitRead]) -> Report:
+        work, decoding = [], decoding_of(self.pipeline.event)
+        for run in chain.from_iterable(map(together, runs(reads))):
+            slices = tuple(read.unit.slice for read in run.units)
+            attempt = self.ids[run.cluster]
+            task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), decoding)
+            work.append((run, task))
+        return self.engine.land(work) if work else Report()
+
+    def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:
+        for cluster in self.ids:
+            ranges = {r for read in reads if read.unit.cluster == cluster for r in read.left if r.offsets}
+            # Asked also without holes: a topic that was made again meanwhile has another id, and is refused.
+            starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
+            holes = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
+            if holes:
+                self.say(f"{cluster}: a second look at {_count(holes):,} offsets that hold no record")
+                with self.topics_of(self.pipeline.cluster(cluster)) as topics:
+                    explain(topics, holes, starts)
+
+    def _placed(self, files: Sequence[WrittenFile]) -> list[WrittenFile]:
+        own = own_folders(files, self.pipeline.types, self.pipeline.max_types)
+        return [placed(file, own) for file in files]
+
+    def _merged(self, files: Sequence[WrittenFile]) -> list[WrittenFile]:
+        work: list[Merge] = []
+        kept: list[WrittenFile] = []
+        for cluster, attempt in self.ids.items():
+            found, rest = merges(self.lake, attempt, [f for f in files if f.cluster == cluster])
+            work += found
+            kept += rest
+        if not work:
+            return kept
+        self.say(f"merging {sum(len(merge.files) for merge in work):,} small files into {len(work):,}")
+        if len(work) > _MERGED_HERE:
+            return kept + self.engine.merge(work)
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+            return kept + list(pool.map(lambda m: m[1].run(f"merged-{m[0]}"), enumerate(work)))
+
+    def _totals(self, partial: Sequence[WrittenFile]) -> list[WrittenFile]:
+        """The counts of each unit and table, out of the tasks' partial sums."""
+        groups: dict[tuple[str, str, str | None], list[WrittenFile]] = {}
+        for file in partial:
+            groups.setdefault((file.slice_id, file.cluster, file.type), []).append(file)
+        work = [
+            Total(
+                self.lake,
+                self.ids[cluster],
+                tuple(files),
+                to_ms(Slice.from_id(slice_id, self.pipeline.slice).start),
+            )
+            for (slice_id, cluster, _), files in groups.items()
+        ]
+        return self.engine.merge(work) if work else []
+
+
+def _name(unit: Unit) -> tuple[str, str]:
+    return unit.slice.id, unit.cluster
+
+
+def _by_unit(things: Sequence[_Own]) -> dict[tuple[str, str], list[_Own]]:
+    found: dict[tuple[str, str], list[_Own]] = {}
+    for thing in things:
+        found.setdefault((thing.slice_id, thing.cluster), []).append(thing)
+    return found
+
+
+def _count(holes: Holes) -> int:
+    return sum(gap.missing for places in holes.values() for gaps in places.values() for gap in gaps)

@@ -1,0 +1,176 @@
+"""Which units a landing reads from Kafka, what of them is left, and in which runs Spark reads them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sluice.clients.kafka.log_starts import LogStarts
+from sluice.errors import RecordsExpired
+from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.slices import Unit
+from sluice.state.boundaries.retention import rest, retained
+
+
+@dataclass(frozen=True)
+class UnitRead:
+    """A unit to land: its ranges between the boundaries, what of them Kafka still has, and what is lost."""
+
+    unit: Unit
+    ranges: tuple[OffsetRange, ...]
+    left: tuple[OffsetRange, ...]
+    lost: tuple[Loss, ...]
+
+    @property
+    def offsets(self) -> int:
+        return sum(r.offsets for r in self.left)
+
+
+def unit_read(
+    unit: Unit,
+    ranges: tuple[OffsetRange, ...],
+    expired: tuple[Loss, ...],
+    log_starts: LogStarts,
+    on_expired: str,
+    old: Manifest | None,
+) -> UnitRead:
+    """Raises RecordsExpired where Kafka lacks offsets, unless `on_expired` is land_rest.
+
+    What the manifest `old` holds must be readable again, whatever `on_expired` says.
+    """
+    lost = (*retained(ranges, log_starts), *expired)
+    held = () if old is None else _no_longer_readable(old, ranges, log_starts)
+    new = lost if old is None else _newly_lost(lost, old)
+    for loss in (*held, *(new if on_expired == "fail" else ())):
+        place = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
+        raise RecordsExpired(*place, loss.start, loss.until, loss.exact, landed=loss in held)
+    return UnitRead(unit, ranges, rest(ranges, log_starts), lost)
+
+
+def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:
+    known = _known(old)
+    return [loss for loss in lost if loss.until > known.get((loss.topic, loss.partition), 0)]
+
+
+def _no_longer_readable(
+    old: Manifest, ranges: Iterable[OffsetRange], log_starts: LogStarts
+) -> tuple[Loss, ...]:
+    """The offsets that `old` landed and Kafka lacks now; all of a topic that was made again since.
+
+    A topic that the pipeline no longer reads is left out: somebody decided that.
+    """
+    today = {(r.topic, r.uuid, r.partition) for r in ranges}
+    topics = {r.topic for r in ranges}
+    known = _known(old)
+    found = []
+    for r in (r for r in old.ranges if r.topic in topics):
+        same = (r.topic, r.uuid, r.partition) in today
+        start = max(r.start, known.get((r.topic, r.partition), 0))
+        until = min(log_starts[r.topic, r.partition], r.until) if same else r.until
+        if start < until:
+            found.append(Loss(r.topic, r.partition, start, until, exact=True))
+    return tuple(found)
+
+
+def _known(old: Manifest) -> dict[tuple[str, int], int]:
+    """Returns by (topic, partition) the end of the furthest loss that `old` names."""
+    ascending = sorted(old.lost, key=lambda loss: loss.until)
+    return {(loss.topic, loss.partition): loss.until for loss in ascending}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive slices of one cluster without a gap between their offsets: one read for Spark.
+
+    `together`: one task reads all partitions, because their records are few.
+    """
+
+    cluster: str
+    units: tuple[UnitRead, ...]
+    together: bool = False
+
+    @property
+    def offsets(self) -> int:
+        return sum(unit.offsets for unit in self.units)
+
+    def edges(self) -> dict[tuple[str, int], np.ndarray]:
+        """By (topic, partition) the offset at which each slice begins, then the last one's end.
+
+        A partition that comes into being within the run begins everywhere at its first offset.
+        """
+        found: dict[tuple[str, int], list[int]] = {}
+        for number, unit in enumerate(self.units):
+            for r in unit.left:
+                found.setdefault((r.topic, r.partition), [r.start] * (number + 1)).append(r.until)
+        return {place: np.array(offsets, np.int64) for place, offsets in found.items()}
+
+
+def runs(reads: Sequence[UnitRead]) -> list[Run]:
+    """The units that have offsets to read, cluster by cluster, in maximal runs."""
+    found: list[list[UnitRead]] = []
+    for read in sorted(reads, key=lambda r: (r.unit.cluster, r.unit.slice)):
+        if found and _continues(found[-1][-1], read):
+            found[-1].append(read)
+        else:
+            found.append([read])
+    return [Run(units[0].unit.cluster, tuple(units)) for units in found if any(u.offsets for u in units)]
+
+
+def described(reads: Sequence[UnitRead], most: int = 64) -> list[str]:
+    """A line for each partition of each run: what is about to be read. Of more than `most` only their number
+    is said beyond."""
+    lines = [
+        f"{run.cluster}/{topic}/{partition}: offsets [{edges[0]}, {edges[-1]}) of {_slices(run)}"
+        for run in runs(reads)
+        for (topic, partition), edges in sorted(run.edges().items())
+        if edges[0] < edges[-1]
+    ]
+    rest = len(lines) - most
+    return lines if rest <= 0 else [*lines[:most], f"and {rest:,} more partitions"]
+
+
+def _slices(run: Run) -> str:
+    first, last = run.units[0].unit.slice, run.units[-1].unit.slice
+    return first.id if first == last else f"{first.id} … {last.id}"
+
+
+def _continues(before: UnitRead, after: UnitRead) -> bool:
+    if before.unit.cluster != after.unit.cluster or before.unit.slice.end != after.unit.slice.start:
+        return False
+    starts = {(r.topic, r.uuid, r.partition): r.start for r in after.left}
+    return all(starts.get((r.topic, r.uuid, r.partition)) == r.until for r in before.left)
+
+
+# What one task holds in memory at once (gathering.ROWS_GATHERED), with room to spare.
+MAX_ROWS = 200_000
+# Enough parts to keep some cores busy with writing a year of nearly empty hours.
+MAX_SLICES = 500
+# Every part asks each partition once: that has to be worth it.
+MIN_ROWS_PER_PARTITION = 200
+
+
+def together(
+    run: Run, max_rows: int = MAX_ROWS, max_slices: int = MAX_SLICES, min_rows: int = MIN_ROWS_PER_PARTITION
+) -> list[Run]:
+    """The same units in the same order. Slices that are alone in their part are read as before."""
+    worth = min_rows * len({(r.topic, r.partition) for unit in run.units for r in unit.left if r.offsets})
+    parts: list[list[UnitRead]] = []
+    rows = 0
+    for unit in run.units:
+        small = unit.offsets <= max_rows
+        full = not parts or rows + unit.offsets > max_rows or (len(parts[-1]) >= max_slices and rows >= worth)
+        # Large ones in a row stay one read: Spark divides it by rows.
+        both_large = bool(parts) and not small and rows > max_rows
+        if full and not both_large:
+            parts.append([])
+            rows = 0
+        parts[-1].append(unit)
+        rows += unit.offsets
+    return [_run(run, part, max_rows) for part in parts if any(unit.offsets for unit in part)]
+
+
+def _run(run: Run, part: Sequence[UnitRead], max_rows: int) -> Run:
+    small = sum(unit.offsets for unit in part) <= max_rows
+    return Run(run.cluster, tuple(part), together=small and len(part) > 1)

@@ -1,0 +1,38 @@
+"""Why a record could not be landed as a row. Short constant texts: manifests count by them."""
+
+from __future__ import annotations
+
+NO_VALUE = "no value"
+NOT_UTF8 = "not UTF-8"
+NOT_JSON = "not JSON"
+NESTED_TOO_DEEP = "nested too deep"
+NOT_AN_OBJECT = "not an object"
+NOT_AN_ARRAY = "not an array"
+NOT_AVRO = "not Avro of its schema"
+NOT_THE_READERS = "does not fit the reader's schema"
+NOT_PROTOBUF = "not Protobuf of its message"
+NOT_FRAMED = "no schema id in front"
+UNKNOWN_SCHEMA = "unknown schema id"
+OTHER_SCHEMA = "schema of another kind or message"
+UNREADABLE_SCHEMA = "schema that cannot be used"
+NO_TYPE = "no type"
+TYPE_NOT_STRING = "type is not a string"
+TYPE_TOO_LONG = "type too long"
+NO_TIME = "no time"
+TIME_NOT_UNDERSTOOD = "time not understood"
+TIME_OUT_OF_RANGE = "time out of range"
+TOO_MANY_HOURS = "too many event hours"
+FIELD_TWICE = "a field is there twice"
+TOO_LARGE = "too large"
+SHIPPED_TWICE = "shipped twice"
+
+
+class Unparsed(Exception):
+    """One record's verdict, inside the parser only; `reason` is one of the texts above."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class BadSchema(ValueError):
+    """A schema that cannot be used; the text says why."""

@@ -1,0 +1,77 @@
+"""What Spark needs to run the land application: its settings, its Kafka jars, and its environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from sluice.errors import WrongUse
+from sluice.runtime import PACKAGE, PROJECT, SHIPPED
+
+APPLICATION = SHIPPED / "spark_jobs" / "land.py"
+_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
+# What must not be seen in Spark's UI, its event log or a printed plan.
+_SECRET = "(?i)secret|password|token|access[.]?key|credential|jaas|ssl[.].*key|certificate"  # noqa: S105 - a pattern
+# A task gathers tens of MB and gives them back, again and again: it keeps that memory, instead of having the
+# system clear it each time. Nor does it need numpy's threads, which wait by turning, or a heap for each
+# thread of each of librdkafka's consumers (a worker's peak: 351 MB instead of 510). Sources: mallopt(3),
+# mimalloc's page of environment options, OpenBLAS's README.
+_WORKERS = {
+    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_ARENA_MAX": "2",
+    "MIMALLOC_PURGE_DELAY": "-1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+def settings(local: bool) -> dict[str, str]:
+    logging = APPLICATION.with_name("log4j2.properties").as_uri()
+    conf = {
+        # Throughput counts, not pauses: G1, the default, takes a tenth of the processor more.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
+        # A record that does not fit into memory fails its task, not Spark: the task reads it by itself.
+        "spark.executor.killOnFatalError.depth": "0",
+        "spark.redaction.regex": _SECRET,
+        "spark.sql.redaction.options.regex": _SECRET,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+        **{f"spark.executorEnv.{name}": value for name, value in _WORKERS.items()},
+    }
+    if local:
+        conf |= {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1"}
+        conf |= {"spark.driver.bindAddress": "127.0.0.1", "spark.python.daemon.module": "worker_daemon"}
+    else:
+        # So that `spark.pyspark.python` names the workers' Python alone.
+        conf |= {"spark.pyspark.driver.python": sys.executable}
+    return conf
+
+
+def jars(environment: Mapping[str, str]) -> tuple[str, ...]:
+    given = environment.get("SLUICE_SPARK_JARS")
+    folders = [Path(given)] if given else sorted((PROJECT / ".deps").glob("spark-kafka-*"), reverse=True)
+    for folder in folders:
+        found = [sorted(folder.glob(f"{name}*.jar")) for name in _JARS]
+        if all(found):
+            return tuple(str(jars[-1]) for jars in found)
+    place = given or "SLUICE_SPARK_JARS is not set and .deps is empty"
+    raise WrongUse(
+        f"Spark's Kafka source is not there ({place}): run `make setup`, or name the folder of its jars"
+    )
+
+
+def environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
+    """The driver and, in local mode, the workers run this interpreter with this library."""
+    above = [str(PACKAGE.parent), str(APPLICATION.parent) if local else "", environment.get("PYTHONPATH", "")]
+    return {
+        "PYTHONPATH": os.pathsep.join(filter(None, above)),
+        "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+        # The driver too takes the library from the archive, which lies in another folder.
+        "SLUICE_PROJECT": str(PROJECT),
+        # Executors elsewhere have to find the driver under its real name.
+        **({"SPARK_LOCAL_HOSTNAME": "localhost"} if local else {}),
+    }

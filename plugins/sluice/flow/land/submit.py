@@ -1,0 +1,187 @@
+"""How the land application is submitted: the same for Airflow's operator and for `sluice run`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.clients.connections import find as connections
+from sluice.clients.connections.connection import Connection
+from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
+from sluice.flow.land import spark_needs
+from sluice.flow.land.submit_archive import archive_file
+from sluice.safe_text import line
+from sluice.slices import SliceRange
+
+PACKAGES = "spark.jars.packages"  # in a pipeline file's `spark:`, Spark fetches the jars by itself
+_DEPLOY_MODE = "spark.submit.deployMode"
+ERROR = "error: "  # how the application's line on what went wrong begins
+
+# What the JVM and Spark's launcher say on every start.
+_NOISE = ("WARNING: Using incubator modules", "WARNING: A restricted method", "Using Spark's default log4j")
+_STOP_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class SubmitSpec:
+    """One spark-submit; `env_vars` add to the caller's environment, where connections are, too."""
+
+    master: str
+    application: str
+    application_args: tuple[str, ...]
+    conf: Mapping[str, str]
+    jars: tuple[str, ...]
+    env_vars: Mapping[str, str]
+    py_files: tuple[str, ...] = ()
+
+    def options(self) -> list[str]:
+        conf = [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
+        jars = ("--jars", ",".join(self.jars)) if self.jars else ()
+        library = ("--py-files", ",".join(self.py_files)) if self.py_files else ()
+        return ["--master", self.master, *jars, *library, *conf]
+
+    def command(self) -> list[str]:
+        return [*self.options(), self.application, *self.application_args]
+
+
+def spark_submit_arguments(
+    pipeline: Pipeline,
+    config: Path,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    environment: Mapping[str, str] = os.environ,
+    cluster: str = "",
+) -> SubmitSpec:
+    """What lands `slices`, of one `cluster` only where one is named. Raises WrongUse when the jars or the
+    Spark connection are missing, or the driver would run elsewhere."""
+    found = connections.find(pipeline.spark_connection)
+    refuse_cluster_mode(found.conn_id, found.extra.get("deploy-mode"), pipeline.spark)
+    master = _master(found)
+    local = master.startswith("local")
+    return SubmitSpec(
+        master=master,
+        application=str(spark_needs.APPLICATION),
+        application_args=(
+            *("--config", str(Path(config).resolve())),
+            *("--from", slices.start.isoformat(), "--to", slices.end.isoformat()),
+            *("--mode", mode, "--token", token),
+            *(("--cluster", cluster) if cluster else ()),
+        ),
+        conf={**spark_needs.settings(local), **pipeline.spark},
+        jars=() if PACKAGES in pipeline.spark else spark_needs.jars(environment),
+        env_vars=spark_needs.environment(environment, local),
+        # In this very process Spark finds the library as we did.
+        py_files=() if local else (str(archive_file()),),
+    )
+
+
+def refuse_cluster_mode(conn_id: str, deploy_mode: object, conf: Mapping[str, str]) -> None:
+    """Raises WrongUse for a driver that would run on the cluster: it would be sent its secrets in the
+    clear, and Spark standalone has no such mode for Python applications at all."""
+    for place, mode in (
+        (f"Spark connection {conn_id!r}", deploy_mode),
+        (f"spark: {_DEPLOY_MODE}", conf.get(_DEPLOY_MODE)),
+    ):
+        if mode == "cluster":
+            raise WrongUse(
+                f"{place} has deploy-mode cluster: landing needs `client`, its driver runs beside the "
+                "Airflow worker and takes secrets from its environment"
+            )
+
+
+def _master(found: Connection) -> str:
+    """As Airflow's SparkSubmitHook makes it of a `spark` connection."""
+    if not found.host:
+        raise WrongUse(f"Spark connection {found.conn_id!r}: its host is missing, for example local[*]")
+    return f"{found.host}:{found.port}" if found.port else found.host
+
+
+class Running:
+    """What `run_locally` has started in one thread, so that another may stop it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._stopped = False
+
+    def began(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._process = process
+            if self._stopped:
+                _stop(process)
+
+    def stop(self) -> None:
+        """Stops it, and what is started after."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None:
+                _stop(self._process)
+
+
+def run_locally(spec: SubmitSpec, on_line: Callable[[str], None], running: Running | None = None) -> int:
+    """Runs spark-submit to its end and returns its exit code; `on_line` gets the lines of its progress.
+
+    Its errors go to this process's stderr. An interruption stops Spark first, as `running` does where it is
+    given. Raises WrongUse without Java.
+    """
+    environment = {**os.environ, **spec.env_vars}
+    if not (environment.get("JAVA_HOME") or shutil.which("java")):
+        raise WrongUse("no Java found, which Spark needs: install a JRE 17 or newer, or set JAVA_HOME")
+    process = subprocess.Popen(
+        [_binary(), *spec.command()],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="backslashreplace",
+        start_new_session=True,
+    )
+    if running is not None:
+        running.began(process)
+    try:
+        complaints = threading.Thread(target=_pass_on, args=(process.stderr,))
+        complaints.start()
+        for said in process.stdout:
+            if said.startswith(ERROR):  # spark-submit joins the application's two outputs
+                _pass_on([said])
+            elif not said.startswith("{"):
+                on_line(said.rstrip("\n"))
+        complaints.join()
+        return process.wait()
+    finally:
+        _stop(process)
+
+
+def _binary() -> str:
+    """Spark's own program. Raises WrongUse where there is none."""
+    beside = Path(sys.executable).with_name("spark-submit")
+    found = str(beside) if beside.exists() else shutil.which("spark-submit")
+    if found is None:
+        raise WrongUse("no spark-submit found: `pip install 'sluice[spark]'`, or put Spark's bin on the PATH")
+    return found
+
+
+def _pass_on(lines: Iterable[str]) -> None:
+    for said in lines:
+        if not said.startswith(_NOISE):
+            sys.stderr.write(f"{line(said)}\n")
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """Spark and its Python workers, all of their process group, if they still run."""
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, kind)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_SECONDS)

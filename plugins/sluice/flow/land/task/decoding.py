@@ -1,0 +1,82 @@
+"""What decodes the messages of a pipeline: made on the driver, where the schema files are; it travels to the
+workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluice.clients.connections import find as connections
+from sluice.config.message_format import AVRO
+from sluice.config.pipeline import Event
+from sluice.errors import SchemaRefused
+from sluice.flow.land.task.unpack import Arrays, Decoded, OneEach, Opener
+
+if TYPE_CHECKING:
+    from sluice.flow.land.formats.decoders import Decode
+    from sluice.flow.land.formats.registry import Address
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """`schema`: an Avro schema's text, or the descriptors of a .proto file, of which `message` is meant."""
+
+    kind: str
+    schema: bytes | None = None
+    message: str | None = None
+    registry: Address | None = None
+    file: str = ""
+
+
+def decoding_of(event: Event) -> Decoding | None:
+    """None for JSON. Raises SchemaRefused for a file that cannot be used, WrongUse for a connection."""
+    form, address = event.format, None
+    if not form.decoded:
+        return None
+    if event.registry is not None:
+        from sluice.flow.land.formats.registry import address_of
+
+        address = address_of(connections.find(event.registry.connection))
+    found = Decoding(form.kind, None, form.message, address, str(form.schema_file or ""))
+    if form.schema_file is not None:
+        found = Decoding(form.kind, _content(event), form.message, address, found.file)
+    _decode(found)  # a schema that cannot be used is told before anything is read
+    return found
+
+
+def opener(event: Event, decoding: Decoding | None) -> Opener:
+    """What makes events of records, in a task."""
+    if decoding is not None:
+        return Decoded(_decode(decoding))
+    return Arrays() if event.arrays else OneEach()
+
+
+def _content(event: Event) -> bytes:
+    from sluice.flow.land.formats import protobuf
+    from sluice.flow.land.reject_reasons import BadSchema
+
+    file = event.format.schema_file
+    try:
+        return file.read_bytes() if event.format.kind == AVRO else protobuf.compiled(file)
+    except (OSError, BadSchema) as error:
+        raise SchemaRefused(str(file), str(error)) from error
+
+
+def _decode(decoding: Decoding) -> Decode:
+    # The clients take a worker half a second to load: only where messages have to be decoded.
+    from sluice.flow.land.formats import decoders
+    from sluice.flow.land.formats.registry import Registry
+    from sluice.flow.land.reject_reasons import BadSchema
+
+    try:
+        if decoding.kind == AVRO:
+            text = None if decoding.schema is None else decoding.schema.decode()
+            if decoding.registry is None:
+                return decoders.avro_by_file(text or "")
+            return decoders.AvroByNumber(Registry(decoding.registry, serialized=False), text)
+        if decoding.registry is None:
+            return decoders.protobuf_by_file(decoding.schema or b"", decoding.message or "")
+        registry = Registry(decoding.registry, serialized=True)
+        return decoders.ProtobufByNumber(registry, decoding.schema, decoding.message)
+    except (BadSchema, UnicodeDecodeError) as error:
+        raise SchemaRefused(decoding.file, str(error)) from error

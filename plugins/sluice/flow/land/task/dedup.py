@@ -1,0 +1,81 @@
+"""Tells records that were shipped twice: `sluice publish` names a batch and a line in a header.
+
+Within one read of one slice the first of each line lands, and later ones go to `_rejected/`. A line goes to
+the same partition of its topic each time, and a publish that was killed goes on with its last seconds: so
+second copies are in the same read, or at the edge of two. The same line in another topic or partition is
+another record, whether one task reads both or two tasks do.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.config.pipeline import Event
+from sluice.flow.land.reject_reasons import SHIPPED_TWICE
+from sluice.flow.land.task.headers import from_json, last_values
+
+# `<batch>:<line>` as `sluice publish` writes it: at most 127 characters, and the number of a line in a file.
+_LINE = re.compile(rb"(.{1,127}):(0|[1-9][0-9]{0,17})", re.DOTALL)
+
+
+@dataclass
+class Lines:
+    """A set of numbers as ranges `[start, end]`, ascending: lines come in runs."""
+
+    _starts: list[int] = field(default_factory=list)
+    _ends: list[int] = field(default_factory=list)
+
+    def add(self, line: int) -> bool:
+        """False when it is there already."""
+        at = bisect_right(self._starts, line) - 1
+        if at >= 0 and line <= self._ends[at]:
+            return False
+        if at >= 0 and line == self._ends[at] + 1:
+            self._ends[at] = line
+            self._join(at)
+        else:
+            self._starts.insert(at + 1, line)
+            self._ends.insert(at + 1, line)
+            self._join(at + 1)
+        return True
+
+    def _join(self, at: int) -> None:
+        if at + 1 < len(self._starts) and self._starts[at + 1] == self._ends[at] + 1:
+            self._ends[at] = self._ends.pop(at + 1)
+            del self._starts[at + 1]
+
+
+class Once:
+    """One per task. Without `batch` in the pipeline's `event` it refuses nothing."""
+
+    def __init__(self, event: Event) -> None:
+        self._header = None if event.batch is None else event.batch.header
+        self._seen: dict[tuple[str, int, int, bytes], Lines] = {}
+
+    def refused(
+        self, topic: str, partition: int, headers: pa.StringArray, slices: np.ndarray
+    ) -> dict[int, str]:
+        """The positions of records whose batch and line came before in their partition, in the slice that
+        each is of.
+
+        `headers` are as Spark hands them over. A header that `sluice publish` does not write names no line.
+        """
+        if self._header is None or headers.null_count == len(headers):
+            return {}
+        names = last_values(from_json(headers), self._header).to_pylist()
+        return {
+            position: SHIPPED_TWICE
+            for position, (name, number) in enumerate(zip(names, slices.tolist(), strict=True))
+            if name is not None and not self._first((topic, partition, number), name)
+        }
+
+    def _first(self, place: tuple[str, int, int], name: bytes) -> bool:
+        found = _LINE.fullmatch(name)
+        if found is None:
+            return True
+        return self._seen.setdefault((*place, found[1]), Lines()).add(int(found[2]))

@@ -1,0 +1,82 @@
+"""Long records: Spark hands over what is at most CUT_BYTES long, and the task reads the others itself.
+
+So a batch of Spark's is bounded by its number of records, and nobody has to weigh each of them. A record
+that is larger than the pipeline's `max_record` is told by its size: it is decompressed piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.clients.kafka.records import Record
+from sluice.flow.land.task import headers
+from sluice.flow.land.task.read_counts import runs_of
+from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
+
+WHOLE_BYTES = 32 << 20
+_CONTENTS = ("value", "key", "headers")
+
+
+class Reader(Protocol):
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+        """The records at `offsets`, which ascend."""
+
+
+def whole(task: Task, batches: Iterable[pa.RecordBatch], reader: Reader) -> Iterator[pa.RecordBatch]:
+    """`batches`, with all of each record that was cut; those that hold such are divided by bytes."""
+    places = {task.place(*place): place for place in task.edges}
+    for batch in batches:
+        for part in by_place(batch):
+            cut = _cut(part)
+            if not len(cut):
+                yield part
+                continue
+            offsets = part["offset"].to_numpy()[cut].tolist()
+            records = reader.each(*places[part["place"][0].as_py()], offsets)
+            yield from _mended(part, cut.tolist(), records)
+
+
+def by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in pieces of one topic and partition; as Spark reads, that is the batch itself."""
+    if not batch.num_rows:
+        return
+    edges = runs_of(batch["place"].to_numpy())
+    yield from (batch.slice(start, until - start) for start, until in pairwise(edges))
+
+
+def _cut(part: pa.RecordBatch) -> np.ndarray:
+    """Which records are longer than CUT_BYTES in what was handed over of them."""
+    lengths = (pc.fill_null(pc.binary_length(part[name]), 0) for name in _CONTENTS)
+    return np.flatnonzero(np.maximum.reduce([length.to_numpy() for length in lengths]) > CUT_BYTES)
+
+
+def _mended(part: pa.RecordBatch, cut: Sequence[int], records: Iterator[Record]) -> Iterator[pa.RecordBatch]:
+    begun, size = 0, 0
+    found: dict[int, Record] = {}
+    for position, record in zip(cut, records, strict=True):
+        found[position - begun] = record
+        size += record.size
+        if size >= WHOLE_BYTES:
+            yield _replaced(part.slice(begun, position + 1 - begun), found)
+            begun, size, found = position + 1, 0, {}
+    if begun < part.num_rows:
+        yield _replaced(part.slice(begun), found)
+
+
+def _replaced(part: pa.RecordBatch, found: Mapping[int, Record]) -> pa.RecordBatch:
+    columns = {name: part[name].to_pylist() for name in _CONTENTS}
+    sizes: list[int | None] = [None] * part.num_rows
+    for position, record in found.items():
+        columns["value"][position], columns["key"][position] = record.value, record.key
+        columns["headers"][position] = None if record.headers is None else headers.to_json(record.headers)
+        sizes[position] = record.too_large
+    for name, texts in columns.items():
+        kind = pa.string() if name == "headers" else pa.binary()
+        part = part.set_column(part.schema.get_field_index(name), name, pa.array(texts, kind))
+    return part.append_column(TOO_LARGE, pa.array(sizes, pa.int64()))

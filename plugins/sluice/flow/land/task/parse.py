@@ -1,0 +1,154 @@
+"""Finds each record's type and event time. Strict: every refused record gets one reason, its first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sluice.config.pipeline import Event
+from sluice.flow.land import reject_reasons
+from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.duplicate_fields import Twice
+from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
+from sluice.flow.land.task.headers import last_values
+from sluice.flow.land.task.times import READERS
+from sluice.flow.land.task.type_folders import TypeCodes
+from sluice.slices import FIRST_MS, LAST_MS
+
+Reasons = dict[int, str]
+
+
+@dataclass(frozen=True)
+class Records:
+    """A batch of Kafka records, column by column: `timestamps` in ms; `headers` lists of (key, value).
+
+    A record's event time may be from `earliest` to `latest`, in ms and both included.
+    """
+
+    values: pa.BinaryArray
+    topic: str
+    headers: pa.ListArray
+    timestamps: np.ndarray
+    earliest: np.ndarray
+    latest: np.ndarray
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Type codes and event times (ms) of the records at `rows`, ascending; of the others the reason."""
+
+    rows: np.ndarray
+    types: np.ndarray
+    times: np.ndarray
+    refused: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the values say: the positions that could be read, a list per field, the others' reasons."""
+
+    rows: np.ndarray
+    columns: list[list[Any]]
+    refused: Reasons
+
+
+class Parser:
+    """One per task; `types.names[code]` is the type of a code in all its batches."""
+
+    def __init__(self, event: Event, counted: Iterable[str] = ()) -> None:
+        """`counted`: dotted paths of more fields that are read of each event, and may be missing."""
+        self.types = TypeCodes()
+        self._event = event
+        self._fields = fields_of(event)
+        self._fast = FastReader(self._fields)
+        self._twice = Twice((".".join(field.path) for field in self._fields), counted)
+
+    def parse(self, records: Records) -> Parsed:
+        read = self._read(records.values)
+        rows, refused = read.rows, read.refused
+        types, found = self.types.encode(self._names(records, read))
+        _add(refused, rows, found)
+        times, found = self._times(records, read)
+        _add(refused, rows, found)
+        early = times < np.maximum(records.earliest[rows], FIRST_MS)
+        late = times > np.minimum(records.latest[rows], LAST_MS)
+        _add(
+            refused,
+            rows,
+            dict.fromkeys(np.flatnonzero(early | late).tolist(), reject_reasons.TIME_OUT_OF_RANGE),
+        )
+        if not refused:
+            return Parsed(rows, types, times, refused)
+        good = np.isin(rows, list(refused), invert=True)
+        return Parsed(rows[good], types[good], times[good], refused)
+
+    def _read(self, values: pa.BinaryArray) -> _Read:
+        texts = values.to_pylist()
+        read = self._read_all(values, texts)
+        for position in self._twice.among(texts, not read.refused):
+            read.refused.setdefault(position, reject_reasons.FIELD_TWICE)
+        return read
+
+    def _read_all(self, values: pa.BinaryArray, texts: Sequence[bytes | None]) -> _Read:
+        if not values.null_count and _is_utf8(values):
+            try:
+                events = [*map(self._fast.decode, texts)]
+            except (msgspec.DecodeError, RecursionError):
+                return self._read_one_by_one(texts)
+            return _Read(np.arange(len(texts)), [[*map(get, events)] for get in self._fast.getters], {})
+        return self._read_one_by_one(texts)
+
+    def _read_one_by_one(self, texts: Sequence[bytes | None]) -> _Read:
+        kept: list[int] = []
+        found: list[list[Any]] = []
+        refused: Reasons = {}
+        for position, text in enumerate(texts):
+            try:
+                found.append(self._read_one(text))
+                kept.append(position)
+            except Unparsed as verdict:
+                refused[position] = verdict.reason
+        columns = [[row[i] for row in found] for i in range(len(self._fields))]
+        return _Read(np.array(kept, np.int64), columns, refused)
+
+    def _read_one(self, text: bytes | None) -> list[Any]:
+        if text is None:
+            raise Unparsed(reject_reasons.NO_VALUE)
+        try:
+            text.decode()  # msgspec does not look into the strings that it skips
+            event = self._fast.decode(text)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return slow_read(text, self._fields)
+        return [get(event) for get in self._fast.getters]
+
+    def _names(self, records: Records, read: _Read) -> pa.StringArray | pa.BinaryArray:
+        source = self._event.type
+        if source.field is not None:
+            return pa.array(read.columns[0], pa.string())
+        if source.header is not None:
+            return last_values(records.headers, source.header).take(pa.array(read.rows))
+        return pa.repeat(records.topic, len(read.rows))
+
+    def _times(self, records: Records, read: _Read) -> tuple[np.ndarray, Reasons]:
+        if self._event.time.record:
+            return records.timestamps[read.rows], {}
+        return READERS[self._event.time.format](read.columns[-1])
+
+
+def _is_utf8(values: pa.BinaryArray) -> bool:
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _add(refused: Reasons, rows: np.ndarray, found: Mapping[int, str]) -> None:
+    """`found` counts within `rows`; a record's first reason stays."""
+    for position, reason in found.items():
+        refused.setdefault(int(rows[position]), reason)

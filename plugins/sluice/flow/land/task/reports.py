@@ -1,0 +1,95 @@
+"""What a landing task tells the driver: its files, and what it saw of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A finished Parquet file in the attempt at slice `slice_id` of `cluster`.
+
+    `type` is None for the overflow, and for rejected records, whose `hour` is empty too.
+    `rows_by_type` counts an overflow file's rows. A file of traffic counts has its table for a type, and the
+    rows that it counts in `rows_by_type`.
+    """
+
+    cluster: str
+    slice_id: str
+    type: str | None
+    hour: str
+    key: str
+    rows: int
+    bytes: int
+    sha256: str
+    rows_by_type: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Of the offsets `[start, until)` Spark did not bring `missing`: all of them where it is not given."""
+
+    start: int
+    until: int
+    missing: int = -1
+
+    def __post_init__(self) -> None:
+        if self.missing < 0:
+            object.__setattr__(self, "missing", self.until - self.start)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The records of one partition that fell into one slice, in one task: offsets `[first, last]`.
+
+    `gaps` lie between two of them, in order, and so do `hidden` offsets that no consumer shows, because they
+    are markers of transactions or aborted. `rows`: how many rows the parsed records held, of which
+    `rows_unparsed` did not land, and how many records were `empty` arrays; None where a record is a row.
+    `long_numbers`: some of their rows may hold a number of more digits than a double keeps.
+    """
+
+    cluster: str
+    slice_id: str
+    topic: str
+    partition: int
+    first: int
+    last: int
+    records: int
+    gaps: tuple[Gap, ...] = ()
+    unparsed: Mapping[str, int] = field(default_factory=dict)
+    rows: int | None = None
+    rows_unparsed: Mapping[str, int] = field(default_factory=dict)
+    empty: int = 0
+    long_numbers: bool = False
+    hidden: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """`traffic`: files of partial sums of traffic counts."""
+
+    files: tuple[WrittenFile, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    traffic: tuple[WrittenFile, ...] = ()
+
+    @classmethod
+    def of(cls, reports: Iterable[Report]) -> Report:
+        """All of them as one."""
+        found = list(reports)
+        files = tuple(file for report in found for file in report.files)
+        seen = tuple(part for report in found for part in report.seen)
+        return cls(files, seen, tuple(file for report in found for file in report.traffic))
+
+
+_DECODER = msgspec.json.Decoder(Report)
+
+
+def encode(report: Report) -> bytes:
+    return msgspec.json.encode(report)
+
+
+def decode(data: bytes) -> Report:
+    return _DECODER.decode(data)

@@ -1,0 +1,223 @@
+"""Lands the records that one Spark task reads: parses them, and writes them into the attempt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice import crash_points
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Land
+from sluice.flow.land import reject_reasons
+from sluice.flow.land.task import columns, headers
+from sluice.flow.land.task.count_tally import Tally
+from sluice.flow.land.task.decoding import Decoding, opener
+from sluice.flow.land.task.dedup import Once
+from sluice.flow.land.task.far_hours import FarHours
+from sluice.flow.land.task.long_numbers import may_be_long
+from sluice.flow.land.task.parse import Parsed, Parser, Records
+from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
+from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.task.row_buffer import Codes, Gathering
+from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
+from sluice.flow.land.task.type_folders import OVERFLOW, Admission
+from sluice.flow.land.task.unpack import Opened
+from sluice.flow.land.task.writer import AttemptFiles, Place
+from sluice.slices import Slice
+
+# A value, key or list of headers is handed over up to this size, so that a batch of records is bounded
+# without weighing each: weighing them costs Spark as much as handing them over.
+CUT_BYTES = 64 << 10
+TOO_LARGE = "too_large"
+"""A column that batches may have: the size of a record that is larger than `max_record`, else null."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every task of one read knows; it travels to the workers.
+
+    `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end.
+    `decoding`: how messages are decoded that are not JSON.
+    """
+
+    pipeline: Pipeline
+    lake: Lake
+    cluster: str
+    attempt: str
+    slices: tuple[Slice, ...]
+    edges: Mapping[tuple[str, int], np.ndarray]
+    decoding: Decoding | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(sorted({topic for topic, _ in self.edges}))
+
+    def columns(self) -> tuple[str, ...]:
+        """What Spark has to select: long texts are cut. `place` is one number for partition and topic: a text
+        in every row costs Spark more to hand over."""
+        names = ", ".join(f"'{topic}'" for topic in self.topics)
+        number = f"partition * {len(self.topics)} + int(array_position(array({names}), topic)) - 1"
+        place = "partition" if len(self.topics) == 1 else number
+        texts = {"value": "value", "key": "key", "headers": headers.EXPRESSION}
+        contents = [f"substring({text}, 1, {CUT_BYTES + 1}) as {name}" for name, text in texts.items()]
+        return (*contents, f"{place} as place", "offset", "unix_millis(timestamp) as timestamp")
+
+    def place(self, topic: str, partition: int) -> int:
+        return partition * len(self.topics) + self.topics.index(topic)
+
+    def land(self, batches: Iterable[pa.RecordBatch], name: str, explain: Explain | None = None) -> Report:
+        """Writes the records of `batches`, which have `columns()`, whole, and each batch those of one topic
+        and partition; `name` is unique in the attempt. `explain` looks at offsets that they lack."""
+        with AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
+            landing = _Landing(self, files, name)
+            for batch in batches:
+                if batch.num_rows:
+                    landing.add(batch)
+            landing.write()
+            report = landing.report(files.finish(), explain)
+            crash_points.reached(Land.TASK_DONE)
+            return report
+
+
+class _Landing:
+    def __init__(self, task: Task, files: AttemptFiles, name: str) -> None:
+        pipeline = task.pipeline
+        self._name = name
+        self._arrays = pipeline.event.arrays
+        self.seen = SeenRecords(self._arrays)
+        self._opener = opener(pipeline.event, task.decoding)
+        self._task = task
+        self._places = {task.place(*place): place for place in task.edges}
+        self._files = files
+        counted = {path for spec in pipeline.counts for path in spec.by.values()}
+        self._parser = Parser(pipeline.event, counted)
+        self._shipped = Once(pipeline.event)
+        self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
+        self._far = FarHours(task.slices, pipeline.max_early, pipeline.max_late)
+        self._admission = Admission(pipeline.types, pipeline.max_types)
+        self._rows, self._rejected = Gathering(), Gathering()
+        slice_ids = [piece.id for piece in task.slices]
+        self._tally = Tally(pipeline.counts, self._parser.types.names, slice_ids)
+        self._traffic: list[WrittenFile] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Records of one partition, in the order of their offsets."""
+        topic, partition = self._places[batch["place"][0].as_py()]
+        self._once(topic, partition, batch, self._slices(topic, partition, batch))
+
+    def report(self, files: tuple[WrittenFile, ...], explain: Explain | None) -> Report:
+        self._write_counts()
+        seen = self.seen.report(self._task.cluster, self._task.slices, explain)
+        return Report(files, seen, traffic=tuple(self._traffic))
+
+    def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
+        offsets = batch["offset"].to_numpy()
+        return np.searchsorted(self._task.edges[topic, partition], offsets, "right") - 1
+
+    def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
+        """Rejects records that are too large or were shipped twice, and takes the others on."""
+        self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
+        refused = self._shipped.refused(topic, partition, batch["headers"], slices)
+        refused |= dict.fromkeys(_too_large(batch), reject_reasons.TOO_LARGE)
+        if refused:
+            self.seen.refuse(topic, partition, slices, refused)
+            found = headers.from_json(batch["headers"])
+            taken = columns.taken(batch, self._task.cluster, topic, partition, found)
+            sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
+            self._reject(taken, slices, refused, sizes)
+            left = np.setdiff1d(np.arange(batch.num_rows), list(refused))
+            batch, slices = batch.take(pa.array(left)), slices[left]
+        if batch.num_rows:
+            self._add(topic, partition, batch, slices)
+
+    def _add(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
+        times = batch["timestamp"].to_numpy()
+        earliest, latest = self._earliest[slices], self._latest[slices]
+        found = headers.from_json(batch["headers"])
+        records = Records(batch["value"], topic, found, times, earliest, latest)
+        taken = columns.taken(batch, self._task.cluster, topic, partition, found)
+        for opened in self._opener.open(records, _carried(batch)):
+            self._take(topic, partition, taken, slices, opened)
+            if self._rows.full or self._rejected.full:
+                self.write()
+
+    def _take(self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: Opened) -> None:
+        """Events out of the `taken` records, whose `slices` are given."""
+        rows, own = taken, slices
+        if opened.places is not None:
+            rows = columns.opened(taken, opened.places, opened.events.values, opened.numbers)
+            own = slices[opened.places]
+        parsed = self._far.bounded(self._parser.parse(opened.events), own)
+        if opened.numbers is None:
+            self.seen.refuse(topic, partition, own, parsed.refused)
+        else:
+            self.seen.rows(topic, partition, own, parsed.refused, slices[list(opened.empty)])
+        self.seen.refuse(topic, partition, slices, opened.refused)
+        self._reject(rows, own, parsed.refused)
+        self._reject(taken, slices, opened.refused)
+        if parsed.refused:
+            rows, own = rows.take(pa.array(parsed.rows)), own[parsed.rows]
+        if may_be_long(rows["_payload"]):
+            self._long_numbers(topic, partition, rows["_payload"], own)
+        self._keep(rows, own, parsed)
+
+    def _long_numbers(
+        self, topic: str, partition: int, payloads: pa.ChunkedArray, slices: np.ndarray
+    ) -> None:
+        for start, until in pairwise(runs_of(slices)):
+            if may_be_long(payloads.slice(start, until - start)):
+                self.seen.long_number(int(slices[start]), topic, partition)
+
+    def write(self) -> None:
+        """Everything gathered, as one row group in each file that it belongs to."""
+        names = self._parser.types.names
+        for run in self._rows.drain():
+            own = None if run.type == OVERFLOW else names[run.type]
+            codes = run.rows["_type"].combine_chunks()
+            found = columns.constant(own, len(codes)) if own is not None else columns.names(codes, names)
+            counts = {} if own is not None else Counter(found.to_pylist())
+            place = Place(self._task.slices[run.slice].id, own, hour_name(run.hour))
+            self._files.write(place, columns.rows(run.rows, found), counts)
+        for run in self._rejected.drain():
+            place = Place(self._task.slices[run.slice].id, None, "")
+            schema = columns.like(columns.REJECTED, run.rows.column_names)
+            self._files.write(place, run.rows.cast(schema), {})
+
+    def _write_counts(self) -> None:
+        name = f"{self._name}-counts{len(self._traffic)}"
+        self._traffic += self._tally.write(self._task.lake, self._task.cluster, self._task.attempt, name)
+
+    def _reject(
+        self, rows: pa.Table, slices: np.ndarray, refused: Mapping[int, str], sizes: pa.Array | None = None
+    ) -> None:
+        if refused:
+            nothing = np.zeros(len(refused), np.int32)
+            codes = Codes(slices[sorted(refused)], nothing, nothing)
+            self._rejected.add(columns.rejected(rows, refused, self._arrays, sizes), codes)
+
+    def _keep(self, rows: pa.Table, slices: np.ndarray, parsed: Parsed) -> None:
+        hours = parsed.times // HOUR_MS
+        self._tally.add(rows["_payload"], slices, parsed.types, hours)
+        if self._tally.full:
+            self._write_counts()
+        types = self._admission.codes(slices, parsed.types, self._parser.types.names)
+        rows = rows.add_column(1, "_type", pa.array(parsed.types))
+        self._rows.add(rows, Codes(slices, types, hours))
+
+
+def _too_large(batch: pa.RecordBatch) -> list[int]:
+    sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
+    return [] if sizes is None else pc.indices_nonzero(sizes.is_valid()).to_pylist()
+
+
+def _carried(batch: pa.RecordBatch) -> np.ndarray:
+    """How many bytes of each record's are repeated in each row of it."""
+    lengths = (pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("key", "headers"))
+    return np.add.reduce([length.to_numpy() for length in lengths])

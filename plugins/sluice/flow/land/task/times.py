@@ -1,0 +1,106 @@
+"""Event times as milliseconds since the epoch: a whole column at once, odd ones value by value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.flow.land.reject_reasons import TIME_NOT_UNDERSTOOD, Unparsed
+from sluice.slices import FIRST_MS, LAST_MS, Slice, to_ms
+
+HOUR_MS = 3_600_000
+_OUTSIDE = LAST_MS + 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Times = tuple[np.ndarray, dict[int, str]]
+Reader = Callable[[Sequence[str] | Sequence[float]], Times]
+
+# Python takes any character for the T, so that 2026-11-20510:00 would be ten o'clock.
+_DAY_FIRST = re.compile(r"\d{4}-\d\d-\d\d[0-9A-SU-Za-su-z]", re.ASCII)
+# Fractions of up to six and up to nine digits; with a zone, and without one, which is UTC.
+_SHAPES = tuple(pa.timestamp(unit, zone) for zone in ("UTC", None) for unit in ("us", "ns"))
+
+
+def iso8601(texts: Sequence[str]) -> Times:
+    """(int64 ms, reason by position). Zones may differ; a time without one is UTC."""
+    column = _iso8601_column(texts)
+    return (column, {}) if column is not None else _one_by_one(texts, _iso8601_value)
+
+
+def epoch_s(numbers: Sequence[float]) -> Times:
+    """As `iso8601`, of seconds since the epoch with any fraction."""
+    return _numbers(numbers, 1000)
+
+
+def epoch_ms(numbers: Sequence[float]) -> Times:
+    return _numbers(numbers, 1)
+
+
+READERS: dict[str, Reader] = {"iso8601": iso8601, "epoch_s": epoch_s, "epoch_ms": epoch_ms}
+
+
+def hour_name(hour: int) -> str:
+    """`2026-11-20T10` of whole hours since the epoch."""
+    return (_EPOCH + timedelta(hours=hour)).isoformat()[:13]
+
+
+def _iso8601_column(texts: Sequence[str]) -> np.ndarray | None:
+    """None when the texts are not all of one shape that Arrow knows, with a year above 0."""
+    strings = pa.array(texts, pa.string())
+    for shape in _SHAPES:
+        try:
+            stamps = strings.cast(shape).view(pa.int64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            continue
+        ms = stamps // (1000 if shape.unit == "us" else 1_000_000)
+        return ms if not len(ms) or ms.min() >= FIRST_MS else None
+    return None
+
+
+def _iso8601_value(text: str) -> int:
+    if _DAY_FIRST.match(text):
+        raise Unparsed(TIME_NOT_UNDERSTOOD)
+    try:
+        found = datetime.fromisoformat(f"{text[:-1]}Z" if text.endswith("z") else text)
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=UTC)
+        since = found - _EPOCH
+    except OverflowError:
+        return _OUTSIDE
+    except ValueError:
+        raise Unparsed(TIME_NOT_UNDERSTOOD) from None
+    return since // timedelta(milliseconds=1)
+
+
+def _one_by_one(texts: Sequence[str], read: Callable[[str], int]) -> Times:
+    column = np.zeros(len(texts), np.int64)
+    refused: dict[int, str] = {}
+    for position, text in enumerate(texts):
+        try:
+            column[position] = read(text)
+        except Unparsed as verdict:
+            refused[position] = verdict.reason
+    return column, refused
+
+
+def _numbers(numbers: Sequence[float], per_unit: int) -> Times:
+    try:
+        column = np.array(numbers, np.float64)
+    except OverflowError:  # an integer of more than 308 digits
+        column = np.array([min(max(number, FIRST_MS * 10), LAST_MS * 10) for number in numbers], np.float64)
+    # Microseconds first: 1700000000.123 is stored a little below itself.
+    ms = np.floor(np.round(column * per_unit * 1000) / 1000)
+    return np.clip(ms, FIRST_MS - 1, _OUTSIDE).astype(np.int64), {}
+
+
+def event_bounds(
+    slices: Sequence[Slice], max_early: timedelta | None, max_late: timedelta | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """By slice the earliest and the latest event time that its records may have, in ms, both included."""
+    early = [FIRST_MS if max_late is None else to_ms(piece.start - max_late) for piece in slices]
+    late = [LAST_MS if max_early is None else to_ms(piece.end + max_early) for piece in slices]
+    return np.array(early, np.int64), np.array(late, np.int64)

@@ -1,0 +1,159 @@
+"""From records to events: a record is one, or an array of them, or has to be decoded first.
+
+Events come in bounded pieces: a batch of small records may hold millions of them, and each carries a copy of
+its record's key and headers along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sluice.flow.land import reject_reasons
+from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.parse import Reasons, Records
+
+ROWS_AT_ONCE = 65_536
+BYTES_AT_ONCE = 32 << 20
+
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Some events, each as a record of its own.
+
+    `places`: the record that each comes from, None: they are the records themselves. `numbers`: which row of
+    its record each is. `refused` are records without events, by their place; `empty` those with an empty
+    array.
+    """
+
+    events: Records
+    places: np.ndarray | None = None
+    numbers: np.ndarray | None = None
+    refused: Reasons = field(default_factory=dict)
+    empty: tuple[int, ...] = ()
+
+
+class Opener(Protocol):
+    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
+        """All events, in order; `carried` bytes are repeated for each event of a record."""
+
+
+class OneEach:
+    """A record is an event."""
+
+    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
+        yield Opened(records)
+
+
+class Arrays:
+    """A record is a JSON array; its elements' bytes are events as they are. (All elements of one record are
+    held at once, at some 100 bytes each beside their own.)"""
+
+    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
+        piece = _Piece()
+        for place, text in enumerate(records.values.to_pylist()):
+            try:
+                elements = elements_of(text)
+            except Unparsed as verdict:
+                piece.refused[place] = verdict.reason
+                continue
+            if not elements:
+                piece.empty.append(place)
+            step = min(ROWS_AT_ONCE, BYTES_AT_ONCE // (int(carried[place]) + 1) + 1)
+            for start in range(0, len(elements), step):
+                some = [*map(bytes, elements[start : start + step])]
+                piece.add(place, start, some, int(carried[place]))
+                if piece.full:
+                    yield piece.opened(records)
+                    piece = _Piece()
+        yield piece.opened(records)
+
+
+class Decoded:
+    """A record is an event in another format; `decode` gives it as JSON, or raises Unparsed."""
+
+    def __init__(self, decode: Callable[[bytes], bytes]) -> None:
+        self._decode = decode
+
+    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
+        piece = _Piece()
+        for place, message in enumerate(records.values.to_pylist()):
+            try:
+                if message is None:
+                    raise Unparsed(reject_reasons.NO_VALUE)
+                piece.add(place, 0, [self._decode(message)], len(message))
+            except Unparsed as verdict:
+                piece.refused[place] = verdict.reason
+            if piece.full:
+                yield replace(piece.opened(records), numbers=None)
+                piece = _Piece()
+        yield replace(piece.opened(records), numbers=None)
+
+
+def elements_of(text: bytes | None) -> Sequence[msgspec.Raw]:
+    """The bytes of a JSON array's elements. Whether they are UTF-8 is each element's own question.
+
+    Raises Unparsed.
+    """
+    if text is None:
+        raise Unparsed(reject_reasons.NO_VALUE)
+    try:
+        return _ARRAY.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise Unparsed(_verdict(text)) from None
+
+
+def _verdict(text: bytes) -> str:
+    """Why `text` is no array of elements: as with a single event, the first reason counts."""
+    try:
+        text.decode()
+        _RAW.decode(text)
+    except UnicodeDecodeError:
+        return reject_reasons.NOT_UTF8
+    except RecursionError:
+        return reject_reasons.NESTED_TOO_DEEP
+    except msgspec.DecodeError:
+        return reject_reasons.NOT_JSON
+    return reject_reasons.NOT_AN_ARRAY
+
+
+class _Piece:
+    def __init__(self) -> None:
+        self.refused: Reasons = {}
+        self.empty: list[int] = []
+        self._values: list[bytes] = []
+        self._runs: list[tuple[int, int, int]] = []
+        self._bytes = 0
+
+    def add(self, place: int, first: int, values: list[bytes], carried: int) -> None:
+        """Rows `first` and on of the record at `place`."""
+        self._values += values
+        self._runs.append((place, first, len(values)))
+        self._bytes += sum(map(len, values)) + carried * len(values)
+
+    @property
+    def full(self) -> bool:
+        return len(self._values) >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE
+
+    def opened(self, records: Records) -> Opened:
+        runs = np.array(self._runs, np.int64).reshape(-1, 3)
+        places = np.repeat(runs[:, 0], runs[:, 2])
+        begun = np.concatenate(([0], np.cumsum(runs[:, 2])))
+        numbers = np.arange(len(places)) + np.repeat(runs[:, 1] - begun[:-1], runs[:, 2])
+        events = replace(
+            records,
+            values=pa.array(self._values, pa.binary()),
+            headers=records.headers.take(pa.array(places)),
+            timestamps=records.timestamps[places],
+            earliest=records.earliest[places],
+            latest=records.latest[places],
+        )
+        return Opened(events, places, numbers.astype(np.int32), self.refused, tuple(self.empty))

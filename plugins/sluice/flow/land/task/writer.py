@@ -1,0 +1,143 @@
+"""Writes one task's Parquet files into its attempt: by slice, type and event hour, few open at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluice import crash_points
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import Lanes
+from sluice.crash_points import Land
+from sluice.flow.land.task import columns
+from sluice.flow.land.task.reports import WrittenFile
+
+MOST_OPEN = 128
+_SIDE_BY_SIDE = 8
+# A file that begins with fewer bytes of rows is made in memory: a small one costs less so. It is finished at
+# as many bytes, so that those that are open take a bounded part of it.
+HELD_BYTES = 1 << 20
+
+
+class Place(NamedTuple):
+    """What one file holds. `type` None: the overflow; `hour` empty: rejected records."""
+
+    slice_id: str
+    type: str | None
+    hour: str
+
+
+@dataclass
+class _Open:
+    """`sink` is a path of the lake's, or memory."""
+
+    key: str
+    sink: Path | pa.BufferOutputStream
+    parquet: pq.ParquetWriter
+    rows: int = 0
+    rows_by_type: Counter[str] = field(default_factory=Counter)
+
+
+class AttemptFiles:
+    """The files of the task `name` (unique in the attempt); `with` removes what a failure left unfinished.
+
+    At most `most_open` are open: then the one that waited longest is finished, and more rows for its
+    place go into another file. Files are handed to the lake side by side where each waits for a disk or a
+    server; at most `most_open` are on their way. After `finish` they are safe from a power cut.
+    """
+
+    def __init__(self, lake: Lake, cluster: str, attempt: str, name: str, most_open: int = MOST_OPEN) -> None:
+        self._end = ExitStack()
+        self._lake = self._end.enter_context(lake.synced_at_end())
+        self._cluster = cluster
+        self._attempt = attempt
+        self._name = name
+        self._most_open = most_open
+        self._open: OrderedDict[Place, _Open] = OrderedDict()
+        self._begun = 0
+        self._lanes = Lanes(_SIDE_BY_SIDE)
+        self._leaving: deque[tuple[_Open, Future[WrittenFile]]] = deque()
+        self._finished: list[WrittenFile] = []
+
+    def write(self, place: Place, rows: pa.Table, rows_by_type: Mapping[str, int]) -> None:
+        """One more row group; `rows_by_type` only for the overflow. Raises what the lake raises."""
+        if place not in self._open:
+            if len(self._open) == self._most_open:
+                self._finish(next(iter(self._open)))
+            self._open[place] = self._begin(place, rows)
+        file = self._open[place]
+        self._open.move_to_end(place)
+        file.parquet.write_table(rows)
+        file.rows += rows.num_rows
+        file.rows_by_type.update(rows_by_type)
+        if not isinstance(file.sink, Path) and file.sink.tell() >= HELD_BYTES:
+            self._finish(place)
+
+    def finish(self) -> tuple[WrittenFile, ...]:
+        """All files, in the lake. Raises what the lake raises."""
+        for place in list(self._open):
+            self._finish(place)
+        self._await(0)
+        self._end.close()
+        return tuple(self._finished)
+
+    def __enter__(self) -> AttemptFiles:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        self._lanes.close()
+        for file in self._open.values():
+            file.parquet.close()
+        left = [file.sink for file in (*self._open.values(), *(file for file, _ in self._leaving))]
+        for path in (sink for sink in left if isinstance(sink, Path)):
+            path.unlink(missing_ok=True)
+
+    def _begin(self, place: Place, rows: pa.Table) -> _Open:
+        key = f"{layout.attempt(place.slice_id, self._attempt)}{self._name}-{self._begun}.parquet"
+        self._begun += 1
+        if rows.nbytes >= HELD_BYTES:
+            path = self._lake.begin(key)
+            return _Open(key, path, columns.writer(path, rows.schema))
+        memory = pa.BufferOutputStream()
+        return _Open(key, memory, columns.writer(memory, rows.schema, columns.empty(rows)))
+
+    def _finish(self, place: Place) -> None:
+        self._await(self._most_open - 1)
+        file = self._open.pop(place)
+        file.parquet.close()
+        self._leaving.append((file, self._lanes.submit(partial(self._hand_over, place, file))))
+
+    def _await(self, left: int) -> None:
+        while len(self._leaving) > left:
+            self._finished.append(self._leaving[0][1].result())
+            self._leaving.popleft()
+
+    def _hand_over(self, place: Place, file: _Open) -> WrittenFile:
+        if isinstance(file.sink, Path):
+            size, digest = file.sink.stat().st_size, sha256(file.sink)
+            hand_over = partial(self._lake.finish, file.key, file.sink)
+        else:
+            data = file.sink.getvalue().to_pybytes()
+            size, digest = len(data), hashlib.sha256(data).hexdigest()
+            hand_over = partial(self._lake.put, file.key, data)
+        crash_points.reached(Land.FILE_WRITTEN)
+        hand_over()
+        crash_points.reached(Land.FILE_HANDED_OVER)
+        return WrittenFile(self._cluster, *place, file.key, file.rows, size, digest, dict(file.rows_by_type))
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

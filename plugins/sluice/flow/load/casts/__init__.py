@@ -1,0 +1,1 @@
+"""Casts of event fields into columns, exactly or not at all."""

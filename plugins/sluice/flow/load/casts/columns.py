@@ -1,0 +1,197 @@
+"""What fills each column of a target: a field of the event, a column of the lake, or the column's DEFAULT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, summed
+from sluice.clients.clickhouse.tables import Column
+from sluice.clients.clickhouse.types import parse
+from sluice.flow.load.casts.casts import Cast, UnsupportedType, cast, document, misfit_of, typed_paths
+from sluice.flow.load.casts.event_paths import QUOTED, Node, Path, extract, tree_of
+from sluice.flow.load.casts.exact_numbers import LONG, ODD
+from sluice.flow.load.casts.nested import Check, nested_of
+from sluice.flow.load.casts.shape import strays, whole
+from sluice.flow.load.casts.times import of_stamp
+
+# The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
+# Files have `_row` only where messages are arrays: elsewhere it is 0.
+LAKE = {
+    "_type": "LowCardinality(String)",
+    "_cluster": "LowCardinality(String)",
+    "_topic": "LowCardinality(String)",
+    "_partition": "Int32",
+    "_offset": "Int64",
+    "_row": "Int32",
+    "_timestamp": "DateTime64(3, 'UTC')",
+    "_key": "Nullable(String)",
+    "_payload": "String",
+}
+_TEXT = {"String"}
+HOLDERS = {
+    "_slice": {"DateTime"},
+    "_type": _TEXT,
+    "_cluster": _TEXT,
+    "_topic": _TEXT,
+    "_partition": {"Int32", "Int64", "UInt32", "UInt64"},
+    "_offset": {"Int64", "UInt64"},
+    "_row": {"Int32", "Int64", "UInt32", "UInt64"},
+    "_timestamp": {"DateTime", "DateTime64"},
+    "_key": _TEXT,
+    "_payload": _TEXT,
+}
+_ROWS, _FEWEST_ROWS, _FEW = 8192, 256, 64  # rows of a block, and how many columns are few
+ALWAYS = ("_slice", "_cluster")
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How rows of the lake become rows of one target.
+
+    `stages` are expressions (`expression AS name`), each computed by a SELECT of its own, over what those
+    before it name: in one SELECT the server would write out a name's expression wherever it is used.
+    `columns` and `values` are the INSERT's, and `checks` the misfits, the first of them of the event as a
+    whole. `short` is the same for events that hold no long numbers.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[Sql, ...]
+    stages: tuple[tuple[Sql, ...], ...]
+    checks: tuple[Check, ...]
+    short: Filling | None = None
+
+    @property
+    def named(self) -> tuple[Sql, ...]:
+        return tuple(expression for stage in self.stages for expression in stage)
+
+    @property
+    def misfit(self) -> Sql:
+        return Sql(f"({summed([check.misfit for check in self.checks])}) > 0" if self.checks else "0")
+
+    def first(self, attribute: Literal["column", "type", "text"]) -> Sql:
+        """What a row's first misfit has: the column's name, its type, or the value's text."""
+        parts = []
+        for check in self.checks:
+            value = getattr(check, attribute)
+            parts += [check.misfit, value if attribute == "text" else literal(value)]
+        return Sql(f"multiIf({listed(parts)}, '')" if parts else "''")
+
+    def of_short_numbers(self) -> Filling:
+        """The same for events that hold no long numbers: it spares the look at each."""
+        return self.short or self
+
+    @property
+    def wide(self) -> bool:
+        return len(self.columns) > _FEW
+
+    @property
+    def block(self) -> Sql:
+        """Rows that the expressions take at once: fewer of many columns, which would not fit into memory."""
+        return Sql(str(max(_FEWEST_ROWS, min(_ROWS, _ROWS * _FEW // max(1, len(self.columns))))))
+
+    @property
+    def lake_columns(self) -> tuple[str, ...]:
+        """Those the rows need; the checks name a row by all of them."""
+        return tuple(LAKE)
+
+
+def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
+    """The filling of a table with `columns`; `paths` gives the field of those not named like theirs.
+
+    Raises UnsupportedType with the name and type of each column that no value fills.
+    """
+    _check_types(column for column in columns if column.taken and column.name not in HOLDERS)
+    return replace(_fill(columns, paths, True), short=_fill(columns, paths, False))
+
+
+def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Filling:
+    """`long`: the events may hold long numbers, which have to be looked at."""
+    taken = [column for column in columns if column.taken]
+    fields = [(column, _path(column, paths)) for column in taken if column.name not in HOLDERS]
+    nested = nested_of([(column.name, column.type) for column, _ in fields], paths)
+    tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)])
+    marked = [path for column, path in fields if column.may_be_null and column.default]
+    made = [_field(*field, number, tree, long) for number, field in enumerate(fields)]
+    held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
+    numbers = {column.name: number for number, (column, _) in enumerate(fields)}
+    values = {name: Sql(f"v{number}") for name, number in numbers.items()}
+    values |= {name: value for name, (value, _) in held.items()}
+    stages = [*extract(tree, marked), *([part for one in made for part in one[stage]] for stage in range(3))]
+    checks = [
+        *([whole(tree)] if fields else []),
+        *strays(tree, [(column.name, path) for column, path in fields]),
+        *(check for _, check in held.values() if check is not None),
+        *(check for *_, found in made for check in found),
+        *(check for group in nested for check in group.checks(numbers, tree.element(group.name))),
+    ]
+    names = tuple(column.name for column in taken)
+    inserted = tuple(column.inserted(values[column.name]) for column in taken)
+    return Filling(names, inserted, _with_shared(stages), tuple(checks))
+
+
+Field = tuple[list[Sql], list[Sql], list[Sql], list[Check]]
+
+
+def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
+    """Before the others what several of them use."""
+    uses = {"quoted_brackets": [QUOTED], "long_numbers": [LONG, *ODD]}
+    parts = [part for stage in stages for part in stage]
+    used = [made for name, all_ in uses.items() if any(name in part for part in parts) for made in all_]
+    return tuple(tuple(stage) for stage in (used, *stages) if stage)
+
+
+def _check_types(columns: Iterable[Column]) -> None:
+    """All that cannot be filled at once: who changes one type after the other would ask as often."""
+    unsupported = []
+    for column in columns:
+        try:
+            cast(parse(column.type), "x")
+        except UnsupportedType:
+            unsupported.append(f"column {column.name} has type {column.type}")
+    if unsupported:
+        raise UnsupportedType(", ".join(unsupported))
+
+
+def _field(column: Column, path: Path, number: int, tree: Node, long: bool) -> Field:
+    """The column's text `r<n>`, then its value `v<n>`, then whether that is a misfit, `m<n>`; the checks."""
+    text, kind, node = f"r{number}", parse(column.type), tree.node_of(path)
+    key = path[-1] if long else None
+    quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
+    inner = typed_paths(kind.plain, text, suffix=str(number), key=key) if kind.plain.name == "JSON" else []
+    made = cast(kind, text, key=key, quoted=quoted)
+    if inner:
+        made = replace(made, value=document(kind.plain, text, inner, quoted))
+    value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")
+    casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
+    casts.append(Sql(f"{value} AS v{number}"))
+    checks = [Check(f"{column.name}.{one.name}", one.type, one.text, one.misfit) for one in inner]
+    texts = [Sql(f"{node.element(path[-1])} AS {text}")]
+    if made.misfit == "0":
+        return texts, casts, [], checks
+    misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
+    checks.append(Check(column.name, column.type, text, f"m{number}"))
+    return texts, casts, [Sql(f"{misfit} AS m{number}")], checks
+
+
+def _or_default(column: Column, made: Cast, text: str, there: str) -> str:
+    """NULL cannot stand for "take the DEFAULT" in a container, nor where the column may be NULL: there a null
+    is one, and only a field that is missing takes the DEFAULT."""
+    if not column.default or not (made.container or column.may_be_null):
+        return made.value
+    missing = f"isNull({text})" if made.container else f"if(isNull({text}), NOT {there}, 0)"
+    return f"if({missing}, CAST({column.default}, {literal(column.type)}), {made.value})"
+
+
+def _held(column: Column) -> tuple[Sql, Check | None]:
+    """A column of the lake, as its holder takes it."""
+    name, kind = identifier(column.name), parse(column.type)
+    if column.name != "_timestamp" or kind.plain.text.startswith("DateTime64(3"):
+        return name, None
+    value = of_stamp(kind.plain, name)
+    return Sql(value), Check(column.name, column.type, f"toString({name})", misfit_of(name, value))
+
+
+def _path(column: Column, paths: Mapping[str, str]) -> Path:
+    return tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)

@@ -1,0 +1,133 @@
+"""Where in an event the fields of a table's columns are, and how ClickHouse reaches them. Pure.
+
+The event and every object inside it that columns look into are nodes of a tree. Each node is extracted once,
+into a tuple of its fields' texts (NULL: missing, or null).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sluice.clients.clickhouse.sql import Sql, either, identifier, listed, literal, summed
+
+Path = tuple[str, ...]
+
+RESERVED = "null"
+"""The one name that an element of a tuple cannot have: no column takes a field of that name."""
+
+# A JSON string whose text begins like an object or an array is spelled with one of these.
+_QUOTED = ('"{', '"[', '"\\u007', '"\\u005')
+QUOTED = Sql(f"multiSearchAny(_payload, [{listed(map(literal, _QUOTED))}]) AS quoted_brackets")
+
+
+@dataclass
+class Node:
+    """An object: its place in the tree, the text that holds it, its key there, and its fields."""
+
+    place: tuple[int, ...] = ()
+    path: Path = ()
+    fields: dict[str, Node] = field(default_factory=dict)
+
+    @property
+    def tuple(self) -> str:
+        return self._named("fields")
+
+    @property
+    def text(self) -> str:
+        return self._named("text") if self.place else "_payload"
+
+    @property
+    def stray(self) -> str:
+        """Whether something is there that is no object."""
+        return self._named("stray")
+
+    @property
+    def keys(self) -> str:
+        return self._named("keys")
+
+    def _named(self, what: str) -> str:
+        return "_".join([what, *map(str, self.place)])
+
+    def element(self, name: str) -> str:
+        return f"tupleElement({self.tuple}, {list(self.fields).index(name) + 1})"
+
+    def add(self, path: Path) -> None:
+        if path:
+            name, *rest = path
+            inner = self.fields.setdefault(
+                name, Node((*self.place, len(self.fields) + 1), (*self.path, name))
+            )
+            inner.add(tuple(rest))
+
+    def inner(self) -> list[Node]:
+        """The objects inside it that columns look into."""
+        return [node for node in self.fields.values() if node.fields]
+
+    def node_of(self, path: Path) -> Node:
+        """The object that holds the last field of the path."""
+        return self.fields[path[0]].node_of(path[1:]) if len(path) > 1 else self
+
+
+def tree_of(paths: Iterable[Path]) -> Node:
+    root = Node()
+    for path in paths:
+        root.add(path)
+    return root
+
+
+def extract(root: Node, marked: Sequence[Path] = ()) -> list[list[Sql]]:
+    """The stages (columns.py) that give the texts of all nodes' fields, outer nodes first. Of nodes that
+    hold a path of `marked` that is also the keys they have, where such a field is NULL."""
+    stages, level = [], [root] if root.fields else []
+    while level:
+        stages.append([_fields(node) for node in level])
+        stages.append([part for node in level for part in (*_keys(node, marked), *_inside(node))])
+        level = [inner for node in level for inner in node.inner()]
+    return stages
+
+
+def _guarded(node: Node) -> str:
+    text = node.text
+    none = either(f"isNull({text})", node.stray)
+    return f"if({none}, '', assumeNotNull({text}))" if node.place else text
+
+
+def _fields(node: Node) -> Sql:
+    names = listed(f"{identifier(name)} Nullable(String)" for name in node.fields)
+    return Sql(f"JSONExtract({_guarded(node)}, {literal(f'Tuple({names})')}) AS {node.tuple}")
+
+
+def _keys(node: Node, marked: Sequence[Path]) -> list[Sql]:
+    own = sorted({path[-1] for path in marked if path[:-1] == node.path})
+    if not own:
+        return []
+    null = summed([f"isNull({node.element(name)})" for name in own])
+    return [Sql(f"if(({null}) > 0, JSONExtractKeys({_guarded(node)}), emptyArrayString()) AS {node.keys}")]
+
+
+def _inside(node: Node) -> list[Sql]:
+    found = []
+    for inner in node.inner():
+        key = inner.path[-1]
+        found.append(Sql(f"{node.element(key)} AS {inner.text}"))
+        found.append(Sql(f"{_stray(node.text, key, inner.text)} AS {inner.stray}"))
+    return found
+
+
+def _stray(parent: str, key: str, text: str) -> str:
+    """The text of a string may look like an object's; what it is, the parser says, which is asked rarely."""
+    kind = f"JSONType(ifNull({parent}, ''), {literal(key)})"
+    seldom = f"if(quoted_brackets, {kind} NOT IN ('Object', 'Null'), 0)"
+    return f"if(startsWith(ifNull({text}, '{{'), '{{'), {seldom}, 1)"
+
+
+def nodes(node: Node) -> list[Node]:
+    """All objects inside it that columns look into, outer ones first."""
+    return [found for inner in node.inner() for found in (inner, *nodes(inner))]
+
+
+def first_column(node: Node, paths: Sequence[tuple[str, Path]]) -> tuple[str, Path]:
+    """The first of the (column, path) that lead through the node."""
+    size = len(node.path)
+    return next((name, path) for name, path in paths if path[:size] == node.path and len(path) > size)

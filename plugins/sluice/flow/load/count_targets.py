@@ -1,0 +1,67 @@
+"""sluice.`<table> expected`: what a table of traffic counts lets one expect, against what was seen."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render, table
+from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.types import parse
+from sluice.config.counts import OWN, Counts
+from sluice.config.pipeline import Pipeline
+from sluice.errors import TargetRefused
+from sluice.slices import HOUR
+from sluice.state.target_ddl import COUNT_TYPES
+
+
+def view_name(table: str) -> str:
+    return f"{table} expected"
+
+
+def keys_of(spec: Counts, found: TargetTable) -> tuple[str, ...]:
+    """The columns that tell counts of one hour apart, as far as the table has them."""
+    return ("type", *(name for name in spec.by if name in found.filled and name not in OWN))
+
+
+def create_expected(client: Client, pipeline: Pipeline, found: TargetTable) -> None:
+    """Makes the view when the pipeline file or the table's shape is new, over the readers' view."""
+    spec = next(one for one in pipeline.counts if one.table == found.table)
+    text = render(
+        "load/create_expected",
+        view=identifier(SYSTEM, view_name(found.table)),
+        committed=identifier(SYSTEM, found.table),
+        target_name=literal(found.table),
+        table_uuid=literal(found.uuid),
+        keys=listed(map(identifier, keys_of(spec, found))),
+        hours_of_slice=Sql(str(max(1, pipeline.slice // HOUR))),
+        slices_of_hour=Sql(str(max(1, HOUR // pipeline.slice))),
+        comment=Sql("{comment}"),
+    )
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    comment = f"traffic of {found.table}, expected and seen; made for {digest}"
+    known = client.rows(
+        render("clickhouse/table_comment"), {"database": SYSTEM, "name": view_name(found.table)}
+    )
+    if [(comment,)] != [tuple(row) for row in known]:
+        client.run(Sql(text.replace("{comment}", literal(comment))), settings=WRITE)
+
+
+_HELD_BY = {"hour": ("DateTime", "DateTime64"), "type": ("String",), "count": ("UInt64", "Int64")}
+
+
+def check_counts(name: str, columns: Iterable[Column]) -> None:
+    """Raises TargetRefused unless the table can say what was counted: verify and the view need it."""
+    known = {column.name: column for column in columns if column.filled}
+    missing = [column for column in OWN if column not in known]
+    if missing:
+        added = ", ".join(f"ADD COLUMN {identifier(column)} {COUNT_TYPES[column]}" for column in missing)
+        reason = f"it takes traffic counts and has no column {' and '.join(missing)}"
+        raise TargetRefused(name, reason, f"ALTER TABLE {table(name)} {added}")
+    for column in OWN:
+        if parse(known[column].type).plain.name not in _HELD_BY[column]:
+            reason = f"column {column} of traffic counts has type {known[column].type}"
+            remedy = f"ALTER TABLE {table(name)} MODIFY COLUMN {identifier(column)} {COUNT_TYPES[column]}"
+            raise TargetRefused(name, reason, remedy)

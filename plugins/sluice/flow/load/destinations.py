@@ -1,0 +1,44 @@
+"""The tables that a load's rows go to, each with the attempt's own table that holds them first. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.flow.load.fencing import Attempt
+
+
+@dataclass(frozen=True)
+class Destination:
+    """`counted`: as many rows stay in the table as are put into it."""
+
+    table: str
+    staged_name: str
+    projections: bool
+    replicated: bool
+    counted: bool
+
+    @property
+    def staged(self) -> Sql:
+        return identifier(SYSTEM, self.staged_name)
+
+
+def destinations(found: TargetTable, attempt: Attempt) -> tuple[Destination, ...]:
+    """The target, and the tables in which its views' rows stay."""
+    own = Destination(
+        found.table, attempt.staging_name, found.projections, found.replicated, counted=not found.ttl
+    )
+    names = staged_names(found, attempt)
+    fed = [
+        Destination(fed.table, names[fed.table], fed.projections, fed.replicated, fed.counted)
+        for fed in found.stored
+    ]
+    return (own, *fed)
+
+
+def staged_names(found: TargetTable, attempt: Attempt) -> dict[str, str]:
+    """By each table that gets rows, also those that only pass them on, what the attempt's own is called."""
+    tables = list(dict.fromkeys(fed.table for fed in found.fed))
+    fed = {name: attempt.temporary_name(f"fed{number}") for number, name in enumerate(tables)}
+    return {found.table: attempt.staging_name, **fed}

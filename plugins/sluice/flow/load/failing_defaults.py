@@ -1,0 +1,178 @@
+"""Finds the rows for which a column's DEFAULT fails: for one of them the server refuses its whole INSERT.
+
+Nothing in SQL asks whether an expression fails without failing itself. So halves of the rows are tried, in a
+table that computes the DEFAULTs and keeps nothing, until single rows are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from sluice.clients.clickhouse.errors import ServerError, shorten
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
+from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.errors import DefaultFails
+from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.source.select import Source, definitions, filled
+from sluice.flow.load.writer import Writer
+
+MOST = 100
+"""Rows of one run that become misfits by a DEFAULT; each takes some twenty statements to be found."""
+
+Record = tuple[str, str, int, int, int]
+_IDENTITY = ("_cluster", "_topic", "_partition", "_offset", "_row")
+_EVERY = (*LAKE, "_slice")
+
+
+@dataclass(frozen=True)
+class Failing:
+    """`number` is the row's among the suspects, `reason` what the server says of it."""
+
+    number: int
+    record: Record
+    column: Column
+    reason: str
+
+    @property
+    def fault(self) -> str:
+        return f"{self.column.type} {self.column.kind} {self.column.default}: {shorten(self.reason, 200)}"
+
+
+def other_records(failing: Iterable[Failing]) -> Sql:
+    """The condition on the lake's rows that they are none of these."""
+    names = listed(map(identifier, _IDENTITY))
+    rows = listed(_tuple(one.record) for one in failing)
+    return Sql(f"({names}) NOT IN ({rows})") if rows else Sql("1")
+
+
+def _tuple(record: Record) -> Sql:
+    cluster, topic, *numbers = record
+    return Sql(f"({listed([literal(cluster), literal(topic), *map(str, numbers)])})")
+
+
+@dataclass
+class Suspects:
+    """The rows of one run; `close` drops what the search makes."""
+
+    found: TargetTable
+    filling: Filling
+    writer: Writer
+    rows: int = 0
+    _probes: dict[int, Sql] = field(default_factory=dict)
+
+    @property
+    def _table(self) -> Sql:
+        return self.writer.attempt.temporary("suspects")
+
+    @property
+    def _computed(self) -> list[Column]:
+        """Columns that the server behind an INSERT computes."""
+        kinds = ("DEFAULT", "MATERIALIZED")
+        return [c for c in self.found.columns if c.kind in kinds and not (c.taken and c.needs_constant)]
+
+    def add(self, sources: Iterable[Source], wanted: Sql) -> None:
+        kinds = Sql(definitions(tuple(LAKE), with_slice=True))
+        self.writer.run("search", render("load/create_suspects", suspects=self._table, definitions=kinds))
+        for source in sources:
+            parts = {"source": source.select, "wanted": wanted, "first": Sql(str(self.rows))}
+            columns = listed(map(identifier, _EVERY))
+            self.writer.run(
+                "search", render("load/fill_suspects", suspects=self._table, columns=columns, **parts)
+            )
+            [(self.rows,)] = self.writer.rows(render("clickhouse/count_table", table=self._table))
+
+    def find(self) -> list[Failing]:
+        """Empty where no DEFAULT is at fault. Raises DefaultFails where more than MOST rows fail."""
+        found: list[Failing] = []
+        ranges = [(0, self.rows)]
+        while ranges:
+            first, end = ranges.pop()
+            if first == end or self._error(first, end, len(self._computed)) is None:
+                continue
+            if end - first == 1:
+                found.append(self._failing(first))
+                self._check_few(found)
+                continue
+            middle = (first + end) // 2
+            ranges += [(middle, end), (first, middle)]
+        return found
+
+    def reject(self, failing: Failing, misfits: Sql, target: str) -> None:
+        sql = render(
+            "load/stage_misfits",
+            misfits=misfits,
+            column=literal(failing.column.name),
+            type=literal(failing.fault),
+            value=literal(""),
+            rows=self._range(failing.number, failing.number + 1),
+            misfit=Sql("1"),
+            block=self.filling.block,
+        )
+        self.writer.run("misfits", sql, {"target": target})
+
+    def close(self) -> None:
+        for made in (self._table, *self._probes.values()):
+            self.writer.run("search", render("clickhouse/drop_table", table=made))
+
+    def _range(self, first: int, end: int) -> Sql:
+        columns = listed(map(identifier, _EVERY))
+        parts = {"first": Sql(str(first)), "end": Sql(str(end))}
+        return render("load/source_suspects", columns=columns, suspects=self._table, **parts)
+
+    def _error(self, first: int, end: int, computed: int) -> ServerError | None:
+        """What the server says of these rows, when it computes the first of the columns only."""
+        sql = render(
+            "load/stage_rows",
+            staging=self._probe(computed),
+            columns=listed(map(identifier, self.filling.columns)),
+            values=listed(self.filling.values),
+            rows=filled(self.filling, tuple(LAKE), self._range(first, end), Sql("1")),
+            misfit=self.filling.misfit,
+            block=self.filling.block,
+        )
+        try:
+            self.writer.run("search", sql)
+        except ServerError as error:
+            if error.retryable:
+                raise
+            return error
+        return None
+
+    def _probe(self, computed: int) -> Sql:
+        if computed not in self._probes:
+            place = self.writer.attempt.temporary(f"probe{computed}")
+            still = {column.name for column in self._computed[computed:]}
+            kinds = listed((_blank(c) if c.name in still else c).definition for c in self.found.columns)
+            self._probes[computed] = place
+            self.writer.run("search", render("load/create_entry", entry=place, definitions=kinds))
+        return self._probes[computed]
+
+    def _failing(self, number: int) -> Failing:
+        """The first column without which, and all behind it, the row can be computed."""
+        low, high = 0, len(self._computed)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._error(number, number + 1, middle) else (middle, high)
+        error = self._error(number, number + 1, high)
+        suspect = render("load/suspect", suspects=self._table, number=Sql(str(number)))
+        [(cluster, topic, partition, offset, row)] = self.writer.rows(suspect)
+        record = (cluster, topic, int(partition), int(offset), int(row))
+        return Failing(number, record, self._computed[high - 1], error.reason if error else "")
+
+    def _check_few(self, found: list[Failing]) -> None:
+        if len(found) <= MOST:
+            return
+        first, column = found[0], found[0].column
+        cluster, topic, partition, offset, _ = first.record
+        raise DefaultFails(
+            self.found.table,
+            f"the {column.kind} {column.default} of column {column.name} fails for more than {MOST} rows, "
+            f"first for {cluster}/{topic}/{partition} offset {offset}: {shorten(first.reason, 200)}",
+            "give the column an expression that holds for all values, by ifNull() or functions …OrNull(): "
+            f"ALTER TABLE {table(self.found.table)} MODIFY COLUMN {identifier(column.name)} …",
+        )
+
+
+def _blank(column: Column) -> Column:
+    return replace(column, default=f"defaultValueOfTypeName({literal(column.type)})")

@@ -1,0 +1,60 @@
+"""Refuses tables that somebody else's view writes to, too: a unit's deletion would take those rows along."""
+
+from __future__ import annotations
+
+import re
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sql import literal, render
+from sluice.clients.clickhouse.tables import TargetTable, written_by
+from sluice.config.pipeline import Pipeline
+from sluice.errors import TargetRefused
+
+_APART = "give each a table of its own, and read them together through a Merge table or a view with UNION ALL"
+
+
+def check_feeders(client: Client, pipeline: Pipeline, found: TargetTable) -> None:
+    """Raises TargetRefused, and what the client raises."""
+    fed = {item.table: item.view for item in found.fed}
+    own = {item.view for item in found.fed}
+    for view, place in _writers(client, [found.table, *fed]):
+        if place == found.table:
+            raise TargetRefused(place, f"materialized view {view} writes to it, too", _APART)
+        if place in fed and view not in own:
+            raise TargetRefused(
+                place,
+                f"materialized view {fed[place]} of {found.table} writes to it, and so does {view}, which is "
+                "not fed by that table",
+                _APART,
+            )
+    for place, owner in _loaded(client, pipeline, list(fed)):
+        raise TargetRefused(
+            place,
+            f"materialized view {fed[place]} of {found.table} writes to it, and pipeline {owner!r} loads it",
+            f"{_APART}; if nobody loads it any more: "  # noqa: S608 - printed, and quoted
+            f"DELETE FROM sluice.targets WHERE target = {literal(place)}",
+        )
+
+
+def _writers(client: Client, tables: list[str]) -> list[tuple[str, str]]:
+    """(view, table) of the views that may write to one of these tables, as far as the user sees them."""
+    # In a definition a name is quoted, and what is escaped then is left out here.
+    texts = [re.split(r"[\\`]", name.partition(".")[2])[0] for name in tables]
+    return [
+        (f"{database}.{view}", ".".join(written_by(database, uuid, text)))
+        for database, view, uuid, text in client.rows(render("load/views_naming"), {"texts": texts})
+    ]
+
+
+def _loaded(client: Client, pipeline: Pipeline, tables: list[str]) -> list[tuple[str, str]]:
+    """(table, pipeline) of those that are targets, by the pipeline file or by their claims."""
+    mine = [(target.table, pipeline.name) for target in pipeline.targets if target.table in tables]
+    if mine or not tables:
+        return mine
+    try:
+        return [(name, owner) for name, owner in client.rows(render("load/read_targets"), {"tables": tables})]
+    except ServerError as error:
+        if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            raise
+        return []

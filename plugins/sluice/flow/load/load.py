@@ -1,0 +1,242 @@
+"""Loads landed slices into one target table: the lease, the choice, one protocol run after another."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from sluice import crash_points
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
+from sluice.clients.clickhouse.sharding import ALONE, Placement
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.crash_points import Load, Step
+from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
+from sluice.flow.load.casts.columns import Filling
+from sluice.flow.load.count_targets import create_expected
+from sluice.flow.load.fencing import Attempt, fence_off
+from sluice.flow.load.protocol import Run
+from sluice.flow.load.quorum import write_settings
+from sluice.flow.load.replicas import Replicas
+from sluice.flow.load.rollups.decide import Choice, Made
+from sluice.flow.load.rollups.hours import choose as choose_rollup
+from sluice.flow.load.rollups.staging import RollupStaging
+from sluice.flow.load.shard_filter import Sieve
+from sluice.flow.load.source.pull_or_push import Reading, choose_reading
+from sluice.flow.load.staging import Staging
+from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.work import LoadResult, Mode, UnitLoad, Work, choose, cut
+from sluice.flow.load.writer import Writer
+from sluice.metrics import sink
+from sluice.slices import Unit
+from sluice.state.lease import Lease
+from sluice.state.ledger import Commits, LedgerRow, committed, unit_of
+from sluice.state.manifests import read_manifests
+from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
+
+Say = Callable[[str], None]
+
+# A holder that died is noticed within one term; a second one is for the next in the queue.
+_PATIENCE_TERMS = 3
+
+
+def load(
+    pipeline: Pipeline,
+    target: Target,
+    units: Iterable[Unit],
+    lake: Lake,
+    client: Client,
+    *,
+    mode: Mode,
+    token: str = "",
+    on_progress: Say = lambda _: None,
+    patience: timedelta | None = None,
+    placement: Placement = ALONE,
+    others: Sequence[Client] | None = None,
+) -> LoadResult:
+    """Brings those of `units` that have landed into the target, each exactly once, and says what it did.
+
+    `fill` and `reland` load what the ledger does not hold with this manifest and these types; `reload`
+    everything, except what a run of the same `token` has loaded before. `client` is of the shard that
+    `placement` says; shards.py loads all of them. `others`: the shard lists replicas, and these answer
+    beside `client`. Raises TargetRefused before
+    anything is written, Busy when another attempt does not finish within `patience`, Fenced when one has
+    taken over, Relanded when the slice was landed again meanwhile, Conservation when a count does not hold,
+    ServerError and ClickHouseOutOfReach.
+    """
+    loading = _Loading(pipeline, target, lake, client, mode, token, on_progress, placement, others)
+    return loading.load(list(units), patience or _PATIENCE_TERMS * pipeline.clickhouse.lease)
+
+
+class _Loading:
+    """One call of `load`."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        target: Target,
+        lake: Lake,
+        client: Client,
+        mode: Mode,
+        token: str,
+        say: Say,
+        placement: Placement,
+        others: Sequence[Client] | None,
+    ) -> None:
+        self.pipeline, self.target, self.lake = pipeline, target, lake
+        self.client = client.reading(STEADY)
+        self.mode, self.token, self.say, self.placement, self.others = mode, token, say, placement, others
+        self.statements = self.blocks = 0
+
+    def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
+        found, _ = inspect_target(self.client, self.pipeline, self.target)
+        self._check_replicas(found)
+        for client in (self.client, *(self.others or ())):
+            create_system_tables(client, replicated=self.others is not None)
+        crash_points.reached(Load.PREPARED)
+        check_owner(self.client, self.pipeline, self.lake.url, self.target)
+        with self._lease(patience) as lease:
+            with lease.keep():
+                crash_points.reached(Step.LEASED)
+                result = self._under(lease, units, found)
+        crash_points.reached(Step.RELEASED)
+        return result
+
+    def _lease(self, patience: timedelta) -> Lease:
+        """Above every generation that the ledger knows, so that a lake made anew does not lose to the old."""
+        name = lease_of(self.client, self.target, self.placement.shard)
+        [(newest,)] = self.client.rows(render("load/newest_generation"), {"target": self.target.table})
+        term = self.pipeline.clickhouse.lease
+        with sink.timed("lease_wait", pipeline=self.pipeline.name, table=self.target.table):
+            return Lease.acquire(self.lake, name, uuid.uuid4().hex, term, patience, above=newest)
+
+    def _under(self, lease: Lease, units: list[Unit], found: TargetTable) -> LoadResult:
+        claim(self.client, self.pipeline, self.lake.url, self.target, self.placement.shard)
+        if lease_of(self.client, self.target, self.placement.shard) != lease.name:
+            raise Busy(
+                f"table {self.target.table} was claimed under another shard's name just now: try again"
+            )
+        crash_points.reached(Step.CLAIMED)
+        if self.others is None:
+            fence_off(self.client, self.target.table, lease.renew)
+        else:
+            self._replicas(lease).take_over()
+        if found.replicated:
+            self._replicas(lease).await_settled(_own_tables(found), self.pipeline.clickhouse.lease)
+        crash_points.reached(Step.FENCED_OFF)
+        ledger = committed(self.client, self.pipeline, self.lake.url, self.target)
+        todo, skipped = self._choose(units, ledger)
+        crash_points.reached(Step.CHECKED)
+        loaded = self._runs(lease, todo) if todo else []
+        known = (*loaded, *map(_skipped, skipped))
+        return LoadResult(self.target.table, known, self.statements, self.blocks)
+
+    def _check_replicas(self, found: TargetTable) -> None:
+        """Counts of a replicated table see all that a quorum of its replicas has."""
+        if found.replicated:
+            self.client = self.client.reading({**STEADY, **READ_QUORUM})
+        elif self.others is not None:
+            raise TargetRefused(
+                found.table,
+                f"its engine is {found.engine}, and shard {self.placement.shard} lists replicas",
+                "make it a ReplicatedMergeTree on each of them, or list one server as its `connection`",
+            )
+
+    def _replicas(self, lease: Lease) -> Replicas:
+        return Replicas(self.client, self.others or (), self.target, self.pipeline.clickhouse, lease)
+
+    def _write_settings(self, found: TargetTable) -> dict[str, object]:
+        clickhouse = self.pipeline.clickhouse
+        limit = None if self.others is None else clickhouse.takeover
+        return write_settings(clickhouse, limit) if found.replicated else {}
+
+    def _choose(self, units: list[Unit], ledger: Commits) -> Choice:
+        todo, skipped = self._todo(units, ledger)
+        # Rows that another pipeline or lake has committed go as well: its commit is void before they do.
+        return [
+            replace(work, replaces=True) if work.unit in ledger.others else work for work in todo
+        ], skipped
+
+    def _todo(self, units: list[Unit], ledger: Commits) -> Choice:
+        how = (ledger, self.mode, self.token, self.placement.stamp)
+        if self.target.rollup is not None:
+            made = Made(self.target.rollup, self._source(), *how)
+            return choose_rollup(self.client, self.pipeline, made, units)
+        return choose(self.pipeline, self.target, read_manifests(self.lake, units), *how)
+
+    def _source(self) -> Mapping[Unit, LedgerRow]:
+        """What the ledger holds of the table that a rollup is made from."""
+        source = next(t for t in self.pipeline.targets if t.table == self.target.rollup.source)
+        return committed(self.client, self.pipeline, self.lake.url, source)
+
+    def _staging(self, found: TargetTable, filling: Filling, works: list[Work], writer: Writer) -> Staging:
+        if not any(work.long_numbers for work in works):
+            filling = filling.of_short_numbers()
+        known = (self.pipeline, self.target, found, filling, works)
+        tools = (writer, Sieve(self.placement, found, writer))
+        if self.target.rollup is not None:
+            return RollupStaging(*known, Reading(self.lake, None), *tools, self.target.rollup, self._source)
+        reading = choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
+        return Staging(*known, reading, *tools)
+
+    def _runs(self, lease: Lease, todo: list[Work]) -> list[UnitLoad]:
+        found, filling = inspect_target(self.client, self.pipeline, self.target)
+        create_view(self.client, found)
+        if self.target.counted:
+            create_expected(self.client, self.pipeline, found)
+        crash_points.reached(Load.VIEWED)
+        if found.replicated:
+            self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
+        loaded: list[UnitLoad] = []
+        refused: list[DefaultFails] = []
+        runs = cut(todo)
+        for number, works in enumerate(runs, start=1):
+            attempt = Attempt(self.target.table, lease.generation, number)
+            units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
+            writer = Writer(self.client, attempt, lease.renew, unit, units, self._write_settings(found))
+            staging = self._staging(found, filling, works, writer)
+            known = (self.pipeline, self.target, found, works, staging, writer)
+            run = Run(*known, self.lake.url, self.token, replicated=self.others is not None)
+            try:
+                loaded += self._execute(run)
+            except DefaultFails as error:
+                alone = [[work] for work in works] if len(works) > 1 else []
+                refused += [] if alone else [error]
+                runs += alone  # the others' rows load
+            self.statements += writer.statements
+            self.blocks += writer.blocks
+            shown = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
+            self.say(f"{shown}: {len(loaded)} of {len(todo)} slices loaded")
+        if refused:
+            raise refused[0]
+        return loaded
+
+    def _execute(self, run: Run) -> list[UnitLoad]:
+        """A `reland` may remove the files that are being loaded: then missing rows are nobody's fault."""
+        try:
+            return run.execute()
+        except SluiceError as error:
+            if error.retryable or self.target.rollup is not None:
+                raise
+            now = read_manifests(self.lake, [work.unit for work in run.works])
+            for work in run.works:
+                if work.unit in now and now[work.unit].id != work.manifest:
+                    raise Relanded(
+                        f"table {run.target.table}: slice {work.unit} was landed again while it was loaded: "
+                        "load it again"
+                    ) from error
+            raise
+
+
+def _own_tables(found: TargetTable) -> list[str]:
+    return [found.table, *(fed.table for fed in found.stored), "sluice.ledger", "sluice.rejected"]
+
+
+def _skipped(row: LedgerRow) -> UnitLoad:
+    return UnitLoad(row.unit, row.manifest, row.rows, row.misfits, loaded=False)

@@ -1,0 +1,195 @@
+"""The temporary-table protocol for one run of units. docs/DESIGN.md says why each step is where it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sluice import crash_points
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.config.pipeline import Pipeline, Target
+from sluice.crash_points import Step
+from sluice.errors import Conservation
+from sluice.flow.load.destinations import Destination, destinations
+from sluice.flow.load.move_rows import Move
+from sluice.flow.load.rehearsal import Rehearsal
+from sluice.flow.load.staging import Staging
+from sluice.flow.load.work import UnitLoad, Work
+from sluice.flow.load.writer import UnitCounts, Writer
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt at loading `works` into one target; every method is a step, in the order of `execute`."""
+
+    pipeline: Pipeline
+    target: Target
+    found: TargetTable
+    works: Sequence[Work]
+    staging: Staging
+    writer: Writer
+    lake_root: str
+    token: str
+    replicated: bool = False  # Sluice's own tables are
+
+    def execute(self) -> list[UnitLoad]:
+        """Raises Fenced, Conservation (a count that must hold does not), and what the client raises."""
+        self._create_fence()
+        crash_points.reached(Step.FENCED)
+        self.staging.stage()
+        crash_points.reached(Step.STAGED)
+        rows, misfits = self.staging.review()
+        crash_points.reached(Step.REVIEWED)
+        given = Rehearsal(self._places, self.staging, self.writer, self.found.attachable).execute()
+        crash_points.reached(Step.REHEARSED)
+        self._revoke()
+        crash_points.reached(Step.REVOKED)
+        self._delete()
+        crash_points.reached(Step.DELETED)
+        self._reject(misfits)
+        crash_points.reached(Step.REJECTED)
+        Move(self.found, self._places, self.writer).execute()
+        crash_points.reached(Step.MOVED)
+        self._compare(rows, misfits, given)
+        crash_points.reached(Step.COUNTED)
+        self._commit()
+        crash_points.reached(Step.COMMITTED)
+        self._drop()
+        crash_points.reached(Step.DROPPED)
+        return [
+            UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
+            for w in self.works
+        ]
+
+    @property
+    def _places(self) -> tuple[Destination, ...]:
+        return destinations(self.found, self.writer.attempt)
+
+    @property
+    def _fence(self) -> Sql:
+        return self.writer.attempt.fence
+
+    @property
+    def _staging(self) -> Sql:
+        return self.writer.attempt.staging
+
+    @property
+    def _misfits(self) -> Sql:
+        return self.writer.attempt.misfits
+
+    def _create_fence(self) -> None:
+        self.writer.run("fence", render("load/create_fence", fence=self._fence))
+        lines = "\n".join(json.dumps(_fence_row(work)) for work in self.works)
+        self.writer.run("fence", render("load/fill_fence", fence=self._fence), body=lines.encode())
+        self.writer.run("fence", render("load/create_staged_misfits", misfits=self._misfits))
+
+    def _revoke(self) -> None:
+        if any(work.replaces for work in self.works):
+            self.writer.run("revoke", render("load/revoke", fence=self._fence), self._ledger_values())
+
+    def _delete(self) -> None:
+        """Empties target, views' tables and sluice.rejected of the units, and sees that they are empty."""
+        for place in self._places:
+            if self.writer.count_rows(table(place.table)):
+                self.writer.run("delete", self._deletion(place))
+                self._expect_nothing(place.table, self.writer.count_rows(table(place.table)))
+        if self.staging.count_misfits(identifier("sluice", "rejected")):
+            sql = render("load/delete_misfits", fence=self._fence)
+            if self.replicated:
+                parts = {**self._marked, "target_name": literal(self.target.table)}
+                sql = render("load/delete_misfits_replicated", fence=self._fence, **parts)
+            self.writer.run("delete", sql, {"target": self.target.table})
+            self._expect_nothing(
+                "sluice.rejected", self.staging.count_misfits(identifier("sluice", "rejected"))
+            )
+
+    def _deletion(self, place: Destination) -> Sql:
+        name = table(place.table)
+        if place.replicated:
+            statement = (
+                "load/delete_rows_rewriting_replicated"
+                if place.projections
+                else "load/delete_rows_replicated"
+            )
+            return render(statement, table=name, fence=self._fence, **self._marked)
+        statement = "load/delete_rows_rewriting" if place.projections else "load/delete_rows"
+        return render(statement, table=name, fence=self._fence)
+
+    @property
+    def _marked(self) -> dict[str, Sql]:
+        """The units as values, and what tells the mutation from others: the fence's name."""
+        units = (
+            f"(toDateTime({int(w.unit.slice.start.timestamp())}, 'UTC'), {literal(w.unit.cluster)})"
+            for w in self.works
+        )
+        return {"units": listed(units), "marker": literal(self.writer.attempt.fence_name)}
+
+    def _expect_nothing(self, name: str, left: UnitCounts) -> None:
+        for unit, rows in left.items():
+            raise Conservation(
+                f"table {name}, slice {unit}: {rows:,} rows are left after their deletion: does somebody "
+                "else write to the table? Load the slice again when nobody does"
+            )
+
+    def _reject(self, misfits: UnitCounts) -> None:
+        if misfits:
+            sql = render("load/insert_misfits", misfits=self._misfits, fence=self._fence)
+            self.writer.run("reject", sql, blocks=1)
+
+    def _compare(self, rows: UnitCounts, misfits: UnitCounts, given: Mapping[str, UnitCounts]) -> None:
+        """`given` are the rows of the views' tables; where a table merges rows, none is compared."""
+        moved = {self.found.table: rows, **given}
+        for place in self._places:
+            if place.counted or place.table == self.found.table:
+                there = self.writer.count_rows(table(place.table))
+                self._expect(place.table, moved[place.table], there, expiring=not place.counted)
+        rejected = self.staging.count_misfits(identifier("sluice", "rejected"))
+        self._expect("sluice.rejected", misfits, rejected)
+
+    def _expect(self, name: str, moved: UnitCounts, there: UnitCounts, expiring: bool = False) -> None:
+        for work in self.works:
+            expected, counted = moved.get(work.unit, 0), there.get(work.unit, 0)
+            # Rows that are older than the table's TTL may be gone by now.
+            if counted != expected and not (expiring and counted < expected):
+                raise _uneven(name, work, expected, counted)
+
+    def _commit(self) -> None:
+        staged = self.writer.rows_by_unit(self._staging)
+        sql = render("load/commit", fence=self._fence, staged=staged, misfits=self._misfits)
+        self.writer.run("commit", sql, self._ledger_values(), blocks=1)
+
+    def _drop(self) -> None:
+        for name in (self._fence, *self.staging.tables):
+            self.writer.run("drop", render("clickhouse/drop_table", table=name))
+
+    def _ledger_values(self) -> dict[str, object]:
+        return {
+            "pipeline": self.pipeline.name,
+            "lake": self.lake_root,
+            "target": self.target.table,
+            "table_uuid": self.found.uuid,
+            "generation": self.writer.attempt.generation,
+            "attempt": self.writer.attempt.number,
+            "token": self.token,
+            "sharding": self.staging.sieve.placement.stamp,
+        }
+
+
+def _fence_row(work: Work) -> dict[str, object]:
+    return {
+        "slice": int(work.unit.slice.start.timestamp()),
+        "cluster": work.unit.cluster,
+        "landed": work.landed,
+        "manifest": work.manifest,
+        "types": list(work.types),
+        "replaces": work.replaces,
+    }
+
+
+def _uneven(name: str, work: Work, expected: int, counted: int) -> Conservation:
+    return Conservation(
+        f"table {name}, slice {work.unit}: {expected:,} rows were moved, {counted:,} are there: does "
+        "somebody else write to the table? Load the slice again when nobody does"
+    )

@@ -1,0 +1,100 @@
+"""Takes a shard's replicas over: nothing of an earlier attempt can write any more, through whichever of them.
+
+Those that answer are fenced off by statements. One that does not has to be inactive in Keeper, and what ran
+on it has to be over: the server itself ends a write after `takeover`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sql import render
+from sluice.config.clickhouse import ClickHouse
+from sluice.config.pipeline import Target
+from sluice.errors import QuorumPending, ReplicaActive, TooFewReplicas
+from sluice.flow.load.fencing import fence_off
+from sluice.flow.load.quorum import ReplicaState, has_to_wait, lacking, still_active
+from sluice.state.lease import Lease
+
+_LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """`client` writes; `others` are the replicas that answer beside it."""
+
+    client: Client
+    others: Sequence[Client]
+    target: Target
+    clickhouse: ClickHouse
+    lease: Lease
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def take_over(self) -> None:
+        """Raises ReplicaActive while a replica that does not answer may still be writing."""
+        mine, reached = self._look()
+        for client in (self.client, *self.others):
+            fence_off(client, self.target.table, self.lease.renew)
+        if has_to_wait(mine, reached, self.lease.replica):
+            self._wait(self.clickhouse.takeover)
+            mine, reached = self._look()
+        self.lease.settle(mine.name)
+
+    def await_quorum(self, patience: timedelta) -> None:
+        """Waits for the replicas that an INSERT needs, before it begins. Raises TooFewReplicas.
+
+        Error 285 in its middle is not waited for in place: blocks before it may be there, so that only the
+        next attempt, which deletes them, may do it again.
+        """
+        deadline = self.clock() + patience.total_seconds()
+        while True:
+            state = state_of(self.client, self.target)
+            short = lacking(state, self.clickhouse.quorum)
+            if not short and not state.readonly:
+                return
+            if self.clock() >= deadline:
+                raise TooFewReplicas(self.target.table, state.live, state.live + short)
+            self.lease.renew()
+            self.sleep(_LOOK_SECONDS)
+
+    def await_settled(self, tables: Sequence[str], patience: timedelta) -> None:
+        """Waits for inserts of before that have not reached their quorum. Raises QuorumPending.
+
+        They are there, and no sequential read shows them: a count of nothing would be wrong a moment later.
+        To be called when nothing of before can write any more, and before anything is read.
+        """
+        deadline = self.clock() + patience.total_seconds()
+        while pending := self.client.rows(render("load/pending_quorum"), {"tables": list(tables)}):
+            if self.clock() >= deadline:
+                raise QuorumPending(self.target.table, ", ".join(path for (path,) in pending))
+            self.lease.renew()
+            self.sleep(_LOOK_SECONDS)
+
+    def _look(self) -> tuple[ReplicaState, set[str]]:
+        mine = state_of(self.client, self.target)
+        reached = {mine.name, *(state_of(other, self.target).name for other in self.others)}
+        if active := still_active(mine, reached):
+            raise ReplicaActive(self.target.table, ", ".join(active))
+        return mine, reached
+
+    def _wait(self, term: timedelta) -> None:
+        """By this attempt's own clock, since it has the lease: no statement began later."""
+        end = self.clock() + term.total_seconds()
+        while (left := end - self.clock()) > 0:
+            self.lease.renew()
+            self.sleep(min(_LOOK_SECONDS, left))
+
+
+def state_of(client: Client, target: Target) -> ReplicaState:
+    """Raises TooFewReplicas for a table that is no replica (yet), and what the client raises."""
+    place = {"database": target.database, "name": target.name}
+    found = client.rows(render("load/replica_state"), place)
+    if not found:
+        raise TooFewReplicas(target.table, 0, 1)
+    name, readonly, total, live, active = found[0]
+    return ReplicaState(name, bool(readonly), total, live, dict(active))

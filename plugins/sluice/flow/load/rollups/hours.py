@@ -1,0 +1,56 @@
+"""Which event hours the units of a source touch, and which units touch an event hour: asked of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sql import identifier, render, table
+from sluice.config.pipeline import Pipeline
+from sluice.config.rollups import Rollup
+from sluice.flow.load.rollups.decide import Choice, Made
+from sluice.slices import Unit
+from sluice.state.ledger import unit_of
+
+_AT_ONCE = 1000  # hours of one statement
+
+Hours = dict[Unit, dict[Unit, int]]
+"""By event hour (a unit without a cluster) the rows of each unit."""
+
+
+def touched(client: Client, pipeline: Pipeline, rollup: Rollup, units: Sequence[Unit]) -> set[Unit]:
+    """The event hours of which the units hold rows now."""
+    if not units:
+        return set()
+    starts = [int(unit.slice.start.timestamp()) for unit in units]
+    sql = render("rollups/touched", source=table(rollup.source), time=identifier(rollup.time or ""))
+    rows = client.rows(sql, {"first": min(starts), "last": max(starts)})
+    own = set(units)
+    return {
+        unit_of(pipeline, hour, "") for hour, start, name in rows if unit_of(pipeline, start, name) in own
+    }
+
+
+def parts_of(client: Client, pipeline: Pipeline, rollup: Rollup, hours: Iterable[Unit]) -> Hours:
+    """Who holds rows of these hours now; an hour of which nobody does is there, and empty."""
+    found: Hours = {hour: {} for hour in sorted(hours)}
+    stamps = [int(hour.slice.start.timestamp()) for hour in found]
+    sql = render("rollups/parts", source=table(rollup.source), time=identifier(rollup.time or ""))
+    for first in range(0, len(stamps), _AT_ONCE):
+        some = stamps[first : first + _AT_ONCE]
+        known = {"hours": some, "first": some[0], "last": some[-1]}
+        for hour, start, cluster, rows in client.rows(sql, known):
+            found[unit_of(pipeline, hour, "")][unit_of(pipeline, start, cluster)] = rows
+    return found
+
+
+def choose(client: Client, pipeline: Pipeline, made: Made, units: Sequence[Unit]) -> Choice:
+    """By event hour the hours come first: the rows that say that a unit's hours are made are committed with
+    them or after them. Raises what the client raises."""
+    todo, skipped = made.choose(units)
+    if made.rollup.grain == "slice" or not todo:
+        return todo, skipped
+    own = [work.unit for work in todo]
+    hours = touched(client, pipeline, made.rollup, own) | made.hours_naming(own)
+    works = made.hour_works(parts_of(client, pipeline, made.rollup, hours))
+    return [*works, *todo], skipped

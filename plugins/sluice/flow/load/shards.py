@@ -1,0 +1,106 @@
+"""Loads one target on every shard, side by side: each with its own lease, tables and ledger rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.shards import connect_replicas, connect_shards
+from sluice.clients.connections.find import find
+from sluice.clients.lake.base import Lake
+from sluice.config.clickhouse import Shard
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import ShardsRefused, ShardsWait, SluiceError
+from sluice.flow.load.load import Say, load
+from sluice.flow.load.work import LoadResult, Mode, UnitLoad
+from sluice.slices import Unit
+from sluice.state.known_shards import remember
+from sluice.state.shard_ledgers import check_different
+
+# Each waits for its server most of the time.
+_SIDE_BY_SIDE = 16
+
+
+def load_shards(
+    pipeline: Pipeline,
+    target: Target,
+    units: Iterable[Unit],
+    lake: Lake,
+    *,
+    mode: Mode,
+    token: str = "",
+    on_progress: Say = lambda _: None,
+    patience: timedelta | None = None,
+    then: Callable[[Client, LoadResult], None] = lambda client, result: None,
+) -> LoadResult:
+    """`load` on each shard; what one of them meets does not stop the others. `then` is called
+    with what each shard has loaded.
+
+    With one `connection` it raises what `load` raises. With shards: ShardsWait when loading again cures it,
+    and ShardsRefused when a person has to act, both after the other shards are done.
+    """
+    places = list(units)
+    remember(lake, pipeline.clickhouse)
+    # Airflow's own look-up is for the thread that its task runs in.
+    connections = {s.name: tuple(map(find, s.connections)) for s in pipeline.clickhouse.parts}
+
+    def one(shard: Shard) -> LoadResult:
+        with connect_replicas(connections[shard.name]) as clients:
+            client, others = clients[0], clients[1:] if shard.replicas else None
+            options = {"mode": mode, "token": token, "on_progress": on_progress, "patience": patience}
+            placement = placement_of(pipeline.clickhouse, shard, target.table)
+            result = load(
+                pipeline, target, places, lake, client, **options, placement=placement, others=others
+            )
+            then(client, result)
+            return result
+
+    if not pipeline.clickhouse.shards:
+        return one(pipeline.clickhouse.parts[0])
+    with connect_shards(pipeline) as servers:
+        check_different(servers, target)
+    return _together(target, pipeline.clickhouse.shards, one)
+
+
+def _together(target: Target, shards: Iterable[Shard], one: Callable[[Shard], LoadResult]) -> LoadResult:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="shard") as pool:
+        running: dict[str, Future[LoadResult]] = {shard.name: pool.submit(one, shard) for shard in shards}
+    failures, loaded = {}, {}
+    for name, future in running.items():
+        error = future.exception()
+        if error is None:
+            loaded[name] = future.result()
+        elif isinstance(error, SluiceError):
+            failures[name] = error
+        else:
+            raise error
+    if failures:
+        wait = all(error.retryable for error in failures.values())
+        said = "; ".join(f"shard {name}: {error}" for name, error in failures.items())
+        raise (ShardsWait if wait else ShardsRefused)(target.table, said, ", ".join(loaded))
+    return merged(target.table, loaded)
+
+
+def merged(table: str, loaded: Mapping[str, LoadResult]) -> LoadResult:
+    """One result: a unit was loaded where any shard has loaded it; rows and misfits of all."""
+    units: dict[Unit, UnitLoad] = {}
+    for result in loaded.values():
+        for part in result.units:
+            known = units.get(part.unit)
+            units[part.unit] = part if known is None else _added(known, part)
+    statements = sum(result.statements for result in loaded.values())
+    blocks = sum(result.blocks for result in loaded.values())
+    return LoadResult(table, tuple(units[unit] for unit in sorted(units)), statements, blocks)
+
+
+def _added(one: UnitLoad, other: UnitLoad) -> UnitLoad:
+    return replace(
+        one,
+        rows=one.rows + other.rows,
+        misfits=one.misfits + other.misfits,
+        loaded=one.loaded or other.loaded,
+    )

@@ -1,0 +1,68 @@
+"""Decides how the server gets the lake's files: it pulls them where it can, else they are pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import Refused
+from sluice.flow.load.source.pull import Place, place_of
+from sluice.flow.load.source.push import bodies, sent
+from sluice.flow.load.source.select import FileRows, Source, pulls
+from sluice.flow.load.writer import Writer
+from sluice.slices import Unit
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`place` is where the server finds the lake, or None when everything is pushed."""
+
+    lake: Lake
+    place: Place | None
+
+    def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Source]:
+        """The rows of the files, one INSERT's worth after another."""
+        pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
+        if self.place is not None:
+            yield from pulls(self.place, pulled, columns)
+        known = {file.key for file in pulled}
+        rest = [(file.unit, file.key) for file in files if file.key not in known]
+        yield from sent(writer, bodies(self.lake, rest, columns), columns)
+
+
+def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -> Reading:
+    """`auto` looks whether the server reads the very manifest of `unit` that the lake has.
+
+    Raises Refused when the pipeline file says `read: pull` and the server cannot.
+    """
+    wish = pipeline.clickhouse.read
+    if wish == "push":
+        return Reading(lake, None)
+    place = place_of(pipeline, lake.url)
+    if place is not None and _sees(client, lake, place, unit):
+        return Reading(lake, place)
+    if wish == "pull":
+        remedy = "name its named collection in `named_collection`" if place is None else place.remedy
+        raise Refused(
+            f"`read: pull`: ClickHouse {client.address} cannot read the lake {lake.url}: {remedy}, or set "
+            "`read: push`"
+        )
+    return Reading(lake, None)
+
+
+def _sees(client: Client, lake: Lake, place: Place, unit: Unit) -> bool:
+    key = layout.manifest(unit.slice.id, unit.cluster)
+    stored = lake.read(key)
+    if stored is None or not place.reads(key):
+        return False
+    try:
+        found = client.rows(place.content(key))
+    except ServerError:
+        # Whatever keeps the server from the file, pushing needs nothing of it.
+        return False
+    return [row[0] for row in found] == [stored.data.decode()]

@@ -1,0 +1,103 @@
+"""The lake's rows as a SELECT for a staging INSERT: which files, which columns, which slice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.source.pull import Place
+from sluice.flow.load.work import Work
+from sluice.slices import Slice, Unit, has_minutes
+
+FILES_PER_STATEMENT = 4000
+# Files of fewer rows, on average, are gathered: 2,000 of 143 each took 1.9 s to stage, and gathered 0.9 s.
+_SMALL_ROWS = 8192
+
+
+class FileRows(NamedTuple):
+    """A file of the lake, and the rows that its manifest counts in it."""
+
+    unit: Unit
+    key: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """One INSERT's worth of rows: a SELECT."""
+
+    select: Sql
+
+
+def files_of(works: Iterable[Work]) -> list[FileRows]:
+    return [FileRows(work.unit, file.key, file.rows) for work in works for file in work.files]
+
+
+def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str, ...]:
+    """The lake's columns that the target's rows are made of; `placed`: their partition decides the shard."""
+    wanted = {"_cluster", *filling.columns} | ({"_payload"} if filling.stages else set())
+    wanted |= {"_partition"} if placed else set()
+    return tuple(name for name in LAKE if name in wanted or (filtered and name == "_type"))
+
+
+def overflowing(works: Iterable[Work]) -> bool:
+    """Whether a file holds several types, so that its rows have to be chosen by type."""
+    return any(file.type is None for work in works for file in work.files)
+
+
+def routed(pipeline: Pipeline, target: Target) -> Sql:
+    """The condition on `_type` that says what `Pipeline.routed` says."""
+    if target.counted:
+        return Sql("1")
+    if not target.catch_all:
+        return Sql(f"_type IN ({listed(map(literal, target.types))})")
+    others = sorted(set(pipeline.types) - set(target.types))
+    return Sql(f"_type NOT IN ({listed(map(literal, others))})" if others else "1")
+
+
+def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -> Sql:
+    """The rows with all that the filling names."""
+    names = listed(map(identifier, ["_slice", *columns]))
+    rows = render("load/parse_rows", columns=names, source=source, routed=routed)
+    rows = render("load/keep_behind", rows=rows) if filling.wide else rows
+    for stage in filling.stages:
+        rows = render("load/name_expressions", named=listed(stage), rows=rows)
+    return rows
+
+
+def structure(columns: Sequence[str], with_slice: bool) -> Sql:
+    return literal(definitions(columns, with_slice))
+
+
+def definitions(columns: Sequence[str], with_slice: bool) -> Sql:
+    kinds = [f"{name} {LAKE[name]}" for name in columns]
+    return listed([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])])
+
+
+def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Source:
+    """The files, read by the server where it finds them."""
+    slices = {file.unit.slice for file in files}
+    slice_ = _slice_of(*slices) if len(slices) == 1 else _slice_in_name(files[0].unit.slice)
+    asked = listed(map(identifier, columns))
+    rows = place.rows([file.key for file in files], asked, slice_, structure(columns, with_slice=False))
+    small = len(files) > 1 and sum(file.rows for file in files) < _SMALL_ROWS * len(files)
+    return Source(render("load/source_gathered", source=rows) if small else rows)
+
+
+def pulls(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Source]:
+    for start in range(0, len(files), FILES_PER_STATEMENT):
+        yield pull(place, files[start : start + FILES_PER_STATEMENT], columns)
+
+
+def _slice_of(piece: Slice) -> Sql:
+    return Sql(f"toDateTime({int(piece.start.timestamp())}, 'UTC')")
+
+
+def _slice_in_name(piece: Slice) -> Sql:
+    minute = "%i" if has_minutes(piece.length) else ""  # ClickHouse's %M is the name of the month
+    pattern = f"%Y-%m-%dT%H{minute}Z"
+    return Sql(f"parseDateTime(substring(_file, 1, position(_file, 'Z')), '{pattern}', 'UTC')")

@@ -1,0 +1,217 @@
+"""From the lake's files to the attempt's own tables: rows that fit, and misfits. Nothing else sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
+from sluice.clients.clickhouse.tables import TargetTable, staged_engine
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import Conservation
+from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.failing_defaults import Failing, Suspects, other_records
+from sluice.flow.load.shard_filter import Sieve
+from sluice.flow.load.source.pull_or_push import Reading
+from sluice.flow.load.source.select import files_of, filled, needed, overflowing, routed
+from sluice.flow.load.view_staging import ViewStaging
+from sluice.flow.load.work import Work, differences
+from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.slices import Unit
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The staging and misfits tables of one attempt."""
+
+    pipeline: Pipeline
+    target: Target
+    found: TargetTable
+    filling: Filling
+    works: Sequence[Work]
+    reading: Reading
+    writer: Writer
+    sieve: Sieve
+
+    @property
+    def views(self) -> ViewStaging:
+        return ViewStaging(self.found, self.writer)
+
+    @property
+    def tables(self) -> tuple[Sql, ...]:
+        """Everything that staging makes, in the order in which it is dropped."""
+        return (*self.sieve.tables, *self.views.tables, self._staging, self._misfits)
+
+    @property
+    def _fence(self) -> Sql:
+        return self.writer.attempt.fence
+
+    @property
+    def _staging(self) -> Sql:
+        return self.writer.attempt.staging
+
+    @property
+    def _misfits(self) -> Sql:
+        return self.writer.attempt.misfits
+
+    def stage(self) -> None:
+        """Fills the staging table, and by it those of the views. What a CONSTRAINT or a view refuses is told
+        of the table or view that would have refused it."""
+        try:
+            self._create()
+            try:
+                self._insert_own()
+            except ServerError as error:
+                if not self._reject_failing(error):
+                    raise
+        except ServerError as error:
+            raise replace(error, reason=self._told(error.reason)) from error
+
+    def _create(self) -> None:
+        parts = {"target": table(self.found.table), "engine": staged_engine(self.found)}
+        self.writer.run("stage", render("load/create_staging", staging=self._staging, **parts))
+        self.views.create()
+
+    def _reject_failing(self, error: ServerError) -> bool:
+        """Stages all again without the rows for which a DEFAULT fails, which become misfits; returns whether
+        there are any. Raises DefaultFails where there are too many."""
+        if error.retryable or not self._may_fail:
+            return False
+        suspects = Suspects(self.found, self.filling, self.writer)
+        try:
+            sources = self.reading.sources(files_of(self.works), tuple(LAKE), self.writer)
+            suspects.add(sources, self.sieve.wanted(routed(self.pipeline, self.target)))
+            failing = suspects.find()
+            for one in failing:
+                suspects.reject(one, self._misfits, self.target.table)
+        finally:
+            suspects.close()
+        if failing:
+            for made in self.tables[:-1]:
+                self.writer.run("stage", render("clickhouse/drop_table", table=made))
+            self._create()
+            self._insert_own(failing)
+        return bool(failing)
+
+    def _told(self, reason: str) -> str:
+        for own, meant in sorted(self.views.told.items(), reverse=True):
+            reason = re.sub(rf"{re.escape(own)}\b", meant.replace("\\", r"\\"), reason)
+        return reason
+
+    @property
+    def _may_fail(self) -> bool:
+        """Whether a DEFAULT may fail of a row: a rollup's rows are no events."""
+        return self.target.rollup is None and any(column.default for column in self.found.columns)
+
+    def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
+        self.sieve.create()
+        if self.sieve.by_record:
+            self._count_records()
+        self._insert_rows(failing)
+
+    def _count_records(self) -> None:
+        """All of the target's rows in the lake's files, without their payloads."""
+        filtered = overflowing(self.works)
+        columns = ("_cluster", "_partition", *(("_type",) if filtered else ()))
+        for source in self.reading.sources(files_of(self.works), columns, self.writer):
+            sql = render(
+                "load/count_records",
+                counted=self.sieve.counts,
+                own=self.sieve.placement.own_record,
+                source=source.select,
+                routed=routed(self.pipeline, self.target) if filtered else Sql("1"),
+            )
+            self.writer.run("stage", sql)
+
+    def _insert_rows(self, failing: Sequence[Failing]) -> None:
+        filtered = overflowing(self.works)
+        columns = needed(self.filling, filtered, self.sieve.by_record)
+        wanted = self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1"))
+        if failing:
+            columns, wanted = tuple(LAKE), Sql(f"({wanted}) AND {other_records(failing)}")
+        for source in self.reading.sources(files_of(self.works), columns, self.writer):
+            sql = render(
+                "load/stage_rows",
+                staging=self.sieve.entry,
+                columns=listed(map(identifier, self.filling.columns)),
+                values=listed(self.filling.values),
+                rows=filled(self.filling, columns, source.select, wanted),
+                misfit=self.filling.misfit,
+                block=self.filling.block,
+            )
+            self.writer.run("stage", sql)
+
+    def review(self) -> tuple[UnitCounts, UnitCounts]:
+        """This shard's rows and misfits by unit, after the second look at units that lack rows.
+
+        Raises Conservation when the lake's files do not hold what landed, on this shard and all others.
+        """
+        staged = self.writer.count_rows(self._staging)
+        if self.sieve.by_record:
+            return staged, self._rest(self._own_works(), staged)
+        if not self.sieve.by_value:
+            return staged, self._rest(self.works, staged)
+        fitting, own = self.sieve.counted()
+        for unit, (expected, counted) in differences(_sharing(self.works, own), staged).items():
+            raise Conservation(
+                f"table {self.found.table}, slice {unit}: {expected:,} rows belong on this shard, and "
+                f"{counted:,} were staged: does somebody else write to Sluice's own tables? Load it again"
+            )
+        if self._rest(self.works, fitting):
+            sql = render(
+                "load/drop_foreign_misfits", misfits=self._misfits, own=self.sieve.placement.own_misfit
+            )
+            self.writer.run("misfits", sql)
+        return staged, self.count_misfits(self._misfits)
+
+    def _own_works(self) -> list[Work]:
+        """The works with this shard's rows as what landed."""
+        found, own = self.sieve.counted()
+        for unit, (landed, counted) in differences(self.works, found).items():
+            raise self._uneven(unit, landed, counted)
+        return _sharing(self.works, own)
+
+    def _rest(self, works: Sequence[Work], staged: UnitCounts) -> UnitCounts:
+        """The misfits of units that lack rows. Raises Conservation when some lack more than those."""
+        lacking = differences(works, staged)
+        if not lacking:
+            return {}
+        if self.filling.checks:  # else every value fits, and there is no misfit to find
+            self._insert_misfits([work for work in works if work.unit in lacking])
+        misfits = self.count_misfits(self._misfits)
+        for unit, (landed, counted) in differences(works, staged, misfits).items():
+            raise self._uneven(unit, landed, counted)
+        return misfits
+
+    def _uneven(self, unit: Unit, landed: int, counted: int) -> Conservation:
+        return Conservation(
+            f"table {self.found.table}, slice {unit}: its manifest says {landed:,} rows landed, the "
+            f"lake's files gave {counted:,} (misfits included): `sluice verify` says which file changed; "
+            "`--mode reland` over the slice writes them again"
+        )
+
+    def _insert_misfits(self, works: Sequence[Work]) -> None:
+        columns = self.filling.lake_columns
+        wanted = self.sieve.wanted(routed(self.pipeline, self.target))
+        for source in self.reading.sources(files_of(works), columns, self.writer):
+            sql = render(
+                "load/stage_misfits",
+                misfits=self._misfits,
+                column=self.filling.first("column"),
+                type=self.filling.first("type"),
+                value=self.filling.first("text"),
+                rows=filled(self.filling, columns, source.select, wanted),
+                misfit=self.filling.misfit,
+                block=self.filling.block,
+            )
+            self.writer.run("misfits", sql, {"target": self.target.table})
+
+    def count_misfits(self, place: Sql) -> UnitCounts:
+        sql = render("load/count_misfits", table=place, fence=self._fence)
+        return self.writer.counts(sql, {"target": self.target.table})
+
+
+def _sharing(works: Sequence[Work], own: UnitCounts) -> list[Work]:
+    return [replace(work, landed=own.get(work.unit, 0)) for work in works]

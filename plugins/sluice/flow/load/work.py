@@ -1,0 +1,142 @@
+"""What a load has to do for which units: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sluice.config.pipeline import Pipeline, Target
+from sluice.manifest import LandedFile, Manifest
+from sluice.slices import Unit
+from sluice.state.ledger import LedgerRow
+
+Mode = Literal["fill", "reload", "reland"]
+
+MAX_ROWS = 50_000_000
+MAX_UNITS = 10_000
+
+
+@dataclass(frozen=True)
+class Work:
+    """One unit to load: its manifest's files with rows for the target, and the rows in them that are.
+
+    `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
+    stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's.
+    """
+
+    unit: Unit
+    manifest: str
+    types: tuple[str, ...]
+    files: tuple[LandedFile, ...]
+    landed: int
+    replaces: bool
+    sharding: str = ""
+    long_numbers: bool = True
+
+
+def work_for(
+    pipeline: Pipeline, target: Target, unit: Unit, manifest: Manifest, replaces: bool, sharding: str = ""
+) -> Work:
+    if target.counted:
+        traffic = manifest.traffic_for(target.table)
+        counts = traffic.files if traffic else ()
+        return Work(unit, manifest.id, (), counts, sum(f.rows for f in counts), replaces, sharding)
+    rows = manifest.rows_by_type()
+    types = pipeline.routed(target, rows)
+    routed = set(types)
+    files = tuple(file for file in manifest.files if routed & set(file.types()))
+    landed, long = sum(rows[name] for name in types), manifest.long_numbers
+    return Work(unit, manifest.id, types, files, landed, replaces, sharding, long)
+
+
+def done(work: Work, row: LedgerRow | None, mode: Mode, token: str) -> bool:
+    """Whether the ledger's row makes loading the unit again unnecessary.
+
+    `reload` loads again what is committed, except what this very run (`token`) has loaded before. `reland`
+    made a new manifest, which no row holds yet.
+    """
+    if row is None or (row.manifest, row.types, row.sharding) != (work.manifest, work.types, work.sharding):
+        return False
+    return mode != "reload" or (token != "" and row.token == token)
+
+
+def choose(
+    pipeline: Pipeline,
+    target: Target,
+    manifests: Mapping[Unit, Manifest],
+    ledger: Mapping[Unit, LedgerRow],
+    mode: Mode,
+    token: str,
+    sharding: str = "",
+) -> tuple[list[Work], list[LedgerRow]]:
+    """What is to be loaded, and the ledger's rows of what is skipped; both in the units' order."""
+    todo, skipped = [], []
+    for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
+        row = ledger.get(unit)
+        work = work_for(pipeline, target, unit, manifest, row is not None, sharding)
+        if row is not None and done(work, row, mode, token):
+            skipped.append(row)
+        else:
+            todo.append(work)
+    return todo, skipped
+
+
+def cut(works: Sequence[Work], max_rows: int = MAX_ROWS, max_units: int = MAX_UNITS) -> list[list[Work]]:
+    """Protocol runs: as many units as fit `max_rows` and `max_units`, at least one."""
+    runs: list[list[Work]] = []
+    rows = 0
+    for work in works:
+        if runs and rows + work.landed <= max_rows and len(runs[-1]) < max_units:
+            runs[-1].append(work)
+            rows += work.landed
+        else:
+            runs.append([work])
+            rows = work.landed
+    return runs
+
+
+def differences(works: Iterable[Work], *counted: Mapping[Unit, int]) -> dict[Unit, tuple[int, int]]:
+    """(landed, counted) of the units whose sum over `counted` is not what landed."""
+    found = {work.unit: (work.landed, sum(counts.get(work.unit, 0) for counts in counted)) for work in works}
+    return {unit: pair for unit, pair in found.items() if pair[0] != pair[1]}
+
+
+@dataclass(frozen=True)
+class UnitLoad:
+    """One unit: `loaded` now, or found committed; its rows in the table and in sluice.rejected."""
+
+    unit: Unit
+    manifest: str
+    rows: int
+    misfits: int
+    loaded: bool
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """`statements` that wrote, and `blocks` that they put into the target, sluice.rejected and the ledger (at
+    least one for each partition of an INSERT): replicated, each block costs Keeper round trips."""
+
+    table: str
+    units: tuple[UnitLoad, ...]
+    statements: int = 0
+    blocks: int = 0
+
+    @property
+    def loaded(self) -> tuple[UnitLoad, ...]:
+        return tuple(unit for unit in self.units if unit.loaded)
+
+    def summary(self) -> dict[str, Any]:
+        """Counts for a log or an answer in JSON: units loaded and skipped, rows and misfits of the loaded."""
+        return {
+            "loaded": len(self.loaded),
+            "skipped": len(self.units) - len(self.loaded),
+            "rows": sum(unit.rows for unit in self.loaded),
+            "misfits": sum(unit.misfits for unit in self.loaded),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        units = [{**asdict(unit), "unit": str(unit.unit)} for unit in self.units]
+        counts = {"statements": self.statements, "blocks": self.blocks}
+        return {"table": self.table, "units": units, **counts}

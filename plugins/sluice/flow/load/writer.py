@@ -1,0 +1,101 @@
+"""Sends one attempt's statements: each is preceded by a renewal of the lease, and has its own query id."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice import crash_points
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import Sql, listed, literal, render
+from sluice.crash_points import Load
+from sluice.errors import Fenced
+from sluice.flow.load.fencing import Attempt
+from sluice.safe_text import line
+from sluice.slices import Unit
+
+log = logging.getLogger(__name__)
+
+UnitCounts = dict[Unit, int]
+# What stands behind these words is where a table was missed, not which.
+_ELSEWHERE = re.compile(r" in scope |: ?while |: In scope ")
+
+
+@dataclass
+class Writer:
+    client: Client
+    attempt: Attempt
+    renew: Callable[[], None]
+    unit_of: Callable[[int, str], Unit]
+    units: frozenset[Unit]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    statements: int = 0
+    blocks: int = 0
+
+    def run(
+        self,
+        step: str,
+        sql: Sql,
+        parameters: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        blocks: int = 0,
+    ) -> None:
+        """`blocks` are those that it puts into tables that stay.
+
+        Raises Fenced when the lease, or a table of this attempt, is gone.
+        """
+        self.renew()
+        query_id = self.attempt.query_id(step, self.statements)
+        self.statements += 1
+        self.blocks += blocks
+        started = time.monotonic()
+        try:
+            self.client.run(sql, parameters, {**WRITE, **self.settings, "query_id": query_id}, body)
+        except ServerError as error:
+            raise self._fenced(error) from error
+        crash_points.reached(Load.STATEMENT)
+        seconds = time.monotonic() - started
+        log.info("%s: %s took %.2f s, query id %s", line(self.attempt.target), step, seconds, query_id)
+
+    def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
+        """Rows of the attempt's units, out of a statement that gives (slice's start, cluster, rows)."""
+        found = self.rows(sql, parameters)
+        counted = {self.unit_of(start, cluster): rows for start, cluster, rows in found}
+        return {unit: rows for unit, rows in counted.items() if unit in self.units}
+
+    def count_rows(self, table: Sql) -> UnitCounts:
+        """How many rows of each of the attempt's units the table holds."""
+        return self.counts(render("load/count_rows", rows_by_unit=self.rows_by_unit(table)))
+
+    def rows_by_unit(self, table: Sql) -> Sql:
+        """The SELECT of (slice, cluster, rows), without units that have none."""
+        clusters = [
+            f"({literal(name)}, countIf(_cluster = {literal(name)}))"
+            for name in sorted({unit.cluster for unit in self.units})
+        ]
+        return render("load/rows_by_unit", clusters=listed(clusters), table=table, fence=self.attempt.fence)
+
+    def rows(
+        self,
+        sql: Sql,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> list[Sequence[Any]]:
+        """What a statement that only reads gives. Raises Fenced when a table of this attempt is gone."""
+        try:
+            return self.client.rows(sql, parameters, settings)
+        except ServerError as error:
+            raise self._fenced(error) from error
+
+    def _fenced(self, error: ServerError) -> Exception:
+        own = (self.attempt.fence_name, self.attempt.staging_name)
+        missing = _ELSEWHERE.split(error.reason)[0]
+        if error.code == UNKNOWN_TABLE and any(name in missing for name in own):
+            return Fenced(f"table {self.attempt.target}: a successor has removed this attempt's tables")
+        return error

@@ -1,0 +1,94 @@
+"""What steps have done, as samples. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sluice.clients.kafka.read_ranges import read_count
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.anomaly import Anomaly
+from sluice.manifest import Manifest
+from sluice.metrics.sink import Sample, sample
+
+OTHERS = "_others"  # StatsD takes no brackets
+EVENT = "_event"  # a misfit as a whole, of no column
+
+
+def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Sample]:
+    """What a landing has brought: `manifests` are those that it wrote."""
+    by_cluster: dict[str, list[Manifest]] = {}
+    for manifest in manifests:
+        by_cluster.setdefault(manifest.cluster, []).append(manifest)
+    for cluster, own in by_cluster.items():
+        known = {"pipeline": pipeline.name, "cluster": cluster}
+        for name, value in _totals(pipeline, own).items():
+            yield sample(name, value, **known)
+        yield sample("types_landed", len({t for m in own for t in m.rows_by_type()}), **known)
+        for reason, count in _summed(m.kept_by_reason() for m in own).items():
+            yield sample("records_unparsed", count, reason=reason, **known)
+        for kind, count in _configured(pipeline, _summed(m.rows_by_type() for m in own)).items():
+            yield sample("rows_landed", count, type=kind, **known)
+        lost: Counter[str] = Counter()
+        for loss in (loss for m in own for loss in m.lost):
+            lost[loss.topic] += loss.until - loss.start
+        for topic, count in lost.items():
+            yield sample("offsets_lost", count, topic=topic, **known)
+
+
+def _totals(pipeline: Pipeline, own: Sequence[Manifest]) -> dict[str, int]:
+    files = [file for m in own for file in m.files]
+    rejected = [file for m in own for file in m.rejected]
+    return {
+        "units_landed": len(own),
+        "units_relanded": sum(m.generation > 1 for m in own),
+        "reads": sum(read_count(m.ranges, pipeline.rows_per_read) for m in own),
+        "records_read": sum(m.read for m in own),
+        "records_parsed": sum(m.parsed for m in own),
+        "rows_late": sum(m.late for m in own),
+        "offset_holes": sum(m.holes for m in own),
+        "files_landed": len(files),
+        "bytes_landed": sum(file.bytes for file in files),
+        "files_rejected": len(rejected),
+        "bytes_rejected": sum(file.bytes for file in rejected),
+        "event_hours_landed": len({(m.slice, file.hour) for m in own for file in m.files}),
+    }
+
+
+def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Sample]:
+    """`summary` is that of a `LoadResult`."""
+    names = {
+        "loaded": "units_loaded",
+        "skipped": "units_skipped",
+        "rows": "rows_loaded",
+        "misfits": "rows_misfit",
+    }
+    for key, name in names.items():
+        yield sample(name, summary[key], pipeline=pipeline, table=table)
+
+
+def rejected(pipeline: str, table: str, by_column: Iterable[tuple[str, int]]) -> Iterator[Sample]:
+    for column, count in by_column:
+        yield sample("rows_rejected", count, pipeline=pipeline, table=table, column=column or EVENT)
+
+
+def verified(pipeline: str, units: int, records: int, found: Iterable[Anomaly]) -> Iterator[Sample]:
+    yield sample("units_verified", units, pipeline=pipeline)
+    yield sample("records_verified", records, pipeline=pipeline)
+    for kind, count in Counter(str(one.kind) for one in found).items():
+        yield sample("anomalies_found", count, pipeline=pipeline, kind=kind)
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+def _configured(pipeline: Pipeline, counts: Counter[str]) -> dict[str, int]:
+    """The types that the pipeline file names, and the others together: an exporter keeps every label value
+    that it has ever seen, and types of data never end."""
+    shown = {kind: counts[kind] for kind in pipeline.types if counts[kind]}
+    rest = counts.total() - sum(shown.values())
+    return {**shown, OTHERS: rest + shown.get(OTHERS, 0)} if rest else shown

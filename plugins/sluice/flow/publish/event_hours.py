@@ -1,0 +1,105 @@
+"""`_SUCCESS` in a type/date/hour folder: the event hour is complete."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pendulum
+
+from sluice import crash_points
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each_if_slow
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Publish
+from sluice.slices import HOUR, SliceRange, ceil, floor
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.file_moves import finish_moves
+from sluice.state.units import spans
+
+
+@dataclass(frozen=True)
+class Window:
+    """The slices that an event hour waits for: those that may bring its events, up to `grace` after it.
+
+    `first` is the pipeline's first slice. Without `max_early` any earlier slice may bring an event.
+    """
+
+    length: timedelta
+    grace: timedelta
+    max_early: timedelta | None
+    first: pendulum.DateTime
+
+    def of(self, hour: pendulum.DateTime) -> SliceRange:
+        start = self.first if self.max_early is None else floor(hour - self.max_early, self.length)
+        return SliceRange(max(start, self.first), ceil(hour + HOUR + self.grace, self.length), self.length)
+
+    def touched(self, slices: SliceRange, end: pendulum.DateTime) -> list[pendulum.DateTime]:
+        """The event hours that wait for one of `slices`, with all they wait for before `end`."""
+        last = (
+            end - self.grace if self.max_early is None else min(end - self.grace, slices.end + self.max_early)
+        )
+        start = max(floor(slices.start - self.grace - HOUR, HOUR), floor(self.first, HOUR))
+        hours = (int(ceil(last, HOUR).timestamp()) - int(start.timestamp())) // 3600
+        found = (start + HOUR * number for number in range(hours))
+        return [
+            hour
+            for hour in found
+            if self.of(hour).start < slices.end and slices.start < self.of(hour).end <= end
+        ]
+
+
+def complete(
+    hours: Iterable[pendulum.DateTime], window: Window, incomplete: Sequence[pendulum.DateTime]
+) -> list[pendulum.DateTime]:
+    """Those `hours` that wait for none of the `incomplete` slices, whose starts are ascending."""
+    found = []
+    for hour in hours:
+        slices = window.of(hour)
+        next_one = bisect_left(incomplete, slices.start)
+        if next_one == len(incomplete) or incomplete[next_one] >= slices.end:
+            found.append(hour)
+    return found
+
+
+def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[str]:
+    """Marks, for each configured type, the event hours that `slices` completed; returns them.
+
+    An hour is complete when every slice that it waits for has landed from every cluster that had begun by
+    then, its files are in place, and nothing of it was lost. Repeatable.
+    """
+    boundaries = BoundaryLog(lake).read()
+    span = boundaries.span()
+    if span is None or not pipeline.types:
+        return []
+    first = floor(span[0] if pipeline.start is None else pipeline.start, pipeline.slice)
+    window = Window(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)
+    hours = window.touched(slices, span[1])
+    if not hours:
+        return []
+    needed = SliceRange(window.of(hours[0]).start, window.of(hours[-1]).end, pipeline.slice)
+    found = complete(hours, window, _incomplete(pipeline, lake, boundaries, needed))
+    names = [hour.strftime("%Y-%m-%dT%H") for hour in found]
+    keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
+    with lake.synced_at_end() as marked:
+        each_if_slow(lambda key: _mark(marked, key), keys)
+    return names
+
+
+def _mark(lake: Lake, key: str) -> None:
+    lake.put(key, b"")
+    crash_points.reached(Publish.HOUR_MARKED)
+
+
+def _incomplete(
+    pipeline: Pipeline, lake: Lake, boundaries: Boundaries, slices: SliceRange
+) -> list[pendulum.DateTime]:
+    known = spans(pipeline, boundaries)
+    units = [unit for piece in slices for unit in known.awaited(piece)]
+    manifests = finish_moves(lake, units)
+    whole = {unit for unit, manifest in manifests.items() if not manifest.lost}
+    return sorted({unit.slice.start for unit in units if unit not in whole})

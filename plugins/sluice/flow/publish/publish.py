@@ -1,0 +1,50 @@
+"""Publishes a range: marks complete event hours and says what became available."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sluice import crash_points
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Publish
+from sluice.errors import Refused
+from sluice.flow.publish.event_hours import publish_event_hours
+from sluice.plan.waiting import waiting
+from sluice.slices import Slice, SliceRange
+from sluice.state.status import UnitStatus
+from sluice.state.survey import survey_past
+from sluice.state.timings import timed
+
+
+def publish_range(
+    pipeline: Pipeline, slices: SliceRange, found: Sequence[UnitStatus] | None = None
+) -> list[dict[str, Any]]:
+    """Marks complete event hours, and returns for each table and complete slice what became available.
+
+    `found` is what `verify_range` has just seen, where it was the same process that verified. A slice that
+    waits for one of several clusters is left out: it is published when that has landed. Raises Refused for
+    one that is not complete for another reason.
+    """
+    lake = open_lake(pipeline)
+    with timed(lake, "publish", slices) as count:
+        found = survey_past(pipeline, slices) if found is None else found
+        crash_points.reached(Publish.SURVEYED)
+        publish_event_hours(pipeline, lake, slices)
+        crash_points.reached(Publish.HOURS_MARKED)
+        count({"units": len(found), "rows": 0})
+    events = []
+    by_slice: dict[Slice, list[UnitStatus]] = {}
+    for status in found:
+        by_slice.setdefault(status.unit.slice, []).append(status)
+    apart = {unit.slice for part in waiting(pipeline, found) for unit in part.units}
+    for piece, units in ((piece, units) for piece, units in by_slice.items() if piece not in apart):
+        if not all(s.state.done for s in units):
+            raise Refused(f"slice {piece.id} is not complete: `sluice status` shows what is missing")
+        manifests = {s.unit.cluster: s.manifest.id for s in units if s.manifest}
+        for target in pipeline.targets:
+            rows = sum(s.tables[target.table].rows for s in units)
+            events.append({"table": target.table, "slice": piece.id, "rows": rows, "manifests": manifests})
+    crash_points.reached(Publish.GATHERED)
+    return events

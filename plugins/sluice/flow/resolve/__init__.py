@@ -1,0 +1,1 @@
+"""Resolves hours into offsets."""

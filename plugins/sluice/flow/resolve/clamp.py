@@ -1,0 +1,141 @@
+"""Turns a look-up's answers into boundaries that cannot contradict those already stored.
+
+Pure. For every partition, offsets never fall as instants rise, whatever order the instants are resolved
+in and however many resolvers run: each writer has seen all earlier entries of the log and clamps to them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sluice.errors import PartitionMissing
+from sluice.state.boundaries.boundary import CODE, Found
+from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+
+_NO_CEILING = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class PartitionAnswers:
+    """What Kafka said about one partition, row by row of the instants asked for.
+
+    `log_start` was seen before the look-ups, `log_start_after` once they were done: an answer between the
+    two may be a log start that has moved on since.
+    """
+
+    log_start: int
+    log_start_after: int
+    offsets: Sequence[int]
+    found: Sequence[Found]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What Kafka said about one topic; `instants` are seconds since the epoch, ascending.
+
+    Records stamped at `kept_since` or later have not gone by age: where an instant from there on gives the
+    log start, it is the first record that late. None: nobody knows.
+    """
+
+    cluster: str
+    topic: str
+    uuid: str
+    instants: Sequence[int]
+    partitions: Mapping[int, PartitionAnswers]
+    kept_since: int | None = None
+
+    @property
+    def certain(self) -> int:
+        """From this instant on the log start hides nothing."""
+        return _NO_CEILING if self.kept_since is None else self.kept_since
+
+
+def settle(known: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
+    """The boundaries to store for the answers' instants, given what is stored of the same topic id.
+
+    Instants that are stored already are left out. Raises PartitionMissing when the log knows a partition
+    that the answers lack: storing without it would count it as new, and move it backwards.
+    """
+    if known is None:
+        known = TopicBoundaries(answers.cluster, answers.topic, answers.uuid, array("q"), {})
+    for partition in known.columns:
+        if partition not in answers.partitions:
+            raise PartitionMissing(answers.cluster, answers.topic, partition)
+    rows = [row for row, instant in enumerate(answers.instants) if known.row(instant) is None]
+    instants = array("q", [answers.instants[row] for row in rows])
+    above = np.searchsorted(np.asarray(known.instants, np.int64), np.asarray(instants, np.int64))
+    columns = {}
+    for partition, said in sorted(answers.partitions.items()):
+        hidden = np.asarray(instants, np.int64) < answers.certain
+        placed = _at_once(known, partition, above, rows, said, hidden)
+        columns[partition] = placed or _place(known, partition, instants, rows, said, answers.certain)
+    return TopicBoundaries(answers.cluster, answers.topic, answers.uuid, instants, columns)
+
+
+def _at_once(
+    known: TopicBoundaries,
+    partition: int,
+    above: np.ndarray,
+    rows: Sequence[int],
+    said: PartitionAnswers,
+    hidden: np.ndarray,
+) -> Column | None:
+    """What `_place` gives, for all instants at once; None where records may have expired.
+
+    `above`: of each instant the first known row at or after it. `hidden`: whether the log start may hide its
+    records.
+    """
+    first = known.columns[partition].first_start if partition in known.columns else said.log_start
+    stored = np.full(len(known.instants), first, np.int64)
+    if partition in known.columns:
+        offsets = np.asarray(known.columns[partition].offsets, np.int64)
+        stored = np.where(offsets == UNKNOWN, first, offsets)
+    below, ceiling = np.append(0, stored)[above], np.append(stored, _NO_CEILING)[above]
+    answers = np.asarray(said.offsets, np.int64)[list(rows)]
+    if ((below < answers) & (answers <= said.log_start_after) & hidden).any():
+        return None
+    placed = np.minimum(np.maximum.accumulate(np.maximum(answers, below)), ceiling)
+    codes = np.fromiter((CODE[said.found[row]] for row in rows), np.int8, len(rows))
+    codes[placed != answers] = CODE[Found.CLAMPED]
+    starts = array("q", [said.log_start]) * len(rows)
+    return Column(
+        first, array("q", placed.tobytes()), array("q", placed.tobytes()), starts, array("b", codes.tobytes())
+    )
+
+
+def _place(
+    known: TopicBoundaries,
+    partition: int,
+    instants: Sequence[int],
+    rows: Sequence[int],
+    said: PartitionAnswers,
+    certain_from: int,
+) -> Column:
+    column = known.columns.get(partition) or Column.unknown(said.log_start, len(known.instants))
+    placed = Column(column.first_start, array("q"), array("q"), array("q"), array("b"))
+    largest = certain = 0
+    for instant, row in zip(instants, rows, strict=True):
+        above = bisect_left(known.instants, instant)
+        below = column.offset(above - 1) if above else 0
+        ceiling = column.offset(above) if above < len(known.instants) else None
+        answer, found = said.offsets[row], said.found[row]
+        prior = max(below, certain)
+        largest = max(answer, below, largest)
+        offset = largest if ceiling is None else min(largest, ceiling)
+        hidden = instant < certain_from and answer <= said.log_start_after
+        expired = hidden and prior < min(answer, offset)
+        if expired:
+            found = Found.LOG_START
+        else:
+            certain = max(certain, offset)
+            found = found if offset == answer else Found.CLAMPED
+        placed.offsets.append(offset)
+        placed.floors.append(prior if expired else offset)
+        placed.log_starts.append(said.log_start)
+        placed.found.append(CODE[found])
+    return placed

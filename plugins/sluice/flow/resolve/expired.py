@@ -1,0 +1,42 @@
+"""What Kafka has lost since of resolved units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluice.clients.kafka.log_starts import log_starts
+from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topics import open_topics
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import Loss
+from sluice.slices import Unit
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.boundaries.retention import retained
+
+
+def retained_losses(
+    pipeline: Pipeline, boundaries: Boundaries, units: Iterable[Unit], topics_of: TopicsOf = open_topics
+) -> dict[Unit, tuple[Loss, ...]]:
+    """What Kafka has been seen now to lack of each resolved unit; units that lost nothing are left out.
+
+    Raises KafkaOutOfReach, UnknownTopic, PartitionMissing, TopicRecreated.
+    """
+    found: dict[Unit, tuple[Loss, ...]] = {}
+    by_cluster: dict[str, list[Unit]] = {}
+    for unit in units:
+        by_cluster.setdefault(unit.cluster, []).append(unit)
+    for cluster, mine in by_cluster.items():
+        topics = pipeline.cluster(cluster).topics
+        ranges = {unit: boundaries.ranges(unit.slice, cluster, topics) or () for unit in mine}
+        alive = {r for rs in ranges.values() for r in rs if r.uuid == boundaries.uuid(cluster, r.topic)}
+        if not alive:
+            continue
+        with topics_of(pipeline.cluster(cluster)) as reader:
+            starts = log_starts(reader, cluster, alive)
+        for unit, rs in ranges.items():
+            gone = (Loss(r.topic, r.partition, r.start, r.until, exact=True) for r in rs if r not in alive)
+            found[unit] = (
+                *retained([r for r in rs if r in alive], starts),
+                *(loss for loss in gone if loss.start < loss.until),
+            )
+    return {unit: losses for unit, losses in found.items() if losses}

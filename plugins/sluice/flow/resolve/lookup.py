@@ -1,0 +1,151 @@
+"""Asks one topic where instants are, and reads on from records that are stamped in the future."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluice.clients.kafka.log_starts import kept_since
+from sluice.clients.kafka.lookups import NONE, PartitionLookUp
+from sluice.clients.kafka.reader import Reader
+from sluice.errors import TopicRecreated
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers
+from sluice.slices import HOUR, ms_text, to_ms
+from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.columns import TopicBoundaries
+
+FUTURE_MS = int(HOUR.total_seconds() * 1000)
+
+
+@dataclass(frozen=True)
+class FutureStamped:
+    """A record stamped more than an hour after now; `timestamp` in milliseconds since the epoch."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+    def __str__(self) -> str:
+        place = f"offset {self.offset} of {self.cluster}/{self.topic}/{self.partition}"
+        return f"the record at {place} is stamped {ms_text(self.timestamp)}, in the future: it was read past"
+
+
+@dataclass(frozen=True)
+class Held:
+    """`count` offsets from `offset` on that wait behind an open transaction, which ends the last slice."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    count: int
+
+    def __str__(self) -> str:
+        place = f"{self.cluster}/{self.topic}/{self.partition}"
+        return (
+            f"{self.count:,} offsets of {place} wait behind an open transaction that begins at offset "
+            f"{self.offset}: they come with a later hour"
+        )
+
+
+@dataclass(frozen=True)
+class Said:
+    """A topic's answers, and what somebody should know about them."""
+
+    answers: Answers
+    future: tuple[FutureStamped, ...] = ()
+    held: tuple[Held, ...] = ()
+
+
+def ask(
+    reader: Reader,
+    cluster: str,
+    topic: str,
+    instants: Sequence[int],
+    known: TopicBoundaries | None,
+    now: datetime,
+) -> Said:
+    """Where `instants` (seconds since the epoch, ascending) are in every partition of the topic.
+
+    The end is taken before the look-ups, so that a record which arrives between the two is not put before
+    an instant that it lies after. Raises UnknownTopic, KafkaOutOfReach, and TopicRecreated when the topic
+    was made again meanwhile.
+    """
+    before = reader.describe(topic)
+    stamps = [instant * 1000 for instant in instants]
+    found = reader.look_up(topic, before.ends, stamps)
+    limit = to_ms(now) + FUTURE_MS
+    placed: dict[int, tuple[list[int], list[Found]]] = {}
+    future: list[FutureStamped] = []
+    for partition, answers in found.items():
+        end = before.ends[partition]
+        offsets = [end if offset == NONE else offset for offset in answers.offsets]
+        how = [Found.END if offset == NONE else Found.RECORD for offset in answers.offsets]
+        future += _reports(cluster, topic, partition, answers, limit)
+        starts = _read_on(known, partition, instants, answers, limit)
+        if starts:
+            records = reader.records(topic, partition, min(starts.values()), end)
+            wanted = [(starts[row], stamps[row]) for row in starts]
+            for row, offset in zip(starts, cuts(records, wanted, end, limit), strict=True):
+                offsets[row], how[row] = offset, Found.SCAN
+        placed[partition] = offsets, how
+    ended = [partition for partition, (_, how) in placed.items() if Found.END in how]
+    highest = reader.high_watermarks(topic, ended) if ended else {}
+    after = reader.describe(topic)
+    if after.uuid != before.uuid:
+        raise TopicRecreated(cluster, topic, before.uuid, after.uuid)
+    said = {
+        number: PartitionAnswers(before.log_starts[number], after.log_starts[number], offsets, how)
+        for number, (offsets, how) in placed.items()
+    }
+    held = [Held(cluster, topic, p, after.ends[p], count) for p, count in after.held(highest).items()]
+    started = any(start > 0 for start in after.log_starts.values())
+    since = kept_since(to_ms(now), reader.kept_ms(topic)) if started else None
+    return Said(Answers(cluster, topic, before.uuid, instants, said, since), tuple(future), tuple(held))
+
+
+def cuts(
+    records: Iterable[tuple[int, int]], wanted: Sequence[tuple[int, int]], end: int, limit: int
+) -> list[int]:
+    """One pass over (offset, timestamp) for all of `wanted`, (from, instant in milliseconds), both ascending:
+    for each the first record from there on, at or after it and not stamped after `limit`, or `end`."""
+    found: list[int] = []
+    for offset, timestamp in records:
+        while len(found) < len(wanted):
+            start, instant = wanted[len(found)]
+            if offset < start or not instant <= timestamp <= limit:
+                break
+            found.append(offset)
+        if len(found) == len(wanted):
+            break
+    return found + [end] * (len(wanted) - len(found))
+
+
+def _read_on(
+    known: TopicBoundaries | None,
+    partition: int,
+    instants: Sequence[int],
+    answers: PartitionLookUp,
+    limit: int,
+) -> dict[int, int]:
+    """The rows whose answer is no boundary, and the offset from which to read on for each.
+
+    The record is stamped in the future. Or it lies before an earlier boundary, as one does whose time was
+    in the future when that was found: it would pin this one to that, and leave the hour between them empty.
+    """
+    found: dict[int, int] = {}
+    for row, (offset, at) in enumerate(zip(answers.offsets, answers.timestamps, strict=True)):
+        below = 0 if known is None else known.largest_before(partition, instants[row])
+        if offset != NONE and (at > limit or offset < below):
+            found[row] = max(offset, below)
+    return found
+
+
+def _reports(
+    cluster: str, topic: str, partition: int, answers: PartitionLookUp, limit: int
+) -> list[FutureStamped]:
+    seen = dict(zip(answers.offsets, answers.timestamps, strict=True))
+    return [FutureStamped(cluster, topic, partition, offset, at) for offset, at in seen.items() if at > limit]

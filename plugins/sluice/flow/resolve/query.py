@@ -1,0 +1,110 @@
+"""Asks every cluster of a pipeline for the boundaries that are missing, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+from sluice.clients.kafka.reader import Reader, TopicsOf
+from sluice.config.pipeline import Cluster, Pipeline
+from sluice.errors import KafkaOutOfReach, PartitionMissing, SluiceError, TopicRecreated
+from sluice.flow.resolve.clamp import Answers, settle
+from sluice.flow.resolve.lookup import FutureStamped, Held, ask
+from sluice.slices import Slice
+from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.units import begun
+
+Name = tuple[str, str]
+"""(cluster, topic)."""
+
+
+class Inquiry:
+    """What Kafka has said so far; it is asked again only for what another writer's entry made stale."""
+
+    def __init__(
+        self, pipeline: Pipeline, slices: Sequence[Slice], now: datetime, topics_of: TopicsOf
+    ) -> None:
+        self._pipeline = pipeline
+        self._slices = slices
+        self._now = now
+        self._topics_of = topics_of
+        self._said: dict[Name, Answers] = {}
+        self.failed: dict[str, SluiceError] = {}
+        self.future: list[FutureStamped] = []
+        self.held: list[Held] = []
+
+    def ask(self, state: Boundaries) -> None:
+        """Asks all clusters that have something missing, side by side."""
+        for name, answers in list(self._said.items()):
+            if _contradiction(state, answers) is not None:
+                del self._said[name]
+        open_questions = {c.cluster: self._missing(state, c) for c in self._pipeline.kafka}
+        clusters = [c for c in self._pipeline.kafka if open_questions[c.cluster]]
+        if not clusters:
+            return
+        with ThreadPoolExecutor(len(clusters)) as pool:
+            list(pool.map(lambda c: self._ask_cluster(c, open_questions[c.cluster], state), clusters))
+
+    def settled(self, state: Boundaries) -> tuple[TopicBoundaries, ...]:
+        """The next entry's blocks: what `state` lacks of all that Kafka said, clamped to it."""
+        blocks = (settle(state.stored(*name), answers) for name, answers in self._said.items())
+        return tuple(block for block in blocks if len(block.instants))
+
+    def asked(self, state: Boundaries) -> dict[str, int]:
+        """Of each cluster that failed, while others answer, the first instant at which it was asked for
+        (seconds since the epoch), where `state` does not know it yet: from there on hours wait for it."""
+        if self.failed.keys() == set(self._pipeline.clusters):
+            return {}
+        found = {}
+        for name in self.failed:
+            first = min(piece.start for piece in begun(self._pipeline.cluster(name), self._slices))
+            known = state.begin(name)
+            if known is None or first < known:
+                found[name] = int(first.timestamp())
+        return found
+
+    def _missing(self, state: Boundaries, cluster: Cluster) -> dict[str, list[int]]:
+        if cluster.cluster in self.failed:
+            return {}
+        topics = [topic for topic in cluster.topics if (cluster.cluster, topic) not in self._said]
+        slices = begun(cluster, self._slices)
+        missing = {topic: state.missing(slices, cluster.cluster, topic) for topic in topics}
+        return {topic: instants for topic, instants in missing.items() if instants}
+
+    def _ask_cluster(self, cluster: Cluster, missing: Mapping[str, list[int]], state: Boundaries) -> None:
+        try:
+            with self._topics_of(cluster) as reader:
+                for topic, instants in missing.items():
+                    self._ask_topic(reader, cluster.cluster, topic, instants, state)
+        except SluiceError as error:
+            self.failed.setdefault(cluster.cluster, error)
+
+    def _ask_topic(
+        self, reader: Reader, cluster: str, topic: str, instants: Sequence[int], state: Boundaries
+    ) -> None:
+        try:
+            said = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
+            contradiction = _contradiction(state, said.answers)
+            if contradiction is not None:
+                raise contradiction
+        except KafkaOutOfReach:
+            raise
+        except SluiceError as error:  # this topic's own trouble: the cluster's others go on
+            self.failed.setdefault(cluster, error)
+            return
+        self._said[cluster, topic] = said.answers
+        self.future += said.future
+        self.held += said.held
+
+
+def _contradiction(state: Boundaries, answers: Answers) -> SluiceError | None:
+    """Why the answers cannot be stored after `state`, if so."""
+    known = state.stored(answers.cluster, answers.topic)
+    if known is None:
+        return None
+    if known.uuid != answers.uuid:
+        return TopicRecreated(answers.cluster, answers.topic, known.uuid, answers.uuid)
+    gone = known.columns.keys() - answers.partitions.keys()
+    return PartitionMissing(answers.cluster, answers.topic, min(gone)) if gone else None

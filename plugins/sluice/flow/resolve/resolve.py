@@ -1,0 +1,139 @@
+"""Resolves boundaries: asks Kafka for what is missing, clamps, and stores it all as one log entry.
+
+A boundary is resolved once and never changes. Resolvers may run side by side: who loses the race for an
+entry reads the winner's, clamps again to it, and takes the next.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pendulum
+
+from sluice import crash_points
+from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topics import open_topics
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Resolve
+from sluice.errors import EndInFuture, SluiceError, WrongUse
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
+from sluice.flow.resolve.lookup import FutureStamped, Held
+from sluice.flow.resolve.query import Inquiry
+from sluice.slices import Slice, SliceRange, Unit, floor, utc
+from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries, Entry, Era
+from sluice.state.manifests import read_manifests
+from sluice.state.units import refuse_other_length
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """`unreachable` says of each cluster that could not be resolved why; the others are stored.
+
+    `future` are records whose timestamps would have pinned later boundaries to them; `held` are offsets
+    behind open transactions. `stored` counts the boundaries that were new, by instant.
+    """
+
+    boundaries: Boundaries
+    unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
+    future: tuple[FutureStamped, ...] = ()
+    stored: int = 0
+    held: tuple[Held, ...] = ()
+
+
+def resolve(
+    pipeline: Pipeline,
+    lake: Lake,
+    slices: Iterable[Slice],
+    now: datetime,
+    topics_of: TopicsOf = open_topics,
+) -> Resolution:
+    """Stores every boundary of the slices that is missing, for each cluster and topic of the pipeline.
+
+    Raises EndInFuture when a slice is not over at `now`, SliceLengthFixed when the pipeline's boundaries
+    have another length, LakeOutOfReach. What a cluster's Kafka says no to (KafkaOutOfReach, UnknownTopic,
+    TopicRecreated, PartitionMissing) is in the answer, so that the other clusters' hours are safe.
+    """
+    wanted = list(slices)
+    _refuse_future(wanted, now)
+    log = BoundaryLog(lake)
+    state = log.read()
+    crash_points.reached(Resolve.READ)
+    inquiry = Inquiry(pipeline, wanted, now, topics_of)
+    stored = 0
+    while True:
+        refuse_other_length(pipeline, state)
+        inquiry.ask(state)
+        crash_points.reached(Resolve.ASKED)
+        blocks, asked = inquiry.settled(state), inquiry.asked(state)
+        if not blocks and not asked:
+            break
+        new = log.append(state, Entry(pipeline.slice, blocks, asked=asked), utc(now))
+        if new is not None:
+            state, stored = new, max((len(block.instants) for block in blocks), default=0)
+            break
+        state = log.read(state)
+    return Resolution(state, inquiry.failed, tuple(inquiry.future), stored, tuple(inquiry.held))
+
+
+def accept_topic(
+    pipeline: Pipeline,
+    lake: Lake,
+    cluster: str,
+    topic: str,
+    since: datetime,
+    now: datetime,
+    topics_of: TopicsOf = open_topics,
+) -> Boundaries:
+    """Accepts a topic that was made again: slices from `since` on are of the new one, from its log start.
+
+    Slices before are of the old one, which stands still where it was last seen. Raises WrongUse when
+    `since` is no slice's edge, when a slice from there on has landed, or when the topic has no other id than
+    the boundaries know; and Kafka's errors.
+    """
+    log = BoundaryLog(lake)
+    state = log.read()
+    instant = int(since.timestamp())
+    if floor(since, pipeline.slice) != utc(since):
+        raise WrongUse(f"{since} is not a slice's edge of pipeline {pipeline.name}")
+    with topics_of(pipeline.cluster(cluster)) as reader:
+        found = reader.describe(topic)
+    while True:
+        refuse_other_length(pipeline, state)
+        if state.uuid(cluster, topic) in (None, found.uuid):
+            raise WrongUse(f"topic {cluster}/{topic} was not made again: there is nothing to accept")
+        _refuse_landed(pipeline, lake, state, cluster, topic, utc(since))
+        said = {p: PartitionAnswers(at, at, [at], [Found.LOG_START]) for p, at in found.log_starts.items()}
+        block = settle(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))
+        accepted = {(cluster, topic): Era(found.uuid, instant)}
+        new = log.append(state, Entry(pipeline.slice, (block,), accepted), utc(now))
+        if new is not None:
+            return new
+        state = log.read(state)
+
+
+def _refuse_landed(
+    pipeline: Pipeline, lake: Lake, state: Boundaries, cluster: str, topic: str, since: pendulum.DateTime
+) -> None:
+    """A landed slice is not read again: what the new topic has of it would be in no slice."""
+    known = state.stored(cluster, topic)
+    last = pendulum.from_timestamp(known.instants[-1]) if known and len(known.instants) else since
+    slices = SliceRange(since, max(since, last), pipeline.slice)
+    landed = read_manifests(lake, [Unit(piece, cluster) for piece in slices])
+    if landed:
+        newest = max(unit.slice for unit in landed)
+        raise WrongUse(
+            f"slice {newest.id} has landed from {cluster}/{topic} as it was before: "
+            f"accept the new topic from {newest.end:%Y-%m-%dT%H:%MZ} on"
+        )
+
+
+def _refuse_future(slices: Sequence[Slice], now: datetime) -> None:
+    last = max((piece.end for piece in slices), default=None)
+    if last is not None and last > now:
+        raise EndInFuture(f"{last:%Y-%m-%dT%H:%MZ}", f"{utc(now):%Y-%m-%dT%H:%M:%SZ}")

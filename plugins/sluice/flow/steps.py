@@ -1,0 +1,200 @@
+"""The steps `resolve → land → load → verify → publish` as plain functions over a range of slices.
+
+Airflow's tasks and `sluice run` call the same ones. Each is safe to repeat at any time: what is done is
+read from the lake and ClickHouse, never from the caller.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pendulum
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import Busy, Conservation, EndInFuture
+from sluice.flow import metrics
+from sluice.flow.contents.compare import auditor
+from sluice.flow.contents.report import Contents
+from sluice.flow.load.shards import load_shards
+from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.work import LoadResult
+from sluice.flow.publish.publish import publish_range as publish_range
+from sluice.flow.resolve.preview import Preview, preview, raise_if_all
+from sluice.flow.resolve.resolve import resolve
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.audit import audit
+from sluice.flow.verify.verdict_store import note_verified
+from sluice.metrics import sink
+from sluice.plan.estimate import Expected, expected, rates
+from sluice.plan.plan import Work, describe, work_of
+from sluice.plan.waiting import waiting
+from sluice.safe_text import line
+from sluice.slices import SliceRange, floor
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.file_moves import finish_moves
+from sluice.state.month_store import note
+from sluice.state.status import UnitStatus
+from sluice.state.survey import survey
+from sluice.state.system_tables import check_owner, create_system_tables
+from sluice.state.timings import newest, timed
+from sluice.state.unit_state import State
+from sluice.state.units import units_of
+
+Say = Callable[[str], None]
+
+log = logging.getLogger(__name__)
+
+
+def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
+    """The slices that the run of `own` looks at each time: `heal` back from its end, not before `start`.
+
+    Of older ones `sluice.look_back` takes a part.
+    """
+    start = floor(own.end - pipeline.heal, pipeline.slice)
+    if pipeline.start is not None:
+        start = max(start, pendulum.instance(pipeline.start))
+    return SliceRange(min(start, own.start), own.end, pipeline.slice)
+
+
+def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
+    """Stores every boundary of the range that is missing. `waiting` holds the error of each cluster that
+    could not be asked: the others' boundaries are stored, and the range goes on with them.
+    `stamped_ahead` and `held` have a line for each record from the future, and for each open transaction.
+
+    Raises EndInFuture when the range is not over, and what Kafka raises when no cluster could be asked.
+    """
+    now = pendulum.now("UTC")
+    if slices.end > now:
+        raise EndInFuture(str(slices.end), str(now))
+    lake = open_lake(pipeline)
+    with timed(lake, "resolve", slices) as count:
+        resolution = resolve(pipeline, lake, list(slices), now)
+        raise_if_all(pipeline, resolution.unreachable)
+        count({"units": resolution.stored, "rows": 0})
+    sink.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
+    sink.count("future_records", len(resolution.future), pipeline=pipeline.name)
+    ahead, held = map(str, resolution.future), map(str, resolution.held)
+    edges = {"from": str(slices.start), "to": str(slices.end)}
+    reports = {"stamped_ahead": list(ahead), "held": list(held)}
+    return {"slices": len(slices), **edges, **reports, "waiting": dict(resolution.unreachable)}
+
+
+def check_targets(pipeline: Pipeline) -> None:
+    """Raises TargetRefused for the first target table that could not be loaded; writes nothing to any."""
+    url = open_lake(pipeline).url
+    with connect_shards(pipeline) as servers:
+        for server in [server for server in servers if server.client]:
+            client = server.reached
+            for target in pipeline.targets:
+                inspect_target(client, pipeline, target)
+            create_system_tables(client, replicated=bool(server.shard.replicas))
+            for target in pipeline.targets:
+                check_owner(client, pipeline, url, target)
+
+
+def batches(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[SliceRange]:
+    """What of the range has work to do in `mode`, cut by rows and by number of slices."""
+    return list(work_in(pipeline, slices, mode).batches)
+
+
+def work_in(pipeline: Pipeline, slices: SliceRange, mode: str) -> Work:
+    found = survey(pipeline, slices)
+    note(open_lake(pipeline), found)
+    return work_of(found, mode)
+
+
+def expected_time(pipeline: Pipeline, work: Work) -> Expected:
+    """At the rates that earlier runs of the pipeline had."""
+    return expected(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
+
+
+def load_table(
+    pipeline: Pipeline, table: str, slices: SliceRange, mode: str, token: str, say: Say
+) -> dict[str, Any]:
+    """Loads what of the range is landed into one target table. Raises what `sluice.load` raises.
+
+    A lander that died after its manifest has not moved every file: that is finished first.
+    """
+    target = next(t for t in pipeline.targets if t.table == table)
+    lake = open_lake(pipeline)
+    rejected: list[tuple[str, int]] = []
+
+    def look(client: Client, result: LoadResult) -> None:
+        rejected.extend(_rejected(client, result))
+
+    with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
+        units = list(finish_moves(lake, units_of(pipeline, slices, BoundaryLog(lake).read())))
+        result = load_shards(
+            pipeline, target, units, lake, mode=mode, token=token, on_progress=say, then=look
+        )
+        found = result.summary()
+        count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
+    sink.emit(metrics.loaded(pipeline.name, table, found))
+    sink.emit(metrics.rejected(pipeline.name, table, rejected))
+    return {"table": table, **found}
+
+
+def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
+    """Misfits that were loaded now, by column."""
+    slices = {int(unit.unit.slice.start.timestamp()) for unit in result.loaded if unit.misfits}
+    known = {"target": result.table, "slices": sorted(slices)}
+    return [(c, n) for c, n in client.rows(render("load/rejected_by_column"), known)] if slices else []
+
+
+def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
+    """The state of each unit. Raises Conservation, naming every place, when an equation of the range does not
+    hold.
+
+    That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
+    """
+    with timed(open_lake(pipeline), "verify", slices) as count:
+        found, findings, notes = audit(pipeline, slices)
+        contents = Contents() if findings else auditor(pipeline, None).sample(found)
+        findings = [*findings, *contents.anomalies]
+        count({"units": len(found), "rows": records_of(found)})
+    sink.emit(metrics.verified(pipeline.name, len(found), records_of(found), findings))
+    note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
+    apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
+    findings = [f for f in findings if f.kind is not Kind.INCOMPLETE or (f.slice, f.cluster) not in apart]
+    for text in (*notes, *contents.busy):
+        log.info("verify %s: %s", pipeline.name, line(text))
+    for finding in [finding for finding in findings if finding.kind is Kind.FIELD_MISSING]:
+        log.warning("%s", line(str(finding)))  # the hour is exact: it is told, and stops nothing
+    findings = [finding for finding in findings if finding.kind is not Kind.FIELD_MISSING]
+    if findings and all(_on_its_way(finding, found) for finding in findings):
+        raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")
+    if findings:
+        more = f" (and {len(findings) - 5} more: `sluice verify`)" if len(findings) > 5 else ""
+        raise Conservation("; ".join(str(finding) for finding in findings[:5]) + more)
+    return found
+
+
+def _on_its_way(finding: Anomaly, found: Iterable[UnitStatus]) -> bool:
+    """A run verifies what it has loaded: where that is not loaded, somebody has landed it again meanwhile."""
+    units = {(s.unit.slice.id, s.unit.cluster) for s in found if s.state in (State.LANDED, State.STALE)}
+    return (
+        finding.kind in (Kind.INCOMPLETE, Kind.FILE_NOT_MOVED) and (finding.slice, finding.cluster) in units
+    )
+
+
+def records_of(found: Iterable[UnitStatus]) -> int:
+    """How many records of Kafka have landed."""
+    return sum(status.manifest.read for status in found if status.manifest)
+
+
+def plan_lines(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[str]:
+    """What a run over the range would do, a line per unit, and how long it would take; changes nothing."""
+    seen: Preview = preview(pipeline, slices)
+    work = work_of(seen.found, mode)
+    took = expected_time(pipeline, work)
+    return [
+        *(describe(status, mode, pipeline.on_expired) for status in seen.found),
+        *(f"cluster {cluster} waits: {error}" for cluster, error in seen.unreachable.items()),
+        f"{work.units:,} units and {work.rows:,} rows in {len(work.batches)} batches; time: {took}",
+    ]

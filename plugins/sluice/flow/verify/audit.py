@@ -1,0 +1,166 @@
+"""verify: looks at everything, judges, and removes only what nobody can need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pendulum
+
+from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import Busy
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.check import check
+from sluice.flow.verify.check_files import dead
+from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.locate import locate
+from sluice.flow.verify.notes import notes
+from sluice.flow.verify.read_lake import list_files, look_at_lake, own, read_all
+from sluice.flow.verify.read_loads import LoadWatch, leases_of, unmoved
+from sluice.flow.verify.read_shards import look_at_left, look_at_shards
+from sluice.flow.verify.read_tables import Span
+from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.settling import Looks, Settled
+from sluice.slices import SliceRange
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.shard_ledgers import ledgers_by_shard, merge
+from sluice.state.status import UnitStatus, statuses
+from sluice.state.units import units_of
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How far verify looks. `everywhere`: for the slices' files in every folder, not only in those that
+    their manifests name and in the range's own days. `whole`: at all that the lake and the tables hold, of
+    whatever slice. `checksums`: reads every file's bytes. `config`: the pipeline's file, for commands.
+    `contents` are compared, too: what counts and sums leave out is not told."""
+
+    everywhere: bool = False
+    whole: bool = False
+    checksums: bool = False
+    contents: bool = False
+    config: Path | None = None
+
+
+class Findings(NamedTuple):
+    """What an audit has seen: the states of the units that stood still, the anomalies, and lines about what
+    could not be compared."""
+
+    found: list[UnitStatus]
+    anomalies: list[Anomaly]
+    notes: list[str]
+
+
+def audit(pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say = lambda _: None) -> Findings:
+    """Every anomaly of the range, and the state of its units. Files of generations that a `reland` has
+    replaced are removed.
+
+    Somebody may land or load meanwhile: what that explains is looked at again until it stands still, and
+    is no anomaly before. Raises Busy when nothing else is wrong and it does not stand still for ten terms of
+    the lease, and what the lake and ClickHouse raise.
+    """
+    lake, repairs = open_lake(pipeline), Repairs(pipeline.name, look.config)
+    facts = look_at(pipeline, lake, slices, look, say)
+    anomalies, moving, pending = check(facts, repairs), [], frozenset()
+    if anomalies:
+        facts, settled, moving = _settled(pipeline, lake, look, say, facts, repairs)
+        anomalies = list(settled.sure)
+        pending = frozenset((anomaly.slice, anomaly.cluster) for anomaly in settled.pending)
+    remove(lake, dead(facts), say)
+    with connect_shards(pipeline, READ_QUORUM) as servers:
+        clients = [server.reached for server in servers]
+        located = locate(facts, clients, lake, anomalies, say)
+    found = [s for s in facts.found if (s.unit.slice.id, s.unit.cluster) not in pending]
+    return Findings(
+        found, located, [*notes(facts, look.contents), *(f"not verified: {line}" for line in moving)]
+    )
+
+
+def _settled(
+    pipeline: Pipeline, lake: Lake, look: Look, say: Say, facts: Facts, repairs: Repairs
+) -> tuple[Facts, Settled, list[str]]:
+    """The last look, what it settled, and lines about what was still moving."""
+    with connect_shards(pipeline, READ_QUORUM) as servers:
+        names = leases_of(servers, pipeline)
+    watch = LoadWatch(lake, names, pipeline.clickhouse.lease.total_seconds())
+    while True:
+        idle = watch.look()
+        again = look_at(pipeline, lake, facts.slices, look, say)
+        looks = Looks(facts, again, unmoved(idle, watch.look()))
+        settled = looks.settle(check(facts, repairs), check(again, repairs))
+        facts = again
+        if not settled.pending:
+            return facts, settled, []
+        moving = watch.busy(names) or [f"{pipeline.name} {facts.slices} is being landed or loaded"]
+        say(f"{'; '.join(moving)}: looking again")
+        if not watch.wait():
+            break
+    if not settled.sure:
+        raise Busy(f"{'; '.join(moving)}: verify {facts.slices} when that is done")
+    return facts, settled, moving
+
+
+def clean(pipeline: Pipeline, anomalies: Sequence[Anomaly], look: Look, say: Say) -> int:
+    """Removes files that no manifest lists, and says how many: of a range only those its slices brought."""
+    kinds = (Kind.FILE_UNKNOWN, Kind.ATTEMPT)
+    files = [a for a in anomalies if a.kind in kinds and a.command.endswith("--clean")]
+    keys = [a.file for a in files if look.whole or a.slice]
+    remove(open_lake(pipeline), keys, say)
+    return len(keys)
+
+
+def remove(lake: Lake, keys: Sequence[str], say: Say) -> None:
+    for key in keys:
+        say(f"removing {key}, which no manifest lists")
+    if keys:
+        lake.delete(keys)
+
+
+def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say: Say) -> Facts:
+    """Everything that verify judges by. Raises what the lake and ClickHouse raise."""
+    boundaries = BoundaryLog(lake).read()
+    units = units_of(pipeline, slices, boundaries)
+    listing = None
+    if look.whole or look.everywhere:
+        say("listing the lake")
+        listing = list_files(lake) if look.whole else own(list_files(lake), slices)
+    say(f"reading {len(units):,} manifests")
+    manifests, unreadable = read_all(lake, units)
+    with connect_shards(pipeline, READ_QUORUM) as servers:
+        for server in servers:
+            _ = server.reached
+        held = ledgers_by_shard(servers, pipeline, lake.url)
+        ledgers = {table: merge(pipeline.clickhouse, table, parts) for table, parts in held.items()}
+        now = pendulum.now("UTC")
+        found = statuses(pipeline, units, boundaries, manifests, ledgers, now)
+        files = sum(len(m.files) + len(m.rejected) for m in manifests.values())
+        say(f"comparing {files:,} files with the lake" + (", byte by byte" if look.checksums else ""))
+        seen = look_at_lake(pipeline, lake, slices, manifests, listing, look.whole, look.checksums)
+        span = Span() if look.whole else Span.of(slices)
+        tables, shards = [], []
+        for target in pipeline.targets:
+            say(f"counting {target.table}")
+            table, parts = look_at_shards(servers, pipeline, target, held[target.table], span)
+            tables.append(table)
+            shards += parts
+    return Facts(
+        pipeline,
+        slices,
+        now,
+        boundaries,
+        tuple(found),
+        unreadable,
+        look.whole,
+        seen,
+        tuple(tables),
+        tuple(shards),
+        tuple(look_at_left(pipeline, lake, say)),
+    )

@@ -1,0 +1,101 @@
+"""sum of counts = rows landed, in the manifest and in the table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from sluice.config.counts import Counts
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.current import is_current, targets_of, units_of
+from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import Manifest, Traffic
+from sluice.slices import Slice, Unit
+from sluice.state.ledger import LedgerRow
+from sluice.state.rollup_commits import is_hour
+from sluice.state.status import UnitStatus
+
+
+def check_counts(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    """Of what was counted when the slice landed: `plan` lists slices that were counted otherwise."""
+    tables, targets = {table.table: table for table in facts.tables}, targets_of(facts.pipeline)
+    for status, manifest in facts.landed:
+        place = {"slice": status.unit.slice.id, "cluster": status.unit.cluster}
+        for traffic in manifest.traffic:
+            command = repairs.reland(status.unit.slice)
+            own = {**place, "table": traffic.table, "command": command}
+            yield from _differences(_landed(manifest, traffic), traffic.sums, "landed", own)
+            table = tables.get(traffic.table)
+            held = table is not None and is_current(facts.pipeline, targets[traffic.table], status)
+            if held and not table.may_lack(status.unit):
+                own = {**place, "table": traffic.table, "command": repairs.reload(status.unit.slice)}
+                yield from _differences(traffic.sums, _held(table, status), "counted", own)
+
+
+def _landed(manifest: Manifest, traffic: Traffic) -> dict[str, int]:
+    spec = Counts(table=traffic.table, types=traffic.types)
+    return {kind: rows for kind, rows in manifest.rows_by_type().items() if spec.counts(kind)}
+
+
+def _held(table: TableFacts, status: UnitStatus) -> Mapping[str, int]:
+    return table.counted.get(status.unit, {})
+
+
+def _differences(
+    expected: Mapping[str, int], seen: Mapping[str, int], what: str, place: Mapping[str, Any]
+) -> Iterator[Anomaly]:
+    for kind in sorted({*expected, *seen}):
+        wanted, there = expected.get(kind, 0), seen.get(kind, 0)
+        if wanted != there:
+            rows = f"counts for {wanted:,} rows {what}"
+            yield Anomaly(Kind.COUNTS, rows, f"{there:,}", type=kind, **place)
+
+
+def check_rollup(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    """rows in the table = rows in the ledger, per unit and per event hour."""
+    done = units_of(facts, table.table)
+    for unit, row in sorted(table.ledger.items(), key=lambda item: item[0]):
+        if not (unit in done or (is_hour(unit) and _within(facts, unit))):
+            continue
+        there = sum(table.rows.get(unit, {}).values())
+        if there == row.rows or (table.may_lack(unit) and there < row.rows):
+            continue
+        yield _anomaly(facts, table, unit, row, there, repairs)
+
+
+def _anomaly(
+    facts: Facts, table: TableFacts, unit: Unit, row: LedgerRow, there: int, repairs: Repairs
+) -> Anomaly:
+    kind = Kind.ROWS_EXTRA if there > row.rows else Kind.ROWS_MISSING
+    place = {"slice": unit.slice.id, "cluster": unit.cluster, "table": table.table}
+    if is_hour(unit):
+        expected = f"{row.rows:,} rows of event hour {unit.slice.id}, by the ledger"
+        command, advice = _reload(facts, row, repairs)
+        return Anomaly(kind, expected, f"{there:,}", command, advice, **place)
+    expected = f"{row.rows:,} rows, by the ledger"
+    if _by_hour(facts, table):
+        expected = "no rows: those of this rollup belong to event hours, not to slices"
+    return Anomaly(kind, expected, f"{there:,}", repairs.reload(unit.slice), **place)
+
+
+def _by_hour(facts: Facts, table: TableFacts) -> bool:
+    target = next(one for one in facts.pipeline.targets if one.table == table.table)
+    return target.rollup is not None and target.rollup.grain == "hour"
+
+
+def _reload(facts: Facts, row: LedgerRow, repairs: Repairs) -> tuple[str, str]:
+    """The command that makes an event hour again, or which slices to reload where others lie between them."""
+    length = facts.pipeline.slice
+    pieces = sorted({Slice.from_id(name.partition("/")[0], length) for name in row.types})
+    if not pieces:
+        return "", "no slice brings rows to it now"
+    if all(one.end == following.start for one, following in pairwise(pieces)):
+        return repairs.run([pieces[0], pieces[-1]], "reload"), ""
+    return "", f"reload the slices that brought its rows: {', '.join(piece.id for piece in pieces)}"
+
+
+def _within(facts: Facts, unit: Unit) -> bool:
+    """Whether the look has counted the hour's rows."""
+    return facts.whole or facts.slices.start <= unit.slice.start < facts.slices.end

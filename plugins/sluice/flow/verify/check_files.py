@@ -1,0 +1,118 @@
+"""The lake's files against the manifests. Pure.
+
+A name tells its slice, cluster and generation. Files of a generation that a `reland` has replaced are dead:
+verify removes them (`dead`), for a slow copy may bring one back. All others that no manifest lists are
+anomalies, and go only when a person asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluice.errors import WrongUse
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import LandedFile, Manifest
+from sluice.slices import Slice
+from sluice.state.status import UnitStatus
+
+_NAME = re.compile(r"(?P<slice>[0-9T-]+Z)-(?P<cluster>[\w.]+)-(?P<generation>\d+)-\d+\.parquet", re.ASCII)
+
+
+@dataclass(frozen=True)
+class FileName:
+    slice: str
+    cluster: str
+    generation: int
+
+
+def parse_name(key: str) -> FileName | None:
+    """What a data file's name says; None for a name that Sluice does not give."""
+    found = _NAME.fullmatch(key.rpartition("/")[2])
+    return FileName(found["slice"], found["cluster"], int(found["generation"])) if found else None
+
+
+def check_files(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    for status, manifest in facts.landed:
+        for file in manifest.all_files:
+            yield from _listed(facts, repairs, status, file)
+    for key in sorted(_unnamed(facts).difference(dead(facts))):
+        yield from _unlisted(facts, repairs, key)
+    for key in facts.lake.attempts:
+        advice = "its attempt died a week ago or more, and no manifest names it"
+        yield Anomaly(Kind.ATTEMPT, "no file", "a file", repairs.clean(), advice, file=key)
+
+
+def dead(facts: Facts) -> list[str]:
+    """Files of generations that a newer manifest has replaced: nobody will ever read them again."""
+    found = []
+    for key in _unnamed(facts):
+        name = parse_name(key)
+        manifest = _manifest(facts, name) if name else None
+        if name and manifest and name.generation < manifest.generation:
+            found.append(key)
+    return sorted(found)
+
+
+def _unnamed(facts: Facts) -> set[str]:
+    """The files that no manifest lists."""
+    manifests = [*facts.lake.named.values(), *(manifest for _, manifest in facts.landed)]
+    return facts.lake.sizes.keys() - {f.key for m in manifests if m is not None for f in m.all_files}
+
+
+def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile) -> Iterator[Anomaly]:
+    size, sha = facts.lake.sizes.get(file.key), facts.lake.checksums.get(file.key)
+    if size == file.bytes and sha in (None, file.sha256):
+        return
+    place = {
+        "slice": status.unit.slice.id,
+        "cluster": status.unit.cluster,
+        "type": file.type or "",
+        "file": file.key,
+    }
+    command = repairs.reland(status.unit.slice)
+    expected = f"{file.bytes:,} bytes"
+    if size is None and file.key in facts.lake.unmoved and not status.state.done:
+        fill = repairs.fill(status.unit.slice)
+        yield Anomaly(Kind.FILE_NOT_MOVED, expected, f"it is still at {file.attempt_key}", fill, **place)
+    elif size is None:
+        yield Anomaly(Kind.FILE_MISSING, expected, "no file", command, **place)
+    elif size != file.bytes:
+        yield Anomaly(Kind.FILE_SIZE, expected, f"{size:,} bytes", command, **place)
+    else:
+        yield Anomaly(Kind.FILE_CHECKSUM, f"SHA-256 {file.sha256}", sha or "", command, **place)
+
+
+def _unlisted(facts: Facts, repairs: Repairs, key: str) -> Iterator[Anomaly]:
+    size = f"{facts.lake.sizes[key]:,} bytes"
+    name = parse_name(key)
+    piece = None if name is None else _slice(name, facts)
+    if name is None or piece is None:
+        yield Anomaly(
+            Kind.FILE_UNKNOWN, "no file", size, repairs.clean(), "Sluice did not write it", file=key
+        )
+        return
+    place = {"slice": name.slice, "cluster": name.cluster, "file": key}
+    if any(unit.slice.id == name.slice and unit.cluster == name.cluster for unit in facts.unreadable):
+        return  # its manifest may well list it
+    if _manifest(facts, name) is not None:
+        yield Anomaly(Kind.FILE_UNKNOWN, "no file", size, repairs.clean(piece), **place)
+        return
+    # Its manifest is gone, and Kafka's records may be too: then this is the only copy.
+    advice = "when the hour has landed again, `sluice verify --clean` removes what is left"
+    command = repairs.fill(piece) if name.cluster in facts.pipeline.clusters else ""
+    yield Anomaly(Kind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice, **place)
+
+
+def _manifest(facts: Facts, name: FileName) -> Manifest | None:
+    return facts.lake.named.get((name.slice, name.cluster))
+
+
+def _slice(name: FileName, facts: Facts) -> Slice | None:
+    try:
+        return Slice.from_id(name.slice, facts.pipeline.slice)
+    except WrongUse:
+        return None

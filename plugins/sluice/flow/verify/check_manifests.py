@@ -1,0 +1,86 @@
+"""In one manifest: records read = parsed + unparsed = offsets − holes − lost; where a record may
+hold several rows: rows of the parsed records = rows landed + rows unparsed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import Manifest, OffsetRange
+
+
+def check_conservation(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    for status, manifest in facts.landed:
+        place = {
+            "slice": status.unit.slice.id,
+            "cluster": status.unit.cluster,
+            "command": repairs.reland(status.unit.slice),
+        }
+        for kind, expected, seen in _sums(manifest):
+            yield Anomaly(kind, expected, seen, **place)
+        for r, expected, seen in _partitions(manifest):
+            yield Anomaly(
+                Kind.READ,
+                expected,
+                seen,
+                topic=r.topic,
+                partition=r.partition,
+                offsets=(r.start, r.until),
+                **place,
+            )
+
+
+def _sums(manifest: Manifest) -> Iterator[tuple[Kind, str, str]]:
+    offsets = sum(r.offsets for r in manifest.ranges)
+    lost = sum(lost_of(manifest, r) for r in manifest.ranges)
+    if offsets - lost - manifest.holes != manifest.read:
+        expected = f"{offsets - lost - manifest.holes:,} records of {offsets:,} offsets"
+        yield Kind.READ, expected, f"{manifest.read:,} read, {manifest.holes:,} holes, {lost:,} lost"
+    if manifest.counts:
+        by_partition = sum(count.read for count in manifest.counts)
+        if by_partition != manifest.read:
+            yield Kind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"
+    rows = sum(manifest.rows_by_type().values())
+    if rows != manifest.landed:
+        yield Kind.LANDED, _landed(manifest), f"{rows:,} in its files"
+    kept = sum(file.rows for file in manifest.rejected)
+    if kept != manifest.kept:
+        yield Kind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{kept:,}"
+    if manifest.rows is not None:
+        yield from _rows(manifest)
+
+
+def _landed(manifest: Manifest) -> str:
+    if manifest.rows is None:
+        return f"{manifest.parsed:,} rows of as many records parsed"
+    return f"{manifest.landed:,} rows of the {manifest.rows:,} in {manifest.parsed:,} records parsed"
+
+
+def _rows(manifest: Manifest) -> Iterator[tuple[Kind, str, str]]:
+    """A record that is parsed and not empty holds a row at least."""
+    by_partition = sum(count.rows or 0 for count in manifest.counts)
+    if by_partition != manifest.rows:
+        yield Kind.LANDED, f"{by_partition:,} rows, by partition", f"{manifest.rows:,}"
+    if manifest.rows < manifest.parsed - manifest.empty:
+        expected = f"at least {manifest.parsed - manifest.empty:,} rows of as many records that are not empty"
+        yield Kind.LANDED, expected, f"{manifest.rows:,}"
+
+
+def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:
+    """Manifests of earlier versions do not count by partition."""
+    counts = {(c.topic, c.partition): c for c in manifest.counts}
+    for r in manifest.ranges:
+        count, most = counts.get((r.topic, r.partition)), r.offsets - lost_of(manifest, r)
+        if count is not None and not 0 <= count.unparsed <= count.read <= most:
+            yield r, f"at most {most:,} records", f"{count.read:,} read, {count.unparsed:,} unparsed"
+
+
+def lost_of(manifest: Manifest, r: OffsetRange) -> int:
+    """Offsets of the range that the manifest says had expired."""
+    return sum(
+        max(0, min(r.until, loss.until) - max(r.start, loss.start))
+        for loss in manifest.lost
+        if (loss.topic, loss.partition) == (r.topic, r.partition)
+    )

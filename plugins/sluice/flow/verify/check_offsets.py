@@ -1,0 +1,121 @@
+"""Neighbouring slices of a partition: no gap, no overlap, no backward move. Pure.
+
+The three cases are those of eBay's Block Aggregator, whose verifier keeps the last block's begin and end
+per partition (its "runtime verifier"); blocks are slices here, and a missing slice in between hides no
+overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import Manifest, OffsetRange
+from sluice.slices import Slice, Unit
+from sluice.state.status import UnitStatus
+
+_RESTORE = "the boundary log was changed: put `_boundaries/` back from a copy; manifests hold its offsets too"
+Partition = tuple[str, str, int]
+
+
+def check_neighbours(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    for cluster in sorted({status.unit.cluster for status, _ in facts.landed}):
+        last: dict[Partition, tuple[Slice, OffsetRange]] = {}
+        own = [(s, m) for s, m in facts.landed if s.unit.cluster == cluster]
+        for status, manifest in sorted(own, key=lambda pair: pair[0].unit):
+            for r in manifest.ranges:
+                before = last.get(_partition(r))
+                if before is not None:
+                    yield from _pair(repairs, cluster, before, (status.unit.slice, r))
+                last[_partition(r)] = (status.unit.slice, r)
+
+
+def _partition(r: OffsetRange) -> Partition:
+    return r.topic, r.uuid, r.partition
+
+
+def _pair(
+    repairs: Repairs, cluster: str, before: tuple[Slice, OffsetRange], after: tuple[Slice, OffsetRange]
+) -> Iterator[Anomaly]:
+    (earlier, one), (later, other) = before, after
+    kind = _kind(one, other, adjacent=earlier.end == later.start)
+    if kind is None:
+        return
+    low, high = sorted((one.until, other.start))
+    yield Anomaly(
+        kind,
+        expected=f"offset {one.until}, where {earlier.id} ends",
+        seen=f"{other.start}: {high - low:,} offsets {'in neither' if kind is Kind.GAP else 'in both'}",
+        command=repairs.run([earlier, later], "reland"),
+        slice=later.id,
+        cluster=cluster,
+        topic=other.topic,
+        partition=other.partition,
+        offsets=(low, high),
+    )
+
+
+def _kind(one: OffsetRange, other: OffsetRange, adjacent: bool) -> Kind | None:
+    if other.start < one.start:
+        return Kind.BACKWARD
+    if other.start < one.until:
+        return Kind.OVERLAP
+    return Kind.GAP if adjacent and other.start > one.until else None
+
+
+def check_boundaries(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    """A manifest's offsets are those of its boundaries, and no slice ends before it begins."""
+    for status in facts.found:
+        for r in status.ranges or ():
+            if r.until < r.start:
+                anomaly = _of(Kind.BACKWARD, status.unit, r, f"an end at or after {r.start}", str(r.until))
+                yield replace(anomaly, advice=_RESTORE)
+    for status, manifest in facts.landed:
+        if status.ranges is not None:
+            yield from _compare(status, status.ranges, manifest, repairs.reland(status.unit.slice))
+        elif facts.boundaries.ranges(status.unit.slice, status.unit.cluster, manifest.topics) is None:
+            yield Anomaly(
+                Kind.OFFSETS,
+                "the boundaries that it landed by",
+                "none",
+                advice=_RESTORE,
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+            )
+
+
+def _compare(
+    status: UnitStatus, ranges: tuple[OffsetRange, ...], manifest: Manifest, command: str
+) -> Iterator[Anomaly]:
+    """A topic that the manifest lacks altogether was added later: `plan` lists it."""
+    stored: Mapping[Partition, OffsetRange] = {_partition(r): r for r in ranges if r.topic in manifest.topics}
+    landed = {_partition(r): r for r in manifest.ranges}
+    for partition in sorted({*stored, *landed}):
+        mine, theirs = landed.get(partition), stored.get(partition)
+        if mine == theirs or not any(r is not None and r.offsets for r in (mine, theirs)):
+            continue
+        if theirs is not None and theirs.until < theirs.start:
+            continue
+        known = mine or theirs
+        assert known is not None  # noqa: S101 - told to the type checker
+        expected = f"[{theirs.start}, {theirs.until})" if theirs else "none, by its boundaries"
+        seen = (
+            f"[{mine.start}, {mine.until}) in its manifest" if mine else "no such partition in its manifest"
+        )
+        yield replace(_of(Kind.OFFSETS, status.unit, known, expected, seen), command=command)
+
+
+def _of(kind: Kind, unit: Unit, r: OffsetRange, expected: str, seen: str) -> Anomaly:
+    return Anomaly(
+        kind,
+        expected,
+        seen,
+        slice=unit.slice.id,
+        cluster=unit.cluster,
+        topic=r.topic,
+        partition=r.partition,
+        offsets=(min(r.start, r.until), max(r.start, r.until)),
+    )

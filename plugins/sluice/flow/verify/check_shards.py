@@ -1,0 +1,59 @@
+"""Each shard against its own ledger rows, and rows that are where they do not belong. Pure.
+
+The sum over the shards is checked as one table (tables.py). As every shard holds only rows of its own, none
+is on two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.current import units_of
+from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.repairs import Repairs
+from sluice.slices import Unit
+
+
+def check_shards(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    for part in facts.shards:
+        for unit in sorted(units_of(facts, part.table)):
+            command = repairs.reload(unit.slice)
+            for anomaly in _share(part, unit):
+                yield replace(
+                    anomaly,
+                    command=command,
+                    slice=unit.slice.id,
+                    cluster=unit.cluster,
+                    table=part.table,
+                    shard=part.shard,
+                )
+    yield from _left(facts)
+
+
+def _share(part: TableFacts, unit: Unit) -> Iterator[Anomaly]:
+    row = part.ledger.get(unit)
+    if row is None:
+        return
+    rows, misfits = sum(part.rows.get(unit, {}).values()), sum(part.misfits.get(unit, {}).values())
+    if rows != row.rows and not (part.may_lack(unit) and rows < row.rows):
+        kind = Kind.ROWS_EXTRA if rows > row.rows else Kind.ROWS_MISSING
+        yield Anomaly(kind, f"{row.rows:,} rows, by its ledger", f"{rows:,}")
+    if misfits != row.misfits:
+        yield Anomaly(Kind.MISFITS, f"{row.misfits:,} misfits, by its ledger", f"{misfits:,}")
+    if away := part.misplaced.get(unit):
+        yield Anomaly(Kind.MISPLACED, "rows of its own only", f"{away:,} rows of other shards")
+
+
+def _left(facts: Facts) -> Iterator[Anomaly]:
+    for left in facts.left:
+        yield Anomaly(
+            Kind.LEFT,
+            expected="no rows: the pipeline file does not list the shard any more",
+            seen=f"{left.rows:,} rows",
+            advice=f"when the hours are complete on the other shards, DROP TABLE {left.table} SYNC on "
+            f"connection {left.connection}; a Distributed table must not read it any more",
+            table=left.table,
+            shard=left.shard,
+        )

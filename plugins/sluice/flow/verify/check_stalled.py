@@ -1,0 +1,48 @@
+"""Partitions that stand still while their siblings move. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.facts import Facts
+from sluice.slices import SliceRange
+
+_ADVICE = "look at its leader, and at what the partitioner of the producers sends there"
+
+
+def check_stalled(facts: Facts) -> Iterator[Anomaly]:
+    """No record for a partition over the last `stalled_after` slices of the range, each of which brought
+    records to every other partition of the topic. A partition that never had a record stands for a key
+    that nobody uses: it counts only once it has moved."""
+    pipeline = facts.pipeline
+    if not pipeline.stalled_after:
+        return
+    length = pipeline.slice
+    last = SliceRange(facts.slices.end - length * pipeline.stalled_after, facts.slices.end, length)
+    for cluster in pipeline.clusters:
+        for topic in pipeline.cluster(cluster).topics:
+            for partition, at in _stalled(facts, last, cluster, topic):
+                yield Anomaly(
+                    Kind.STALLED,
+                    expected="records, as in the topic's other partitions",
+                    seen=f"none since {last.start:%Y-%m-%dT%H:%MZ}, {len(last)} slices",
+                    advice=_ADVICE,
+                    cluster=cluster,
+                    topic=topic,
+                    partition=partition,
+                    offsets=(at, at),
+                )
+
+
+def _stalled(facts: Facts, last: SliceRange, cluster: str, topic: str) -> Iterator[tuple[int, int]]:
+    """(partition, offset where it stands)."""
+    found = [facts.boundaries.ranges(piece, cluster, (topic,)) for piece in last]
+    if not all(found):
+        return
+    moved = [{r.partition: r.offsets for r in ranges or ()} for ranges in found]
+    begins = {r.partition: r.start for r in found[0] or ()}
+    still = {p for p in begins if begins[p] and not any(slice_.get(p) for slice_ in moved)}
+    others = set().union(*moved) - still
+    if others and all(slice_.get(p) for slice_ in moved for p in others):
+        yield from sorted((p, begins[p]) for p in still)

@@ -1,0 +1,161 @@
+"""The tables and sluice.rejected against the manifests and the ledger. Pure.
+
+rows landed = rows committed + misfits, per unit, type and table: in the ledger and in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sluice.clients.clickhouse.sql import literal
+from sluice.clients.clickhouse.sql import table as sql_table
+from sluice.config.counts import COUNTS
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.check_derived import check_rollup
+from sluice.flow.verify.current import loaded
+from sluice.flow.verify.facts import ByType, Facts, Identities, TableFacts
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import Manifest
+from sluice.slices import Slice, Unit, floor
+from sluice.state.status import UnitStatus
+
+REJECTED = "sluice.rejected"
+_UNKNOWN = ""  # the type of a row in a table without `_type`
+
+
+def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+    targets = {target.table: target for target in facts.pipeline.targets}
+    for table in facts.tables:
+        identities: dict[Unit, list[Identities]] = {}
+        for found in table.identities:
+            identities.setdefault(found.unit, []).append(found)
+        rollup = targets[table.table].rollup is not None
+        if rollup:
+            yield from check_rollup(facts, table, repairs)
+        for status, manifest in () if rollup or table.missing else loaded(facts, table.table):
+            for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
+                yield replace(anomaly, command=repairs.reload(status.unit.slice))
+        for part in [part for part in facts.shards if part.table == table.table] or [table]:
+            for anomaly in _uncovered(facts, part, repairs):
+                yield replace(anomaly, shard=part.shard)
+
+
+def _unit(
+    facts: Facts,
+    target: Target,
+    table: TableFacts,
+    status: UnitStatus,
+    manifest: Manifest,
+    identities: Mapping[Unit, list[Identities]],
+) -> Iterator[Anomaly]:
+    wanted = _wanted(facts.pipeline, target, manifest)
+    row, unit = status.tables[target.table], status.unit
+    total, misfits = sum(wanted.values()), table.misfits.get(unit, {})
+    place = {"slice": unit.slice.id, "cluster": unit.cluster, "table": table.table}
+    if row.rows + row.misfits != total:
+        seen = f"{row.rows:,} rows and {row.misfits:,} misfits in the ledger"
+        yield Anomaly(Kind.LEDGER, f"{total:,} rows landed", seen, **place)
+    if sum(misfits.values()) != row.misfits:
+        seen = f"{sum(misfits.values()):,} in {REJECTED}"
+        yield Anomaly(Kind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen, **place)
+        misfits = {}
+    again = 0
+    for anomaly, amount in _records(manifest, identities.get(unit, [])):
+        again += amount
+        yield replace(anomaly, **place)
+    for name, expected, seen in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
+        if seen > expected and seen - expected != again:
+            yield Anomaly(Kind.ROWS_EXTRA, f"{expected:,} rows", f"{seen:,}", type=name, **place)
+        elif seen < expected and not table.may_lack(unit):
+            yield Anomaly(Kind.ROWS_MISSING, f"{expected:,} rows", f"{seen:,}", type=name, **place)
+
+
+def _wanted(pipeline: Pipeline, target: Target, manifest: Manifest) -> dict[str, int]:
+    """Rows that landed for the target, by what `_type` says of them."""
+    if target.counted:
+        traffic = manifest.traffic_for(target.table)
+        return {COUNTS: sum(file.rows for file in traffic.files)} if traffic and traffic.files else {}
+    landed = manifest.rows_by_type()
+    return {name: landed[name] for name in pipeline.routed(target, landed)}
+
+
+def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iterator[tuple[str, int, int]]:
+    """(type, expected, seen) of what differs: by type where the table has it and the misfits are known."""
+    known = committed + sum(misfits.values()) == sum(landed.values())
+    if _UNKNOWN in rows or not rows or not known:
+        if len(landed) == 1 and known:
+            yield next(iter(landed)), committed, sum(rows.values())
+        elif sum(rows.values()) != committed:
+            yield _UNKNOWN, committed, sum(rows.values())
+        return
+    for name in sorted({*landed, *rows}):
+        yield name, landed.get(name, 0) - misfits.get(name, 0), rows.get(name, 0)
+
+
+def _records(manifest: Manifest, found: list[Identities]) -> Iterator[tuple[Anomaly, int]]:
+    """Records that are there twice, or that the unit has not read; and how many rows they make too many."""
+    ranges = {(r.topic, r.partition): (r.start, r.until) for r in manifest.ranges}
+    for one in found:
+        start, until = ranges.get((one.topic, one.partition), (0, 0))
+        place = {"topic": one.topic, "partition": one.partition}
+        if one.rows > one.different and (one.by_row or manifest.rows is None):
+            what, expected = "records", "a row for each record"
+            if manifest.rows is not None:
+                what, expected = "different ones", "each row of a record once"
+            seen = f"{one.rows:,} rows of {one.different:,} {what}"
+            again = one.rows - one.different
+            yield Anomaly(Kind.ROWS_DUPLICATE, expected, seen, **place), again
+        if one.first < start or one.last >= until:
+            expected = f"offsets in [{start}, {until})"
+            seen = f"offsets from {one.first} to {one.last}"
+            span = (one.first, one.last + 1)
+            yield Anomaly(Kind.ROWS_FOREIGN, expected, seen, offsets=span, **place), 0
+
+
+def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    for name, held in ((table.table, table.rows), (REJECTED, table.misfits)):
+        for unit, rows in sorted(held.items(), key=lambda item: item[0]):
+            if unit in table.ledger:
+                continue
+            what = "rows" if name == table.table else f"misfits of {table.table}"
+            projections = table.projections and name == table.table
+            command, advice = cover(facts, unit, name, projections, repairs)
+            yield Anomaly(
+                Kind.ROWS_UNCOVERED,
+                "none: no ledger row covers them",
+                f"{sum(rows.values()):,} {what}",
+                command,
+                advice,
+                slice=slice_text(unit.slice),
+                cluster=unit.cluster,
+                table=name,
+            )
+
+
+def cover(facts: Facts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
+    """A unit that can be landed is loaded over them; of others only a person knows where they come from.
+
+    A lightweight DELETE refuses a table with projections.
+    """
+    begun = facts.pipeline.start is None or facts.pipeline.start <= unit.slice.start
+    landed = {status.unit for status, _ in facts.landed}
+    known = unit.cluster in facts.pipeline.clusters or unit in landed
+    own = known and _aligned(unit.slice) and begun
+    if own and unit.slice.end <= facts.now:
+        return repairs.fill(unit.slice), ""
+    column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")
+    where = f"{column} = {int(unit.slice.start.timestamp())} AND {cluster} = {literal(unit.cluster)}"
+    advice = "Sluice lands no such slice, and did not write them; if nobody needs them: "
+    name = sql_table(table)
+    statement = f"ALTER TABLE {name} DELETE" if projections else f"DELETE FROM {name}"  # noqa: S608 - printed
+    return "", f"{advice}{statement} WHERE {where}"
+
+
+def _aligned(piece: Slice) -> bool:
+    return floor(piece.start, piece.length) == piece.start
+
+
+def slice_text(piece: Slice) -> str:
+    return piece.id if _aligned(piece) else piece.start.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,63 @@
+"""The tables of materialized views against their source. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.check_tables import cover, slice_text
+from sluice.flow.verify.current import units_of
+from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.view_sums import Sums
+
+_NOTHING = "no rows"
+
+
+def check_views(
+    facts: Facts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
+) -> Iterator[Anomaly]:
+    """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` cures both."""
+    for whole in facts.tables:
+        for table in [part for part in facts.shards if part.table == whole.table] or [whole]:
+            for anomaly in _of(facts, table, repairs, broken):
+                yield replace(anomaly, shard=table.shard)
+
+
+def _of(
+    facts: Facts, table: TableFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
+) -> Iterator[Anomaly]:
+    """Of one table, or of its part on a shard."""
+    done = units_of(facts, table.table)
+    for fed in table.fed:
+        units = {*fed.there, *fed.given}
+        for unit in sorted(units & done & fed.covered):
+            expected, seen = fed.given.get(unit), fed.there.get(unit)
+            if not _same(expected, seen) and (unit.slice.id, unit.cluster, table.table) not in broken:
+                given = f"counts and sums {expected or _NOTHING}"
+                yield Anomaly(
+                    Kind.VIEW,
+                    expected=f"{given}, as {fed.view} gives of {table.table}",
+                    seen=str(seen or _NOTHING),
+                    command=repairs.reload(unit.slice),
+                    slice=unit.slice.id,
+                    cluster=unit.cluster,
+                    table=fed.called,
+                )
+        for unit in sorted(set(fed.there) - set(table.ledger) - set(table.rows)):
+            command, advice = cover(facts, unit, fed.table, fed.projections, repairs)
+            yield Anomaly(
+                Kind.ROWS_UNCOVERED,
+                expected="none: no ledger row covers them",
+                seen=f"counts and sums {fed.there[unit]}",
+                command=command,
+                advice=advice,
+                slice=slice_text(unit.slice),
+                cluster=unit.cluster,
+                table=fed.called,
+            )
+
+
+def _same(expected: Sums | None, seen: Sums | None) -> bool:
+    return expected is seen is None or (expected is not None and seen is not None and expected.agrees(seen))

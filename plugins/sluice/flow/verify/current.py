@@ -1,0 +1,49 @@
+"""Which units a table holds as their manifests and the pipeline file say now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.facts import Facts
+from sluice.manifest import Manifest
+from sluice.slices import Unit
+from sluice.state.rollup_commits import rollups_wanted
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import Commit, State
+
+
+def loaded(facts: Facts, table: str) -> list[tuple[UnitStatus, Manifest]]:
+    """The landed units that are committed in `table`, whatever other tables lack."""
+    target = targets_of(facts.pipeline)[table]
+    return [(status, m) for status, m in facts.landed if is_current(facts.pipeline, target, status)]
+
+
+def units_of(facts: Facts, table: str) -> frozenset[Unit]:
+    return frozenset(status.unit for status, _ in loaded(facts, table))
+
+
+def targets_of(pipeline: Pipeline) -> dict[str, Target]:
+    """The targets by table: to merge them takes longer than to judge a unit."""
+    return {target.table: target for target in pipeline.targets}
+
+
+def lacking(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> frozenset[str]:
+    """The tables that lack the unit, or hold it as it was."""
+    return frozenset(name for name, t in targets.items() if not is_current(pipeline, t, status))
+
+
+def is_current(pipeline: Pipeline, target: Target, status: UnitStatus) -> bool:
+    if status.state.done:
+        return True
+    row, manifest = status.tables.get(target.table), status.manifest
+    if row is None or row.lacking or manifest is None or status.state is State.NOT_OVER:
+        return False
+    return Commit(row.manifest, row.types, row.sharding) == _wanted(pipeline, target, status, manifest)
+
+
+def _wanted(pipeline: Pipeline, target: Target, status: UnitStatus, manifest: Manifest) -> Commit | None:
+    if target.rollup is not None:
+        return rollups_wanted(pipeline, status.tables).get(target.table)
+    types = pipeline.routed(target, manifest.rows_by_type())
+    return Commit(manifest.id, types, pipeline.clickhouse.sharding(target.table))

@@ -1,0 +1,130 @@
+"""What verify knows when it judges: values only, gathered by `sluice.verification.look`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sluice.clients.clickhouse.tables import called
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.view_sums import Sums
+from sluice.manifest import Manifest
+from sluice.slices import SliceRange, Unit
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.ledger import LedgerRow
+from sluice.state.status import UnitStatus
+
+ByType = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Identities:
+    """Rows of one unit and partition in a table, the different records among them, and the offsets `[first,
+    last]`. `by_row`: the table has `_row`, and different rows of a record count as different."""
+
+    unit: Unit
+    topic: str
+    partition: int
+    rows: int
+    different: int
+    first: int
+    last: int
+    by_row: bool = False
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A table that materialized views fill, against what their SELECTs give of the source now, by unit.
+
+    Both hold counts and sums. `covered` units were committed when the view stood as it does; where the rows
+    are not compared, there are none, and `there` has counts. `projections`: the table has some.
+    """
+
+    table: str
+    view: str
+    there: Mapping[Unit, Sums]
+    given: Mapping[Unit, Sums]
+    covered: frozenset[Unit]
+    projections: bool = False
+
+    @property
+    def called(self) -> str:
+        return called(self.table, self.view)
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A target: what it and sluice.rejected hold of each unit, by type (`""`: the table has no `_type`).
+
+    `missing`: the table is not there; the text says how to create it. `expiring`: a TTL deletes rows, but
+    none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
+    of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
+    own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `notes` say
+    what of its views' tables is not compared. `viewed`: the readers' view shows its committed slices.
+    """
+
+    table: str
+    missing: str = ""
+    expiring: bool = False
+    lasting: frozenset[Unit] = frozenset()
+    rows: Mapping[Unit, ByType] = field(default_factory=dict)
+    misfits: Mapping[Unit, ByType] = field(default_factory=dict)
+    identities: tuple[Identities, ...] = ()
+    fed: tuple[Fed, ...] = ()
+    ledger: Mapping[Unit, LedgerRow] = field(default_factory=dict)
+    counted: Mapping[Unit, ByType] = field(default_factory=dict)
+    shard: str = ""
+    misplaced: Mapping[Unit, int] = field(default_factory=dict)
+    viewed: bool = True
+    projections: bool = False
+    notes: tuple[str, ...] = ()
+
+    def may_lack(self, unit: Unit) -> bool:
+        """Whether a TTL may have deleted some of the unit's rows."""
+        return self.expiring and unit not in self.lasting
+
+
+@dataclass(frozen=True)
+class Left:
+    """Rows that a shard still holds of a table, although it has left the pipeline file's list."""
+
+    shard: str
+    connection: str
+    table: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class LakeFacts:
+    """`sizes`: bytes of each file, by key. `named`: manifests by (slice id, cluster) of all files' names,
+    None where there is none. `unmoved` are keys that are still in their attempt. `checksums` by key, where
+    they were asked for. `attempts`: keys of old attempts that no manifest names."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    named: Mapping[tuple[str, str], Manifest | None] = field(default_factory=dict)
+    unmoved: frozenset[str] = frozenset()
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    attempts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`unreadable`: what is wrong with the manifests that cannot be read. `whole`: not only the range, but
+    all that the lake and the tables hold. `tables` are each target as a whole, `shards` its parts."""
+
+    pipeline: Pipeline
+    slices: SliceRange
+    now: datetime
+    boundaries: Boundaries
+    found: tuple[UnitStatus, ...]
+    unreadable: Mapping[Unit, str] = field(default_factory=dict)
+    whole: bool = False
+    lake: LakeFacts = LakeFacts()
+    tables: tuple[TableFacts, ...] = ()
+    shards: tuple[TableFacts, ...] = ()
+    left: tuple[Left, ...] = ()
+
+    @property
+    def landed(self) -> list[tuple[UnitStatus, Manifest]]:
+        return [(status, status.manifest) for status in self.found if status.manifest is not None]

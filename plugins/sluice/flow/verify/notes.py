@@ -1,0 +1,25 @@
+"""What a look could not compare. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluice.flow.verify.current import units_of
+from sluice.flow.verify.facts import Facts
+
+
+def notes(facts: Facts, contents: bool = False) -> Iterator[str]:
+    """A line for each table of a view that is not compared, or whose rows a TTL may have deleted.
+
+    `contents`: the tables of views are compared row by row, and what is not then is told there.
+    """
+    for table in facts.tables:
+        yield from () if contents else table.notes
+        if not table.expiring:
+            continue
+        expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]
+        if expired:
+            yield (
+                f"table {table.table}: missing rows of {len(expired):,} slices are not reported, because its "
+                "TTL deletes rows; `sluice verify --contents` compares those that cannot have expired"
+            )

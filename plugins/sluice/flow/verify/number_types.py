@@ -1,0 +1,30 @@
+"""Which types of numbers take sums of other types, so that a sum of casts is the cast of the sum. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from sluice.clients.clickhouse.types import Type, parse
+
+_TAKEN = {"Int": ("Int",), "Decimal": ("Int", "Decimal"), "Float": ("Int", "Decimal", "Float")}
+
+
+def keeps(stored: str, given: str) -> bool:
+    """Whether a cast of `given` to `stored` cuts off no part of each number; of unknown types it may not."""
+    if not (stored and given):
+        return True
+    one, other = _plain(stored), _plain(given)
+    if one.name == other.name == "Decimal":
+        return int(one.arguments[-1]) >= int(other.arguments[-1])
+    return one == other or _family(other) in _TAKEN.get(_family(one), ())
+
+
+def _plain(text: str) -> Type:
+    """`SimpleAggregateFunction(sum, Nullable(Float64))`: Float64."""
+    kind = parse(text)
+    return (kind.argument(1) if kind.name == "SimpleAggregateFunction" else kind).plain
+
+
+def _family(kind: Type) -> str:
+    """`UInt64`: Int."""
+    return re.sub(r"^U?Int\d+$", "Int", re.sub(r"^Float\d+$", "Float", kind.name))

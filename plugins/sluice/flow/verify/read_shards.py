@@ -1,0 +1,124 @@
+"""Looks at a table on every shard, and puts together what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.shards import Server, Servers
+from sluice.clients.clickhouse.sql import render, table
+from sluice.clients.clickhouse.tables import read_table
+from sluice.clients.connections.find import find
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import OutOfReach, WrongUse
+from sluice.flow.verify.facts import ByType, Left, TableFacts
+from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.slices import Unit
+from sluice.state.known_shards import left
+from sluice.state.ledger import LedgerRow, unit_of
+from sluice.state.shard_ledgers import merge
+
+Held = Mapping[Unit, LedgerRow]
+
+
+def look_at_shards(
+    servers: Servers, pipeline: Pipeline, target: Target, held: Mapping[str, Held], span: Span
+) -> tuple[TableFacts, tuple[TableFacts, ...]]:
+    """The table as a whole, and its part on each shard (none with one `connection`).
+
+    `held` is what is committed, by shard. Raises ShardOutOfReach, and what the clients raise.
+    """
+    if not pipeline.clickhouse.shards:
+        [ledger] = held.values()
+        return look_at_table(servers[0].reached, pipeline, target, ledger, span), ()
+
+    def part(server: Server) -> TableFacts:
+        client, shard = server.reached, server.shard
+        found = look_at_table(client, pipeline, target, held[shard.name], span)
+        away = _misplaced(client, pipeline, target, server, span)
+        return replace(found, shard=shard.name, misplaced=away)
+
+    parts = tuple(each(part, servers))
+    return whole(parts, merge(pipeline.clickhouse, target.table, held)), parts
+
+
+def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
+    """The parts of one table as if one server held them."""
+    return TableFacts(
+        table=parts[0].table,
+        missing=next((part.missing for part in parts if part.missing), ""),
+        expiring=any(part.expiring for part in parts),
+        lasting=_lasting(parts),
+        rows=_summed(part.rows for part in parts),
+        misfits=_summed(part.misfits for part in parts),
+        identities=tuple(chain.from_iterable(part.identities for part in parts)),
+        fed=tuple(chain.from_iterable(part.fed for part in parts)),
+        ledger=ledger,
+        counted=_summed(part.counted for part in parts),
+        projections=any(part.projections for part in parts),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+
+
+def _lasting(parts: Sequence[TableFacts]) -> frozenset[Unit]:
+    """Units that have expired on no shard."""
+    units = frozenset(unit for part in parts for unit in part.ledger)
+    return frozenset(unit for unit in units if not any(part.may_lack(unit) for part in parts))
+
+
+def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> dict[Unit, ByType]:
+    units: dict[Unit, dict[str, int]] = {}
+    for unit, counts in chain.from_iterable(part.items() for part in parts):
+        known = units.setdefault(unit, {})
+        for kind, count in counts.items():
+            known[kind] = known.get(kind, 0) + count
+    return units
+
+
+def _misplaced(
+    client: Client, pipeline: Pipeline, target: Target, server: Server, span: Span
+) -> dict[Unit, int]:
+    """By partition only a table that has the column can tell."""
+    place = placement_of(pipeline.clickhouse, server.shard, target.table)
+    found = read_table(client, target.database, target.name)
+    if found is None or (place.by_partition and "_partition" not in {c.name for c in found.columns}):
+        return {}
+    own = place.own_record if place.by_partition else place.own_row
+    rows = client.rows(render("verify/misplaced", table=table(target.table), own=own), span.parameters)
+    return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
+
+
+Say = Callable[[str], None]
+
+
+def look_at_left(pipeline: Pipeline, lake: Lake, say: Say) -> Iterator[Left]:
+    """One for each table with rows. Of a server that is gone nobody can read anything: `say` tells it."""
+    for shard, connections in left(lake, pipeline.clickhouse).items():
+        for conn_id in connections:
+            try:
+                client = open_client(find(conn_id))
+            except (OutOfReach, WrongUse) as error:
+                say(f"shard {shard} has left the list, and cannot be looked at: {error}")
+                continue
+            with closing(client):
+                yield from _held(client, pipeline, shard, conn_id)
+
+
+def _held(client: Client, pipeline: Pipeline, shard: str, conn_id: str) -> Iterator[Left]:
+    for target in pipeline.targets:
+        try:
+            [(rows,)] = client.rows(render("clickhouse/count_table", table=table(target.table)))
+        except ServerError as error:
+            if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+                raise
+            continue
+        if rows:
+            yield Left(shard, conn_id, target.table, rows)

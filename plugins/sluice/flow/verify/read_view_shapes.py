@@ -1,0 +1,130 @@
+"""Asks the server what each view of a target gives, and since when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.query_tree import explained, parse, pushed, types
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.tables import FedTable, TargetTable
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.deterministic import changing, deterministic
+from sluice.flow.verify.number_types import keeps
+from sluice.flow.verify.view_nodes import functions
+from sluice.flow.verify.view_shape import KEY, Shape, shape_of, together
+from sluice.slices import Unit
+from sluice.state.ledger import unit_of
+
+_CHANGING = "its DEFAULT may give another value each time"
+_CUT = "its type cuts off a part of what each block adds up to"
+_BY_ORDER = re.compile(r"\b(AggregateFunction|Float32|Float64|BFloat16)\b")
+
+
+@dataclass(frozen=True)
+class FedShape:
+    """`fed` are the views of one table, `changed` when one of them, or of those that feed them, last was.
+
+    `views`: the shape of what each view gives, in the order of `fed`.
+    """
+
+    fed: tuple[FedTable, ...]
+    shape: Shape
+    views: tuple[Shape, ...]
+    changed: int
+
+    @property
+    def table(self) -> str:
+        return self.fed[0].table
+
+    @property
+    def called(self) -> str:
+        return self.fed[0].called
+
+    def covered(self, client: Client, pipeline: Pipeline, found: TargetTable) -> frozenset[Unit]:
+        """Returns the units that were committed since: an older one has other rows, or none."""
+        rows = client.rows(render("verify/commit_times"), {"target": found.table, "uuid": found.uuid})
+        since = [(start, cluster) for start, cluster, at in rows if at >= self.changed]
+        return frozenset(unit_of(pipeline, *place) for place in since)
+
+
+def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, FedShape]:
+    """Returns the shape of each table that gets rows of the target, by table.
+
+    `derived`: a SELECT gives the target's rows, in any order. Raises what the client raises.
+    """
+    unsure = dict.fromkeys(changing(client, found.columns), _CHANGING)
+    if derived:
+        unsure |= {
+            column.name: f"it comes from a {column.type}, which depends on the order of rows"
+            for column in found.columns
+            if _BY_ORDER.search(column.type)
+        }
+    known = {found.table: (Shape(unsure=unsure), 0)}
+    shapes: dict[str, FedShape] = {}
+    waiting = list(dict.fromkeys(fed.table for fed in found.fed))
+    while waiting:
+        ready = [name for name in waiting if {fed.source for fed in _of(found, name)} <= known.keys()]
+        if not ready:  # tables that feed each other
+            break
+        for name in ready:
+            shapes[name] = _shape(client, _of(found, name), known)
+            known[name] = (shapes[name].shape, shapes[name].changed)
+            waiting.remove(name)
+    return shapes
+
+
+def _of(found: TargetTable, name: str) -> tuple[FedTable, ...]:
+    return tuple(fed for fed in found.fed if fed.table == name)
+
+
+def _shape(client: Client, fed: tuple[FedTable, ...], known: Mapping[str, tuple[Shape, int]]) -> FedShape:
+    sources = {name: shape for name, (shape, _) in known.items()}
+    views = tuple(_view(client, one, sources) for one in fed)
+    changed = [known[one.source][1] for one in fed]
+    for one in fed:
+        database, _, rest = one.view.partition(".")
+        rows = client.rows(render("verify/view_definition"), {"database": database, "name": rest})
+        changed += [at for _, at in rows]
+    whole = _stored(together(views), fed, changing(client, fed[0].columns))
+    return FedShape(fed, whole, views, max(changed))
+
+
+def _view(client: Client, fed: FedTable, sources: Mapping[str, Shape]) -> Shape:
+    try:
+        root = parse(explained(client, fed.select))
+    except ServerError as error:
+        if error.retryable:
+            raise
+        return Shape(why=f"the server does not understand view {fed.view}: {error.reason}")
+    shape = shape_of(root, sources, deterministic(client, sorted(functions(root))))
+    kinds = {column.name: column.type for column in fed.columns}
+    given = types(pushed(root))
+    cut = [
+        n
+        for n, role in shape.columns.items()
+        if role == "sum" and not keeps(kinds.get(n, ""), given.get(n, ""))
+    ]
+    columns = {name: role for name, role in shape.columns.items() if name not in cut}
+    return replace(shape, columns=columns, unsure={**shape.unsure, **dict.fromkeys(cut, _CUT)})
+
+
+def _stored(shape: Shape, fed: tuple[FedTable, ...], different: Collection[str]) -> Shape:
+    """With the table's columns that its views do not give, or not all of them."""
+    given = frozenset.intersection(*(one.view_columns for one in fed))
+    plain = all(role == KEY for role in shape.columns.values()) and not shape.unsure
+    columns, unsure = dict(shape.columns), dict(shape.unsure)
+    for column in fed[0].columns:
+        if column.name in given or not column.default:
+            continue
+        columns.pop(column.name, None)
+        if column.name in different:
+            unsure[column.name] = _CHANGING
+        elif plain:
+            columns[column.name] = KEY
+        else:
+            unsure[column.name] = "it is computed of other columns"
+    return Shape(shape.one_by_one, columns, unsure, shape.why)

@@ -1,0 +1,137 @@
+"""Tables that materialized views fill, against what the view's own SELECT gives of its source now.
+
+Only what can be compared for certain is: views that read nothing but their source and give the same answer
+every time, of engines whose rows can be counted or summed whatever the blocks were, and units that were
+committed since the view last changed (an older one has no rows in it, until it is loaded again).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.sql import Sql, literal, render, table
+from sluice.clients.clickhouse.tables import FedTable, TargetTable, read_table
+from sluice.clients.clickhouse.view_select import is_union
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.facts import Fed
+from sluice.flow.verify.read_view_shapes import FedShape, fed_shapes
+from sluice.flow.verify.ttl import forgets
+from sluice.flow.verify.view_shape import Unsure
+from sluice.flow.verify.view_sums import Summing, Sums, merged_by, named, summing
+from sluice.slices import Unit
+from sluice.state.ledger import unit_of
+
+Parameters = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Views:
+    """What was seen of the tables of a target's views; `notes` say which of them are not compared."""
+
+    fed: tuple[Fed, ...]
+    notes: tuple[str, ...] = ()
+
+
+def look_at_views(
+    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Parameters
+) -> Views:
+    """The views of a target and of its views' tables. A source with a TTL forgets what it has given."""
+    feds, notes = [], []
+    shapes = fed_shapes(client, found, target.rollup is not None)
+    for shape in shapes.values():
+        fed = shape.fed[0]
+        if not fed.stores:
+            continue
+        source = _source(found, fed, shapes)
+        why = _unsure(client, found, shape, source)
+        sums = None if why else summing(fed, shape.shape)
+        try:
+            if sums is None:
+                raise Unsure(why or "its values are not certain, or no numbers")
+            there = _sums(client, pipeline, sums, table(fed.table), span, None)
+            given = _given(client, pipeline, sums, fed, span, source)
+            covered = shape.covered(client, pipeline, found)
+            feds.append(Fed(fed.table, fed.view, there, given, covered, fed.projections))
+        except Unsure as error:
+            notes.append(
+                f"table {fed.called} is not compared: {error}; `sluice verify --contents` compares more"
+            )
+            feds.append(_counted(client, pipeline, found, shape, span))
+    return Views(tuple(feds), tuple(notes))
+
+
+def _given(
+    client: Client, pipeline: Pipeline, sums: Summing, fed: FedTable, span: Parameters, source: str | None
+) -> dict[Unit, Sums]:
+    """Raises Unsure where the SELECT fails for rows that are there: no load could fill the table either."""
+    try:
+        return _sums(client, pipeline, sums, Sql(f"({fed.select})"), span, source)
+    except ServerError as error:
+        if error.retryable:
+            raise
+        raise Unsure(f"the SELECT of view {fed.view} fails: {error.name}: {error.reason}") from error
+
+
+def _counted(
+    client: Client, pipeline: Pipeline, found: TargetTable, shape: FedShape, span: Parameters
+) -> Fed:
+    """Of a unit that nobody has loaded there are no rows. A target with a TTL does not say what it had."""
+    fed, counts = shape.fed[0], Summing(("count()",), ())
+    there = {} if forgets(found) else _sums(client, pipeline, counts, table(fed.table), span, None)
+    return Fed(fed.table, fed.view, there, {}, frozenset(), fed.projections)
+
+
+def _unsure(client: Client, found: TargetTable, shape: FedShape, source: str | None) -> str:
+    """Why counts and sums of the view's source say nothing of its table."""
+    fed = shape.fed[0]
+    if shape.shape.why:
+        return shape.shape.why
+    if len(shape.fed) > 1:
+        return "several views write to it"
+    if is_union(fed.select):
+        return f"view {fed.view} is several SELECTs"
+    if forgets(found) or _expiring(client, fed.table):
+        return "a TTL deletes rows of it or of its source"
+    if source is None:
+        return f"view {fed.view} reads rows that are not kept as they came"
+    return ""
+
+
+def _source(found: TargetTable, fed: FedTable, shapes: Mapping[str, FedShape]) -> str | None:
+    """The table that the view reads, as the server writes its name, where it keeps what it has given."""
+    if fed.source != found.table and not _keeps(shapes[fed.source]):
+        return None
+    read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", fed.select)
+    return next((name for name in read if name.replace("`", "") == fed.source), None)
+
+
+def _keeps(source: FedShape) -> bool:
+    """Whether merges of a view's table change nothing of what is added up of it."""
+    fed, shape = source.fed[0], source.shape
+    if fed.engine.removeprefix("Replicated") == "MergeTree":
+        return True
+    others = [c for c in fed.columns if c.filled and not named(fed.sorting_key, [c.name])]
+    return not shape.one_by_one and all(merged_by(fed, shape, column) for column in others)
+
+
+def _expiring(client: Client, name: str) -> bool:
+    database, _, rest = name.partition(".")
+    found = read_table(client, database, rest)
+    return found is None or forgets(found)
+
+
+def _sums(
+    client: Client, pipeline: Pipeline, sums: Summing, rows: Sql, span: Parameters, source: str | None
+) -> dict[Unit, Sums]:
+    """`source`: only its rows of the span are read, whatever the view's SELECT does with them."""
+    settings: dict[str, Any] = {}
+    if source is not None:
+        inside = f"_slice >= toDateTime({span['start']}, 'UTC') AND _slice < toDateTime({span['end']}, 'UTC')"
+        settings = {"additional_table_filters": f"{{{literal(source)}: {literal(inside)}}}"}
+    found = client.rows(render("verify/view", rows=rows, **sums.parts), span, settings)
+    return {unit_of(pipeline, start, cluster): sums.read(*held) for start, cluster, *held in found}

@@ -1,0 +1,112 @@
+"""Which anomalies stand although somebody loads meanwhile. Pure.
+
+A load revokes a unit's ledger row before it touches its rows, and commits it with a higher generation. So
+rows of a unit that is committed alike in two looks stood still between them. A unit without a row in both may
+be under way: then only a lease that nobody has held, or that stands still for its term, says that it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sluice.config.pipeline import Target
+from sluice.flow.verify.anomaly import Anomaly
+from sluice.flow.verify.current import lacking, targets_of
+from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.slices import Unit
+from sluice.state.ledger import LedgerRow
+from sluice.state.status import UnitStatus
+
+
+@dataclass(frozen=True)
+class Settled:
+    """`sure`: seen by both looks while nothing of it moved. `pending` has to be looked at again."""
+
+    sure: tuple[Anomaly, ...] = ()
+    pending: tuple[Anomaly, ...] = ()
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Two looks at the same range; `quiet` are targets that nobody has loaded during the second one."""
+
+    first: Facts
+    second: Facts
+    quiet: Collection[str]
+
+    def settle(self, before: Iterable[Anomaly], after: Sequence[Anomaly]) -> Settled:
+        """`before` and `after`: what each look has found."""
+        known = {anomaly.key for anomaly in before}
+        sure = [a for a in after if a.key in known and self._stood_still(a)]
+        kept = {id(anomaly) for anomaly in sure}
+        return Settled(tuple(sure), tuple(a for a in after if id(a) not in kept))
+
+    def _stood_still(self, anomaly: Anomaly) -> bool:
+        unit = self._unit(anomaly)
+        if not self._same_manifests(unit):
+            return False
+        return all(self._table_stood_still(anomaly, unit, name) for name in self._tables(anomaly, unit))
+
+    def _unit(self, anomaly: Anomaly) -> Unit | None:
+        """None for an anomaly of no unit that is known."""
+        return self._units.get((anomaly.slice, anomaly.cluster))
+
+    @cached_property
+    def _units(self) -> Mapping[tuple[str, str], Unit]:
+        looks = (self.first, self.second)
+        found = (status.unit for facts in looks for status in facts.found)
+        held = (unit for facts in looks for table in facts.tables for unit in table.ledger)
+        return {(unit.slice.id, unit.cluster): unit for unit in (*held, *found)}
+
+    def _same_manifests(self, unit: Unit | None) -> bool:
+        first, second = self._manifests
+        return first == second if unit is None else first.get(unit) == second.get(unit)
+
+    @cached_property
+    def _manifests(self) -> tuple[Mapping[Unit, str], Mapping[Unit, str]]:
+        first, second = (
+            {status.unit: manifest.id for status, manifest in facts.landed} | dict(facts.unreadable)
+            for facts in (self.first, self.second)
+        )
+        return first, second
+
+    def _tables(self, anomaly: Anomaly, unit: Unit | None) -> Collection[str]:
+        """The targets whose load could explain the anomaly."""
+        if not anomaly.table:
+            return self._lacking(unit) if anomaly.slice else ()
+        owners = {
+            table.table
+            for table in self.second.tables
+            if anomaly.table in (table.table, *(fed.called for fed in table.fed))
+        }
+        return owners or {table.table for table in self.second.tables}
+
+    def _lacking(self, unit: Unit | None) -> Collection[str]:
+        status = None if unit is None else self._landed.get(unit)
+        return () if status is None else lacking(self.second.pipeline, self._targets, status)
+
+    @cached_property
+    def _landed(self) -> Mapping[Unit, UnitStatus]:
+        return {status.unit: status for status, _ in self.second.landed}
+
+    @cached_property
+    def _targets(self) -> Mapping[str, Target]:
+        return targets_of(self.second.pipeline)
+
+    def _table_stood_still(self, anomaly: Anomaly, unit: Unit | None, table: str) -> bool:
+        first, second = (_row(facts, anomaly.shard, table, unit) for facts in (self.first, self.second))
+        if first is None and second is None:
+            return table in self.quiet
+        return first == second
+
+
+def _row(facts: Facts, shard: str, table: str, unit: Unit | None) -> LedgerRow | None:
+    """What is committed of the unit in the table, or in its part; None also where a shard lacks it."""
+    parts: Iterable[TableFacts] = facts.shards if shard else facts.tables
+    for part in parts:
+        if part.table == table and part.shard == shard and unit is not None:
+            row = part.ledger.get(unit)
+            return None if row is None or row.lacking else row
+    return None

@@ -1,0 +1,162 @@
+"""The open anomalies of a pipeline: what verify has found and nobody has yet seen to be in order again.
+
+`_verify/latest.json` holds them and the last looks. A look at a range replaces what was known of that
+range only, so a broken hour stays visible until that very hour is verified again. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import msgspec
+
+from sluice.errors import SluiceError
+from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, Kind
+from sluice.slices import SliceRange, utc
+
+KEY = "_verify/latest.json"
+_OF_NEIGHBOURS = (Kind.GAP, Kind.OVERLAP, Kind.BACKWARD)
+MOST = 1000
+LOOKS = 20
+_SLICE = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z", re.ASCII)
+
+
+Covered = Mapping[str, Collection[tuple[str, str]]]
+"""The units, as (slice id, cluster), that a look has looked at for a kind; of other kinds all."""
+
+
+@dataclass(frozen=True)
+class OpenAnomaly:
+    """A broken equation: where and what, and the command that repairs it; where there is none, `advice`.
+
+    `slices` are the ids of the hours concerned, `start` and `until` the range in which it was found.
+    """
+
+    kind: str
+    place: str
+    message: str
+    command: str
+    advice: str
+    slices: tuple[str, ...]
+    cluster: str
+    start: str
+    until: str
+    found_at: str
+
+    @property
+    def breaks(self) -> bool:
+        """Whether a count is wrong; that an hour is not done yet, or lost, its state says already."""
+        return self.kind not in (Kind.INCOMPLETE, Kind.LOSS)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One verification of `[start, until)`: `found` anomalies, of which at most `MOST` are kept."""
+
+    at: str
+    start: str
+    until: str
+    units: int
+    records: int
+    found: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`looks` are the newest last."""
+
+    anomalies: tuple[OpenAnomaly, ...] = ()
+    looks: tuple[Look, ...] = field(default=())
+
+
+_DECODER = msgspec.json.Decoder(Verdict)
+
+
+def decode(data: bytes, place: str) -> Verdict:
+    """Raises SluiceError naming `place`, and what to do."""
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise SluiceError(
+            f"{place} holds no verdict ({error}): delete it, `sluice verify` writes it again"
+        ) from error
+
+
+def encode(verdict: Verdict) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(verdict), indent=1)
+
+
+def after(old: Verdict, look: Look, found: Iterable[OpenAnomaly], covered: Covered | None = None) -> Verdict:
+    """What is open after a look: all that it found, and the old ones that it did not look at."""
+    start, until = (utc(datetime.fromisoformat(text)) for text in (look.start, look.until))
+    seen = covered or {}
+    kept = tuple(a for a in old.anomalies if not (_seen(a, start, until) and _covered(a, seen)))
+    return Verdict((*kept, *found)[:MOST], (*old.looks, look)[-LOOKS:])
+
+
+def _covered(anomaly: OpenAnomaly, covered: Covered) -> bool:
+    units = covered.get(anomaly.kind)
+    return units is None or any((name, anomaly.cluster) in units for name in anomaly.slices)
+
+
+def doubtful_units(verdict: Verdict) -> frozenset[tuple[str, str]]:
+    """The units, as (slice id, cluster), whose rows were wrong when they were last compared."""
+    return frozenset((s, a.cluster) for a in verdict.anomalies if a.kind in ROW_KINDS for s in a.slices)
+
+
+def _seen(anomaly: OpenAnomaly, start: datetime, until: datetime) -> bool:
+    """Whether a look at `[start, until)` covered all that the anomaly was about."""
+    if anomaly.slices:
+        ids = (f"{start:%Y-%m-%dT%H%MZ}", f"{until:%Y-%m-%dT%H%MZ}")
+        return all(ids[0] <= _minutes(name) < ids[1] for name in anomaly.slices)
+    then = (utc(datetime.fromisoformat(text)) for text in (anomaly.start, anomaly.until))
+    return start <= next(then) and next(then) <= until
+
+
+def _minutes(slice_id: str) -> str:
+    return slice_id if len(slice_id) > 14 else slice_id[:-1] + "00Z"
+
+
+def look_at(slices: SliceRange, units: int, records: int, found: int, now: datetime) -> Look:
+    return Look(_text(now), _text(slices.start), _text(slices.end), units, records, found)
+
+
+def opened(anomaly: Anomaly, look: Look) -> OpenAnomaly:
+    """An anomaly of verify's as it is kept. One between neighbours names two hours, one of a file has it in
+    the file's name; a type that is called like an hour names none."""
+    place = replace(anomaly, type="", table="", file=anomaly.file.rpartition("/")[2]).place
+    message = anomaly.message if anomaly.kind in _OF_NEIGHBOURS else ""
+    named = (anomaly.slice, *_SLICE.findall(place), *_SLICE.findall(message))
+    return OpenAnomaly(
+        kind=str(anomaly.kind),
+        place=anomaly.place,
+        message=anomaly.message,
+        command=anomaly.command,
+        advice=anomaly.advice,
+        slices=tuple(dict.fromkeys(filter(None, named))),
+        cluster=anomaly.cluster,
+        start=look.start,
+        until=look.until,
+        found_at=look.at,
+    )
+
+
+def within(verdict: Verdict, slices: SliceRange) -> Verdict:
+    """Those that concern the range: of an anomaly without an hour, whether its look did."""
+    mine = tuple(a for a in verdict.anomalies if _touches(a, slices))
+    return replace(verdict, anomalies=mine)
+
+
+def _touches(anomaly: OpenAnomaly, slices: SliceRange) -> bool:
+    start, until = f"{slices.start:%Y-%m-%dT%H%MZ}", f"{slices.end:%Y-%m-%dT%H%MZ}"
+    if anomaly.slices:
+        return any(start <= _minutes(name) < until for name in anomaly.slices)
+    first, end = (utc(datetime.fromisoformat(text)) for text in (anomaly.start, anomaly.until))
+    return first < slices.end and slices.start < end
+
+
+def _text(instant: datetime) -> str:
+    return utc(instant).isoformat(timespec="seconds")

@@ -1,0 +1,51 @@
+"""Reads and writes verify's verdict in the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from sluice.clients.lake.base import Lake
+from sluice.flow.verify import verdict as verdicts
+from sluice.flow.verify.anomaly import Anomaly
+from sluice.flow.verify.verdict import Covered, OpenAnomaly, Verdict
+from sluice.slices import SliceRange
+from sluice.state.month_store import _merge, _update
+from sluice.state.status import UnitStatus
+
+
+def read_verdict(lake: Lake) -> Verdict:
+    stored = lake.read(verdicts.KEY)
+    return Verdict() if stored is None else verdicts.decode(stored.data, f"{lake.url}/{verdicts.KEY}")
+
+
+def note_verified(
+    lake: Lake,
+    slices: SliceRange,
+    found: Sequence[UnitStatus],
+    broken: Sequence[Anomaly],
+    now: datetime,
+    covered: Covered | None = None,
+) -> None:
+    """Keeps what verify has found in `slices`: `broken` are its anomalies, and all other units hold, but for
+    open anomalies of kinds that were not looked at (`covered`)."""
+    records = sum(status.manifest.read for status in found if status.manifest)
+    look = verdicts.look_at(slices, len(found), records, len(broken), now)
+    opened = [verdicts.opened(one, look) for one in broken]
+    open_now: list[OpenAnomaly] = []
+
+    def change(data: bytes | None) -> bytes:
+        old = Verdict() if data is None else verdicts.decode(data, f"{lake.url}/{verdicts.KEY}")
+        verdict = verdicts.after(old, look, opened, covered)
+        open_now[:] = verdicts.within(verdict, slices).anomalies
+        return verdicts.encode(verdict)
+
+    _update(lake, verdicts.KEY, change)
+    _merge(lake, found, _broken_units(found, [*opened, *open_now]))
+
+
+def _broken_units(found: Iterable[UnitStatus], opened: Iterable[OpenAnomaly]) -> frozenset[tuple[str, str]]:
+    """An anomaly that names no cluster is about all of them."""
+    named = {(name, one.cluster) for one in opened for name in one.slices}
+    units = {(status.unit.slice.id, status.unit.cluster) for status in found}
+    return frozenset((name, c) for name, c in units if {(name, c), (name, "")} & named)

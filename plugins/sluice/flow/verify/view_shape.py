@@ -1,0 +1,224 @@
+"""What can be said of the rows that a view gives, whatever the blocks in which its source's rows come. Pure.
+
+The server carries out a view's SELECT block by block, and nobody keeps how rows were cut into blocks:
+count() of a block is a part of a sum, max(n) a part of a maximum, and avg(n) is not a part of anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sluice.clients.clickhouse.query_tree import Node, names, projection, pushed, queries
+from sluice.flow.verify.number_types import keeps
+from sluice.flow.verify.view_nodes import FUNCTION, TABLE, again, aggregates, always, merged, tables, text_of
+
+KEY = ""
+_COLUMN = re.compile(r"COLUMN id: .*column_name: (?P<name>.*), result_type: .*, source_id: (?P<source>\d+)")
+# The same rows give the same, in any order and cut in any way.
+_ADDED = {"count": "sum", "countIf": "sum", "sum": "sum", "sumIf": "sum"}
+_KEPT = {"min": "min", "minIf": "min", "max": "max", "maxIf": "max"}
+_STATES = ("count", "sum", "min", "max", "uniq", "uniqExact")
+_STATE = re.compile(rf"({'|'.join(_STATES)})(If)?(State|SimpleState)")
+_TWICE = ("uniq", "uniqExact", "min", "max")  # a row that comes twice changes nothing
+_CAST = re.compile(r"_?CAST|to(U?Int|Float|Decimal)\d+|toNullable|assumeNotNull")
+_RESULT = re.compile(r"result_type: (?P<type>.*?)(?:, source_id: \d+)?$")
+_SECTIONS = ("LIMIT", "OFFSET", "LIMIT BY", "QUALIFY", "WINDOW", "INTERPOLATE")
+_BLOCKS = "depends on the blocks in which rows come"
+
+
+class Unsure(Exception):
+    """Why what an expression gives is not certain."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`one_by_one`: each row of the source gives rows of its own, and all of them stay.
+
+    `columns`: how a column's values of one key are put together: KEY, `sum`, `min`, `max`, or the function
+    that merges states (`uniqMerge`). `unsure` says of the others why they are not certain, and `why` of all
+    rows.
+    """
+
+    one_by_one: bool = True
+    columns: Mapping[str, str] = field(default_factory=dict)
+    unsure: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+    def role(self, name: str) -> str:
+        """Raises Unsure."""
+        if self.why or name in self.unsure:
+            raise Unsure(self.why or self.unsure[name])
+        return self.columns.get(name, KEY)
+
+
+def shape_of(root: Node, sources: Mapping[str, Shape], sure: Collection[str]) -> Shape:
+    """The shape of what the server carries out of a view's SELECT.
+
+    `sources` are the tables whose rows a load computes, `sure` the functions that always give the same.
+    """
+    return _Reader(dict(sources), frozenset(sure) | {"arrayJoin"}, {}).select(pushed(root))
+
+
+def together(shapes: Sequence[Shape]) -> Shape:
+    """The shape of a table that several views write to."""
+    if len(shapes) == 1:
+        return shapes[0]
+    every = dict.fromkeys(name for shape in shapes for name in (*shape.columns, *shape.unsure))
+    columns: dict[str, str] = {}
+    unsure: dict[str, str] = {}
+    for name in every:
+        given = {shape.columns.get(name, KEY) for shape in shapes}
+        reasons = [shape.unsure[name] for shape in shapes if name in shape.unsure]
+        if reasons or len(given) > 1:
+            unsure[name] = (*reasons, "its views give it in different ways")[0]
+        columns[name] = given.pop()
+    why = next((shape.why for shape in shapes if shape.why), "")
+    certain = {name: role for name, role in columns.items() if name not in unsure}
+    return Shape(all(shape.one_by_one for shape in shapes), certain, unsure, why)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """One SELECT; `known` are the shapes of what its FROM names, by the node's id."""
+
+    sources: dict[str, Shape]
+    sure: frozenset[str]
+    known: dict[str, Shape]
+
+    def select(self, node: Node) -> Shape:
+        if node.kind == "UNION":
+            if "union_mode: UNION_ALL" not in node.text:
+                return Shape(why=f"its UNION {_BLOCKS}")
+            selects = queries(node)
+            if any(names(pushed(one)) != names(pushed(selects[0])) for one in selects):
+                return Shape(why="its UNION's SELECTs name their columns differently")
+            return together([self.select(one) for one in selects])
+        try:
+            return replace(self, known={})._select(node)
+        except Unsure as error:
+            return Shape(why=str(error))
+
+    def _select(self, node: Node) -> Shape:
+        sections = {child.text: child for child in node.children}
+        for name in _SECTIONS:
+            if name in sections:
+                raise Unsure(f"{name} {_BLOCKS}")
+        if "group_by_type: " in node.text or "with_totals" in node.text or "with_fill: 1" in text_of(node):
+            raise Unsure("it adds rows of its own")
+        [place] = [child for child in node.children if child.text == "JOIN TREE"]
+        [first] = place.children
+        one_by_one = self._from(first)
+        given = Shape(one_by_one)
+        for condition in ("PREWHERE", "WHERE"):
+            if condition in sections:
+                self._expect_key(sections[condition], given)
+        if "HAVING" in sections and not always(sections["HAVING"]):
+            self._expect_key(sections["HAVING"], given)
+        grouped = "GROUP BY" in sections or any(aggregates(part) for _, part in projection(node))
+        return self._columns(node, given, grouped, distinct="is_distinct: 1" in node.text)
+
+    def _columns(self, node: Node, given: Shape, grouped: bool, distinct: bool) -> Shape:
+        columns: dict[str, str] = {}
+        unsure: dict[str, str] = {}
+        for name, expression in projection(node):
+            try:
+                role = self._role(expression, given)
+                if distinct and role != KEY:
+                    raise Unsure(f"DISTINCT {_BLOCKS}")
+                columns[name] = role
+            except Unsure as error:
+                if "function_name: arrayJoin," in text_of(expression):  # how many rows there are, too
+                    raise
+                unsure[name] = str(error)
+        return Shape(given.one_by_one and not (grouped or distinct), columns, unsure)
+
+    def _from(self, node: Node) -> bool:
+        """Notes what a place of the FROM gives; returns whether each row of the source is there once."""
+        if node.kind == "TABLE":
+            found = TABLE.fullmatch(node.text)
+            name = found["name"] if found else ""
+            if name not in self.sources:
+                raise Unsure(f"it reads {name}")
+            self.known[node.id] = self.sources[name]
+        elif node.kind in ("QUERY", "UNION"):
+            self.known[node.id] = self.select(node)
+        elif node.kind == "ARRAY_JOIN":
+            return self._array_join(node)
+        elif node.kind == "JOIN":
+            return self._join(node)
+        else:
+            raise Unsure(f"it reads {', '.join(tables(node, self.sources)) or 'more than its source'}")
+        if self.known[node.id].why:
+            raise Unsure(self.known[node.id].why)
+        return self.known[node.id].one_by_one
+
+    def _array_join(self, node: Node) -> bool:
+        [inner] = node.section("TABLE EXPRESSION")
+        one_by_one = self._from(inner)
+        for expression in node.section("JOIN EXPRESSIONS"):
+            for column in expression.children:
+                for part in column.children:
+                    self._expect_key(part, Shape(one_by_one))
+        self.known[node.id] = Shape(one_by_one)
+        return one_by_one
+
+    def _join(self, node: Node) -> bool:
+        """With LEFT each row of the source stays, once with ANY, with ALL as often as the other side says."""
+        [left], [right] = node.section("LEFT TABLE EXPRESSION"), node.section("RIGHT TABLE EXPRESSION")
+        others = ", ".join(tables(right, self.sources)) or "another table"
+        if "kind: LEFT" not in node.text or not ("strictness: ALL" in node.text or "ANY" in node.text):
+            raise Unsure(f"its rows depend on {', '.join(tables(node, self.sources)) or others}")
+        foreign = Shape(why=f"it comes from {others}")
+        self.known.update({inner.id: foreign for inner in (*right.walk(), node) if inner.id})
+        return self._from(left) and "strictness: ANY" in node.text
+
+    def _expect_key(self, node: Node, given: Shape) -> None:
+        if self._role(node, given) != KEY:
+            raise Unsure(f"what is computed of an aggregate {_BLOCKS}")
+
+    def _role(self, node: Node, given: Shape) -> str:
+        """Raises Unsure."""
+        if node.kind in ("QUERY", "UNION", "TABLE", "TABLE_FUNCTION"):
+            raise Unsure(f"it reads {', '.join(tables(node, {})) or 'another table'}")
+        column = _COLUMN.fullmatch(node.text)
+        if column and not node.children:
+            if column["source"] not in self.known:
+                raise Unsure("it comes from elsewhere")
+            return self.known[column["source"]].role(column["name"])
+        if node.kind == "LAMBDA":
+            self.known[node.id] = Shape()
+        called = FUNCTION.match(node.text)
+        if called and called["type"] == "aggregate":
+            return self._aggregate(called["name"], node, given)
+        if called and called["type"] != "ordinary":
+            raise Unsure(f"{called['name']}() OVER {_BLOCKS}")
+        if called and called["name"] not in self.sure:
+            raise Unsure(f"{called['name']}() may give another value each time")
+        if called and _CAST.fullmatch(called["name"]) and (role := self._cast(node, given)):
+            return role
+        for child in node.children:
+            self._expect_key(child, given)
+        return KEY
+
+    def _cast(self, node: Node, given: Shape) -> str:
+        """`sum` for the cast of a sum that cuts off nothing: casts can be added up, too."""
+        first, *_ = [part for child in node.section("ARGUMENTS") for part in child.children]
+        types = [_RESULT.search(one.text) for one in (node, first)]
+        kept = all(types) and keeps(*(found["type"] for found in types if found))
+        return "sum" if kept and self._role(first, given) == "sum" else KEY
+
+    def _aggregate(self, name: str, node: Node, given: Shape) -> str:
+        """How its values of two blocks are put together."""
+        arguments = [part for child in node.section("ARGUMENTS") for part in child.children]
+        roles = [self._role(argument, given) for argument in arguments]
+        state = _STATE.fullmatch(name)
+        keys = all(role == KEY for role in roles)
+        if keys and state and (given.one_by_one or state[1] in _TWICE):
+            return merged(state)
+        if keys and (name in _KEPT or (given.one_by_one and name in _ADDED)):
+            return _KEPT.get(name) or _ADDED[name]
+        if not keys and len(roles) == 1 and again(name, roles[0]):
+            return roles[0]
+        raise Unsure(f"{name}() {_BLOCKS}")

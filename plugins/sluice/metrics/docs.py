@@ -1,0 +1,46 @@
+"""The tables of docs/METRICS.md, from the metrics and the alerting rules: `python -m sluice.metrics_page`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+from sluice.metrics.table import COUNTERS, GAUGES, TIMERS, Metric
+from sluice.runtime import SHIPPED
+
+ALERTS = SHIPPED / "monitoring" / "alerts.yaml"
+_SERIES = ("", "_bucket", "_sum", "_count")
+_NAME = re.compile(r"\bsluice_\w+")
+
+
+def rules(path: Path = ALERTS) -> dict[str, str]:
+    """The expression of each alert."""
+    groups = yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+
+
+def alerts_of(metric: Metric, known: Mapping[str, str]) -> list[str]:
+    """The alerts whose expressions mention the metric, or one of a timer's series."""
+    series = {metric.exported + suffix for suffix in _SERIES}
+    return [name for name, expression in known.items() if series & set(_NAME.findall(expression))]
+
+
+def table(metrics: Iterable[Metric], known: Mapping[str, str]) -> Iterator[str]:
+    yield "| metric | unit | meaning | labels | alert |"
+    yield "| --- | --- | --- | --- | --- |"
+    for metric in metrics:
+        labels, alerts = ", ".join(metric.labels), ", ".join(alerts_of(metric, known)) or "–"
+        yield f"| `{metric.full_name}` | {metric.unit} | {metric.meaning} | {labels} | {alerts} |"
+
+
+def tables() -> str:
+    known = rules()
+    parts = {"Counters": COUNTERS, "Gauges": GAUGES, "Timers": TIMERS}
+    return "\n".join(f"## {title}\n\n{chr(10).join(table(own, known))}\n" for title, own in parts.items())
+
+
+if __name__ == "__main__":
+    print(tables())

@@ -1,0 +1,63 @@
+"""The clients of a process that is asked again and again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.shards import Server, Servers
+from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import find
+from sluice.config.clickhouse import Shard
+from sluice.config.pipeline import Pipeline
+from sluice.errors import OutOfReach
+from sluice.flow.load.missing_targets import gone
+
+
+class Clients:
+    """One for each ClickHouse connection, as long as the connection is the same: making one costs more than
+    a look. Threads may ask side by side; at worst both make one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Connection, Client]] = {}
+
+    def servers(self, pipeline: Pipeline) -> Servers:
+        """A shard that is out of reach has its hours waiting. Raises OutOfReach where there is one
+        connection, and it does not answer."""
+        return tuple(self._server(shard) for shard in pipeline.clickhouse.parts)
+
+    def of(self, shard: Shard) -> Client:
+        """Of replicas the first that answers. Raises what the first raised (OutOfReach) when none does."""
+        silent: OutOfReach | None = None
+        for connection in shard.connections:
+            try:
+                return self._client(connection)
+            except OutOfReach as error:
+                silent = silent or error
+        assert silent is not None, "a shard has a connection"  # noqa: S101 - told to the type checker
+        raise silent
+
+    def gone(self, pipeline: Pipeline) -> frozenset[str]:
+        """Target tables that a server does not have; of one that does not answer nobody knows."""
+        found: set[str] = set()
+        tables = [target.table for target in pipeline.targets]
+        with suppress(OutOfReach):
+            for client in (server.client for server in self.servers(pipeline)):
+                found.update(gone(client, tables) if client else ())
+        return frozenset(found)
+
+    def _server(self, shard: Shard) -> Server:
+        try:
+            return Server(shard, self.of(shard))
+        except OutOfReach as error:
+            if not shard.name:
+                raise
+            return Server(shard, error=error)
+
+    def _client(self, name: str) -> Client:
+        connection = find(name)
+        known = self._known.get(name)
+        if known is None or known[0] != connection:
+            known = self._known[name] = (connection, open_client(connection))
+        return known[1]

@@ -1,0 +1,219 @@
+"""The overview of past hours out of the summaries that the steps keep: no look at lake or ledger. Pure.
+
+A year of ten pipelines is 87,600 hours, so hours are told apart by their ids alone, which sort as their
+instants do, and a cell is worked out once for all hours that are alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from sluice.page.airflow_runs import Work
+from sluice.page.cells import Cell, Known, cell_of, missing_from
+from sluice.page.overview import Around, Hour
+from sluice.slices import HOUR, SliceRange
+from sluice.state.months import StoredMonth, Summaries, Units
+from sluice.state.unit_state import State
+
+_NEVER = "9999"
+_MONTHS = 128  # twice those of the longest range: of quarters of an hour 30 MB
+
+
+class PastHour(NamedTuple):
+    """A slice by its id: its cell, what Airflow does to it, its open anomalies, and its units by cluster."""
+
+    id: str
+    cell: Cell
+    work: Work | None
+    anomalies: int
+    units: Units
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Ids at which hours change: the last before the first that is expected, the last that is overdue, and
+    the last that is over. `begins`: of clusters that were added later the first that waits for them."""
+
+    unexpected: str
+    overdue: str
+    over: str
+    clusters: tuple[str, ...]
+    begins: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, around: Around) -> _Edges:
+        length, now = around.pipeline.slice, around.now
+        due = now - around.pipeline.settle - 2 * length - timedelta(seconds=1)
+        unexpected = _NEVER if around.first is None else _id(around.first - length, length)
+        begins = {cluster: _id(begin, length) for cluster, begin in around.begins.items()}
+        clusters = tuple(around.pipeline.clusters)
+        return cls(unexpected, _id(due, length), _id(now - length, length), clusters, begins)
+
+    def around(self, name: str) -> tuple[object, ...]:
+        """The same for hours between the same edges."""
+        edges = (name > self.unexpected, name > self.overdue, name > self.over)
+        return (*edges, *self.clusters_of(name)) if self.begins else edges
+
+    def clusters_of(self, name: str) -> Sequence[str]:
+        """Those that the slice waits for."""
+        if not self.begins:
+            return self.clusters
+        return [cluster for cluster in self.clusters if self.begins.get(cluster, "") <= name]
+
+
+_Signature = tuple[object, ...]
+
+
+class Past:
+    """Summarised hours, as a range of them is asked for: hours that no step has seen are missing; Airflow's
+    work and verify's anomalies are as of now."""
+
+    def __init__(self, noted: Summaries, around: Around) -> None:
+        length = around.pipeline.slice
+        self._noted = noted
+        self._edges = _Edges.of(around)
+        self._gone = around.gone
+        self._working = {_exact_id(at, length): work for at, work in around.work.items()}
+        self._broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
+        self._special = {name[:10] for name in (*self._working, *self._broken)}
+        self._alike: dict[tuple[object, ...], Cell] = {}
+
+    def hour(self, name: str) -> PastHour:
+        units = self._noted.of(name)
+        work, anomalies = self._working.get(name), self._broken.get(name, 0)
+        key = (_signature(units), self._edges.around(name), work, anomalies)
+        cell = self._alike.get(key)
+        if cell is None:
+            cell = self._alike[key] = _cell(_look(name, units, self._edges), work, anomalies, self._gone)
+        return PastHour(name, cell, work, anomalies, units)
+
+    def constant(self, month: StoredMonth) -> tuple[object, ...] | None:
+        """As long as it is the same, so are the hours of the month. None for a month that has hours of which
+        more is known than its summaries."""
+        first, last = (self._edges.around(month.name + end) for end in ("-00", "-99"))
+        special = any(day.startswith(month.name) for day in self._special)
+        return None if first != last or special else (month.version, first, self._gone)
+
+    def cells(self, names: Sequence[str], units: Sequence[Units]) -> Counter[Cell]:
+        """How many of one day's hours have each cell; `units` are theirs."""
+        edges = self._edges.around(names[0])
+        if names[0][:10] in self._special or edges != self._edges.around(names[-1]):
+            return Counter([self.hour(name).cell for name in names])
+        # Nothing but what the steps have seen tells these hours apart, and mostly that is the same, too.
+        signatures = [_signature(own) for own in units]
+        found: Counter[Cell] = Counter()
+        for signature in set(signatures):
+            example = names[signatures.index(signature)]
+            found[self.hour(example).cell] += signatures.count(signature)
+        return found
+
+    def running(self, names: Sequence[str]) -> int:
+        """Hours of one day that a run is at work on."""
+        if names[0][:10] not in self._special:
+            return 0
+        return sum(name in self._working and self._working[name].running for name in names)
+
+
+def _signature(units: Units) -> _Signature:
+    """All of a slice's units that _look asks for."""
+    if len(units) == 1:  # as nearly always, and a year has thousands
+        ((cluster, unit),) = units.items()
+        return (cluster, unit.state, unit.seal != "", unit.verified == unit.seal)
+    return tuple([(c, unit.state, unit.seal != "", unit.verified == unit.seal) for c, unit in units.items()])
+
+
+def hours_past(slices: SliceRange, noted: Summaries, around: Around) -> list[Hour]:
+    """What `sluice.page.overview.hours_of` says, as of the last step over each hour."""
+    edges, hours = _Edges.of(around), Past(noted, around)
+    return [
+        Hour(
+            slice=piece,
+            cell=past.cell,
+            work=past.work if past.work is not None and past.work.running else None,
+            anomalies=past.anomalies,
+            read=sum(unit.read for unit in past.units.values()),
+            rows=sum(unit.rows for unit in past.units.values()),
+            rejected=sum(unit.unparsed + unit.misfits for unit in past.units.values()),
+            late=sum(unit.late for unit in past.units.values()),
+            missing=_missing(past.units, edges.clusters_of(past.id)),
+        )
+        for piece, past in zip(slices, map(hours.hour, ids_of(slices)), strict=True)
+    ]
+
+
+def _missing(units: Units, clusters: Sequence[str]) -> tuple[str, ...]:
+    states = {cluster: State(unit.state) for cluster, unit in units.items()}
+    return missing_from((cluster, states.get(cluster, State.MISSING)) for cluster in clusters)
+
+
+class _Look(NamedTuple):
+    """What of a slice decides its cell; `states` are those of its units."""
+
+    states: tuple[str, ...]
+    over: bool = True
+    verified: bool = False
+    overdue: bool = False
+    expected: bool = True
+
+
+_OPEN = _Look((), over=False)
+
+
+def _look(name: str, units: Units, edges: _Edges) -> _Look:
+    if name > edges.over:
+        return _OPEN
+    overdue, expected = name <= edges.overdue, name > edges.unexpected
+    clusters = edges.clusters_of(name)
+    own = [units[cluster] for cluster in clusters if cluster in units]
+    lacking = len(clusters) - len(own)
+    if len(own) < len(units):  # of a cluster that was taken away counts what has landed
+        own += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
+    states = tuple(unit.state for unit in own)
+    if lacking or not own:
+        missing = [State.MISSING] * max(lacking, 1)
+        return _Look((*states, *missing), True, False, overdue, expected and bool(clusters))
+    verified = all(unit.verified == unit.seal != "" for unit in own)
+    return _Look(states, True, verified, overdue, expected)
+
+
+def _cell(look: _Look, work: Work | None, anomalies: int, gone: bool) -> Cell:
+    """What a step wrote of an hour that was not over then says nothing of it now."""
+    states = [State.MISSING if state == State.NOT_OVER else State(state) for state in look.states]
+    known = tuple(states) if look.over else (State.NOT_OVER,)
+    return cell_of(Known(known, look.verified, anomalies, work, look.overdue, look.expected, gone))
+
+
+@cache
+def _format(length: timedelta) -> str:
+    return "%Y-%m-%dT%H%MZ" if length % HOUR else "%Y-%m-%dT%HZ"
+
+
+def _id(instant: datetime, length: timedelta) -> str:
+    """The id of the slice that holds the instant."""
+    seconds = int(length.total_seconds())
+    return _exact_id(int(instant.timestamp()) // seconds * seconds, length)
+
+
+def _exact_id(start: int, length: timedelta) -> str:
+    return datetime.fromtimestamp(start, UTC).strftime(_format(length))
+
+
+@lru_cache(maxsize=_MONTHS)
+def _month_ids(start: int, end: int, length: timedelta) -> tuple[str, ...]:
+    return tuple(_exact_id(at, length) for at in range(start, end, int(length.total_seconds())))
+
+
+def ids_of(slices: SliceRange) -> Iterator[str]:
+    """The ids of the range's slices, in order. Those of whole months are remembered."""
+    step = int(slices.length.total_seconds())
+    first, last = int(slices.start.timestamp()), int(slices.end.timestamp())
+    month = slices.start.start_of("month")
+    while (at := int(month.timestamp())) < last:
+        month = month.add(months=1)
+        ids = _month_ids(at, int(month.timestamp()), slices.length)
+        yield from ids[max(first - at, 0) // step : (last - at) // step]

@@ -1,0 +1,131 @@
+"""A few of the records that a slice rejected, with their payloads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow.parquet as pq
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.lake.base import Lake
+from sluice.config.page import Payloads
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import Manifest
+from sluice.page.masking import masked
+from sluice.page.slice_models import Sample
+from sluice.slices import Slice
+
+PER_REASON = 3
+MOST = 60
+SHOWN_BYTES = 2000
+# Of one file, so that a page that somebody opens costs no more than this.
+_MOST_ROWS, _MOST_BYTES, _FILES = 2000, 16 << 20, 4
+_ROWS = 20
+_COLUMNS = ["_reason", "_topic", "_partition", "_offset"]
+
+
+def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> list[Sample]:
+    """Of the first rows of the first files: at most `PER_REASON` for each reason."""
+    shown: Counter[str] = Counter()
+    samples: list[Sample] = []
+    columns = _COLUMNS if payloads == "hidden" else [*_COLUMNS, "_payload"]
+    for manifest in manifests:
+        for file in manifest.rejected[:_FILES]:
+            for row in _first_rows(lake, file.key, columns):
+                reason = str(row["_reason"])
+                if shown[reason] < PER_REASON and len(samples) < MOST:
+                    shown[reason] += 1
+                    samples.append(_unparsed(manifest.cluster, reason, row, payloads))
+    return samples
+
+
+def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict]:
+    """Up to `_MOST_BYTES` of them. Nothing where the file has gone: verify names it.
+
+    A record may be as large as Kafka takes it: where a file's rows are, they are read one by one.
+    """
+    rows = seen = 0
+    try:
+        with lake.local(key) as path:
+            parquet = pq.ParquetFile(path)
+            groups = [parquet.metadata.row_group(n) for n in range(parquet.num_row_groups)]
+            large = any(group.total_byte_size > _MOST_BYTES for group in groups)
+            for batch in parquet.iter_batches(1 if large else _ROWS, columns=columns):
+                yield from batch.to_pylist()
+                rows, seen = rows + batch.num_rows, seen + batch.nbytes
+                if seen > _MOST_BYTES or rows >= _MOST_ROWS:
+                    return
+    except FileNotFoundError:
+        return
+
+
+def _unparsed(cluster: str, reason: str, row: dict, payloads: Payloads) -> Sample:
+    return Sample(
+        kind="unparsed",
+        place="",
+        reason=reason,
+        value="",
+        cluster=cluster,
+        topic=row["_topic"],
+        partition=row["_partition"],
+        offset=row["_offset"],
+        payload=shown_of(row.get("_payload"), payloads),
+    )
+
+
+def shown_of(payload: bytes | str | None, payloads: Payloads) -> str:
+    """What the page may show of it."""
+    if payload is None or payloads == "hidden":
+        return ""
+    return text_of(payload) if payloads == "shown" else text_of(payload, masked)
+
+
+def text_of(payload: bytes | str | None, made: Callable[[str], str] = str) -> str:
+    """The beginning of a payload as text; bytes that are not UTF-8 are written as \\x…."""
+    if payload is None:
+        return ""
+    data = payload.encode() if isinstance(payload, str) else bytes(payload)
+    cut = made(data[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))
+    return cut if len(data) <= SHOWN_BYTES else f"{cut}… ({len(data):,} bytes)"
+
+
+def misfits(client: Client, pipeline: Pipeline, piece: Slice, payloads: Payloads) -> list[Sample]:
+    """Nothing where ClickHouse has no `sluice.rejected` yet."""
+    targets = [target.table for target in pipeline.targets]
+    hidden = payloads == "hidden"  # then nothing of it leaves the server
+    parameters = {"slice": int(piece.start.timestamp()), "targets": targets, "hidden": hidden}
+    try:
+        rows = client.rows(render("page/sample_misfits"), parameters)
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise
+    return [_misfit(payloads, *row) for row in rows]
+
+
+def _misfit(
+    payloads: Payloads,
+    cluster: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    target: str,
+    column: str,
+    reason: str,
+    value: str,
+    payload: str,
+) -> Sample:
+    return Sample(
+        kind="misfit",
+        place=f"{target}.{column}",
+        reason=reason,
+        value=value if payloads == "shown" else "",
+        cluster=cluster,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        payload=shown_of(payload, payloads),
+    )

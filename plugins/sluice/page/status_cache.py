@@ -1,0 +1,217 @@
+"""Looks at a short range exactly, as `sluice.state.survey` does, and remembers what cannot have changed.
+
+Boundary entries are never changed, and a manifest that the lake lists with the same time and size is the
+same. So a look costs a listing, one look for a new boundary entry, and one query; a unit of which all
+three say what they said before has the status that it had. A manifest lists its files, and of a wide hour
+it has megabytes: a status is remembered without it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import count
+
+import pendulum
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import Manifest
+from sluice.page.bounded_cache import Shelf
+from sluice.page.client_pool import Clients
+from sluice.page.days import Seen as SeenDays
+from sluice.page.ledgers import Answer, Ledgers
+from sluice.page.memory_sizes import size_of_boundaries, size_of_manifest, size_of_status
+from sluice.page.overview import Sight
+from sluice.slices import SliceRange, Unit
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.ledger import LedgerRow
+from sluice.state.manifests import read_manifests
+from sluice.state.month_store import Seen
+from sluice.state.months import UnitSummary, summary_of
+from sluice.state.shard_ledgers import ledgers_of
+from sluice.state.status import UnitStatus, statuses
+from sluice.state.unit_state import State
+from sluice.state.units import spans, units_of
+
+# Bytes of manifests, as they are in the lake, that an answer has in its hands at once; one may be larger.
+_AT_ONCE = 8 << 20
+_NUMBERS = count()
+
+Stamp = tuple[datetime, int]
+"""When a manifest was written, and its bytes."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was said of a unit when the boundary log had so many entries, and its manifest this stamp."""
+
+    entries: int
+    stamp: Stamp | None
+    status: UnitStatus
+    summary: UnitSummary
+
+    def holds(self, entries: int, stamp: Stamp | None, rows: Mapping[str, LedgerRow]) -> bool:
+        """Whether nothing has changed since. An hour that was not over then may be so now."""
+        same = self.stamp == stamp and self.status.tables == rows
+        return same and self.entries == entries and self.status.state is not State.NOT_OVER
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the lake and ClickHouse say of a range now, without its manifests. `rows`: those of each unit."""
+
+    lake: Lake
+    boundaries: Boundaries
+    units: Sequence[Unit]
+    stamps: Mapping[Unit, Stamp]
+    ledgers: Ledgers
+    rows: Mapping[Unit, Mapping[str, LedgerRow]]
+    now: datetime
+
+    def groups(self, units: Sequence[Unit]) -> Iterator[list[Unit]]:
+        """Neighbours whose manifests may be in memory together."""
+        group: list[Unit] = []
+        held = 0
+        for unit in units:
+            size = self.stamps[unit][1] if unit in self.stamps else 0
+            if group and held + size > _AT_ONCE:
+                yield group
+                group, held = [], 0
+            group.append(unit)
+            held += size
+        if group:
+            yield group
+
+
+@dataclass
+class Eyes:
+    """One pipeline's memory. Threads may look side by side; at worst both read the same."""
+
+    pipeline: Pipeline
+    shelf: Shelf = field(default_factory=Shelf)
+    months: Seen = field(default_factory=dict)
+    days: SeenDays = field(default_factory=dict)
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+    gone: bool = False  # whether a target table was not there when somebody last asked
+
+    def look(self, slices: SliceRange, ledgers: Answer, now: datetime | None = None) -> Sight:
+        """The statuses without manifests. `ledgers` are the same slices'. Raises what they and the lake
+        raise."""
+        facts = self.facts(slices, ledgers, now)
+        found = {unit: self._known(facts, unit) for unit in facts.units}
+        for group in facts.groups([unit for unit, known in found.items() if known is None]):
+            found.update(self._looked(facts, group, self._manifests(facts, group)))
+        known = [one for one in found.values() if one is not None]  # without those of no cluster of the file
+        return Sight([one.status for one in known], [one.summary for one in known], facts.boundaries)
+
+    def walk(self, facts: Facts) -> Iterator[Known]:
+        """Each unit with its manifest, in order: who keeps no status keeps no manifest."""
+        for group in facts.groups(facts.units):
+            manifests = self._manifests(facts, group)
+            found = {unit: self._known(facts, unit) for unit in group}
+            fresh = [unit for unit, known in found.items() if known is None]
+            found.update(self._looked(facts, fresh, manifests))
+            for unit, known in found.items():
+                if known is not None:
+                    yield replace(known, status=replace(known.status, manifest=manifests.get(unit)))
+
+    def facts(self, slices: SliceRange, ledgers: Answer, now: datetime | None = None) -> Facts:
+        lake = open_lake(self.pipeline)
+        boundaries = self.boundaries(lake)
+        units = units_of(self.pipeline, slices, boundaries)
+        keys = {layout.manifest(unit.slice.id, unit.cluster): unit for unit in units}
+        stamps = {keys[item.key]: (item.modified, item.size) for item in lake.present(keys)}
+        said = ledgers()
+        return Facts(lake, boundaries, units, stamps, said, _by_unit(said), now or pendulum.now("UTC"))
+
+    def boundaries(self, lake: Lake) -> Boundaries:
+        key = (self.number, "boundaries")
+        known = self.shelf.get(key)
+        found = BoundaryLog(lake).read(known)
+        if found is not known:
+            self.shelf.put(key, found, size_of_boundaries(found))
+        return found
+
+    def begins(self, lake: Lake) -> dict[str, datetime]:
+        """Where the clusters that were added later begin; with one cluster nobody looks."""
+        if len(self.pipeline.clusters) == 1:
+            return {}
+        found = spans(self.pipeline, self.boundaries(lake)).begins
+        return {cluster: begin for cluster, begin in found.items() if begin is not None}
+
+    def _known(self, facts: Facts, unit: Unit) -> Known | None:
+        known: Known | None = self.shelf.get((self.number, "status", unit))
+        rows = facts.rows.get(unit, {})
+        if known and known.holds(facts.boundaries.entries, facts.stamps.get(unit), rows):
+            return known
+        return None
+
+    def _looked(
+        self, facts: Facts, units: Sequence[Unit], manifests: Mapping[Unit, Manifest]
+    ) -> dict[Unit, Known]:
+        found: dict[Unit, Known] = {}
+        told = (facts.boundaries, manifests, facts.ledgers, facts.now)
+        for status in statuses(self.pipeline, units, *told):
+            # A manifest that has gone since the listing has no stamp.
+            stamp = facts.stamps.get(status.unit) if status.manifest is not None else None
+            light = replace(status, manifest=None)
+            known = Known(facts.boundaries.entries, stamp, light, summary_of(status))
+            self.shelf.put((self.number, "status", status.unit), known, size_of_status(light))
+            found[status.unit] = known
+        return found
+
+    def _manifests(self, facts: Facts, units: Sequence[Unit]) -> dict[Unit, Manifest]:
+        there = {unit: facts.stamps[unit] for unit in units if unit in facts.stamps}
+        held = {unit: self.shelf.get((self.number, "manifest", unit)) for unit in there}
+        known = {unit: one[1] for unit, one in held.items() if one is not None and one[0] == there[unit]}
+        for unit, manifest in read_manifests(facts.lake, [u for u in there if u not in known]).items():
+            known[unit] = manifest
+            size = size_of_manifest(there[unit][1])
+            self.shelf.put((self.number, "manifest", unit), (there[unit], manifest), size)
+        return known
+
+
+def _by_unit(ledgers: Ledgers) -> dict[Unit, dict[str, LedgerRow]]:
+    rows: dict[Unit, dict[str, LedgerRow]] = {}
+    for table, ledger in ledgers.items():
+        for unit, row in ledger.items():
+            rows.setdefault(unit, {})[table] = row
+    return rows
+
+
+class Memory:
+    """Everything that this process remembers, by pipeline; a changed pipeline file begins anew."""
+
+    def __init__(self) -> None:
+        self.clients = Clients()
+        self.shelf = Shelf()
+        self._eyes: dict[str, Eyes] = {}
+        self._lock = threading.Lock()
+
+    def of(self, pipeline: Pipeline) -> Eyes:
+        with self._lock:
+            found = self._eyes.get(pipeline.name)
+            if found is None or found.pipeline != pipeline:
+                found = self._eyes[pipeline.name] = Eyes(pipeline, self.shelf)
+            return found
+
+    def look(self, pipeline: Pipeline, slices: SliceRange) -> Sight:
+        """As `sluice.state.survey.survey`, with all manifests: of a slice or two. Raises what the lake and
+        ClickHouse raise."""
+        facts = self._facts(pipeline, slices)
+        found = list(self.of(pipeline).walk(facts))
+        return Sight([one.status for one in found], [one.summary for one in found], facts.boundaries)
+
+    def walk(self, pipeline: Pipeline, slices: SliceRange) -> Iterator[UnitStatus]:
+        """As `look`, unit by unit: of a range, for who keeps no manifest."""
+        return (one.status for one in self.of(pipeline).walk(self._facts(pipeline, slices)))
+
+    def _facts(self, pipeline: Pipeline, slices: SliceRange) -> Facts:
+        servers, url = self.clients.servers(pipeline), open_lake(pipeline).url
+        return self.of(pipeline).facts(slices, lambda: ledgers_of(servers, pipeline, url, slices))

@@ -1,0 +1,242 @@
+"""The backlog: hours before the hourly run's own range that are not complete, and what a run does of it.
+
+The pipeline's hours begin at the file's `start`, else at the first stored boundary. The monthly summaries say
+which of them are complete, so that years of hours cost a few objects. A summary is no evidence: units that it
+does not call complete are looked at before anything is done about them. Pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from sluice.config.pipeline import Pipeline
+from sluice.plan.batches import OLDER_SLICES, Weight, cut
+from sluice.plan.plan import has_work, rows_of
+from sluice.slices import MOST_SLICES, Slice, SliceRange, Unit, floor
+from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.months import Summaries, UnitSummary
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+from sluice.state.units import Spans, spans
+
+MOST_PARTS = 8
+"""Spark applications that a run starts for the backlog."""
+
+_DONE = frozenset(str(state) for state in State if state.done)
+_LANDED = frozenset({str(State.LANDED), str(State.STALE)})
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Units that are over and not complete, oldest first, with the state in which they were last seen.
+
+    `whole`: there are no others, which nobody has looked for because of their number.
+    """
+
+    states: Mapping[Unit, State] = field(default_factory=dict)
+    whole: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.states)
+
+    @property
+    def slices(self) -> list[Slice]:
+        return sorted({unit.slice for unit in self.states})
+
+    @property
+    def range(self) -> SliceRange:
+        """From the first of the slices to the last one; there is at least one."""
+        first, last = self.slices[0], self.slices[-1]
+        return SliceRange(first.start, last.end, first.length)
+
+    def __str__(self) -> str:
+        """`72 slices from 2026-11-17T10Z to 2026-11-20T09Z are not complete (70 missing, 2 expired)`."""
+        slices = self.slices
+        counts = ", ".join(f"{count:,} {state}" for state, count in Counter(self.states.values()).items())
+        if len(slices) == 1:
+            return f"1 slice, {slices[0].id}, is not complete ({counts})"
+        number = f"{'' if self.whole else 'at least '}{len(slices):,} slices"
+        return f"{number} from {slices[0].id} to {slices[-1].id} are not complete ({counts})"
+
+    def unlanded(self, most: int) -> list[Unit]:
+        """The units of the first `most` slices that have no manifest and may still land."""
+        units = [unit for unit, state in self.states.items() if state is State.MISSING]
+        slices = sorted({unit.slice for unit in units})[:most]
+        return [unit for unit in units if unit.slice <= slices[-1]] if slices else []
+
+    def outside(self, slices: SliceRange) -> Backlog:
+        """Without the units of `slices`."""
+        kept = {u: s for u, s in self.states.items() if not slices.start <= u.slice.start < slices.end}
+        return replace(self, states=kept)
+
+    def seen(self, found: Iterable[UnitStatus]) -> Backlog:
+        """After a look at some of its units. What was known to have expired stays so until it lands."""
+        states = dict(self.states)
+        for status in found:
+            expired = states.get(status.unit) is State.EXPIRED and status.manifest is None
+            if status.state.done:
+                states.pop(status.unit, None)
+            elif status.unit in states and not expired:
+                states[status.unit] = status.state
+        return replace(self, states=states)
+
+
+def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> SliceRange | None:
+    """All hours of the pipeline before `until`; None when there are none yet."""
+    span = boundaries.span()
+    first = pipeline.start or (span[0] if span else None)
+    if first is None or first >= until:
+        return None
+    return SliceRange(floor(first, pipeline.slice), floor(until, pipeline.slice), pipeline.slice)
+
+
+def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, noted: Summaries) -> Backlog:
+    """What of `hours` the summaries do not call complete; of a cluster taken away what has landed.
+
+    Of more slices than a command takes, the oldest half, which Kafka deletes first, and the newest half.
+    """
+    known = spans(pipeline, boundaries)
+    oldest = _open(hours, known, noted, MOST_SLICES // 2)
+    if len(oldest) < MOST_SLICES // 2:
+        return Backlog({unit: state for states in oldest.values() for unit, state in states.items()})
+    rest = SliceRange(next(reversed(oldest)).end, hours.end, hours.length)
+    newest = _open(_backwards(rest), known, noted, MOST_SLICES // 2)
+    found = [*oldest.values(), *reversed(newest.values())]
+    states = {unit: state for own in found for unit, state in own.items()}
+    whole = len(newest) < MOST_SLICES // 2 or next(reversed(newest)).start == rest.start
+    return Backlog(states, whole)
+
+
+def _open(
+    pieces: Iterable[Slice], known: Spans, noted: Summaries, most: int
+) -> dict[Slice, dict[Unit, State]]:
+    """The first `most` of the slices that have units which are not complete, and these."""
+    found: dict[Slice, dict[Unit, State]] = {}
+    for piece in pieces:
+        if states := _open_units(piece, known, noted.of(piece.id)):
+            found[piece] = states
+            if len(found) == most:
+                break
+    return found
+
+
+def _open_units(piece: Slice, known: Spans, units: Mapping[str, UnitSummary]) -> dict[Unit, State]:
+    states: dict[Unit, State] = {}
+    for unit in known.awaited(piece):
+        state = units[unit.cluster].state if unit.cluster in units else str(State.MISSING)
+        if state not in _DONE:
+            states[unit] = State.MISSING if state == State.NOT_OVER else State(state)
+    for unit in known.gone_from(piece):
+        if unit.cluster in units and units[unit.cluster].state in _LANDED:
+            states[unit] = State(units[unit.cluster].state)
+    return states
+
+
+def _backwards(slices: SliceRange) -> Iterator[Slice]:
+    """The last one first."""
+    for number in range(1, len(slices) + 1):
+        yield Slice(datetime.__sub__(slices.end, number * slices.length), slices.length)
+
+
+def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
+    """The offsets of the backlog's missing hours by (cluster, topic, partition), as far as boundaries tell:
+    between the last stored one before such hours and the first one after them."""
+    found: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for (cluster, topic, uuid), block in boundaries.blocks.items():
+        if boundaries.uuid(cluster, topic) != uuid or not len(block.instants):
+            continue
+        missing = {u.slice for u, s in backlog.states.items() if u.cluster == cluster and s is State.MISSING}
+        for spell in _spells(sorted(missing)):
+            first, last = _rows(block, spell)
+            for partition, column in block.columns.items():
+                edges = (column.offset(first), column.offset(last))
+                found.setdefault((cluster, topic, partition), []).append(edges)
+    return found
+
+
+def _rows(block: TopicBoundaries, spell: SliceRange) -> tuple[int, int]:
+    last = bisect_left(block.instants, int(spell.end.timestamp()))
+    return block.nearest(int(spell.start.timestamp())), min(last, len(block.instants) - 1)
+
+
+def _spells(pieces: Iterable[Slice]) -> list[SliceRange]:
+    """The slices as ranges without holes."""
+    found: list[SliceRange] = []
+    for piece in pieces:
+        start = found.pop().start if found and found[-1].end == piece.start else piece.start
+        found.append(SliceRange(start, piece.end, piece.length))
+    return found
+
+
+def windows(units: Iterable[Unit], most: int = OLDER_SLICES) -> list[SliceRange]:
+    """The units' slices as ranges in order, each of at most `most` slices from its first to its last."""
+    return cut([Weight(piece, 0) for piece in sorted({unit.slice for unit in units})], max_slices=most)
+
+
+def chosen(open_windows: Sequence[SliceRange], turn: int) -> tuple[SliceRange | None, int]:
+    """The window that run number `turn` takes, None where there is none, and the number for `batches_of`.
+
+    It is the oldest, because Kafka deletes that first. Every second run takes another one in turn, so that
+    hours which fail each time hold up nothing for good.
+    """
+    if not open_windows:
+        return None, 0
+    if turn % 2 == 0:
+        return open_windows[0], turn // 2
+    number, place = divmod(turn // 2, len(open_windows))
+    return open_windows[place], number
+
+
+def workable(found: Iterable[UnitStatus], on_expired: str) -> list[UnitStatus]:
+    """What a `fill` can bring on: not what Kafka has lost, unless what is left of it shall land."""
+    return [status for status in found if has_work(status, "fill") and not _lost(status.state, on_expired)]
+
+
+def batches_of(found: Sequence[UnitStatus], on_expired: str, number: int) -> list[SliceRange]:
+    """The oldest batch of the work in `found`, in parts.
+
+    No part spans a slice that has expired, which would fail it. One slice, another with each `number`, is a
+    part of its own: a slice that fails each time fails alone sooner or later, and the others land.
+    """
+    todo = workable(found, on_expired)
+    batches = cut([Weight(status.unit.slice, rows_of(status)) for status in todo])
+    if not batches:
+        return []
+    pieces = sorted({s.unit.slice for s in todo if s.unit.slice.start < batches[0].end})
+    lost = {status.unit.slice for status in found if _lost(status.state, on_expired)}
+    parts = _parts(pieces, lost, pieces[number % len(pieces)])
+    first = number % len(parts)
+    taken = sorted((parts[first:] + parts[:first])[:MOST_PARTS])
+    return [SliceRange(part[0].start, part[-1].end, part[0].length) for part in taken]
+
+
+def _parts(pieces: Sequence[Slice], lost: Collection[Slice], alone: Slice) -> list[list[Slice]]:
+    parts: list[list[Slice]] = []
+    for piece in pieces:
+        last = parts[-1][-1] if parts else None
+        apart = last is None or alone in (last, piece) or any(last <= one <= piece for one in lost)
+        if apart:
+            parts.append([piece])
+        else:
+            parts[-1].append(piece)
+    return parts
+
+
+def _lost(state: State, on_expired: str) -> bool:
+    return state is State.EXPIRED and on_expired == "fail"
+
+
+def stuck(backlog: Backlog, on_expired: str, mute: Collection[str] = ()) -> frozenset[Unit]:
+    """Units that a run can do nothing for: expired ones that shall not land, and what clusters in `mute` have
+    to give. What has landed is loaded without its cluster."""
+    loads = (State.LANDED, State.STALE)
+    return frozenset(
+        unit
+        for unit, state in backlog.states.items()
+        if _lost(state, on_expired) or (unit.cluster in mute and state not in loads)
+    )

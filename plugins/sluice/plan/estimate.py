@@ -1,0 +1,104 @@
+"""How long a run will take, from how long earlier steps took. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from sluice.plan.plan import Work
+from sluice.state.timings import Timing
+
+STEPS = ("land", "load", "verify", "publish")
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A step takes `fixed` seconds a batch, and so many for each unit and each row."""
+
+    fixed: float
+    per_unit: float
+    per_row: float
+
+    def seconds(self, units: int, rows: int) -> float:
+        return self.fixed + units * self.per_unit + rows * self.per_row if units else 0.0
+
+
+def rate_of(timings: Sequence[Timing]) -> Rate:
+    """The non-negative rate with the smallest relative errors over `timings`, of which there is at least one.
+
+    Three unknowns: every choice of those that are not zero is solved, and the best sound one kept.
+    """
+    took = np.array([max(t.seconds, 1e-3) for t in timings])
+    facts = np.array([[1.0, t.units, t.rows] for t in timings])
+    weighted, target = facts / took[:, None], np.ones(len(took))
+    best, smallest = np.zeros(3), np.inf
+    for count in (1, 2, 3):
+        for chosen in combinations(range(3), count):
+            part = weighted[:, chosen]
+            solved = np.linalg.lstsq(part, target, rcond=None)[0]
+            error = float(((part @ solved - target) ** 2).sum())
+            # A further unknown has to earn its place: two runs would else be explained by anything.
+            if (solved >= 0).all() and error < smallest * 0.9:
+                best, smallest = np.zeros(3), error
+                best[list(chosen)] = solved
+    return Rate(*map(float, best))
+
+
+def rates(timings: Iterable[Timing]) -> dict[str, Rate]:
+    """By step; the loads of one batch into several tables, one after another, count as one."""
+    found: dict[tuple[str, ...], Timing] = {}
+    for number, timing in enumerate(timings):
+        batch = (timing.start, timing.until, timing.run) if timing.run else (str(number),)
+        known = found.get((timing.step, *batch))
+        units = timing.units if known is None else max(timing.units, known.units)
+        seconds = timing.seconds + (known.seconds if known else 0)
+        rows = timing.rows + (known.rows if known else 0)
+        found[timing.step, *batch] = replace(timing, units=units, rows=rows, seconds=seconds)
+    by_step: dict[str, list[Timing]] = {}
+    for timing in found.values():
+        by_step.setdefault(timing.step, []).append(timing)
+    return {step: rate_of(own) for step, own in by_step.items()}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Seconds by step for a whole range; `unknown` steps have work but were never timed."""
+
+    seconds: Mapping[str, float]
+    unknown: tuple[str, ...]
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+    def __str__(self) -> str:
+        if self.unknown:
+            return f"unknown: no earlier run of this pipeline has timed {', '.join(self.unknown)}"
+        steps = ", ".join(f"{step} {spoken(took)}" for step, took in self.seconds.items() if took >= 1)
+        return f"about {spoken(self.total)}" + (f" ({steps})" if steps else "")
+
+
+def expected(work: Work, known: Mapping[str, Rate]) -> Expected:
+    """What the range will take at the rates of earlier runs, once its boundaries are resolved."""
+    seconds: dict[str, float] = {}
+    unknown = []
+    for step in STEPS:
+        amounts = [(units, rows) for units, rows in work.amounts(step) if units]
+        if amounts and step not in known:
+            unknown.append(step)
+        elif amounts:
+            seconds[step] = sum(known[step].seconds(units, rows) for units, rows in amounts)
+    return Expected(seconds, tuple(unknown))
+
+
+def spoken(seconds: float) -> str:
+    """`40 s`, `3 min 20 s`, `5 h 10 min`."""
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

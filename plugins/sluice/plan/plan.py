@@ -1,0 +1,151 @@
+"""What a backfill would do to each unit, as data and as a line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.plan.batches import Weight, cut
+from sluice.slices import SliceRange
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+
+_FILL = {
+    State.MISSING: "land and load",
+    State.EXPIRED: "fail: expired",
+    State.LANDED: "load",
+    State.STALE: "load",
+    State.COMPLETE: "nothing",
+    State.COMPLETE_WITH_LOSS: "nothing",
+}
+
+
+def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
+    """What `mode` does to a unit in this state."""
+    if status.state is State.NOT_OVER:
+        return "wait"
+    if unresolved(status):
+        return "wait for the cluster"
+    if mode == "reland" and status.gone:
+        return _FILL[status.state]
+    if mode == "reland" and status.manifest is not None:
+        return "refuse: expired" if status.losses else "land and load again"
+    if mode == "reload" and status.manifest is not None:
+        return "load again"
+    if status.state is State.EXPIRED and on_expired == "land_rest":
+        return "land what is left and load"
+    return _FILL[status.state]
+
+
+def to_land(found: Sequence[UnitStatus], mode: str, on_expired: str = "fail") -> list[UnitStatus]:
+    """The units that `mode` reads from Kafka."""
+    return [status for status in found if action(status, mode, on_expired).startswith("land")]
+
+
+Amount = tuple[int, int]
+"""Units and rows."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run has to do: the batches, of each what is to land and to load, and the whole range."""
+
+    batches: tuple[SliceRange, ...]
+    land: tuple[Amount, ...]
+    load: tuple[Amount, ...]
+    check: Amount
+
+    def amounts(self, step: str) -> tuple[Amount, ...]:
+        """Batch by batch; the steps after them see the whole range at once."""
+        return {"land": self.land, "load": self.load}.get(step, (self.check,))
+
+    @property
+    def rows(self) -> int:
+        return sum(rows for _, rows in self.load)
+
+    @property
+    def units(self) -> int:
+        return sum(units for units, _ in self.load)
+
+
+def unresolved(status: UnitStatus) -> bool:
+    """Nobody knows its offsets yet: after resolving that means that its cluster did not answer."""
+    return status.ranges is None and status.manifest is None
+
+
+def has_work(status: UnitStatus, mode: str) -> bool:
+    """A cluster that was taken away is loaded from the lake, and read no more."""
+    if status.state is State.NOT_OVER or unresolved(status):
+        return False
+    if status.gone and mode == "reland":
+        mode = "fill"
+    return mode != "fill" or not status.state.done
+
+
+def rows_of(status: UnitStatus) -> int:
+    """What landed, else at most what will."""
+    return status.manifest.read if status.manifest else status.offsets
+
+
+def work_of(found: Sequence[UnitStatus], mode: str) -> Work:
+    """Cuts what of `found` has work to do into batches by rows and by number of slices, and sums it up."""
+    todo = [status for status in found if has_work(status, mode)]
+    batches = cut([Weight(status.unit.slice, rows_of(status)) for status in todo])
+    landing = [s for s in todo if s.manifest is None or (mode == "reland" and not s.gone)]
+    over = [status for status in found if status.state is not State.NOT_OVER]
+    return Work(
+        batches=tuple(batches),
+        land=_by_batch(batches, landing),
+        load=_by_batch(batches, todo),
+        check=(len(over), sum(map(rows_of, over))),
+    )
+
+
+def _by_batch(batches: Sequence[SliceRange], work: Sequence[UnitStatus]) -> tuple[Amount, ...]:
+    """Both are in the order of their slices."""
+    found, number = [(0, 0)] * len(batches), 0
+    for status in work:
+        while status.unit.slice.start >= batches[number].end:
+            number += 1
+        units, rows = found[number]
+        found[number] = units + 1, rows + rows_of(status)
+    return tuple(found)
+
+
+def describe(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
+    """One line: unit, state, action, offsets, reads, what Kafka no longer has."""
+    lost = "".join(
+        f", Kafka no longer has {'' if loss.exact else 'at most '}[{loss.start}, {loss.until}) "
+        f"of {loss.topic}/{loss.partition}"
+        for loss in status.losses
+    )
+    lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
+    if status.uncounted:
+        lacking += f", not counted as the file says for {', '.join(status.uncounted)} (reland counts it)"
+    return (
+        f"{status.unit}: {status.seen} → {action(status, mode, on_expired)}; {status.offsets:,} offsets, "
+        f"{status.reads} reads{lost}{lacking}"
+    )
+
+
+def as_json(status: UnitStatus, mode: str, on_expired: str = "fail") -> dict[str, Any]:
+    return {
+        "slice": status.unit.slice.id,
+        "cluster": status.unit.cluster,
+        "state": str(status.state),
+        "action": action(status, mode, on_expired),
+        "offsets": status.offsets,
+        "rows": status.manifest.read if status.manifest else status.offsets,
+        "reads": status.reads,
+        "ranges": [
+            {"topic": r.topic, "partition": r.partition, "from": r.start, "until": r.until}
+            for r in status.ranges or ()
+        ],
+        "expired": [
+            {"topic": x.topic, "partition": x.partition, "from": x.start, "until": x.until, "exact": x.exact}
+            for x in status.losses
+        ],
+        "lacking_topics": list(status.lacking),
+        "uncounted": list(status.uncounted),
+    }

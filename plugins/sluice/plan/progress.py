@@ -1,0 +1,94 @@
+"""How far a long run has come, as one line: hours, rows, rate and the time that is left. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluice.config.pipeline import Pipeline
+from sluice.errors import SluiceError
+from sluice.plan.estimate import Expected, spoken
+from sluice.plan.plan import Amount, Work
+from sluice.slices import SliceRange
+from sluice.state.status import UnitStatus
+from sluice.state.survey import survey
+from sluice.state.unit_state import State
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Batches are landed, then loaded. `expected` weighs the two, and what comes after them."""
+
+    work: Work
+    expected: Expected
+
+    def line(self, landed: int, loaded: int, elapsed: float, failed: Mapping[int, Amount]) -> str:
+        """After so many batches were landed and loaded, in `elapsed` seconds. `failed`: what is done of those
+        that are not done whole, by their number."""
+        over = enumerate(self.work.load[:loaded])
+        units, rows = _sum(tuple(failed.get(number, amount) for number, amount in over))
+        parts = [
+            f"{units:,} of {self.work.units:,} units and {rows:,} of {self.work.rows:,} rows done",
+            f"{rows / max(elapsed, 0.001):,.0f} rows/s",
+        ]
+        left = self.left(landed, loaded, elapsed)
+        if left is not None:
+            parts.append(f"about {spoken(left)} left")
+        return ", ".join(parts)
+
+    def left(self, landed: int, loaded: int, elapsed: float) -> float | None:
+        """Seconds. What is done corrects what was expected; None while there is nothing to go by."""
+        done = self._weight("land", self.work.land[:landed]) + self._weight("load", self.work.load[:loaded])
+        total = self._weight("land", self.work.land) + self._weight("load", self.work.load)
+        after = sum(self.expected.seconds.get(step, 0.0) for step in ("verify", "publish"))
+        if done:
+            return (total - done) * elapsed / done + after
+        return None if self.expected.unknown else total + after
+
+    def _weight(self, step: str, amounts: tuple[Amount, ...]) -> float:
+        """Seconds where the step was timed before; else a guess that serves to compare batches."""
+        units, rows = _sum(amounts)
+        if step in self.expected.unknown or step not in self.expected.seconds:
+            return units * 0.01 + rows * 1e-5
+        whole = _sum(self.work.land if step == "land" else self.work.load)
+        share = (units + rows / 1000) / ((whole[0] + whole[1] / 1000) or 1)
+        return self.expected.seconds[step] * share
+
+
+def _sum(amounts: tuple[Amount, ...]) -> Amount:
+    return sum(units for units, _ in amounts), sum(rows for _, rows in amounts)
+
+
+Look = Callable[[Pipeline, SliceRange], Sequence[UnitStatus]]
+
+
+@dataclass
+class Reach:
+    """Remembers the first look: rate and time left are those since then."""
+
+    pipeline: Pipeline
+    slices: SliceRange
+    look: Look = survey
+    clock: Callable[[], float] = time.monotonic
+    _first: tuple[float, int] | None = field(default=None, init=False)
+
+    def line(self) -> str:
+        """What is complete now; what is out of reach is said instead: the run itself goes on."""
+        try:
+            found = self.look(self.pipeline, self.slices)
+        except SluiceError as error:
+            return f"how far it is cannot be seen: {error}"
+        now, done = self.clock(), sum(status.state.done for status in found)
+        if self._first is None:
+            self._first = (now, done)
+        return told(found, done, now - self._first[0], done - self._first[1])
+
+
+def told(found: Sequence[UnitStatus], done: int, elapsed: float, since: int) -> str:
+    """`since` units became complete within `elapsed` seconds."""
+    landed = sum(status.manifest is not None for status in found)
+    rows = sum(status.manifest.read for status in found if status.manifest and status.state.done)
+    over = sum(status.state is not State.NOT_OVER for status in found)
+    line = f"{done:,} of {over:,} units complete, {landed:,} landed, {rows:,} rows loaded"
+    return line + (f", about {spoken((over - done) * elapsed / since)} left" if since and done < over else "")

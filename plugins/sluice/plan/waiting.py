@@ -1,0 +1,69 @@
+"""What is missing from which cluster, when others of the pipeline have done their part. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sluice.config.pipeline import Pipeline
+from sluice.errors import ClusterRefused, ClusterWaits, SluiceError
+from sluice.plan.modes import needs_landing
+from sluice.slices import SliceRange, Unit
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The units of one cluster that are over and not landed, in order; at least one."""
+
+    cluster: str
+    units: tuple[Unit, ...]
+
+    @property
+    def slices(self) -> SliceRange:
+        """From the first to the last."""
+        first, last = self.units[0].slice, self.units[-1].slice
+        return SliceRange(first.start, last.end, first.length)
+
+    def __str__(self) -> str:
+        first, last = self.units[0].slice, self.units[-1].slice
+        span = first.id if first == last else f"{first.id} … {last.id}"
+        return f"{self.cluster}: {len(self.units):,} not landed ({span})"
+
+    def error(self, pipeline: Pipeline, cause: SluiceError | None, mode: str = "fill") -> ClusterWaits:
+        """`cause`: what the cluster says now; None when it answers."""
+        first, last = self.units[0].slice, self.units[-1].slice
+        edges = f"--from {first.start:%Y-%m-%dT%H:%MZ} --to {last.end:%Y-%m-%dT%H:%MZ}"
+        command = f"sluice run {pipeline.name} {edges}" + ("" if mode == "fill" else f" --mode {mode}")
+        kind = ClusterWaits if cause is None or cause.retryable else ClusterRefused
+        why = "it answers again" if cause is None else str(cause)
+        return kind(self.cluster, len(self.units), first.id, last.id, why, command)
+
+
+def waiting(
+    pipeline: Pipeline, found: Iterable[UnitStatus], mode: str = "fill", token: str = ""
+) -> list[Waiting]:
+    """In the order of the pipeline file. None with one cluster: then its error is that of the run.
+
+    A unit that `mode` asks to be landed again waits until its manifest is of this `token`. What Kafka no
+    longer has is not waited for: that is an error of its own.
+    """
+    if len(pipeline.clusters) == 1:
+        return []
+    units: dict[str, list[Unit]] = {}
+    for status in found:
+        over = status.state not in (State.NOT_OVER, State.EXPIRED) and not status.gone
+        if over and needs_landing(status.manifest, mode, token):
+            units.setdefault(status.unit.cluster, []).append(status.unit)
+    return [Waiting(name, tuple(units[name])) for name in pipeline.clusters if name in units]
+
+
+def missing_lines(pipeline: Pipeline, found: Sequence[UnitStatus]) -> list[str]:
+    """How many hours are complete, and a line per cluster that lacks some; none with one cluster."""
+    if len(pipeline.clusters) == 1:
+        return []
+    over = {status.unit.slice for status in found if status.state is not State.NOT_OVER}
+    undone = {status.unit.slice for status in found if not status.state.done}
+    lines = [f"complete from every cluster: {len(over - undone):,} of {len(over):,} slices"]
+    return [*lines, *(f"missing from {part}" for part in waiting(pipeline, found))]

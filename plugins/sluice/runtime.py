@@ -1,0 +1,33 @@
+"""Where Sluice's own files are, and where its user's are: in the repository both are below one folder.
+
+Installed from a wheel, the SQL, the Spark application and the alert rules lie inside the package; pipeline
+files, data and relative paths then count from `SLUICE_PROJECT`, or from the working folder.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+# pyproject.toml says what gets there.
+_IN_WHEEL = PACKAGE / "_shipped"
+_REPOSITORY = PACKAGE.parents[1]
+# In the archive that travels to Spark there is nothing but Python.
+_ARCHIVED = not PACKAGE.is_dir()
+_INSTALLED = _IN_WHEEL.is_dir() or _ARCHIVED
+
+SHIPPED = _IN_WHEEL if _INSTALLED else _REPOSITORY
+PROJECT = Path(os.environ.get("SLUICE_PROJECT") or ".").resolve() if _INSTALLED else _REPOSITORY
+
+
+# Python's own are 700, 10 and 10. A year of hours makes millions of objects that stay, and looks for cycles
+# among them again and again: 8,760 manifests were read in 1.2 s with Python's, in 0.39 s with these, and in
+# 0.36 s without any look.
+_THRESHOLDS = (20_000, 20, 50)
+
+
+def collect_seldom() -> None:
+    """For the whole process: to be called where a command, an application, a worker or a task begins."""
+    gc.set_threshold(*_THRESHOLDS)

@@ -1,0 +1,242 @@
+"""Follows a growing log as `tail -F` does, from the place that its state file holds."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sluice.ship.interruption import Interruption
+from sluice.ship.log_file import LogFile
+from sluice.ship.positions import Piece, Place
+from sluice.ship.report import BatchReport, BatchState
+from sluice.ship.rotation import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
+from sluice.ship.shipment import Sending, Shipment
+from sluice.ship.state_file import Bookmark, StateFile
+from sluice.ship.tail import Step, decide
+
+POLL_SECONDS = 0.25
+PATIENCE_SECONDS = 5.0
+STOP_SECONDS = 30.0
+
+
+@dataclass
+class Follower:
+    """`gaps` counts the times that what followed a saved place could not be found."""
+
+    path: Path
+    shipment: Shipment
+    state: StateFile
+    interruption: Interruption
+    say: Callable[[str], None]
+    patience: float = PATIENCE_SECONDS
+    gaps: int = 0
+    reports: list[BatchReport] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._bookmark = Bookmark(self.state)
+        self._sending: Sending | None = None
+        self._at: int | None = None  # the record time of the line before the file's first
+        self._log: LogFile | None = None
+
+    def run(self) -> None:
+        """Ships until the interruption. Raises EventsRefused, KafkaOutOfReach, WrongUse, and Busy when
+        another publish follows the log."""
+        with self.state.held():
+            try:
+                self._begin(self.state.read())
+                while self._log is not None and not self.interruption.asked:
+                    self._turn(self._log)
+            finally:
+                self._end()
+
+    def _begin(self, place: Place | None) -> None:
+        """Goes on at the saved place, wherever its file is now; without one, with the log of now."""
+        if place is None:
+            return self._go_on(self._new((0, 0)), newest(rotated(self.path)))
+        self._at = place.at
+        log = None if place.done_ns is not None else self._open()
+        if log is not None:
+            here = replace(place, device=log.place.device, inode=log.place.inode)
+            moved = here != place and self._find(place) is not None
+            if not moved and log.fits(here):
+                self._switch(here)
+                self._log = log.at(here)
+                return
+            log.close()
+        self._go_on(place, place.done_ns)
+
+    def _find(self, place: Place) -> Rotated | None:
+        while True:
+            with suppress(Moved):
+                return find(place, rotated(self.path))
+
+    def _turn(self, log: LogFile) -> None:
+        """One look at the log, and what follows from it."""
+        step = decide(log.look(), self._there(), self.patience)
+        if step is Step.LEAVE:
+            self._leave(log)
+        elif step is Step.BEGIN_AGAIN:
+            self._begin_again(log)
+        elif step is Step.WAIT or not self._ship(log.read()):
+            self._pause()
+
+    def _leave(self, log: LogFile) -> None:
+        """The file was renamed, and has been still since."""
+        self._ship(log.rest())
+        self._go_on(log.place, self._left(log))
+
+    def _begin_again(self, log: LogFile) -> None:
+        """The file was truncated. What was not shipped by then may be in a copy (`copytruncate`), and what
+        was written since in later ones."""
+        ours, place = log.look(), log.place
+        self.say(f"{self.path} was truncated at byte {place.offset:,}: it goes on from its start")
+        self._left(log)
+        known = newest(rotated(self.path))
+        if self._find(place) is not None:
+            return self._go_on(place, None)
+        if ours.seen > place.offset:
+            self._gap(place)
+        self._go_on(place, known)
+
+    def _left(self, log: LogFile) -> int:
+        """Closes it; when it was changed last."""
+        changed_ns, self._log = log.changed_ns, None
+        log.close()
+        return changed_ns
+
+    def _go_on(self, place: Place, done_ns: int | None) -> None:
+        """File after file, what was rotated after the place's own one; then the log itself.
+
+        `done_ns` is when the place's file was changed last, once all of it is shipped.
+        """
+        while self._log is None and not self.interruption.asked:
+            self._drain()
+            with suppress(Moved):  # the look around is old: the next one finds the file under its new name
+                place, done_ns = self._look_around(place, done_ns)
+
+    def _look_around(self, place: Place, done_ns: int | None) -> tuple[Place, int | None]:
+        """One step of `_go_on`. The log is opened before the look at the others: a file that is rotated away
+        meanwhile is not missed. Raises Moved."""
+        there, among = self._open(), rotated(self.path)
+        try:
+            if done_ns is None:
+                return self._rest_of_place(place, among)
+            after = newer(among, done_ns, place)
+            after = [one for one in after if there is None or one.file != there.file]
+            if after:
+                first = recognised(after[0], self._new(after[0].file))
+                return (first, None) if first.known else (place, after[0].changed_ns)
+            if there is not None and there.place.known:
+                self._switch(there.place)
+                self._log = there
+            else:
+                self._settle(replace(place, done_ns=done_ns))
+                self._pause()
+            return place, done_ns
+        finally:
+            if there is not None and there is not self._log:
+                there.close()
+
+    def _rest_of_place(self, place: Place, among: Sequence[Rotated]) -> tuple[Place, int | None]:
+        found = find(place, among)
+        if found is None:
+            self._gap(place)
+            return place, newest(among)
+        done_ns = self._finish(found, place)
+        return place if done_ns is None else self._bookmark.place or place, done_ns
+
+    def _finish(self, one: Rotated, place: Place) -> int | None:
+        """Ships the rest of a file, once nobody writes to it any more; when it was changed last."""
+        still = time.time() - one.changed_ns / 1e9
+        if 0 <= still < self.patience:
+            self._pause()
+            return None
+        self._rest(one, place)
+        return one.changed_ns
+
+    def _gap(self, place: Place) -> None:
+        self.gaps += 1
+        self.say(
+            f"{self.path}: what followed byte {place.offset:,} of the file that was followed (inode "
+            f"{place.inode}, batch {place.batch}) is not found: publish it as a file if you have it"
+        )
+
+    def _rest(self, one: Rotated, place: Place) -> None:
+        """Raises Moved."""
+        self._switch(place)
+        self.say(f"{one.path} from byte {place.offset:,} on")
+        for piece in self.interruption.until(rest_of(one, place)):
+            self._ship(piece)
+        self._drain()
+
+    def _open(self) -> LogFile | None:
+        """The file that has the name now, at its start, known by what it begins with."""
+        log = LogFile.open(self.path, self._new)
+        if log is not None:
+            log.recognise()
+        return log
+
+    def _new(self, file: tuple[int, int]) -> Place:
+        return Place(*file, batch=uuid.uuid4().hex)
+
+    def _switch(self, place: Place) -> None:
+        """Saves a new place before anything of it is sent: an id is never forgotten after its first use."""
+        self._settle(place)
+        self._sending = self.shipment.of(str(self.path), place.batch, self._bookmark.settle, self._at)
+
+    def _settle(self, place: Place) -> None:
+        """Saves a place, once what was sent before is acknowledged."""
+        self._drain()
+        if self._sending is not None:
+            self._at = self._sending.times.last
+        self._close()
+        self._bookmark.settle(replace(place, at=self._at))
+        self._bookmark.save()
+
+    def _ship(self, piece: Piece | None) -> bool:
+        if piece is not None and self._sending is not None:
+            self._sending.ship(piece.chunk, lambda times: replace(piece.place, at=times.last))
+        return piece is not None
+
+    def _pause(self) -> None:
+        self.interruption.pause(POLL_SECONDS)
+        self.shipment.publisher.serve()
+        if self._sending is not None:
+            self._sending.look()
+            self._sending.check()
+            self._bookmark.save()
+
+    def _there(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _drain(self) -> None:
+        if self._sending is not None:
+            self._sending.drain()
+            self._bookmark.save()
+
+    def _close(self) -> None:
+        """Notes what the batch that was followed until now has come to."""
+        place, sending = self._bookmark.place, self._sending
+        if sending is not None and place is not None:
+            state = BatchState.BEGUN
+            self.reports.append(BatchReport(sending.source, sending.batch, state, place.line))
+        self._sending = None
+
+    def _end(self) -> None:
+        try:
+            if self._sending is not None:
+                self._sending.wait(STOP_SECONDS)
+            self._bookmark.save()
+        finally:
+            self._close()
+            if self._log is not None:
+                self._log.close()

@@ -1,0 +1,76 @@
+"""Newline-delimited events out of a stream, numbered as an editor numbers them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from sluice.clients.kafka.producer import MAX_EVENT_BYTES
+from sluice.errors import WrongUse
+
+READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Events, and the number of each one's line, from 1. Empty lines are counted, and are no events.
+
+    `last` is the number of the last line looked at.
+    """
+
+    events: Sequence[bytes]
+    numbers: Sequence[int]
+    last: int
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes], before: int) -> Chunk:
+        """`lines` without their ends; `before` lines of the source went before them. The mark that some
+        editors put in front of UTF-8 is no part of the first one (RFC 8259, section 8.1)."""
+        if not before and lines and lines[0].startswith(BOM_UTF8):
+            lines = [lines[0].removeprefix(BOM_UTF8), *lines[1:]]
+        last = before + len(lines)
+        numbers: Sequence[int] = range(before + 1, last + 1)
+        if not all(map(bytes.strip, lines)):
+            numbers = [number for number, line in zip(numbers, lines, strict=True) if line.strip()]
+            lines = [line for line in lines if line.strip()]
+        return cls(lines, numbers, last)
+
+    def after(self, line: int) -> Chunk:
+        """Without the events up to that line."""
+        first = bisect_right(self.numbers, line)
+        return Chunk(self.events[first:], self.numbers[first:], self.last) if first else self
+
+    def until(self, line: int) -> Chunk:
+        """Only the events up to that line."""
+        first = bisect_right(self.numbers, line)
+        return Chunk(self.events[:first], self.numbers[:first], min(self.last, line))
+
+
+def chunks(stream: BinaryIO, source: str) -> Iterator[Chunk]:
+    """What has arrived, as it arrives: a slow source is not waited for to fill a chunk.
+
+    The end of the source ends its last line. Raises WrongUse for a line that is too long to be a record.
+    """
+    begun: list[bytes] = []  # pieces of a line whose end has not arrived
+    size = before = 0
+    while block := stream.read1(READ_BYTES):
+        first, *others = block.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        refuse_long(size, source, before + 1)
+        if others:
+            *whole, last = b"".join(begun), *others
+            begun, size = [last], len(last)
+            yield Chunk.of(whole, before)
+            before += len(whole)
+    if line := b"".join(begun):
+        yield Chunk.of([line], before)
+
+
+def refuse_long(size: int, source: str, number: int) -> None:
+    """Raises WrongUse for a line of `size` bytes that is no record."""
+    if size > MAX_EVENT_BYTES:
+        raise WrongUse(f"{source}, line {number}: an event may have at most {MAX_EVENT_BYTES >> 20} MiB")

@@ -1,0 +1,109 @@
+"""One open log file: reads whole lines from a place on. A line without an end waits for it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sluice.clients.kafka.producer import MAX_EVENT_BYTES
+from sluice.errors import WrongUse
+from sluice.ship.lines import READ_BYTES, refuse_long
+from sluice.ship.positions import MARK_BYTES, Piece, Place
+from sluice.ship.tail import Ours
+
+
+class LogFile:
+    """`place` is where reading goes on; it is the caller's to save."""
+
+    def __init__(self, name: str, descriptor: int, place: Place) -> None:
+        self.name = name
+        self.place = place
+        self._descriptor = descriptor
+        self._seen = place.offset
+        self._grew = time.monotonic()
+        self._tail = self._marked(place) if place.offset else b""
+
+    @classmethod
+    def open(cls, path: Path, new: Callable[[tuple[int, int]], Place]) -> LogFile | None:
+        """The file at `path` from its start, or None when there is none. Raises WrongUse for no right to."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise WrongUse(f"{path}: {error.strerror}") from error
+        found = os.fstat(descriptor)
+        return cls(str(path), descriptor, new((found.st_dev, found.st_ino)))
+
+    def at(self, place: Place) -> LogFile:
+        """The same open file from another place on."""
+        return LogFile(self.name, self._descriptor, place)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def file(self) -> tuple[int, int]:
+        return self.place.device, self.place.inode
+
+    def look(self) -> Ours:
+        found, place = os.fstat(self._descriptor), self.place
+        still = time.monotonic() - self._grew
+        fits = self.fits(place)
+        return Ours((found.st_dev, found.st_ino), found.st_size, self._seen, place.offset, fits, still)
+
+    @property
+    def changed_ns(self) -> int:
+        return os.fstat(self._descriptor).st_mtime_ns
+
+    def recognise(self) -> Place:
+        """At the start of the file: what it begins with becomes known. Nothing of it may be sent before that
+        is saved: a copy of the file could not be found."""
+        self.place = self.place.known_by(os.pread(self._descriptor, MARK_BYTES, 0))
+        return self.place
+
+    def read(self) -> Piece | None:
+        """The next whole lines, or None when there is none, or the file was truncated since the last look.
+        Raises WrongUse for a line that is too long."""
+        block = self._next(READ_BYTES)
+        if block is not None and b"\n" not in block and len(block) == READ_BYTES:
+            block = self._next(MAX_EVENT_BYTES + 2)
+        if block is None:
+            return None
+        end = block.rfind(b"\n") + 1
+        self._note(self.place.offset + len(block))
+        if not end:
+            refuse_long(len(block), self.name, self.place.line + 1)
+            return None
+        return self._take(block[:end])
+
+    def rest(self) -> Piece | None:
+        """The last line, which will get no end: its file has been left."""
+        block = self._next(MAX_EVENT_BYTES + 1)
+        return self._take(block) if block else None
+
+    def fits(self, place: Place) -> bool:
+        """Whether the bytes before the place are, in this file, those that were shipped."""
+        return place.mark.fits(self._marked(place))
+
+    def _next(self, size: int) -> bytes | None:
+        """What lies behind the place; None when what lies before it, read at once with it, is not what was
+        shipped: a file that was truncated and has grown again has other lines there."""
+        place = self.place
+        before = place.offset - place.marked_from
+        found = os.pread(self._descriptor, before + size, place.marked_from)
+        return found[before:] if place.mark.fits(found[: place.mark.size]) else None
+
+    def _take(self, read: bytes) -> Piece:
+        piece = Piece.of(read, self.place, self._tail)
+        self.place, self._tail = piece.place, piece.tail
+        return piece
+
+    def _note(self, seen: int) -> None:
+        if seen != self._seen:
+            self._seen, self._grew = seen, time.monotonic()
+
+    def _marked(self, place: Place) -> bytes:
+        return os.pread(self._descriptor, place.mark.size, place.marked_from)

@@ -1,0 +1,84 @@
+"""A place in a log file, and how the same place is found again after the file was renamed or copied."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sluice.ship.lines import Chunk
+
+MARK_BYTES = 256
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the `size` bytes before a place are, or behind it at the start of a file: a file that has others
+    there is not the one."""
+
+    size: int = 0
+    sha256: str = ""
+
+    @classmethod
+    def of(cls, tail: bytes) -> Mark:
+        return cls(len(tail), hashlib.sha256(tail).hexdigest())
+
+    def fits(self, found: bytes) -> bool:
+        return len(found) == self.size and (not self.size or Mark.of(found) == self)
+
+
+@dataclass(frozen=True)
+class Place:
+    """`offset` bytes and `line` lines of one file are shipped, as batch `batch`; both begin at 0.
+
+    `at` is the record time (ms) of the last of them that had one, here or in the files before: a line without
+    a time has it. `device` and `inode` are the file's, which a rename leaves alone. `done_ns`: all of the
+    file is shipped, and the log goes on in what was changed after that time.
+    """
+
+    device: int
+    inode: int
+    batch: str
+    offset: int = 0
+    line: int = 0
+    mark: Mark = Mark()
+    at: int | None = None
+    done_ns: int | None = None
+
+    @property
+    def known(self) -> bool:
+        return bool(self.mark.size)
+
+    @property
+    def marked_from(self) -> int:
+        """Where the mark's bytes begin."""
+        return max(self.offset - self.mark.size, 0)
+
+    def known_by(self, head: bytes) -> Place:
+        """The same start of a file, known by what the file begins with."""
+        return replace(self, mark=Mark.of(head[:MARK_BYTES]))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Place:
+        return cls(**{**content, "mark": Mark(**content["mark"])})
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Lines of a log, the place behind them, and the last bytes before that."""
+
+    chunk: Chunk
+    place: Place
+    tail: bytes
+
+    @classmethod
+    def of(cls, read: bytes, place: Place, tail: bytes) -> Piece:
+        """The lines in `read`, which begins at `place`, behind `tail`; only the last may lack its end."""
+        chunk = Chunk.of(read.removesuffix(b"\n").split(b"\n"), place.line)
+        tail = (tail + read[-MARK_BYTES:])[-MARK_BYTES:]
+        behind = replace(place, offset=place.offset + len(read), line=chunk.last, mark=Mark.of(tail))
+        return cls(chunk, behind, tail)

@@ -1,0 +1,188 @@
+"""Publishes newline-delimited events into Kafka, with the event's own time as record time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from sluice.clients.kafka.producer import Publisher, open_publisher
+from sluice.clients.kafka.settings import settings_of
+from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.settings import settings_for
+from sluice.config.pipeline import Cluster, Pipeline
+from sluice.errors import WrongUse
+from sluice.ship.batch_register import Register
+from sluice.ship.batches import Batch, batches_of, given_id
+from sluice.ship.follow import Follower
+from sluice.ship.in_flight import together
+from sluice.ship.interruption import Interruption
+from sluice.ship.record_keys import RecordKeys
+from sluice.ship.record_times import RecordTimes
+from sluice.ship.report import End, Progress, Report
+from sluice.ship.ship_batches import Shipper
+from sluice.ship.shipment import Shipment
+from sluice.ship.sources import compressed, opened, standard_input
+from sluice.ship.state_file import StateFile
+
+PARTITIONS = 4
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is asked for. `source`: a file (plain, .gz, .zst), a folder, `s3://…`, or `-`, which is stdin.
+
+    `key`: the dotted path of the field that becomes the record's key. `batch`: the source's id, where its
+    content's is not wanted. `again`: also what is known to be shipped. `state`: where a log that is followed
+    keeps its place; beside the log by default.
+    """
+
+    source: str
+    topic: str | None = None
+    lag: timedelta = timedelta()
+    key: str | None = None
+    batch: str | None = None
+    again: bool = False
+    follow: bool = False
+    state: Path | None = None
+
+
+def publish(
+    pipeline: Pipeline,
+    order: Order,
+    on_progress: Callable[[str], None] = lambda line: None,
+    on_report: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Publishes every line of the source as one event, as it is; empty lines are none.
+
+    Record time is the event's time plus `lag`; that of the line before where an event has none; now where the
+    pipeline takes the time from the record. A missing topic is made. Each record of a file has its batch and
+    its line in the header `sluice_batch`. An interruption ends it after what was sent is acknowledged.
+
+    `on_report` hears what was acknowledged, also when an error is raised then. Raises WrongUse for a file or
+    topic that does not do, KafkaOutOfReach, LakeOutOfReach, EventsRefused, Busy, Fenced.
+    """
+    _check(order)
+    cluster, topic = choose(pipeline, order.topic)
+    stream = not order.follow and _is_stream(order.source)
+    batches = [] if stream or order.follow else batches_of(order.source, settings_for(pipeline))
+    if order.batch is not None and len(batches) > 1:
+        raise WrongUse(f"--batch names one batch, and {order.source} has {len(batches)}")
+    interruption = Interruption()
+    with (
+        interruption.heard(),
+        open_publisher(settings_of(cluster), topic, PARTITIONS, order.follow) as publisher,
+    ):
+        progress = Progress(f"{cluster.cluster}/{topic}", on_progress)
+        shipment = Shipment(
+            publisher, RecordTimes(pipeline.event, order.lag), RecordKeys(order.key), progress
+        )
+        worker: Follower | Shipper
+        if order.follow:
+            worker = Follower(
+                Path(order.source), shipment, _state(order, publisher), interruption, on_progress
+            )
+            run = worker.run
+        else:
+            register = Register(open_lake(pipeline), cluster.cluster, topic, publisher.facts.uuid)
+            worker = Shipper(shipment, register, interruption, on_progress, order.batch, order.again)
+            run = partial(_ship, worker, order, batches)
+        report = _reported(run, worker, shipment, interruption, on_report)
+        if report.unacknowledged:
+            raise publisher.gone(f"{report.unacknowledged:,} events are not acknowledged")
+    return report
+
+
+def _check(order: Order) -> None:
+    """Raises WrongUse for what does not go together."""
+    name = order.source
+    if order.follow and (
+        name == STDIN or name.startswith("s3://") or compressed(name) or Path(name).is_dir()
+    ):
+        raise WrongUse(f"--follow is for a log file that grows, not for {name}")
+    if order.follow and (order.batch is not None or order.again):
+        raise WrongUse("--batch and --again are for whole files: a log that is followed has ids of its own")
+    if order.state is not None and not order.follow:
+        raise WrongUse("--state is where --follow keeps its place: add --follow")
+    if order.batch is not None:
+        given_id(order.batch)
+
+
+def _is_stream(source: str) -> bool:
+    """Whether it can be read only once: stdin, or a pipe that has a name."""
+    return source == STDIN or (not source.startswith("s3://") and Path(source).is_fifo())
+
+
+def _state(order: Order, publisher: Publisher) -> StateFile:
+    path = order.state or Path(f"{order.source}.sluice.json")
+    return StateFile(path, f"{publisher.settings.cluster}/{publisher.topic}")
+
+
+def _ship(shipper: Shipper, order: Order, batches: Sequence[Batch]) -> None:
+    if batches:
+        shipper.ship_all(batches)
+    elif order.source == STDIN:
+        shipper.ship_stream(STDIN, nullcontext(standard_input()))
+    else:
+        shipper.ship_stream(order.source, opened(Path(order.source), order.source))
+
+
+def _reported(
+    run: Callable[[], None],
+    worker: Follower | Shipper,
+    shipment: Shipment,
+    interruption: Interruption,
+    on_report: Callable[[Report], None],
+) -> Report:
+    """Runs it, and tells what was acknowledged however it ends. Following a log ends by an interruption."""
+    started, end = time.monotonic(), End.FAILED
+    try:
+        run()
+        stopped = interruption.asked and isinstance(worker, Shipper)
+        end = End.INTERRUPTED if stopped else End.DONE
+    finally:
+        report = _report(shipment, worker, end, time.monotonic() - started)
+        on_report(report)
+    return report
+
+
+def _report(shipment: Shipment, worker: Follower | Shipper, end: End, seconds: float) -> Report:
+    partitions = together(shipment.windows)
+    acknowledged = sum(found.records for found in partitions.values())
+    return Report(
+        cluster=shipment.publisher.settings.cluster,
+        topic=shipment.publisher.topic,
+        end=end,
+        events=shipment.events,
+        bytes=shipment.bytes,
+        acknowledged=acknowledged,
+        unacknowledged=shipment.events - acknowledged,
+        no_time=shipment.times.no_time,
+        time_refused=shipment.times.refused,
+        stamped_now=shipment.times.now,
+        no_key=shipment.keys.missing,
+        gaps=worker.gaps if isinstance(worker, Follower) else 0,
+        seconds=round(seconds, 3),
+        partitions=partitions,
+        batches=tuple(worker.reports),
+    )
+
+
+def choose(pipeline: Pipeline, topic: str | None) -> tuple[Cluster, str]:
+    """The pipeline's only topic, or the one that `topic` names: `bids`, or `dc1/bids`. Raises WrongUse."""
+    every = [(cluster, name) for cluster in pipeline.kafka for name in cluster.topics]
+    found = [
+        (cluster, name)
+        for cluster, name in every
+        if topic is None or topic in (name, f"{cluster.cluster}/{name}")
+    ]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{cluster.cluster}/{name}" for cluster, name in found or every)
+    what = "has more than one such topic" if found else "has no such topic"
+    raise WrongUse(f"pipeline {pipeline.name} {what}: --topic chooses one of {known}")

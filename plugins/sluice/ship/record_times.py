@@ -1,0 +1,146 @@
+"""The record time of each event: its own time, or that of the line before it.
+
+The time of now in the middle of a log of last week would put an end to every hour in between: what comes
+after it in its partition would be late. So now is taken only where a source has no time at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+import numpy as np
+
+from sluice.clients.kafka.create_topic import TopicFacts
+from sluice.config.pipeline import Event, TypeSource
+from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
+from sluice.flow.land.task.times import READERS
+
+_CLOCKS_MS = 10_000  # how far the broker's clock may be behind this machine's
+_UNREADABLE = np.iinfo(np.int64).min
+Ahead = Callable[[], Iterable[Sequence[bytes]]]
+"""A source's events from its start, where it can be read once more."""
+
+
+@dataclass(frozen=True)
+class OwnTimes:
+    """Record times in ms; of the events at `others` they are none: `no_time` have none that is understood,
+    the broker would refuse that of `refused` (more than an hour ahead, by default)."""
+
+    times: np.ndarray
+    others: np.ndarray
+    no_time: int
+    refused: int
+
+
+class RecordTimes:
+    """How events say their time, and of how many it could not be taken; `now` of them have that of now."""
+
+    def __init__(self, event: Event, lag: timedelta) -> None:
+        time_only = Event(type=TypeSource(topic=True), time=event.time)
+        self._fields = fields_of(time_only)
+        self._fast = FastReader(self._fields)
+        self._read = READERS[event.time.format]
+        self._lag = lag // timedelta(milliseconds=1)
+        self.no_time = 0
+        self.refused = 0
+        self.now = 0
+
+    @property
+    def of_now(self) -> bool:
+        """Whether record times are not the events': the pipeline takes an event's time from its record."""
+        return not self._fields
+
+    def own(self, events: Sequence[bytes], now: int, facts: TopicFacts) -> OwnTimes:
+        """`now` in ms; what a broker takes counts from there."""
+        times = self._event_times(events)
+        unread = times == _UNREADABLE
+        times = np.where(unread, now, times + self._lag)
+        earliest, latest = max(now - facts.before_ms, 0), now + facts.after_ms - _CLOCKS_MS
+        refused = ~unread & ((times < earliest) | (times > latest))
+        return OwnTimes(times, np.flatnonzero(unread | refused), int(unread.sum()), int(refused.sum()))
+
+    def _event_times(self, events: Sequence[bytes]) -> np.ndarray:
+        (get,) = self._fast.getters
+        try:
+            texts = [get(event) for event in map(self._fast.decode, events)]
+            rows = np.arange(len(events))
+        except (msgspec.DecodeError, RecursionError):
+            found = {row: text for row, event in enumerate(events) if (text := self._one(event)) is not None}
+            texts, rows = list(found.values()), np.array(list(found), np.int64)
+        times = np.full(len(events), _UNREADABLE, np.int64)
+        column, reasons = self._read(texts)
+        times[rows] = column
+        times[rows[list(reasons)]] = _UNREADABLE
+        return times
+
+    def _one(self, event: bytes) -> str | float | None:
+        try:
+            return slow_read(event, self._fields)[0]
+        except Unparsed:
+            return None
+
+
+def nothing() -> Iterator[Sequence[bytes]]:
+    return iter(())
+
+
+@dataclass
+class SourceTimes:
+    """Of one source, line by line. `last` is the time of the line before; None at the start."""
+
+    times: RecordTimes
+    last: int | None = None
+    ahead: Ahead = nothing
+
+    def of(self, events: Sequence[bytes], now: int, facts: TopicFacts) -> list[int]:
+        """Milliseconds for each of the next events. One without a time that the topic takes has that of the
+        line before it, at the source's start that of the first that has one, and else `now`."""
+        if self.times.of_now:
+            return [now] * len(events)
+        own = self.times.own(events, now, facts)
+        self.times.no_time += own.no_time
+        self.times.refused += own.refused
+        found = own.times
+        if len(own.others):
+            found = self._filled(own, now, facts)
+        if len(own.others) < len(events):
+            self.last = int(found[-1])
+        return found.tolist()
+
+    def passed(self, events: Sequence[bytes], now: int, facts: TopicFacts) -> None:
+        """The next events were shipped by an earlier attempt: their times are known, and not counted."""
+        if self.times.of_now:
+            return
+        for event in reversed(events):
+            own = self.times.own([event], now, facts)
+            if not len(own.others):
+                self.last = int(own.times[0])
+                return
+
+    def _filled(self, own: OwnTimes, now: int, facts: TopicFacts) -> np.ndarray:
+        before = np.arange(len(own.times))
+        before[own.others] = -1
+        before = np.maximum.accumulate(before)
+        start = before < 0
+        if not start.any():
+            return own.times[before]
+        if self.last is None:
+            good = before[~start]
+            self.last = int(own.times[good[0]]) if len(good) else self._first(now, facts)
+        if self.last is None:
+            self.times.now += int(start.sum())
+        return np.where(start, now if self.last is None else self.last, own.times[before])
+
+    def _first(self, now: int, facts: TopicFacts) -> int | None:
+        """The first time that the source has; it is looked for once."""
+        ahead, self.ahead = self.ahead, nothing
+        for events in ahead():
+            own = self.times.own(events, now, facts)
+            good = np.delete(own.times, own.others)
+            if len(good):
+                return int(good[0])
+        return None

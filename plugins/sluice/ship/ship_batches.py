@@ -1,0 +1,155 @@
+"""Ships batches one after another, each from where an earlier attempt has left it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from sluice.errors import WrongUse
+from sluice.ship.batch_register import Claim, Register
+from sluice.ship.batches import Batch, content_id
+from sluice.ship.in_flight import Window
+from sluice.ship.interruption import Interruption
+from sluice.ship.lines import chunks
+from sluice.ship.record_times import Ahead, nothing
+from sluice.ship.report import BatchReport, BatchState
+from sluice.ship.shipment import Sending, Shipment
+from sluice.ship.sources import opened
+
+SAVE_SECONDS = 5.0
+STOP_SECONDS = 30.0
+
+
+@dataclass
+class Note:
+    """Where one batch is acknowledged up to; kept in the register now and then, and at the end."""
+
+    claim: Claim | None = None
+    line: int = 0
+    _saved: float = field(default_factory=time.monotonic)
+
+    def settle(self, line: int) -> None:
+        self.line = line
+        if time.monotonic() - self._saved > SAVE_SECONDS:
+            self.save()
+
+    def save(self, window: Window | None = None, done: bool = False) -> None:
+        self._saved = time.monotonic()
+        if self.claim is not None:
+            partitions = {} if window is None else {str(n): asdict(p) for n, p in window.partitions.items()}
+            self.claim.save(self.line, partitions, done)
+
+
+@dataclass
+class Shipper:
+    """`given` is the only batch's id where its user chose one; `again` ships what is there already."""
+
+    shipment: Shipment
+    register: Register
+    interruption: Interruption
+    say: Callable[[str], None]
+    given: str | None = None
+    again: bool = False
+    reports: list[BatchReport] = field(default_factory=list)
+
+    def ship_all(self, batches: Sequence[Batch]) -> None:
+        """A file that does not do holds up no other. Raises WrongUse for all such at the end, EventsRefused,
+        KafkaOutOfReach, LakeOutOfReach, and Fenced when another publish takes a batch over."""
+        wrong: list[str] = []
+        for batch in batches:
+            if self.interruption.asked:
+                break
+            try:
+                self._ship(batch)
+            except WrongUse as error:
+                wrong.append(str(error))
+        if wrong:
+            raise WrongUse("; ".join(wrong))
+
+    def ship_stream(self, name: str, stream: AbstractContextManager[BinaryIO]) -> None:
+        """What cannot be read twice has no content to know it by: only its user can give it an id."""
+        if self.given is None:
+            self._send(name, None, stream, Note())
+        else:
+            self._claimed(name, self.given, stream)
+
+    def _ship(self, batch: Batch) -> None:
+        with batch.local() as path:
+            before = _seen(path, batch.name)
+            number = self.given or content_id(path)
+            ahead = partial(_events, path, batch.name)
+            self._claimed(batch.name, number, _unchanged(path, batch.name, before), ahead)
+
+    def _claimed(
+        self, name: str, batch: str, stream: AbstractContextManager[BinaryIO], ahead: Ahead = nothing
+    ) -> None:
+        begin, claim = self.register.begin(batch, name, self.again)
+        if claim is None:
+            self.say(f"{name} was shipped before (batch {batch}); --again ships it once more")
+            self.reports.append(BatchReport(name, batch, BatchState.BEFORE, 0))
+            return
+        if begin.line:
+            self.say(f"{name}: lines up to {begin.line:,} were shipped before; the rest follows")
+        self._send(name, batch, stream, Note(claim, begin.line), ahead)
+
+    def _send(
+        self,
+        name: str,
+        batch: str | None,
+        stream: AbstractContextManager[BinaryIO],
+        note: Note,
+        ahead: Ahead = nothing,
+    ) -> None:
+        """However it ends, what is on its way is waited for, so that note and report are exact."""
+        before = note.line
+        sending = self.shipment.of(name, batch, note.settle, ahead=ahead)
+        done = False
+        try:
+            with stream as lines:
+                ended = self._lines(sending, lines, before)
+            done = ended
+        finally:
+            if not done:
+                sending.wait(STOP_SECONDS)
+            state = BatchState.SHIPPED if done else BatchState.BEGUN
+            self.reports.append(BatchReport(name, batch, state, note.line, before))
+            note.save(sending.window, done)
+
+    def _lines(self, sending: Sending, stream: BinaryIO, before: int) -> bool:
+        """Whether it came to the end, with every event acknowledged."""
+        for chunk in self.interruption.until(chunks(stream, sending.source)):
+            sending.pass_over(chunk.until(before))
+            last = max(chunk.last, before)
+            sending.ship(chunk.after(before), lambda _, last=last: last)
+        if self.interruption.asked:
+            return False
+        sending.drain()
+        return True
+
+
+def _events(path: Path, name: str) -> Iterator[Sequence[bytes]]:
+    with opened(path, name) as stream:
+        for chunk in chunks(stream, name):
+            yield chunk.events
+
+
+@contextmanager
+def _unchanged(path: Path, name: str, before: tuple[int, int]) -> Iterator[BinaryIO]:
+    """The file's bytes. Raises WrongUse at the end where they may be others than those of its id."""
+    with opened(path, name) as stream:
+        yield stream
+    if _seen(path, name) != before:
+        raise WrongUse(f"{name} was changed while it was published: --follow is for a file that grows")
+
+
+def _seen(path: Path, name: str) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise WrongUse(f"{name}: {error.strerror}") from error
+    return found.st_size, found.st_mtime_ns

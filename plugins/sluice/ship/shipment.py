@@ -1,0 +1,129 @@
+"""Sends chunks of events to one topic, each record with its time, its key and the batch that it is of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.clients.kafka.producer import NotTaken, Publisher, out_of_reach
+from sluice.errors import EventsRefused, SluiceError
+from sluice.ship.in_flight import Undelivered, Window
+from sluice.ship.lines import Chunk
+from sluice.ship.record_keys import RecordKeys
+from sluice.ship.record_times import Ahead, RecordTimes, SourceTimes, nothing
+from sluice.ship.report import Progress
+
+HEADER = "sluice_batch"  # its value is `<batch>:<line>`: a line that is shipped twice has the same twice
+SAME_PARTITION = 1000  # lines in a row without a key, so that batches fill
+_SERVE_SECONDS = 0.2
+
+
+@dataclass
+class Shipment:
+    """All that one command sends."""
+
+    publisher: Publisher
+    times: RecordTimes
+    keys: RecordKeys
+    progress: Progress
+    windows: list[Window] = field(default_factory=list)
+    events: int = 0
+    bytes: int = 0
+
+    def of(
+        self,
+        source: str,
+        batch: str | None,
+        settle: Callable[[Any], None],
+        last: int | None = None,
+        ahead: Ahead = nothing,
+    ) -> Sending:
+        """The part of one source. `settle` hears of places up to which every event is acknowledged. `last` is
+        the record time (ms) of the line before its first, `ahead` reads the source's events once more."""
+        window = Window()
+        self.windows.append(window)
+        times = SourceTimes(self.times, last, ahead)
+        return Sending(self, source, batch, settle, times, window)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """One source's events. Methods raise EventsRefused and KafkaOutOfReach for one that did not arrive."""
+
+    shipment: Shipment
+    source: str
+    batch: str | None
+    settle: Callable[[Any], None]
+    times: SourceTimes
+    window: Window
+
+    def ship(self, chunk: Chunk, place: Callable[[SourceTimes], Any]) -> None:
+        """Hands the chunk over, and looks at what has become of earlier ones; `place`, once the chunk's times
+        are known, is settled with it."""
+        self._send(chunk, place)
+        self.shipment.publisher.serve()
+        self.look()
+        self.check()
+
+    def pass_over(self, chunk: Chunk) -> None:
+        """An earlier attempt has shipped it."""
+        self.times.passed(chunk.events, _now_ms(), self.shipment.publisher.facts)
+
+    def look(self) -> None:
+        """Settles what can be settled, and says how far it is."""
+        place = self.window.settled()
+        if place is not None:
+            self.settle(place)
+        sent = self.shipment
+        sent.progress.look(sent.events, sent.bytes, sent.publisher.unacknowledged)
+
+    def check(self) -> None:
+        if self.window.undelivered:
+            raise self._error(self.window.undelivered)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Waits until nothing is on its way, at most `seconds`; raises nothing."""
+        until = None if seconds is None else time.monotonic() + seconds
+        publisher = self.shipment.publisher
+        while publisher.unacknowledged and (until is None or time.monotonic() < until):
+            publisher.flush(_SERVE_SECONDS)
+            self.look()
+        self.look()
+
+    def drain(self) -> None:
+        """Waits until every event is acknowledged."""
+        self.wait()
+        self.check()
+
+    def _send(self, chunk: Chunk, place: Callable[[SourceTimes], Any]) -> None:
+        sent, batch = self.shipment, self.batch
+        facts, send = sent.publisher.facts, sent.publisher.send
+        times = self.times.of(chunk.events, _now_ms(), facts)
+        run = self.window.begin(chunk, place(self.times))
+        answer, headers, name = run.delivered, None, (batch or "").encode()
+        rows = zip(chunk.events, chunk.numbers, times, sent.keys.of(chunk.events), strict=True)
+        for event, number, at, key in rows:
+            if batch is not None:
+                headers = [(HEADER, b"%b:%d" % (name, number))]
+            partition = number // SAME_PARTITION % facts.partitions if key is None else -1
+            try:
+                send(event, key, partition, at, headers, answer)
+            except NotTaken as refusal:
+                run.failed(refusal.error, event)
+                raise self._error(self.window.undelivered) from refusal
+            sent.events += 1
+            sent.bytes += len(event)
+
+    def _error(self, undelivered: Undelivered | None) -> SluiceError:
+        assert undelivered is not None  # noqa: S101 - told to the type checker
+        error, publisher = undelivered.error, self.shipment.publisher
+        if out_of_reach(error):
+            return publisher.gone(error.str())
+        cluster = publisher.settings.cluster
+        return EventsRefused(cluster, publisher.topic, error.name(), self.source, undelivered.line)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

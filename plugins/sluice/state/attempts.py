@@ -1,0 +1,24 @@
+"""Attempts of landing: their folders, and when they are old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from sluice.clients.lake.base import Item
+
+OLD = timedelta(days=7)
+
+
+def is_old(items: Iterable[Item], now: datetime) -> bool:
+    """By the newest object: an attempt that still writes is not old."""
+    return max(item.modified for item in items) < now - OLD
+
+
+def attempts_of(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
+    """By (slice id, attempt id)."""
+    found: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        _, slice_id, attempt, *_ = item.key.split("/")
+        found.setdefault((slice_id, attempt), []).append(item)
+    return found

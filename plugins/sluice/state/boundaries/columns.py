@@ -1,0 +1,105 @@
+"""Boundaries of one topic as columns: a year of hours in 64 partitions is a few arrays."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sluice.state.boundaries.boundary import CODE, CODES, Found, PartitionBoundary
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One partition's boundaries; row i belongs to instant i of the topic.
+
+    `offsets` is UNKNOWN where the stored boundary did not know the partition. `found` holds codes of
+    `CODES`. `first_start` is the log start when the partition was first seen: what UNKNOWN counts as.
+    """
+
+    first_start: int
+    offsets: array[int]
+    floors: array[int]
+    log_starts: array[int]
+    found: array[int]
+
+    @classmethod
+    def unknown(cls, first_start: int, rows: int) -> Column:
+        starts = array("q", [first_start]) * rows
+        found = array("b", [CODE[Found.NEW]]) * rows
+        return cls(first_start, array("q", [UNKNOWN]) * rows, starts, starts, found)
+
+    def __getitem__(self, row: int) -> PartitionBoundary:
+        offset = self.offset(row)
+        return PartitionBoundary(offset, CODES[self.found[row]], self.log_starts[row], self.floors[row])
+
+    def offset(self, row: int) -> int:
+        stored = self.offsets[row]
+        return self.first_start if stored == UNKNOWN else stored
+
+    def knows(self, row: int) -> bool:
+        return self.offsets[row] != UNKNOWN
+
+    def joined(self, other: Column, order: Sequence[int] | None) -> Column:
+        """The rows of both, in `order` (indexes into mine followed by the other's; None: as they are)."""
+
+        def join(mine: array[int], others: array[int]) -> array[int]:
+            both = mine + others
+            return both if order is None else array(both.typecode, [both[row] for row in order])
+
+        return Column(
+            self.first_start,
+            join(self.offsets, other.offsets),
+            join(self.floors, other.floors),
+            join(self.log_starts, other.log_starts),
+            join(self.found, other.found),
+        )
+
+
+@dataclass(frozen=True)
+class TopicBoundaries:
+    """All boundaries of one topic id; `instants` are seconds since the epoch, ascending."""
+
+    cluster: str
+    topic: str
+    uuid: str
+    instants: array[int]
+    columns: Mapping[int, Column]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.cluster, self.topic, self.uuid
+
+    def row(self, instant: int) -> int | None:
+        """The row of `instant`, or None when it is not stored."""
+        row = bisect_left(self.instants, instant)
+        return row if row < len(self.instants) and self.instants[row] == instant else None
+
+    def nearest(self, instant: int) -> int:
+        """The row of the last stored instant at or before `instant`, else the first."""
+        return max(bisect_right(self.instants, instant) - 1, 0)
+
+    def largest_before(self, partition: int, instant: int) -> int:
+        """The largest stored offset at an earlier instant, or 0."""
+        row = bisect_left(self.instants, instant) - 1
+        column = self.columns.get(partition)
+        return 0 if row < 0 or column is None else column.offset(row)
+
+    def merged(self, other: TopicBoundaries) -> TopicBoundaries:
+        """Mine and the other's, which holds none of my instants and was stored after mine."""
+        rows, added = len(self.instants), len(other.instants)
+        instants = self.instants + other.instants
+        in_order = not rows or not added or self.instants[-1] < other.instants[0]
+        order = None if in_order else sorted(range(rows + added), key=instants.__getitem__)
+        if order is not None:
+            instants = array("q", [instants[row] for row in order])
+        columns = {}
+        for partition in sorted(self.columns.keys() | other.columns.keys()):
+            known, new = self.columns.get(partition), other.columns.get(partition)
+            mine = known or Column.unknown(new.first_start, rows)
+            others = new or Column.unknown(known.first_start, added)
+            columns[partition] = mine.joined(others, order)
+        return TopicBoundaries(self.cluster, self.topic, self.uuid, instants, columns)

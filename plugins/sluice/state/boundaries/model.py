@@ -1,0 +1,183 @@
+"""`Boundaries`: everything the boundary log says, as an immutable value with pure questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pendulum
+
+from sluice.errors import SluiceError
+from sluice.manifest import Loss, OffsetRange
+from sluice.slices import Slice
+from sluice.state.boundaries.boundary import Boundary
+from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+
+
+@dataclass(frozen=True)
+class Era:
+    """A topic's id from an instant (seconds since the epoch) on; None: from the first boundary on."""
+
+    uuid: str
+    since: int | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one writer adds to the log at once: boundaries by topic, newly accepted topic ids, and of
+    clusters that did not answer the first instant (seconds since the epoch) at which they were asked for."""
+
+    length: timedelta
+    blocks: tuple[TopicBoundaries, ...]
+    accepted: Mapping[tuple[str, str], Era] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """The state after `entries` entries of the log. The slice length is the first entry's."""
+
+    entries: int = 0
+    length: timedelta | None = None
+    blocks: Mapping[tuple[str, str, str], TopicBoundaries] = field(default_factory=dict)
+    eras: Mapping[tuple[str, str], tuple[Era, ...]] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
+
+    def with_entry(self, entry: Entry) -> Boundaries:
+        """The state with one more entry. SluiceError when it speaks of a topic id that nobody accepted."""
+        blocks, eras = dict(self.blocks), dict(self.eras)
+        for name, era in entry.accepted.items():
+            eras[name] = (*eras.get(name, ()), era)
+        for block in entry.blocks:
+            name = (block.cluster, block.topic)
+            eras.setdefault(name, (Era(block.uuid),))
+            if block.uuid not in {era.uuid for era in eras[name]}:
+                raise SluiceError(
+                    f"boundary log, entry {self.entries}: topic {block.cluster}/{block.topic} has the id "
+                    f"{block.uuid}, which was never accepted: restore the log from a copy"
+                )
+            known = blocks.get(block.key)
+            blocks[block.key] = block if known is None else known.merged(block)
+        asked = {c: min(at, self.asked.get(c, at)) for c, at in entry.asked.items()}
+        length = self.length or entry.length
+        return Boundaries(self.entries + 1, length, blocks, eras, {**self.asked, **asked})
+
+    def uuid(self, cluster: str, topic: str) -> str | None:
+        """The topic id that stands now, or None when no boundary of the topic is stored."""
+        eras = self.eras.get((cluster, topic))
+        return eras[-1].uuid if eras else None
+
+    def stored(self, cluster: str, topic: str) -> TopicBoundaries | None:
+        """The boundaries of the topic id that stands now."""
+        uuid = self.uuid(cluster, topic)
+        return None if uuid is None else self.blocks.get((cluster, topic, uuid))
+
+    def offsets(self, cluster: str, topic: str, instant: datetime) -> Boundary | None:
+        """The boundary at `instant`, where a slice that starts there begins; None when not resolved."""
+        seconds = int(instant.timestamp())
+        block, closed = self._era(cluster, topic, seconds)
+        row = _row(block, closed, seconds)
+        if block is None or row is None:
+            return None
+        partitions = {number: column[row] for number, column in block.columns.items()}
+        return Boundary(cluster, topic, block.uuid, pendulum.from_timestamp(seconds), partitions)
+
+    def missing(self, slices: Iterable[Slice], cluster: str, topic: str) -> list[int]:
+        """Instants (seconds since the epoch, ascending) to look up before all slices are resolved."""
+        wanted: set[int] = set()
+        for piece in slices:
+            start, end = int(piece.start.timestamp()), int(piece.end.timestamp())
+            block, closed = self._era(cluster, topic, start)
+            wanted.update(at for at in (start, end) if _row(block, closed, at) is None)
+        return sorted(wanted)
+
+    def ranges(self, piece: Slice, cluster: str, topics: Iterable[str]) -> tuple[OffsetRange, ...] | None:
+        """What the slice is: one range per partition, by topic and partition; None when not resolved.
+
+        A partition that neither boundary knew is left out; it has no offsets in the slice.
+        """
+        found: list[OffsetRange] = []
+        for topic in topics:
+            pair = self._pair(piece, cluster, topic)
+            if pair is None:
+                return None
+            block, start, end = pair
+            # By the million for a year of a wide topic: it asks the columns' arrays themselves.
+            for number, column in block.columns.items():
+                since, until = column.offsets[start], column.offsets[end]
+                if since != UNKNOWN or until != UNKNOWN:
+                    first = column.first_start
+                    edges = (first if since == UNKNOWN else since, first if until == UNKNOWN else until)
+                    found.append(OffsetRange(topic, block.uuid, number, *edges))
+        return tuple(found)
+
+    def expired(self, piece: Slice, cluster: str, topics: Iterable[str]) -> tuple[Loss, ...]:
+        """What had expired before the slice was first resolved: at most these offsets, hours unknown.
+
+        Empty for a slice that is not resolved.
+        """
+        return tuple(loss for topic in topics for loss in self._uncertain(piece, cluster, topic))
+
+    def span(self) -> tuple[pendulum.DateTime, pendulum.DateTime] | None:
+        """The earliest and the latest instant with a stored boundary of any topic, or None."""
+        edges = [(b.instants[0], b.instants[-1]) for b in self.blocks.values() if len(b.instants)]
+        if not edges:
+            return None
+        first, last = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
+        return pendulum.from_timestamp(first), pendulum.from_timestamp(last)
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """Every cluster that the log knows, also those that the pipeline no longer has."""
+        return frozenset({block.cluster for block in self.blocks.values()} | self.asked.keys())
+
+    def begin(self, cluster: str) -> pendulum.DateTime | None:
+        """The first instant at which the cluster was asked for, whether it answered or not; None: never."""
+        found = [b.instants[0] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
+        found += [self.asked[cluster]] if cluster in self.asked else []
+        return pendulum.from_timestamp(min(found)) if found else None
+
+    def end(self, cluster: str) -> pendulum.DateTime | None:
+        """The last instant with a stored boundary of the cluster; None without any."""
+        found = [b.instants[-1] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
+        return pendulum.from_timestamp(max(found)) if found else None
+
+    def _uncertain(self, piece: Slice, cluster: str, topic: str) -> Iterator[Loss]:
+        pair = self._pair(piece, cluster, topic)
+        if pair is None:
+            return
+        block, start, end = pair
+        for number, column in block.columns.items():
+            if _is_new(column, start, end):
+                yield Loss(topic, number, 0, column.first_start, exact=False)
+            elif column.knows(start) and column.floors[start] < column.offsets[start]:
+                yield Loss(topic, number, column.floors[start], column.offsets[start], exact=False)
+
+    def _pair(self, piece: Slice, cluster: str, topic: str) -> tuple[TopicBoundaries, int, int] | None:
+        start, end = int(piece.start.timestamp()), int(piece.end.timestamp())
+        block, closed = self._era(cluster, topic, start)
+        rows = _row(block, closed, start), _row(block, closed, end)
+        if block is None or rows[0] is None or rows[1] is None:
+            return None
+        return block, rows[0], rows[1]
+
+    def _era(self, cluster: str, topic: str, start: int) -> tuple[TopicBoundaries | None, bool]:
+        """The boundaries that a slice beginning at `start` uses, and whether their topic id is gone."""
+        eras = self.eras.get((cluster, topic), ())
+        for number in reversed(range(len(eras))):
+            era = eras[number]
+            if era.since is None or era.since <= start:
+                return self.blocks.get((cluster, topic, era.uuid)), number < len(eras) - 1
+        return None, False
+
+
+def _row(block: TopicBoundaries | None, closed: bool, instant: int) -> int | None:
+    """A topic id that is gone cannot be asked any more: it stands still where it was last seen."""
+    if block is None or not len(block.instants):
+        return None
+    return block.nearest(instant) if closed else block.row(instant)
+
+
+def _is_new(column: Column, start: int, end: int) -> bool:
+    return column.first_start > 0 and not column.knows(start) and column.knows(end)

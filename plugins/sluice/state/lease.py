@@ -1,0 +1,172 @@
+"""The lease of a target table: at most one attempt loads it, and a late one learns that it has lost.
+
+No clocks are compared. A successor waits until it has itself seen the lease stand still for the holder's
+whole term; the holder's renewal is a compare-and-set, which fails once the lease is somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import timedelta
+from threading import Event, RLock
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.errors import Busy, Fenced, OutOfReach
+from sluice.state.lease_record import LeaseState, Watch, decode, encode, may_take, observe
+
+
+class Lease:
+    """A lease that this attempt holds, until it is released or somebody takes it over."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        table: str,
+        state: LeaseState,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._lake, self._table, self._clock, self._sleep = lake, table, clock, sleep
+        self._key = layout.lease(table)
+        self._confirmed = self._written = state
+        self._confirmed_at = clock()
+        self._lost: Fenced | None = None
+        self._lock = RLock()
+
+    @classmethod
+    def acquire(
+        cls,
+        lake: Lake,
+        table: str,
+        holder: str,
+        term: timedelta,
+        patience: timedelta,
+        above: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Lease:
+        """Takes the lease, waiting at most `patience` for a holder that lives (or died a moment ago).
+
+        `holder` names one attempt, never two; `above` is the highest generation known elsewhere, in case
+        the lake was emptied. Raises Busy when patience ends, LakeOutOfReach when the lake does.
+        """
+        claim = LeaseState(holder, 0, 0, term.total_seconds(), os.getpid(), socket.gethostname())
+        deadline = clock() + patience.total_seconds()
+        watch: Watch | None = None
+        while True:
+            looked_at = clock()
+            found = lake.read(layout.lease(table))
+            watch = observe(watch, found, clock())
+            earlier = None if found is None else decode(found.data, f"{lake.url}/{layout.lease(table)}")
+            if may_take(earlier, watch, looked_at):
+                mine = claim.after(earlier, above)
+                lease = cls(lake, table, mine, clock, sleep)
+                if lease._write(mine, None if found is None else found.version):
+                    return lease
+                continue
+            if clock() >= deadline:
+                raise Busy(f"table {table} is being loaded by {earlier}: wait until it has finished")
+            sleep(min(claim.term_seconds / 10, max(deadline - clock(), 0.0)))
+
+    @property
+    def name(self) -> str:
+        return self._table
+
+    @property
+    def generation(self) -> int:
+        return self._confirmed.generation
+
+    @property
+    def replica(self) -> str:
+        return self._confirmed.replica
+
+    def settle(self, replica: str) -> None:
+        """Notes the replica that this attempt writes through. Raises Fenced, OutOfReach."""
+        with self._lock:
+            self.check()
+            self._advance(lambda state: state.settled(replica))
+
+    def renew(self) -> None:
+        """Proves that the lease is still this attempt's. Raises Fenced when it is not.
+
+        A lake out of reach is asked again until the term is over: then a successor may be at work.
+        """
+        with self._lock:
+            self.check()
+            while True:
+                try:
+                    return self._advance(LeaseState.renewed)
+                except OutOfReach as error:
+                    if self._clock() - self._confirmed_at >= self._confirmed.term_seconds:
+                        raise self._lose("the lake was out of reach for a whole term") from error
+                    self._sleep(self._confirmed.term_seconds / 10)
+
+    def check(self) -> None:
+        """Raises Fenced when a renewal has failed before, or after `release`, without asking the lake."""
+        if self._lost is not None:
+            raise self._lost
+        if self._confirmed.released:
+            raise Fenced(f"the lease of table {self._table} was given back: acquire it again")
+
+    def release(self) -> None:
+        """Gives the lease back: the next attempt need not wait. Nothing to do when it was lost."""
+        with self._lock:
+            if self._lost is None and not self._confirmed.released:
+                with suppress(Fenced):
+                    self._advance(LeaseState.given_back)
+
+    @contextmanager
+    def keep(self) -> Iterator[None]:
+        """Renews three times a term while the context lasts. Raises Fenced at its end when that failed."""
+        stop = Event()
+        with ThreadPoolExecutor(1, thread_name_prefix="lease") as pool:
+            renewing = pool.submit(self._renew_until, stop)
+            try:
+                yield
+            finally:
+                stop.set()
+        renewing.result()
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What went wrong inside matters more than a lake that cannot take the lease back.
+        with nullcontext() if kind is None else suppress(OutOfReach):
+            self.release()
+
+    def _renew_until(self, stop: Event) -> None:
+        while not stop.wait(self._confirmed.term_seconds / 3):
+            self.renew()
+
+    def _advance(self, step: Callable[[LeaseState], LeaseState]) -> None:
+        """Writes the next state over this attempt's last one. Raises Fenced, OutOfReach."""
+        asked_at = self._clock()
+        found = self._lake.read(self._key)
+        # After a lost answer the last state written may be there, or the one before it.
+        own = [s for s in (self._written, self._confirmed) if found and found.data == encode(s)]
+        if found is None or not own or not self._write(step(own[0]), found.version):
+            raise self._lose("another attempt has taken it over")
+        self._confirmed_at = asked_at
+
+    def _write(self, state: LeaseState, version: str | None) -> bool:
+        self._written = state
+        data = encode(state)
+        won = (
+            self._lake.create(self._key, data)
+            if version is None
+            else self._lake.replace(self._key, data, version)
+        )
+        if won:
+            self._confirmed = state
+        return won
+
+    def _lose(self, reason: str) -> Fenced:
+        self._lost = Fenced(f"the lease of table {self._table} is lost: {reason}; this attempt stops")
+        return self._lost

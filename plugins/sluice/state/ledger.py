@@ -1,0 +1,152 @@
+"""Reads the ledger: what is committed for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sql import Sql, render
+from sluice.config.pipeline import Pipeline, Target
+from sluice.slices import Slice, SliceRange, Unit, from_seconds
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """A committed unit of one table: rows landed for it = `rows` in the table + `misfits` rejected.
+
+    `sharding` is the stamp of sharding.py. On a shard rows and misfits are its own share of those
+    landed; `shares` are the shards' rows in the row of the whole unit (shard_ledgers.py), whose `generation`
+    is the sum of theirs: another commit on any shard is another sum.
+    """
+
+    unit: Unit
+    manifest: str
+    types: tuple[str, ...]
+    landed: int
+    rows: int
+    misfits: int
+    token: str
+    generation: int
+    sharding: str = ""
+    shares: tuple[tuple[str, LedgerRow | None], ...] = ()
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The shards that hold no commit of the unit."""
+        return tuple(shard for shard, row in self.shares if row is None)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is committed for some of a pipeline's tables. `lake` is the lake's url; without `slices` all hours
+    are asked for."""
+
+    pipeline: Pipeline
+    lake: str
+    targets: Sequence[Target]
+    slices: SliceRange | None = None
+
+
+Ledger = dict[Unit, LedgerRow]
+"""A table's units whose newest row is a commit into the table as it is now (its UUID), by the pipeline that
+asks and from its lake."""
+
+
+class Commits(Ledger):
+    """A ledger, and in `others` the units whose newest row is another pipeline's or lake's commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: set[Unit] = set()
+
+
+# The whole of ClickHouse's DateTime, in seconds since the epoch.
+_EVER = (0, 2**32 - 1)
+
+
+def committed(
+    client: Client, pipeline: Pipeline, lake: str, target: Target, slices: SliceRange | None = None
+) -> Commits:
+    """One table's. Raises what the client raises."""
+    (found,) = ask_ledger(client, [Question(pipeline, lake, [target], slices)])
+    return found[target.table]
+
+
+def ask_ledger(client: Client, questions: Sequence[Question]) -> list[dict[str, Commits]]:
+    """The ledgers of each question's tables, by one statement; the questions are of different pipelines.
+
+    A table without commits is there, and empty: all are where ClickHouse has no ledger yet. Raises what the
+    client raises.
+    """
+    answers = [{target.table: Commits() for target in question.targets} for question in questions]
+    asked: dict[str, list[tuple[Question, Commits]]] = {}
+    for question, answer in zip(questions, answers, strict=True):
+        for table, ledger in answer.items():
+            asked.setdefault(table, []).append((question, ledger))
+    for name, lake, table, *values in _rows(client, _parameters(questions)):
+        # The statement's tables and hours are those of all the questions.
+        for question, ledger in asked.get(table, ()):
+            row = _row(question.pipeline, *values)
+            if not _within(row.unit.slice, question.slices):
+                continue
+            if (name, lake) == (question.pipeline.name, question.lake):
+                ledger[row.unit] = row
+            else:
+                ledger.others.add(row.unit)
+    return answers
+
+
+def _within(piece: Slice, slices: SliceRange | None) -> bool:
+    return slices is None or slices.start <= piece.start < slices.end
+
+
+def _parameters(questions: Sequence[Question]) -> dict[str, Any]:
+    targets = [target for question in questions for target in question.targets]
+    spans = [_EVER if q.slices is None else _seconds(q.slices) for q in questions]
+    return {
+        "start": min(start for start, _ in spans),
+        "end": max(end for _, end in spans),
+        "targets": sorted({target.table for target in targets}),
+        "databases": sorted({target.database for target in targets}),
+    }
+
+
+def _seconds(slices: SliceRange) -> tuple[int, int]:
+    return int(slices.start.timestamp()), int(slices.end.timestamp())
+
+
+def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
+    """A ledger of an earlier version has no column `sharding`, until the next load adds it."""
+    try:
+        return client.rows(render("state/read_ledger", sharding=Sql("sharding")), parameters)
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        if error.code != UNKNOWN_IDENTIFIER:
+            raise
+    return client.rows(render("state/read_ledger", sharding=Sql("''")), parameters)
+
+
+def unit_of(pipeline: Pipeline, start: int, cluster: str) -> Unit:
+    """The unit of a row's slice start (seconds since the epoch) and cluster."""
+    return Unit(Slice(from_seconds(start), pipeline.slice), cluster)
+
+
+def _row(
+    pipeline: Pipeline,
+    start: int,
+    cluster: str,
+    manifest: str,
+    types: list[str],
+    landed: int,
+    rows: int,
+    misfits: int,
+    token: str,
+    generation: int,
+    sharding: str,
+) -> LedgerRow:
+    unit = unit_of(pipeline, start, cluster)
+    return LedgerRow(unit, manifest, tuple(types), landed, rows, misfits, token, generation, sharding)

@@ -1,0 +1,45 @@
+"""Reads many manifests at once: the lake's round trips side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each_if_slow
+from sluice.manifest import Manifest, decode
+from sluice.slices import Slice, Unit
+
+
+def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
+    """The manifest of `unit`, or None when it has not landed."""
+    key = layout.manifest(unit.slice.id, unit.cluster)
+    stored = lake.read(key)
+    return None if stored is None else decode(stored.data, f"{lake.url}/{key}")
+
+
+def units_in(lake: Lake, pieces: Iterable[Slice]) -> list[Unit]:
+    """The units of the slices that the lake has anything of, whatever the pipeline file says now."""
+    found: dict[Unit, None] = {}
+    for piece in sorted(set(pieces)):
+        for item in lake.list(f"{layout.SLICES}{piece.id}/"):
+            found[Unit(piece, item.key.split("/")[2])] = None
+    return list(found)
+
+
+def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | None:
+    """From the first slice that has landed to the end of the last one, by the names of the manifests alone.
+
+    Raises WrongUse for slices of another length.
+    """
+    ids = {item.key.split("/")[1] for item in lake.list(layout.SLICES)}
+    pieces = sorted(Slice.from_id(name, length) for name in ids)
+    return (pieces[0].start, pieces[-1].end) if pieces else None
+
+
+def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
+    """The manifests of those units that have landed, in the units' order."""
+    units = list(units)
+    found = each_if_slow(lambda unit: read_manifest(lake, unit), units)
+    return {unit: manifest for unit, manifest in zip(units, found, strict=True) if manifest is not None}

@@ -1,0 +1,70 @@
+"""Reads and writes the summaries and the verdict in the lake. A write is a merge by compare-and-set, so
+steps that run side by side lose nothing of each other's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each_if_slow
+from sluice.slices import SliceRange
+from sluice.state import months
+from sluice.state.months import Month, StoredMonth, Summaries
+from sluice.state.status import UnitStatus
+
+Seen = dict[str, StoredMonth]
+"""Months that were read before, by name."""
+
+_SEEN = 3
+
+
+def read_summaries(lake: Lake, slices: SliceRange, seen: Seen | None = None) -> Summaries:
+    """The summaries of every month that the range touches; a month nobody has summarised is empty.
+
+    `seen`, of one lake, saves decoding a month again that has not changed; it keeps the last few, since a
+    year's would take its room in a server's memory for good.
+    """
+    return Summaries(each_if_slow(lambda month: _read(lake, month, seen), months.months_of(slices)))
+
+
+def note(lake: Lake, found: Iterable[UnitStatus]) -> None:
+    """Keeps what a step has just seen of these units."""
+    _merge(lake, found, None)
+
+
+def _merge(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken | None) -> None:
+    for name, new in months.by_month(found, broken).items():
+        place = f"{lake.url}/{months.key_of(name)}"
+
+        def change(data: bytes | None, new: Month = new, place: str = place) -> bytes:
+            old = {} if data is None else months.decode(data, place)
+            return months.encode(months.merged(old, new, looked=broken is not None))
+
+        _update(lake, months.key_of(name), change)
+
+
+def _update(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> None:
+    while True:
+        stored = lake.read(key)
+        data = change(None if stored is None else stored.data)
+        if stored is None:
+            if lake.create(key, data):
+                return
+        elif data == stored.data or lake.replace(key, data, stored.version):
+            return
+
+
+def _read(lake: Lake, name: str, seen: Seen | None) -> StoredMonth:
+    key = months.key_of(name)
+    stored = lake.read(key)
+    if stored is None:
+        return StoredMonth(name, "", b"{}", f"{lake.url}/{key}")
+    known = (seen or {}).get(name)
+    if known is not None and known.version == stored.version:
+        return known
+    month = StoredMonth(name, stored.version, stored.data, f"{lake.url}/{key}")
+    if seen is not None:
+        seen[name] = month
+        for old in sorted(seen)[:-_SEEN]:
+            seen.pop(old, None)
+    return month

@@ -1,0 +1,180 @@
+"""One object per month with a line per unit: enough to show a year of hours without a listing.
+
+`_summary/2026-11.json` is a copy, never evidence: manifests and the ledger decide. The steps write it from
+what they have just looked at, so it is as old as the last step over the hour. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from sluice.errors import SluiceError
+from sluice.slices import SliceRange
+from sluice.state.status import UnitStatus
+
+FOLDER = "_summary/"
+
+
+class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One unit as it was when a step last looked; counts are records, `rows` and `misfits` of all tables.
+
+    `verified` is the seal under which its equations were last seen to hold, or empty.
+    """
+
+    state: str
+    seal: str = ""
+    verified: str = ""
+    offsets: int = 0
+    read: int = 0
+    unparsed: int = 0
+    late: int = 0
+    lost: int = 0
+    rows: int = 0
+    misfits: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
+Month = dict[str, dict[str, UnitSummary]]
+"""By slice id and cluster."""
+
+_DECODER = msgspec.json.Decoder(Month)
+
+
+def key_of(month: str) -> str:
+    return f"{FOLDER}{month}.json"
+
+
+def months_of(slices: SliceRange) -> list[str]:
+    """`2026-11` of every month that the range touches."""
+    last = slices.end - slices.length
+    found, month = [], slices.start.start_of("month")
+    while month <= last:
+        found.append(f"{month:%Y-%m}")
+        month = month.add(months=1)
+    return found
+
+
+def encode(month: Month) -> bytes:
+    """A line per slice, so that a person can read it."""
+    lines = (f"{_text(name)}: {_text(units)}" for name, units in sorted(month.items()))
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def decode(data: bytes, place: str) -> Month:
+    """Raises SluiceError naming `place`, and what to do."""
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise SluiceError(
+            f"{place} is no summary ({error}): delete it, `sluice verify` writes it again"
+        ) from error
+
+
+Units = Mapping[str, UnitSummary]
+"""One slice's, by cluster."""
+_NOBODY: Units = {}
+
+
+@dataclass
+class StoredMonth:
+    """A month as the lake had it in some `version` (empty: nobody has summarised it), decoded when somebody
+    asks for it."""
+
+    name: str
+    version: str
+    data: bytes
+    place: str
+
+    @cached_property
+    def units(self) -> Month:
+        """Raises SluiceError naming the place, and what to do."""
+        return decode(self.data, self.place)
+
+
+class Summaries:
+    """The summaries of some months, by slice id."""
+
+    def __init__(self, months: Iterable[StoredMonth] = ()) -> None:
+        self.months = tuple(sorted(months, key=lambda month: month.name))
+        self._by_name = {month.name: month for month in self.months}
+
+    def of(self, slice_id: str) -> Units:
+        month = self._by_name.get(slice_id[:7])
+        return _NOBODY if month is None else month.units.get(slice_id, _NOBODY)
+
+    def of_day(self, slice_ids: list[str]) -> list[Units]:
+        """Those of slices of one day."""
+        month = self._by_name.get(slice_ids[0][:7])
+        known = {} if month is None else month.units
+        return [known.get(slice_id, _NOBODY) for slice_id in slice_ids]
+
+
+Broken = frozenset[tuple[str, str]]
+"""Units (slice id, cluster) of which verify has found an equation broken."""
+
+
+def by_month(found: Iterable[UnitStatus], broken: Broken | None) -> dict[str, Month]:
+    """The summaries of units that a step has looked at. `broken` is None where nobody verified them."""
+    months: dict[str, Month] = defaultdict(dict)
+    for status in found:
+        unit = status.unit
+        sound = broken is not None and (unit.slice.id, unit.cluster) not in broken
+        own = months[f"{unit.slice.start:%Y-%m}"].setdefault(unit.slice.id, {})
+        own[unit.cluster] = summary_of(status, sound)
+    return months
+
+
+def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
+    manifest, seal = status.manifest, seal_of(status)
+    if manifest is None:
+        return UnitSummary(str(status.state), offsets=status.offsets)
+    files = manifest.all_files
+    return UnitSummary(
+        state=str(status.state),
+        seal=seal,
+        verified=seal if verified and status.state.done else "",
+        offsets=status.offsets,
+        read=manifest.read,
+        unparsed=manifest.kept,
+        late=manifest.late,
+        lost=sum(loss.until - loss.start for loss in manifest.lost),
+        rows=status.loaded[0],
+        misfits=status.loaded[1],
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+    )
+
+
+def seal_of(status: UnitStatus) -> str:
+    """Stands for what is landed and committed: it changes with every landing and every load of the unit."""
+    manifest = status.manifest.id if status.manifest else ""
+    commits = (f"{table}={row.generation}" for table, row in sorted(status.tables.items()))
+    return hashlib.sha256("\n".join((manifest, *commits)).encode()).hexdigest()[:12]
+
+
+def merged(old: Month, new: Month, looked: bool) -> Month:
+    """`new` over `old`. Unless it was verified just now (`looked`), a unit that still has the seal under
+    which it was verified stays verified."""
+    result = {name: dict(units) for name, units in old.items()}
+    for name, units in new.items():
+        own = result.setdefault(name, {})
+        for cluster, unit in units.items():
+            own[cluster] = unit if looked else _kept(own.get(cluster), unit)
+    return result
+
+
+def _kept(old: UnitSummary | None, new: UnitSummary) -> UnitSummary:
+    if old is None or not new.seal or old.verified != new.seal:
+        return new
+    return msgspec.structs.replace(new, verified=old.verified)

@@ -1,0 +1,55 @@
+"""What the ledger has to hold for the rollups of a unit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import Rollup
+from sluice.manifest import Manifest
+from sluice.slices import Unit
+from sluice.state.ledger import LedgerRow
+from sluice.state.unit_state import Commit
+
+
+def rollups_wanted(pipeline: Pipeline, rows: Mapping[str, LedgerRow]) -> dict[str, Commit]:
+    """By table, out of the unit's ledger rows in all tables: a rollup follows its source's commit, shard by
+    shard. As long as the source has none, the unit is not complete anyway."""
+    found = {}
+    for table, rollup in pipeline.rollups.items():
+        source, row = rows.get(rollup.source), rows.get(table)
+        sharding = pipeline.clickhouse.sharding(table)
+        if source is not None and row is not None and is_fresh(rollup, row, source):
+            found[table] = Commit(row.manifest, row.types, sharding)
+        elif source is not None:
+            found[table] = Commit(commit_of(rollup, source), (), sharding)
+    return found
+
+
+def is_behind(target: Target, rows: Mapping[str, LedgerRow], manifest: Manifest) -> bool:
+    """Whether a table lacks a unit that has landed, by the unit's ledger rows in all tables."""
+    row = rows.get(target.table)
+    if row is None or target.rollup is None:
+        return row is None or row.manifest != manifest.id
+    source = rows.get(target.rollup.source)
+    return source is None or not is_fresh(target.rollup, row, source)
+
+
+def is_hour(unit: Unit) -> bool:
+    return not unit.cluster
+
+
+def is_fresh(rollup: Rollup, row: LedgerRow, source: LedgerRow) -> bool:
+    """Whether the rollup's commit is of the source's commit, on every shard."""
+    if not source.shares:
+        return row.manifest == commit_of(rollup, source)
+    own = dict(row.shares)
+    return all(
+        commit is not None and (made := own.get(shard)) is not None and is_fresh(rollup, made, commit)
+        for shard, commit in source.shares
+    )
+
+
+def commit_of(rollup: Rollup, source: LedgerRow) -> str:
+    """Names the source's commit and the SELECT: what the ledger holds for a rollup in place of a manifest."""
+    return f"{source.manifest}@{source.generation}#{rollup.digest}"

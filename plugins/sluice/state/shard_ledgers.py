@@ -1,0 +1,118 @@
+"""One ledger out of the shards' own: a unit is committed when every shard holds its share of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sluice.clients.clickhouse.sharding import stamp
+from sluice.clients.clickhouse.shards import Servers
+from sluice.clients.clickhouse.sql import render
+from sluice.concurrency import each
+from sluice.config.clickhouse import ClickHouse, Shard
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import OutOfReach, WrongUse
+from sluice.slices import SliceRange, Unit
+from sluice.state.ledger import Ledger, LedgerRow, Question, ask_ledger
+
+Held = Mapping[Unit, LedgerRow]
+Shares = dict[str, dict[str, Held | None]]
+"""What is committed by table and shard; None for a shard that does not answer."""
+
+
+def ledgers_of(
+    servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange | None = None
+) -> dict[str, Ledger]:
+    """What is committed on all shards, by table. Of one that does not answer nothing counts as committed."""
+    return merged(pipeline, ledgers_by_shard(servers, pipeline, lake, slices))
+
+
+def ledgers_by_shard(
+    servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange | None = None
+) -> Shares:
+    """Raises what the clients raise."""
+    question = Question(pipeline, lake, pipeline.targets, slices)
+    clients = {server.shard.name: server.client for server in servers}
+
+    def ask(shard: Shard) -> Mapping[str, Held] | None:
+        client = clients[shard.name]
+        return None if client is None else ask_ledger(client, [question])[0]
+
+    return by_shard([server.shard for server in servers], question, ask)
+
+
+def by_shard(
+    shards: Sequence[Shard], question: Question, ask: Callable[[Shard], Mapping[str, Held] | None]
+) -> Shares:
+    """The answers to one question; `ask` gets a shard's, or None. Of an only one raises what `ask` raises."""
+
+    def held(shard: Shard) -> Mapping[str, Held] | None:
+        try:
+            return ask(shard)
+        except OutOfReach:
+            # As if it had not answered before. With one `connection` nothing is known at all.
+            if len(shards) == 1:
+                raise
+            return None
+
+    found = [held(shards[0])] if len(shards) == 1 else each(held, shards)
+    return {
+        target.table: {
+            shard.name: None if ledgers is None else ledgers[target.table]
+            for shard, ledgers in zip(shards, found, strict=True)
+        }
+        for target in question.targets
+    }
+
+
+def merged(pipeline: Pipeline, shares: Shares) -> dict[str, Ledger]:
+    """One ledger for each table, out of all shards'."""
+    return {table: merge(pipeline.clickhouse, table, held) for table, held in shares.items()}
+
+
+def check_different(servers: Servers, target: Target) -> None:
+    """Raises WrongUse when two shards' connections lead to one server: both would delete the other's rows."""
+    seen: dict[tuple, str] = {}
+    for server in servers:
+        if server.client is None:
+            continue
+        place = {"database": target.database, "name": target.name}
+        for identity in map(tuple, server.client.rows(render("state/server_identity"), place)):
+            other = seen.setdefault(identity, server.shard.name)
+            if other != server.shard.name:
+                raise WrongUse(
+                    f"shards {other} and {server.shard.name}: their connections lead to the same server "
+                    f"(table {target.table} is the same): give each shard a server of its own"
+                )
+
+
+def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, Held | None]) -> Ledger:
+    """The ledger of a table, from what each shard holds; None for a shard that does not answer.
+
+    Where shards lack the unit, or hold different commits, its row has no manifest, and so fits none.
+    """
+    if not clickhouse.shards:
+        (only,) = held.values()
+        return dict(only or {})
+    units = {unit for ledger in held.values() for unit in ledger or {}}
+    return {
+        unit: _whole(
+            clickhouse.sharding(table), [(shard, (ledger or {}).get(unit)) for shard, ledger in held.items()]
+        )
+        for unit in units
+    }
+
+
+def _whole(sharding: str, shares: list[tuple[str, LedgerRow | None]]) -> LedgerRow:
+    there = [row for _, row in shares if row is not None]
+    same = len({(row.manifest, row.types) for row in there}) == 1 and len(there) == len(shares)
+    placed = all(row.sharding == stamp(sharding, shard) for shard, row in shares if row)
+    return replace(
+        there[0],
+        manifest=there[0].manifest if same else "",
+        sharding=sharding if placed else "",
+        rows=sum(row.rows for row in there),
+        misfits=sum(row.misfits for row in there),
+        generation=sum(row.generation for row in there),
+        shares=tuple(shares),
+    )

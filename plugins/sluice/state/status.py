@@ -1,0 +1,162 @@
+"""What is known of each unit: from boundaries, manifests and the ledger to its state. Pure; the facts
+come from `sluice.state.survey`, and `status`, `plan`, `verify` and the DAGs all start from the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluice.clients.kafka.read_ranges import read_count
+from sluice.config.pipeline import Pipeline, Target
+from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.slices import Slice, Unit
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.ledger import LedgerRow
+from sluice.state.rollup_commits import rollups_wanted
+from sluice.state.unit_state import Commit, Facts, State, state_of
+
+Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
+
+
+@dataclass(frozen=True)
+class UnitStatus:
+    """One unit: `ranges` is None when it is not resolved; `tables` holds the ledger's row by table.
+
+    `lacking` are topics that the pipeline reads now and the manifest does not have: `reland` brings them.
+    `gone`: its cluster is no longer in the pipeline file; it is loaded from the lake, and never landed again.
+    `uncounted`: tables of traffic counts for which the slice was counted otherwise than the file says now.
+    `derived`: tables of counts and rollups, whose rows are no events.
+    """
+
+    unit: Unit
+    state: State
+    ranges: tuple[OffsetRange, ...] | None
+    losses: tuple[Loss, ...]
+    manifest: Manifest | None
+    tables: Mapping[str, LedgerRow]
+    lacking: tuple[str, ...]
+    reads: int
+    gone: bool = False
+    uncounted: tuple[str, ...] = ()
+    derived: frozenset[str] = frozenset()
+
+    @property
+    def lacking_shards(self) -> tuple[str, ...]:
+        """Shards that hold no commit of it for some table, or did not answer."""
+        return tuple(dict.fromkeys(shard for row in self.tables.values() for shard in row.lacking))
+
+    @property
+    def seen(self) -> str:
+        """The state, and which shards it is for."""
+        shards = self.lacking_shards
+        return f"{self.state}, not on shard {', '.join(shards)}" if shards else str(self.state)
+
+    @property
+    def loaded(self) -> tuple[int, int]:
+        """Events in the tables, and misfits."""
+        rows = [row for table, row in self.tables.items() if table not in self.derived]
+        return sum(row.rows for row in rows), sum(row.misfits for row in rows)
+
+    @property
+    def offsets(self) -> int:
+        """Offsets between the two boundaries; compacted or transactional topics have fewer records."""
+        return sum(r.offsets for r in self.ranges or ())
+
+
+def statuses(
+    pipeline: Pipeline,
+    units: Iterable[Unit],
+    boundaries: Boundaries,
+    manifests: Mapping[Unit, Manifest],
+    ledgers: Ledgers,
+    now: datetime,
+    expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
+) -> list[UnitStatus]:
+    """The status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries.
+
+    Of a cluster that was taken away only what has landed is a unit.
+    """
+    # Once for all units: to merge them takes longer than a status.
+    targets = pipeline.targets
+    derived = frozenset(t.table for t in targets if t.counted or t.rollup is not None)
+    seen = _Seen(pipeline, targets, boundaries, ledgers, now, derived)
+    return [
+        _status(seen, unit, manifests.get(unit), (expired or {}).get(unit, ()))
+        for unit in units
+        if unit.cluster in pipeline.clusters or unit in manifests
+    ]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the statuses of all units start from."""
+
+    pipeline: Pipeline
+    targets: Sequence[Target]
+    boundaries: Boundaries
+    ledgers: Ledgers
+    now: datetime
+    derived: frozenset[str]
+
+    def wanted(self, manifest: Manifest) -> dict[str, Commit]:
+        """What the ledger has to hold for a manifest, by table, with today's routing."""
+        types = manifest.rows_by_type()
+        place = self.pipeline.clickhouse.sharding
+        return {
+            t.table: Commit(manifest.id, self.pipeline.routed(t, types), place(t.table))
+            for t in self.targets
+            if t.rollup is None
+        }
+
+
+def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[Loss, ...]) -> UnitStatus:
+    pipeline, boundaries = seen.pipeline, seen.boundaries
+    gone, landed = unit.cluster not in pipeline.clusters, sorted(manifest.topics) if manifest else []
+    topics = landed if gone else pipeline.cluster(unit.cluster).topics
+    ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
+    known = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
+    rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
+    facts = Facts(
+        over=unit.slice.end <= seen.now,
+        losses=(*known, *expired),
+        manifest=manifest,
+        committed={
+            table: Commit(row.manifest, row.types, row.sharding)
+            for table, row in rows.items()
+            if not row.lacking
+        },
+        wanted=seen.wanted(manifest) | rollups_wanted(pipeline, rows) if manifest else {},
+    )
+    return UnitStatus(
+        unit=unit,
+        state=state_of(facts),
+        ranges=ranges,
+        losses=facts.losses,
+        manifest=manifest,
+        tables=rows,
+        lacking=tuple(sorted(set(topics) - manifest.topics)) if manifest else (),
+        reads=read_count(ranges or (), pipeline.rows_per_read),
+        gone=gone,
+        uncounted=uncounted(pipeline, manifest) if manifest and not gone else (),
+        derived=seen.derived,
+    )
+
+
+def complete_slices(found: Iterable[UnitStatus]) -> list[Slice]:
+    """The slices of which every unit is done: an hour is complete when all its clusters are."""
+    whole: dict[Slice, bool] = {}
+    for status in found:
+        whole[status.unit.slice] = whole.get(status.unit.slice, True) and status.state.done
+    return sorted(piece for piece, done in whole.items() if done)
+
+
+def uncounted(pipeline: Pipeline, manifest: Manifest) -> tuple[str, ...]:
+    """The tables for which the slice was not counted, or by other fields or types. As with a topic that the
+    pipeline has since gained, this does not change the slice's state; a `reland` counts it anew."""
+    found = []
+    for spec in pipeline.counts:
+        made = manifest.traffic_for(spec.table)
+        if made is None or (dict(made.by), tuple(made.types)) != (dict(spec.by), spec.types):
+            found.append(spec.table)
+    return tuple(found)

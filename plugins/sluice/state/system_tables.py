@@ -1,0 +1,137 @@
+"""What Sluice keeps in ClickHouse beside the targets: the ledger, rejected rows, claims and views."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import SluiceError, TargetRefused
+
+# state/create_ledger.sql writes it into the table's comment. A table without one is of format 1.
+LEDGER_FORMAT = 1
+_FORMAT = re.compile(r"format (\d+)")
+_TABLES = {
+    "ledger": "state/create_ledger",
+    "rejected": "state/create_rejected",
+    "targets": "state/create_targets",
+}
+# The server's own macros {shard} and {replica}, as in ClickHouse's documentation of ReplicatedMergeTree.
+_REPLICATED = "ReplicatedMergeTree('/clickhouse/tables/{{shard}}/sluice/{name}', '{{replica}}')"
+_UPGRADES = {
+    "ledger": "state/upgrade_ledger",
+    "targets": "state/upgrade_targets",
+    "rejected": "state/upgrade_rejected",
+}
+
+
+def create_system_tables(client: Client, replicated: bool = False) -> None:
+    """Makes what is missing; repeatable. `replicated`: the next replica has to find the same ledger there.
+
+    Raises SluiceError for a newer Sluice's ledger, and TargetRefused for one that is not replicated.
+    """
+    check_format(client)
+    client.run(render("state/create_database"))
+    for name, create in _TABLES.items():
+        engine = _REPLICATED.format(name=name) if replicated else "MergeTree"
+        client.run(render(create).replace("ENGINE = MergeTree", f"ENGINE = {engine}"))
+    if replicated:
+        _check_replicated(client)
+    known = {name for (name,) in client.rows(render("state/system_columns"))}
+    for name, upgrade in _UPGRADES.items():
+        if name not in known:
+            client.run(render(upgrade))
+
+
+def _check_replicated(client: Client) -> None:
+    for name, engine in client.rows(render("state/system_engines")):
+        if not engine.startswith("Replicated"):
+            raise TargetRefused(
+                f"{SYSTEM}.{name}",
+                f"its engine is {engine} on {client.address}, and the shard has replicas: the next one would "
+                "not know what is committed",
+                f"RENAME TABLE {SYSTEM}.{name} TO {SYSTEM}.{name}_old on each replica; it is made anew, and "
+                "`--mode reload` over all hours fills it",
+            )
+
+
+def check_format(client: Client) -> None:
+    """Raises SluiceError when a newer Sluice has changed what the ledger's rows mean; its comment says so."""
+    for (comment,) in client.rows(render("clickhouse/table_comment"), {"database": SYSTEM, "name": "ledger"}):
+        stated = _FORMAT.search(comment)
+        if stated and int(stated[1]) > LEDGER_FORMAT:
+            raise SluiceError(
+                f"sluice.ledger in ClickHouse {client.address} has format {stated[1]}, newer than this "
+                f"Sluice's {LEDGER_FORMAT}: upgrade"
+            )
+
+
+def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Target) -> bool:
+    """Whether the target is this pipeline's already, or nobody's. Raises TargetRefused: somebody else's."""
+    claims = client.rows(render("state/read_claims"), {"target": target.table})
+    if claims and claims[0] != (pipeline.name, lake_root):
+        owner, lake = claims[0]
+        raise TargetRefused(
+            target.table,
+            f"it belongs to pipeline {owner!r} with lake {lake}, not to {pipeline.name!r} with {lake_root}",
+            "list the topics in one pipeline, or give this one a table of its own; if the other one is gone: "  # noqa: S608 - printed, and quoted
+            f"DELETE FROM sluice.targets WHERE target = {literal(target.table)}",
+        )
+    return bool(claims)
+
+
+def lease_of(client: Client, target: Target, shard: str) -> str:
+    """What the lease of the target on this server is named after: the table, and on a shard its name.
+
+    It stays what the first load made it, so that a shard of another name, or none, waits for its predecessor.
+    """
+    found = client.rows(render("state/read_lease"), {"target": target.table})
+    name = found[0][0] if found else _new_lease(target, shard)
+    return name or target.table
+
+
+def _new_lease(target: Target, shard: str) -> str:
+    return f"{target.table}@{shard}" if shard else ""
+
+
+def claim(client: Client, pipeline: Pipeline, lake_root: str, target: Target, shard: str = "") -> None:
+    """Makes the target this pipeline's. Raises TargetRefused when another claim came first."""
+    if not check_owner(client, pipeline, lake_root, target):
+        parameters = {"target": target.table, "pipeline": pipeline.name, "lake": lake_root}
+        client.run(render("state/claim_target"), {**parameters, "lease": _new_lease(target, shard)})
+        check_owner(client, pipeline, lake_root, target)
+
+
+def create_view(client: Client, found: TargetTable) -> None:
+    """Makes sluice.`database.table`, the view of committed slices only, where it is not there as it should
+    be, and when the table's shape is new."""
+    shape = repr((found.uuid, [(c.name, c.type, c.kind) for c in found.columns]))
+    comment = f"committed slices of {found.table}; made for {hashlib.sha256(shape.encode()).hexdigest()[:16]}"
+    if _view(client, found) != [(1, comment)]:
+        view, select = identifier(SYSTEM, found.table), _committed_slices(found)
+        sql = render("state/create_view", view=view, select=select, comment=literal(comment))
+        client.run(sql, settings=WRITE)
+
+
+def view_stands(client: Client, found: TargetTable) -> bool:
+    """Whether readers see the committed slices, and nothing else."""
+    return [stands for stands, _ in _view(client, found)] == [1]
+
+
+def _view(client: Client, found: TargetTable) -> list[tuple[int, str]]:
+    """(whether it selects what it should, comment) of the readers' view; nothing where there is none."""
+    asked = {"database": SYSTEM, "name": found.table, "select": _committed_slices(found)}
+    return [(stands, comment) for stands, comment in client.rows(render("state/view_stands"), asked)]
+
+
+def _committed_slices(found: TargetTable) -> Sql:
+    return render(
+        "state/committed_slices",
+        target=table(found.table),
+        target_name=literal(found.table),
+        table_uuid=literal(found.uuid),
+    )

@@ -1,0 +1,59 @@
+"""CREATE TABLE statements that a pipeline file asks for."""
+
+from __future__ import annotations
+
+from sluice.clients.clickhouse.sql import Sql, identifier, table
+from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import SOURCE, Rollup
+
+COUNT_TYPES = {"hour": "DateTime('UTC')", "type": "LowCardinality(String)", "count": "UInt64"}
+
+
+def counts_creation(pipeline: Pipeline, name: str) -> str:
+    """A CREATE TABLE for the counts as the pipeline file asks for them."""
+    spec = next(one for one in pipeline.counts if one.table == name)
+    by = dict.fromkeys(spec.by, "LowCardinality(Nullable(String))")
+    own = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
+    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**COUNT_TYPES, **by, **own}.items())
+    return (
+        f"create it: CREATE TABLE {table(name)} ({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) "
+        "ORDER BY (hour, type, _slice)"
+    )
+
+
+NEEDED = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
+
+
+def creation(pipeline: Pipeline, target: Target) -> str:
+    """A CREATE TABLE to begin with: the columns that the pipeline file names, and the lake's."""
+    if target.counted:
+        return counts_creation(pipeline, target.table)
+    if target.rollup is not None:
+        return rollup_creation(target, target.rollup)
+    time = pipeline.event.time.field
+    own = {} if target.catch_all or time is None or "." in time else {time: "DateTime64(3, 'UTC')"}
+    own |= dict.fromkeys(target.columns, "String")
+    lake = {"_type": "LowCardinality(String)", "_payload": "String"} if target.catch_all else {}
+    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**own, **lake, **NEEDED}.items())
+    return (
+        f"create it, with a column for each field you want, for instance: CREATE TABLE {table(target.table)} "
+        f"({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) ORDER BY (_slice, _cluster)"
+    )
+
+
+def everything(rollup: Rollup) -> Sql:
+    """The SELECT over the whole source: for its columns, not for its rows."""
+    return over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)})"))  # noqa: S608 - quoted
+
+
+def over(rollup: Rollup, source: Sql) -> Sql:
+    return Sql(rollup.select.replace(SOURCE, source))
+
+
+def rollup_creation(target: Target, rollup: Rollup) -> str:
+    """A CREATE TABLE for what the SELECT gives."""
+    keys = "toDateTime(0, 'UTC') AS _slice, CAST('', 'LowCardinality(String)') AS _cluster"
+    return (
+        f"create it, for instance: CREATE TABLE {table(target.table)} ENGINE = MergeTree PARTITION BY "  # noqa: S608 - advice
+        f"toYYYYMM(_slice) ORDER BY (_slice, _cluster) EMPTY AS SELECT *, {keys} FROM ({everything(rollup)})"
+    )

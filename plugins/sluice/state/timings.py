@@ -1,0 +1,106 @@
+"""How long steps took: written by every run into the lake, read for estimates and for the slice's page.
+
+`_timings/<day>.ndjson` holds one line per step of a batch, of the steps that began on that UTC day, in the
+order in which they ended; so the newest are found without a listing. `sluice run` and the DAGs write it
+through the same call, `record`. It is no evidence of anything: what is done is in manifests and ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pendulum
+
+from sluice.clients.lake.base import Lake
+from sluice.slices import SliceRange, utc
+
+TIMINGS = "_timings/"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One step over one batch `[start, until)` of slices, which did something.
+
+    `units` are the (slice, cluster) pairs that it handled, `rows` and `bytes` what it moved (records read,
+    rows loaded, records verified), `table` is a load's target, `started` an ISO 8601 instant in UTC.
+    """
+
+    step: str
+    start: str
+    until: str
+    started: str
+    seconds: float
+    units: int
+    rows: int
+    bytes: int = 0
+    table: str = ""
+    mode: str = ""
+    run: str = ""
+
+
+_DECODER = msgspec.json.Decoder(Timing)
+
+
+def key_of(day: date) -> str:
+    return f"{TIMINGS}{day:%Y-%m-%d}.ndjson"
+
+
+def record(lake: Lake, timing: Timing) -> None:
+    """Appends one line to its day, by compare-and-set. Raises what the lake raises."""
+    key = key_of(date.fromisoformat(timing.started[:10]))
+    line = msgspec.json.encode(timing) + b"\n"
+    while True:
+        stored = lake.read(key)
+        if stored is None:
+            if lake.create(key, line):
+                return
+        elif lake.replace(key, stored.data + line, stored.version):
+            return
+
+
+@contextmanager
+def timed(
+    lake: Lake, step: str, slices: SliceRange, **known: Any
+) -> Iterator[Callable[[Mapping[str, int]], None]]:
+    """Times what is inside; the call that it hands out gives the counts (units, rows, bytes) at the end.
+
+    Without that call, or when a step fails or finds nothing to do (no units), nothing is recorded.
+    """
+    started = pendulum.now("UTC")
+    counts: dict[str, int] = {}
+    yield counts.update
+    if counts.get("units"):
+        record(lake, _timing(step, slices, started, pendulum.now("UTC"), **counts, **known))
+
+
+def _timing(step: str, slices: SliceRange, started: datetime, ended: datetime, **known: Any) -> Timing:
+    return Timing(
+        step=step,
+        start=slices.start.isoformat(),
+        until=slices.end.isoformat(),
+        started=utc(started).isoformat(timespec="milliseconds"),
+        seconds=round((ended - started).total_seconds(), 3),
+        **known,
+    )
+
+
+def of_day(lake: Lake, day: date) -> list[Timing]:
+    """The day's timings in the order in which they ended; a line of a newer Sluice keeps its known fields."""
+    stored = lake.read(key_of(day))
+    lines = [] if stored is None else stored.data.splitlines()
+    return [_DECODER.decode(line) for line in lines]
+
+
+def newest(lake: Lake, now: datetime, count: int = 300, days: int = 30) -> list[Timing]:
+    """At least the newest `count` timings of the last `days` days, oldest first, where there are as many."""
+    found: list[Timing] = []
+    for back in range(days):
+        found = of_day(lake, (utc(now) - timedelta(days=back)).date()) + found
+        if len(found) >= count:
+            break
+    return found

@@ -1,0 +1,79 @@
+"""Which clusters a slice waits for: those of the pipeline file, each from where it begins. Pure.
+
+A cluster that was added later begins with its `start`, else where it was first asked for, and older slices
+do not wait for it. One that was taken away is waited for nowhere; what of it has landed stays a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pendulum
+
+from sluice.config.pipeline import Cluster, Pipeline
+from sluice.errors import SliceLengthFixed
+from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.boundaries.model import Boundaries
+
+NEVER = pendulum.datetime(9999, 1, 1)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """`begins` of the file's clusters, None where every slice counts; `gone` the last known boundary of those
+    that the file no longer has."""
+
+    begins: Mapping[str, datetime | None]
+    gone: Mapping[str, datetime]
+
+    def awaited(self, piece: Slice) -> list[Unit]:
+        """The units without which the slice is not complete."""
+        return [Unit(piece, c) for c, begin in self.begins.items() if begin is None or begin <= piece.start]
+
+    def gone_from(self, piece: Slice) -> list[Unit]:
+        """The units of clusters taken away that may have landed."""
+        return [Unit(piece, cluster) for cluster, end in self.gone.items() if piece.end <= end]
+
+
+def spans(pipeline: Pipeline, boundaries: Boundaries) -> Spans:
+    """With one cluster every slice counts, also those before the first boundary. Raises SliceLengthFixed: of
+    slices of another length none has landed, and files of those that have would belong to nothing."""
+    refuse_other_length(pipeline, boundaries)
+    known = {cluster: boundaries.begin(cluster) for cluster in boundaries.clusters}
+    first = min((begin for begin in known.values() if begin is not None), default=None)
+    ends = {c: boundaries.end(c) for c in sorted(boundaries.clusters - set(pipeline.clusters))}
+    return Spans(
+        begins={c.cluster: _begin(c, known.get(c.cluster), first) for c in pipeline.kafka},
+        gone={cluster: end for cluster, end in ends.items() if end is not None},
+    )
+
+
+def refuse_other_length(pipeline: Pipeline, boundaries: Boundaries) -> None:
+    if boundaries.length not in (None, pipeline.slice):
+        raise SliceLengthFixed(pipeline.name, _length(boundaries.length), _length(pipeline.slice))
+
+
+def _length(length: timedelta) -> str:
+    minutes = int(length.total_seconds()) // 60
+    return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
+
+
+def _begin(cluster: Cluster, known: datetime | None, first: datetime | None) -> datetime | None:
+    if cluster.start is not None:
+        return cluster.start
+    if first is None or known == first:
+        return None
+    return NEVER if known is None else known
+
+
+def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | None = None) -> list[Unit]:
+    """Every unit of the range, slice by slice, and those of clusters taken away that may have landed."""
+    known = spans(pipeline, boundaries or Boundaries())
+    return [unit for piece in slices for unit in (*known.awaited(piece), *known.gone_from(piece))]
+
+
+def begun(cluster: Cluster, slices: Iterable[Slice]) -> list[Slice]:
+    """Those of `slices` that may be asked of the cluster."""
+    return [piece for piece in slices if cluster.start is None or cluster.start <= piece.start]

@@ -1,0 +1,134 @@
+"""What a look of the watch has seen, as gauges. A gauge that nobody sets keeps its last value, so those of
+labels that are known are set also where they are 0."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.anomaly import Kind as AnomalyKind
+from sluice.metrics.sink import Sample, sample
+from sluice.plan.backlog import Backlog
+from sluice.slices import utc
+from sluice.state.rollup_commits import is_behind
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+from sluice.watch.observe import Sight
+from sluice.watch.problems import Kind as ProblemKind
+from sluice.watch.problems import LogStart, Source
+from sluice.watch.retention import threats
+from sluice.watch.server import WATCHED
+from sluice.watch.watch import Watched
+
+MOST_PARTITIONS = 200
+
+
+def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> Iterator[Sample]:
+    """Every gauge that one look gives."""
+    sight, name = seen.sight, pipeline.name
+    yield sample("watch_looks", 1, pipeline=name)
+    yield from _hours(pipeline, sight, seen.log_starts, now)
+    yield from _partitions(name, sight)
+    yield from _wrong(name, seen, now)
+    yield from _server(pipeline, sight)
+    if lake_url.startswith("file://") and (folder := Path(lake_url.removeprefix("file://"))).exists():
+        yield sample("lake_free_bytes", shutil.disk_usage(folder).free, pipeline=name)
+
+
+def _hours(
+    pipeline: Pipeline, sight: Sight, earlier: Mapping[str, LogStart], now: datetime
+) -> Iterator[Sample]:
+    name, found = pipeline.name, sight.found
+    states = Counter(str(status.state) for status in found)
+    for state in State:
+        yield sample("units_in_state", states[str(state)], pipeline=name, state=state)
+    lost = sum(state is State.EXPIRED for state in sight.older.states.values())
+    yield sample("units_expired", states[str(State.EXPIRED)] + lost, pipeline=name)
+    yield sample("boundary_entries", sight.boundaries.entries, pipeline=name)
+    left = [threat.at for threat in threats((*sight.oldest, *found), sight.topics, earlier, now)]
+    if left:
+        yield sample("retention_seconds_left", (min(left) - now).total_seconds(), pipeline=name)
+    if sight.server is not None:
+        yield from _complete(pipeline, found, sight.older, now)
+    landed_ones = [status for status in found if status.manifest is not None]
+    if landed_ones:
+        newest = max(s.unit.slice.end for s in landed_ones)
+        yield sample("newest_landed_timestamp", newest.timestamp(), pipeline=name)
+    for status in _newest(landed_ones):
+        rows = sum(status.manifest.rows_by_type().values()) if status.manifest else 0
+        yield sample("rows_per_slice", rows, pipeline=name, cluster=status.unit.cluster)
+
+
+def _complete(
+    pipeline: Pipeline, found: Sequence[UnitStatus], older: Backlog, now: datetime
+) -> Iterator[Sample]:
+    """What nobody knows without the ledger."""
+    name = pipeline.name
+    open_slices = {s.unit.slice for s in found if not s.state.done and s.state is not State.NOT_OVER}
+    yield sample("hours_behind", len(open_slices) + len(older.slices), pipeline=name)
+    done = [s.unit.slice.end for s in found if s.state.done]
+    if done:
+        yield sample("newest_complete_timestamp", max(done).timestamp(), pipeline=name)
+        yield sample("lag_seconds", (now - max(done)).total_seconds(), pipeline=name)
+    for target in pipeline.targets:
+        behind = sum(is_behind(target, s.tables, s.manifest) for s in found if s.manifest is not None)
+        yield sample("table_units_behind", behind, pipeline=name, table=target.table)
+
+
+def _newest(found: Iterable[UnitStatus]) -> list[UnitStatus]:
+    """The last of each cluster."""
+    return list({status.unit.cluster: status for status in sorted(found, key=lambda s: s.unit)}.values())
+
+
+def _partitions(name: str, sight: Sight) -> Iterator[Sample]:
+    own = sorted(sight.lag.partitions, key=lambda p: -p.records)
+    if not sight.lag.errors:
+        yield sample("lag_records", sum(p.records for p in own), pipeline=name)
+    for cluster, count in Counter(p.cluster for p in own).items():
+        yield sample("partitions", count, pipeline=name, cluster=cluster)
+    for p in own[:MOST_PARTITIONS]:
+        place = {"pipeline": name, "cluster": p.cluster, "topic": p.topic, "partition": p.partition}
+        yield sample("partition_lag_records", p.records, **place)
+        yield sample("partition_rate", p.rate, **place)
+        yield sample("partition_log_start", p.log_start, **place)
+        yield sample("partition_log_end", p.log_end, **place)
+        if p.seconds is not None:
+            yield sample("partition_lag_seconds", p.seconds, **place)
+
+
+def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[Sample]:
+    kinds = Counter(str(problem.kind) for problem in seen.problems)
+    for kind in ProblemKind:
+        yield sample("problems_open", kinds[str(kind)], pipeline=name, kind=kind)
+    yield sample("partitions_still", kinds[str(ProblemKind.STILL)], pipeline=name)
+    open_ones = Counter(one.kind for one in seen.sight.verdict.anomalies)
+    for kind in AnomalyKind:
+        yield sample("anomalies_open", open_ones[str(kind)], pipeline=name, kind=kind)
+    for source in (Source.KAFKA, Source.CLICKHOUSE):
+        yield sample("out_of_reach", int(source in seen.sight.silent), pipeline=name, source=source)
+    yield sample("alarms_sent", len(seen.sent), pipeline=name)
+    yield sample("alarms_raised", sum(new for new, _ in seen.sent.values()), pipeline=name)
+    yield sample("alarms_cleared", sum(over for _, over in seen.sent.values()), pipeline=name)
+    if seen.sight.verdict.looks:
+        last = utc(datetime.fromisoformat(seen.sight.verdict.looks[-1].at))
+        yield sample("verify_age_seconds", (now - last).total_seconds(), pipeline=name)
+
+
+def _server(pipeline: Pipeline, sight: Sight) -> Iterator[Sample]:
+    if sight.server is None:
+        return
+    name = pipeline.name
+    errors = {error.code: error.count for error in sight.server.errors}
+    for code in WATCHED:
+        yield sample("server_errors", errors.get(code, 0), pipeline=name, code=code)
+    parts, queues = dict(sight.server.parts), dict(sight.server.queues)
+    for target in pipeline.targets:
+        yield sample("table_parts", parts.get(target.table, 0), pipeline=name, table=target.table)
+        yield sample("replication_queue", queues.get(target.table, 0), pipeline=name, table=target.table)
+    for disk in sight.server.disks:
+        yield sample("server_disk_free_bytes", disk.free, pipeline=name, disk=disk.name)
+        yield sample("server_disk_total_bytes", disk.total, pipeline=name, disk=disk.name)

@@ -1,0 +1,157 @@
+"""Who has to be told what: from the problems now and those that are known. Pure."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from sluice.safe_text import line
+from sluice.watch.problems import Alarm, Kind, Problem, Source
+
+MOST = 1_000
+"""Problems that are kept and told one by one."""
+MESSAGE_CHARACTERS, PLACE_CHARACTERS = 4_000, 500
+_CHECKSUM = 8
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What one channel has to be told."""
+
+    raised: tuple[Alarm, ...]
+    cleared: tuple[Alarm, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.raised or self.cleared)
+
+
+def bounded(now: Iterable[Problem], known: Mapping[str, Alarm]) -> tuple[Problem, ...]:
+    """The problems that are known, and as many new ones as there is room for; one more says how many others
+    there are. Texts are cut: a place, by which a problem is known again, keeps a checksum."""
+    found = [_cut(problem) for problem in now]
+    others = {key for key, alarm in known.items() if alarm.problem.kind is not Kind.MORE}
+    new = [problem for problem in found if problem.key not in others]
+    room = max(MOST - len(others), 0)
+    if len(new) <= room:
+        return tuple(found)
+    left = {problem.key for problem in new[room:]}
+    return (*(problem for problem in found if problem.key not in left), _more(new[room:]))
+
+
+def _more(left: Collection[Problem]) -> Problem:
+    sources = tuple(sorted({source for problem in left for source in problem.sources}))
+    message = f"{len(left):,} more are not told one by one: `sluice status` and `sluice verify` show all"
+    return Problem(Kind.MORE, f"beyond {MOST:,}", message, sources)
+
+
+def _cut(problem: Problem) -> Problem:
+    place, message = problem.place, problem.message
+    if len(place) > PLACE_CHARACTERS:
+        digest = sha256(place.encode(errors="surrogatepass")).hexdigest()[:_CHECKSUM]
+        place = f"{place[:PLACE_CHARACTERS]}… {digest}"
+    if len(message) > MESSAGE_CHARACTERS:
+        message = f"{message[:MESSAGE_CHARACTERS]}…"
+    return replace(problem, place=place, message=message)
+
+
+def decide(
+    now: Iterable[Problem],
+    known: Mapping[str, Alarm],
+    blind: Collection[Source],
+    at: str,
+    unseen: Collection[str] = (),
+) -> dict[str, Alarm]:
+    """The alarms after a look: new problems are open, those that are gone are over.
+
+    One whose source is in `blind`, because it did not answer, stays as it is: nobody knows. So does one whose
+    key is in `unseen`: it is not over, but told of otherwise.
+    """
+    there = {problem.key: problem for problem in now}
+    after = {key: _seen(known.get(key), problem, at) for key, problem in there.items()}
+    for key, alarm in known.items():
+        if key in there:
+            continue
+        if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind)):
+            after[key] = alarm
+        elif alarm.told:
+            after[key] = replace(alarm, over=True)
+    return after
+
+
+def _seen(alarm: Alarm | None, problem: Problem, at: str) -> Alarm:
+    """A problem that comes back before everybody has heard of its end is told again to those who have."""
+    return Alarm(problem, at) if alarm is None else replace(alarm, problem=problem, over=False)
+
+
+def pending(alarms: Mapping[str, Alarm], channel: str) -> Notice:
+    """What `channel` has not been told yet, in a stable order."""
+    ordered = [alarms[key] for key in sorted(alarms)]
+    return Notice(
+        raised=tuple(a for a in ordered if not a.over and channel not in a.told),
+        cleared=tuple(a for a in ordered if a.over and channel in a.told),
+    )
+
+
+def told(alarms: Mapping[str, Alarm], channel: str, notice: Notice) -> dict[str, Alarm]:
+    """The alarms after `channel` has been told; one that is over and known to nobody is forgotten."""
+    after = dict(alarms)
+    for alarm in notice.raised:
+        after[alarm.problem.key] = replace(alarm, told=(*alarm.told, channel))
+    for alarm in notice.cleared:
+        rest = tuple(name for name in alarm.told if name != channel)
+        after[alarm.problem.key] = replace(alarm, told=rest)
+    return {key: alarm for key, alarm in after.items() if alarm.told or not alarm.over}
+
+
+def forget(alarms: Mapping[str, Alarm], channels: Collection[str]) -> dict[str, Alarm]:
+    """Without channels that the pipeline file no longer has: nobody is there to be told."""
+    kept = {key: replace(a, told=tuple(c for c in a.told if c in channels)) for key, a in alarms.items()}
+    return {key: alarm for key, alarm in kept.items() if alarm.told or not alarm.over}
+
+
+MOST_LINES = 50
+LINE_CHARACTERS = 2_000
+_AT = "\uff20"  # a full-width @
+_ALIKE = str.maketrans({"@": _AT, "<": "\u2039", ">": "\u203a"})
+
+
+def subject(pipeline: str, notice: Notice) -> str:
+    """`[sluice] adx: 2 problems, 1 over`."""
+    count = len(notice.raised)
+    parts = [f"{count} problem{'s' if count != 1 else ''}"] if count else []
+    parts += [f"{len(notice.cleared)} over"] if notice.cleared else []
+    return f"[sluice] {pipeline}: {', '.join(parts)}"
+
+
+def body(notice: Notice) -> str:
+    """A line for each problem, and for each that is over since when it was open."""
+    lines = [f"PROBLEM {alarm.problem}" for alarm in notice.raised]
+    lines += [
+        f"OVER {alarm.problem.kind}: {alarm.problem.place} (open since {alarm.since})"
+        for alarm in notice.cleared
+    ]
+    more = [f"and {len(lines) - MOST_LINES:,} more: `sluice status` and `sluice verify` show all"]
+    shown = [line(text, LINE_CHARACTERS) for text in lines[:MOST_LINES]]
+    return "\n".join(shown + (more if len(lines) > MOST_LINES else []))
+
+
+def mail(text: str) -> str:
+    """The body of a mail: HTML in which nothing of the text is markup."""
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def chat(text: str) -> str:
+    """What Slack, and who takes its webhooks, shows as `text`: no link, no mention.
+
+    Source: https://docs.slack.dev/messaging/formatting-message-text#escaping. Discord and Mattermost find
+    `@everyone` and `@channel` in plain text, too.
+    """
+    return html.escape(text.replace("@", _AT), quote=False)
+
+
+def unaddressed(text: str) -> str:
+    """`text` for a reader of whom nobody knows what is markup to it: what calls people in Slack, Discord and
+    Mattermost (`@everyone`, `<!channel>`, `<@123>`) is there with signs that look alike."""
+    return text.translate(_ALIKE)

@@ -1,0 +1,192 @@
+"""Looks at lake, Kafka and ClickHouse for the watch. What does not answer is told, and leaves the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.kafka.topic_facts import open_inquiry
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.overlay import Overlay
+from sluice.config.pipeline import Pipeline
+from sluice.errors import KafkaOutOfReach, OutOfReach
+from sluice.flow.choose_backlog import seen_backlog
+from sluice.flow.load.missing_targets import gone
+from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.resolve import resolve
+from sluice.flow.verify.verdict import Verdict
+from sluice.flow.verify.verdict_store import read_verdict
+from sluice.plan.backlog import Backlog, unlanded
+from sluice.plan.lag import Lag, ask_topics, lag_of
+from sluice.slices import Slice, SliceRange, Unit, floor
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.manifests import read_manifests
+from sluice.state.shard_ledgers import ledgers_of
+from sluice.state.status import Ledgers, UnitStatus, statuses
+from sluice.state.units import units_of
+from sluice.watch.problems import Kind, Problem, Source
+from sluice.watch.retention import Topics
+from sluice.watch.server import WATCHED, Disk, ServerError, ServerFacts, joined
+
+_ERRORS_OF_SECONDS = 900
+# Of the hours that are not complete before the watched range, those that are asked of Kafka.
+_OLDEST = 24
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sight:
+    """All that one look has seen. `silent` says of each source that did not answer why.
+
+    Without ClickHouse `found` holds only units that have not landed: of the others nobody knows the state.
+    `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
+    the first units of it that have not landed: of these Kafka deletes records first.
+    """
+
+    slices: SliceRange
+    boundaries: Boundaries
+    found: tuple[UnitStatus, ...]
+    lag: Lag
+    topics: Topics
+    verdict: Verdict
+    server: ServerFacts | None
+    older: Backlog = field(default_factory=Backlog)
+    oldest: tuple[UnitStatus, ...] = ()
+    silent: Mapping[Source, str] = field(default_factory=dict)
+
+    @property
+    def lag_records(self) -> int | None:
+        """Records in Kafka that are not landed, or None when a cluster did not answer."""
+        return None if self.lag.errors else sum(p.records for p in self.lag.partitions)
+
+    def out_of_reach(self) -> list[Problem]:
+        return [Problem(Kind.OUT_OF_REACH, str(source), why) for source, why in self.silent.items()]
+
+
+def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
+    """The last `heal` of complete slices, not before `start`: what each hourly run looks at."""
+    end = floor(now, pipeline.slice)
+    start = floor(end - pipeline.heal, pipeline.slice)
+    if pipeline.start is not None:
+        start = min(max(start, floor(pipeline.start, pipeline.slice)), end)
+    return SliceRange(start, end, pipeline.slice)
+
+
+def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
+    """Changes nothing. Raises LakeOutOfReach: without the lake nothing is known at all."""
+    slices, silent = watched_range(pipeline, now), {}
+    older = _told(Source.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)) or Backlog()
+    first = older.unlanded(_OLDEST)
+    asked = [*sorted({unit.slice for unit in first}), *slices]
+    boundaries, expired, mute = _kafka(pipeline, lake, asked, first, now, silent)
+    units = units_of(pipeline, slices, boundaries)
+    answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
+    ledgers, server = _clickhouse(pipeline, lake, slices, silent)
+    manifests = read_manifests(lake, units)
+    found = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, expired)
+    if ledgers is None:
+        found = [status for status in found if status.manifest is None]
+    oldest = statuses(pipeline, first, boundaries, {}, {}, now, expired)
+    states, errors = ask_topics(answering) if answering.kafka else ({}, [])
+    if errors:
+        silent[Source.KAFKA] = errors[0]
+    errors += mute.values()
+    return Sight(
+        slices=slices,
+        boundaries=boundaries,
+        found=tuple(found),
+        lag=lag_of(found, states, errors, now, unlanded(older, boundaries)),
+        topics=_topics(answering, [*oldest, *found], silent),
+        verdict=read_verdict(lake),
+        server=server,
+        older=older.seen(oldest),
+        oldest=tuple(oldest),
+        silent=silent,
+    )
+
+
+def _kafka(
+    pipeline: Pipeline,
+    lake: Lake,
+    slices: Sequence[Slice],
+    older: Sequence[Unit],
+    now: datetime,
+    silent: dict[Source, str],
+) -> tuple[Boundaries, dict[Unit, tuple], dict[str, str]]:
+    """The boundaries of `slices` as resolving now would find them, what Kafka no longer has of the watched
+    range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
+    resolution = resolve(pipeline, Overlay(lake), slices, now)
+    mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
+    if mute:
+        silent[Source.KAFKA] = "; ".join(mute.values())
+    own = set(pipeline.clusters) - mute.keys()
+    recent = units_of(pipeline, watched_range(pipeline, now), resolution.boundaries)
+    asked = [unit for unit in (*older, *recent) if unit.cluster in own]
+    lost = _told(Source.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked))
+    return resolution.boundaries, lost or {}, mute
+
+
+def _clickhouse(
+    pipeline: Pipeline, lake: Lake, slices: SliceRange, silent: dict[Source, str]
+) -> tuple[Ledgers | None, ServerFacts | None]:
+    def ask() -> tuple[Ledgers, ServerFacts]:
+        with connect_shards(pipeline) as servers:
+            clients = [(server.shard.name, server.reached) for server in servers]
+            ledgers = ledgers_of(servers, pipeline, lake.url, slices)
+            tables = [target.table for target in pipeline.targets]
+            return ledgers, joined([(name, server_facts(client, tables)) for name, client in clients])
+
+    return _told(Source.CLICKHOUSE, silent, ask) or (None, None)
+
+
+def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
+    """Raises what the client raises."""
+    known = {"tables": list(tables)}
+    recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
+    return ServerFacts(
+        address=client.address,
+        errors=tuple(ServerError(*row) for row in client.rows(render("watch/errors"), recent)),
+        queues=tuple(tuple(row) for row in client.rows(render("watch/queue"), known)),
+        parts=tuple(tuple(row) for row in client.rows(render("watch/parts"), known)),
+        disks=tuple(Disk(*row) for row in client.rows(render("watch/disks"))),
+        missing=tuple((table, client.address) for table in gone(client, tables)),
+    )
+
+
+def _topics(pipeline: Pipeline, found: Sequence[UnitStatus], silent: dict[Source, str]) -> Topics:
+    """Settings and log of the topics that still have something to land: only those can lose it."""
+    waiting = {
+        (status.unit.cluster, r.topic)
+        for status in found
+        if status.manifest is None
+        for r in status.ranges or ()
+        if r.offsets
+    }
+    topics: Topics = {}
+    for cluster in pipeline.kafka:
+        own = [topic for topic in cluster.topics if (cluster.cluster, topic) in waiting]
+        if own:
+
+            def ask(cluster=cluster, own=own) -> Topics:
+                with open_inquiry(cluster) as inquiry:
+                    return {(cluster.cluster, topic): inquiry.facts(topic) for topic in own}
+
+            topics = {**topics, **(_told(Source.KAFKA, silent, ask) or {})}
+    return topics
+
+
+def _told(source: Source, silent: dict[Source, str], ask: Callable[[], T]) -> T | None:
+    """What `ask` answers; None when it is out of reach, which is noted. A lake out of reach is raised."""
+    try:
+        return ask()
+    except OutOfReach as error:
+        expected = KafkaOutOfReach if source is Source.KAFKA else OutOfReach
+        if not isinstance(error, expected):
+            raise
+        silent[source] = str(error)
+        return None

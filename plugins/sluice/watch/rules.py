@@ -1,0 +1,133 @@
+"""Problems of the hours themselves: overdue, not committed, behind, standing still, broken. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+
+import pendulum
+
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.check_stalled import check_stalled
+from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.verdict import OpenAnomaly
+from sluice.plan.backlog import Backlog
+from sluice.slices import SliceRange
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.rollup_commits import is_behind
+from sluice.state.status import UnitStatus, complete_slices
+from sluice.state.unit_state import State
+from sluice.watch.problems import Kind, Problem, Source
+
+_BOTH = (Source.LAKE, Source.CLICKHOUSE)
+
+
+def overdue(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[Problem]:
+    """Hours that ended longer ago than `settle` and `alarms.overdue`, and are not landed."""
+    for status in _late(pipeline, found, now):
+        place = f"slice {status.unit}"
+        if status.state is State.EXPIRED:
+            lost = sum(loss.until - loss.start for loss in status.losses)
+            message = (
+                f"up to {lost:,} of its offsets expired in Kafka before it was landed; "
+                "`on_expired: land_rest` lands what is left and records the loss"
+            )
+            yield Problem(Kind.EXPIRED, place, message, _BOTH)
+        elif status.manifest is None:
+            since = _ago(now, status.unit.slice.end)
+            message = f"not landed {since} after its end; look at the runs of DAG {pipeline.name}"
+            yield Problem(Kind.OVERDUE, place, message, _BOTH)
+
+
+def not_committed(
+    pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime, missing: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Hours that are in the lake and late, by the table that lacks them. A `missing` table is a problem of
+    its own, which no load task cures."""
+    lacking: dict[str, list[UnitStatus]] = {}
+    for status in _late(pipeline, found, now):
+        if status.manifest is not None:
+            for target in (target for target in pipeline.targets if target.table not in missing):
+                if is_behind(target, status.tables, status.manifest):
+                    lacking.setdefault(target.table, []).append(status)
+    for table, late in lacking.items():
+        first, last = late[0].unit, late[-1].unit
+        hours = str(first) if len(late) == 1 else f"{len(late)} units from {first} to {last}"
+        since = _ago(now, first.slice.end)
+        message = (
+            f"{hours} landed and not committed, {since} after the end of the first; look at its load task"
+        )
+        yield Problem(Kind.NOT_COMMITTED, f"table {table}", message, _BOTH)
+
+
+def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
+    """Hours before the watched range that are not complete."""
+    if not backlog:
+        return
+    edges = f"--from {backlog.range.start:%Y-%m-%dT%H:%MZ} --to {backlog.range.end:%Y-%m-%dT%H:%MZ}"
+    message = (
+        f"{backlog}; the runs of DAG {pipeline.name} go back to them, the oldest first, or "
+        f"`sluice run {pipeline.name} {edges}`"
+    )
+    if State.EXPIRED in backlog.states.values():
+        message += "; of what has expired `on_expired: land_rest` lands what is left and records the loss"
+    yield Problem(Kind.OLDER, "before the last `heal`", message, _BOTH)
+
+
+def still_open(backlog: Backlog) -> frozenset[str]:
+    """Keys of problems that are not over, although their hours are no longer in the watched range."""
+    kinds = (Kind.OVERDUE, Kind.EXPIRED)
+    return frozenset(f"{kind}|slice {unit}" for unit in backlog.states for kind in kinds)
+
+
+def behind(
+    pipeline: Pipeline, found: Sequence[UnitStatus], records: int | None, now: datetime
+) -> Iterator[Problem]:
+    """Lag above its bounds. `records` are those in Kafka that are not landed, None when Kafka is silent."""
+    bounds = pipeline.alarms
+    done = [piece.end for piece in complete_slices(found)]
+    if bounds.lag is not None and found:
+        last = max(done, default=found[0].unit.slice.start)
+        if now - last > bounds.lag:
+            message = (
+                f"the newest complete slice ended {_ago(now, last)} ago, the bound is {_words(bounds.lag)}"
+            )
+            yield Problem(Kind.LAG, "seconds", message, _BOTH)
+    if bounds.lag_records is not None and records is not None and records > bounds.lag_records:
+        message = f"{records:,} records are in Kafka and not landed, the bound is {bounds.lag_records:,}"
+        yield Problem(Kind.LAG, "records", message, (Source.KAFKA,))
+
+
+def still(
+    pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries, found: Sequence[UnitStatus], now: datetime
+) -> Iterator[Problem]:
+    """Partitions that stand still while their siblings move: verify's own rule."""
+    for one in check_stalled(Facts(pipeline, slices, now, boundaries, tuple(found))):
+        yield Problem(Kind.STILL, one.place.split(", offsets")[0], f"{one.seen}; {one.advice}", _BOTH)
+
+
+def anomalies(found: Iterable[OpenAnomaly]) -> Iterator[Problem]:
+    """What the last verify of each hour left open, apart from hours that are only late."""
+    for one in found:
+        if one.kind not in ("incomplete", "stalled partition"):
+            repair = f"repair: {one.command}" if one.command else one.advice
+            yield Problem(
+                Kind.ANOMALY, f"{one.kind}, {one.place}", f"{one.message}; {repair}", (Source.LAKE,)
+            )
+
+
+def _late(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[UnitStatus]:
+    allowed = pipeline.settle + pipeline.alarms.overdue
+    for status in found:
+        if not status.state.done and status.unit.slice.end + allowed < now:
+            yield status
+
+
+def _ago(now: datetime, then: datetime) -> str:
+    return _words(now - then)
+
+
+def _words(length: object) -> str:
+    """`3 hours 10 minutes`, without seconds where there are minutes."""
+    seconds = int(length.total_seconds())
+    return pendulum.duration(seconds=seconds if seconds < 60 else seconds // 60 * 60).in_words()

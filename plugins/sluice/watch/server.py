@@ -1,0 +1,108 @@
+"""Problems of the ClickHouse server that loads: quorum errors, queue, parts, disks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sluice.config.pipeline import Pipeline
+from sluice.state.target_ddl import creation
+from sluice.watch.problems import Kind, Problem, Source
+
+# What a load meets when replicas or Keeper are in trouble.
+# https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
+WATCHED = {
+    242: "a replicated table is read-only",
+    252: "too many parts: merges are behind",
+    285: "too few live replicas for the quorum",
+    286: "an earlier write has not reached its quorum",
+    319: "whether an insert reached its quorum is unknown",
+    999: "Keeper does not answer",
+}
+_SERVER = (Source.CLICKHOUSE,)
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """A row of system.errors: how often since the server's start, and the last time's message."""
+
+    code: int
+    name: str
+    count: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes."""
+
+    name: str
+    free: int
+    total: int
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """`errors` of the last few minutes only; `queues` and `parts` by table (`database.table`).
+
+    `queues` are entries of system.replication_queue, `parts` the largest number in one partition; `missing`
+    are targets that are not there, each with the address of the server.
+    """
+
+    address: str
+    errors: tuple[ServerError, ...] = ()
+    queues: tuple[tuple[str, int], ...] = ()
+    parts: tuple[tuple[str, int], ...] = ()
+    disks: tuple[Disk, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
+    """The servers of all shards (each with the shard's name) as one: counts added, the fullest partition."""
+    if len(facts) == 1:
+        return facts[0][1]
+    parts: dict[str, int] = {}
+    queues: dict[str, int] = {}
+    errors: dict[int, ServerError] = {}
+    for _, one in facts:
+        for table, entries in one.queues:
+            queues[table] = queues.get(table, 0) + entries
+        for table, most in one.parts:
+            parts[table] = max(parts.get(table, 0), most)
+        for error in one.errors:
+            before = errors[error.code].count if error.code in errors else 0
+            errors[error.code] = replace(error, count=before + error.count)
+    return ServerFacts(
+        address=", ".join(one.address for _, one in facts),
+        errors=tuple(errors.values()),
+        queues=tuple(queues.items()),
+        parts=tuple(parts.items()),
+        disks=tuple(replace(d, name=f"{shard}: {d.name}") for shard, one in facts for d in one.disks),
+        missing=tuple(found for _, one in facts for found in one.missing),
+    )
+
+
+def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]:
+    bounds = pipeline.alarms
+    targets = {target.table: target for target in pipeline.targets}
+    for table, address in facts.missing:
+        message = f"{address} has no such table; {creation(pipeline, targets[table])}"
+        yield Problem(Kind.TABLE, f"table {table}", message, _SERVER)
+    for error in facts.errors:
+        meaning = WATCHED.get(error.code, error.name)
+        message = f"{meaning} ({error.name}, {error.count:,} times since its start): {error.message}"
+        yield Problem(Kind.SERVER_ERROR, f"{facts.address}, code {error.code}", message, _SERVER)
+    for table, entries in facts.queues:
+        if entries > bounds.queue:
+            message = f"{entries:,} entries wait in system.replication_queue, the bound is {bounds.queue:,}"
+            yield Problem(Kind.QUEUE, f"table {table}", message, _SERVER)
+    for table, parts in facts.parts:
+        if parts > bounds.parts:
+            message = (
+                f"{parts:,} active parts in one partition, the bound is {bounds.parts:,}: merges are behind"
+            )
+            yield Problem(Kind.PARTS, f"table {table}", message, _SERVER)
+    for disk in facts.disks:
+        if disk.total and disk.free < bounds.disk_free * disk.total:
+            message = f"{disk.free / disk.total:.1%} of {disk.total >> 30:,} GiB are free: give it more room"
+            yield Problem(Kind.DISK, f"{facts.address}, disk {disk.name}", message, _SERVER)

@@ -1,0 +1,47 @@
+"""Transactions that stay open: what their producer and others have written since is in no hour yet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import pendulum
+
+from sluice.config.pipeline import Pipeline
+from sluice.plan.lag import Lag, PartitionLag
+from sluice.slices import utc
+from sluice.watch.problems import Kind, Open, Problem, Source
+
+
+def held_up(pipeline: Pipeline, lag: Lag, earlier: Mapping[str, Open], now: datetime) -> Iterator[Problem]:
+    """Partitions whose last stable offset has stood still before records for longer than an hour may take.
+
+    Open transactions are usual, and end within seconds. Hours that end meanwhile are complete without them.
+    """
+    allowed = pipeline.settle + pipeline.alarms.overdue
+    known = seen(lag, earlier, now)
+    for p in (p for p in lag.partitions if p.held):
+        since = timedelta(seconds=int(utc(now).timestamp()) - known[_name(p)].at)
+        if since >= allowed:
+            message = (
+                f"{p.held:,} offsets wait behind an open transaction that begins at offset {p.log_end}, for "
+                f"{pendulum.duration(seconds=since.total_seconds()).in_words()} at least: they come with a "
+                "later hour; end the transaction (kafka-transactions.sh find-hanging, abort), or its producer"
+            )
+            yield Problem(Kind.TRANSACTION, f"partition {_name(p)}", message, (Source.KAFKA,))
+
+
+def seen(lag: Lag, earlier: Mapping[str, Open], now: datetime) -> dict[str, Open]:
+    """What is open now, each since when it was seen first. What a silent cluster had is kept."""
+    known = dict(earlier) if lag.errors else {}
+    for p in lag.partitions:
+        before = earlier.get(_name(p))
+        known.pop(_name(p), None)
+        if p.held:
+            same = before is not None and before.offset == p.log_end
+            known[_name(p)] = before if same else Open(p.log_end, int(utc(now).timestamp()))
+    return known
+
+
+def _name(p: PartitionLag) -> str:
+    return f"{p.cluster}/{p.topic}/{p.partition}"

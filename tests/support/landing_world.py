@@ -1,0 +1,225 @@
+"""A Kafka of lists and an engine in this process, for tests of the land step without a broker and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pendulum
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluice.clients.kafka.records import Record
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Cluster, Pipeline
+from sluice.errors import KafkaOutOfReach
+from sluice.flow.land.land import Landing, land
+from sluice.flow.land.merge import Merge
+from sluice.flow.land.read_plan import Run
+from sluice.flow.land.task.headers import to_json
+from sluice.flow.land.task.long_records import whole
+from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.task.task import CUT_BYTES, Task
+from sluice.flow.resolve.resolve import resolve
+from sluice.manifest import Manifest
+from sluice.slices import SliceRange, to_ms
+from tests.support.fakes import FakeKafka, FakeReader, FakeTopic
+
+START = pendulum.datetime(2026, 1, 1)
+NOW = pendulum.datetime(2026, 2, 1)
+SPEC = {
+    "name": "demo",
+    "kafka": [{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids"]}],
+    "event": {"type": {"field": "type"}, "time": {"field": "at"}},
+    "lake": "file:///nowhere",
+    "tables": {"click": "db.click"},
+}
+
+
+def event(kind: str = "click", minute: float = 0.0, **more: object) -> tuple[bytes, int]:
+    """(value, record time in ms) of an event that happened `minute` minutes after START."""
+    at = START.add(seconds=round(minute * 60))
+    fields = "".join(f',"{key}":"{value}"' for key, value in more.items())
+    return f'{{"type":"{kind}","at":"{at.isoformat()}"{fields}}}'.encode(), to_ms(at)
+
+
+def hours(count: int, first: int = 0) -> SliceRange:
+    return SliceRange(START.add(hours=first), START.add(hours=first + count))
+
+
+@dataclass
+class World:
+    """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers and a
+    key; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
+    `reads` are what Spark was asked for, `long` the records that tasks read themselves.
+    """
+
+    logs: dict[tuple[str, str], list[list[tuple]]]
+    kafka: FakeKafka = field(init=False)
+    reads: list[tuple[str, int, int, int]] = field(default_factory=list)
+    plain: bool = False
+    long: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kafka = FakeKafka({})
+        for (cluster, topic), partitions in self.logs.items():
+            stamps = {number: [at for _, at, *_ in log] for number, log in enumerate(partitions)}
+            self.kafka.topics[cluster, topic] = FakeTopic(f"id-{topic}", stamps)
+
+    def expire(self, cluster: str, topic: str, partition: int, start: int) -> None:
+        self.kafka.topics[cluster, topic].starts[partition] = start
+
+    @contextmanager
+    def topics_of(self, cluster: Cluster) -> Iterator[FakeReader]:
+        if cluster.cluster in self.kafka.silent:
+            raise KafkaOutOfReach(cluster.cluster, cluster.bootstrap or "", "it is silent")
+        yield _Reader(self.kafka, cluster.cluster, self)
+
+    def resolve(self, pipeline: Pipeline, lake: Lake, slices: SliceRange) -> None:
+        resolve(pipeline, lake, list(slices), NOW, self.topics_of)
+
+    def land(
+        self,
+        pipeline: Pipeline,
+        lake: Lake,
+        slices: SliceRange,
+        mode: str = "fill",
+        token: str = "t",
+        **options,
+    ) -> Landing:
+        engine = InProcess(self, **options)
+        return land(pipeline, lake, slices, mode, token, engine, lambda line: None, self.topics_of)
+
+
+HOLE = b"hole"
+
+
+class _Reader(FakeReader):
+    def __init__(self, kafka: FakeKafka, cluster: str, world: World) -> None:
+        super().__init__(kafka, cluster)
+        self.world = world
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+        log = self.world.logs[self.cluster, topic][partition]
+        return ((o, log[o][1]) for o in range(start, end) if log[o][0] is not HOLE)
+
+    def left(self, topic: str, partition: int, holes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        return list(holes)
+
+    def compacted(self, topic: str) -> bool:
+        return not self.world.plain
+
+    def unhidden(self, topic: str, partition: int, holes: Sequence[tuple[int, int]]) -> tuple | None:
+        return next(iter(holes), None) if self.world.plain else None
+
+
+@dataclass
+class InProcess:
+    """An engine that runs the tasks here; `twice` runs each a second time and drops what that reports, as a
+    task of Spark's that was tried again; `hidden` offsets are not brought."""
+
+    world: World
+    rows_per_read: int = 10
+    twice: bool = False
+    hidden: frozenset[int] = frozenset()
+
+    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+        reports: list[Report] = []
+        for read, (run, task) in enumerate(reads):
+            if run.together:
+                batches = whole(task, self._all(run, task), self._reader(task))
+                reports.append(task.land(batches, f"{read}-together"))
+                continue
+            for (topic, partition), edges in run.edges().items():
+                for start in range(edges[0], edges[-1], self.rows_per_read):
+                    until = min(start + self.rows_per_read, edges[-1])
+                    self.world.reads.append((topic, partition, start, until))
+                    batches = list(self._batches(task, topic, partition, start, until))
+                    name = f"{read}-{topic}-{partition}-{start}"
+                    if self.twice:
+                        task.land(whole(task, batches, self._reader(task)), name + "-first")
+                    reports.append(task.land(whole(task, batches, self._reader(task)), name))
+        return Report.of(reports)
+
+    def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
+        return [merge.run(f"merged-{number}") for number, merge in enumerate(merges)]
+
+    def _all(self, run: Run, task: Task) -> Iterator[pa.RecordBatch]:
+        """All partitions in one task, as coalesce(1) gives them."""
+        for (topic, partition), edges in run.edges().items():
+            self.world.reads.append((topic, partition, int(edges[0]), int(edges[-1])))
+            yield from self._batches(task, topic, partition, int(edges[0]), int(edges[-1]))
+
+    def _batches(
+        self, task: Task, topic: str, partition: int, start: int, until: int
+    ) -> Iterator[pa.RecordBatch]:
+        log = self.world.logs[task.cluster, topic][partition]
+        offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in self.hidden]
+        for some in (offsets[: len(offsets) // 2], offsets[len(offsets) // 2 :]):
+            yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some], CUT_BYTES + 1)
+
+    def _reader(self, task: Task) -> LogReader:
+        return LogReader(self.world, task.cluster, task.pipeline.max_record)
+
+
+@dataclass
+class LogReader:
+    """Reads single records, as a task does where Spark has cut them."""
+
+    world: World
+    cluster: str
+    max_record: int
+
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+        for offset in offsets:
+            value, _, *more = self.world.logs[self.cluster, topic][partition][offset]
+            self.world.long.append((topic, partition, offset))
+            size = len(value or b"")
+            if size > self.max_record:
+                yield Record(None, None, None, size)
+            else:
+                yield Record(b"k%d" % offset, value, more[0] if more else None)
+
+
+def kafka_batch(place: int, rows: Sequence[tuple], most: int | None = None) -> pa.RecordBatch:
+    """A batch of (offset, value, record time in ms), some with headers and a key, as Spark hands it over:
+    `most` bytes of each value."""
+    texts = [to_json(row[3]) if row[3:] and row[3] is not None else None for row in rows]
+    return pa.record_batch(
+        {
+            "value": pa.array([value and value[:most] for _, value, *_ in rows], pa.binary()),
+            "key": pa.array([row[4] if row[4:] else b"k%d" % row[0] for row in rows], pa.binary()),
+            "headers": pa.array([text and text[:most] for text in texts], pa.string()),
+            "place": pa.array([place] * len(rows), pa.int32()),
+            "offset": pa.array([offset for offset, *_ in rows], pa.int64()),
+            "timestamp": pa.array([at for _, _, at, *_ in rows], pa.int64()),
+        }
+    )
+
+
+def pipeline(**changes: object) -> Pipeline:
+    return Pipeline.model_validate({**SPEC, **changes})
+
+
+def rows_in(lake: Lake, manifests: Sequence[Manifest]) -> list[tuple]:
+    """(key's folder, cluster, topic, partition, offset, payload, type) of every row the manifests name."""
+    found = []
+    for manifest in manifests:
+        for file in manifest.files:
+            with lake.local(file.key) as path:
+                for row in pq.read_table(path).to_pylist():
+                    place = (row["_cluster"], row["_topic"], row["_partition"], row["_offset"])
+                    found.append((file.key.rpartition("/")[0], *place, row["_payload"], row["_type"]))
+    return sorted(found)
+
+
+def state_of(lake: Lake) -> dict[str, bytes]:
+    """Every visible object but boundaries; of manifests only that they are there, for they name attempts."""
+    found = {}
+    for item in lake.list(""):
+        if not item.key.startswith("_boundaries/"):
+            stored = lake.read(item.key)
+            assert stored is not None
+            found[item.key] = b"" if item.key.startswith("_slices/") else stored.data
+    return found

@@ -1,0 +1,72 @@
+"""Units as the steps leave them, for tests of what the page makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pendulum
+
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
+from sluice.slices import Slice, Unit
+from sluice.state.ledger import LedgerRow
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+
+START = pendulum.datetime(2026, 11, 20, 10)
+TABLE = "events.clicks"
+
+
+def pipeline(**more: object) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "p",
+            "kafka": [{"cluster": "dc1", "bootstrap": "x:1", "topics": ["t"]}],
+            "event": {"type": {"field": "type"}, "time": {"record": True}},
+            "lake": "file:///nowhere",
+            "tables": {"click": TABLE},
+            **more,
+        }
+    )
+
+
+def unit(hour: int, cluster: str = "dc1") -> Unit:
+    return Unit(Slice(START.add(hours=hour)), cluster)
+
+
+def file(kind: str, hour: str, rows: int) -> LandedFile:
+    return LandedFile(f"type={kind}/{hour}.parquet", "a", kind, hour, rows, rows * 10, "0" * 64)
+
+
+def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **more: object) -> Manifest:
+    rows = sum(one.rows for one in files)
+    unparsed: Mapping[str, int] = more.pop("unparsed", {})
+    read = rows + sum(unparsed.values())
+    return Manifest(
+        pipeline="p",
+        slice=place.slice.id,
+        cluster=place.cluster,
+        generation=generation,
+        attempt="abc",
+        ranges=(OffsetRange("t", "u", 0, 100, 100 + read),),
+        files=tuple(files),
+        rejected=(),
+        read=read,
+        unparsed=unparsed,
+        holes=0,
+        **more,
+    )
+
+
+def missing(place: Unit, state: State = State.MISSING, losses: tuple[Loss, ...] = ()) -> UnitStatus:
+    return UnitStatus(place, state, None, losses, None, {}, (), 0)
+
+
+def complete(place: Unit, rows: int = 5, generation: int = 1, **more: object) -> UnitStatus:
+    """Landed in one file of its own hour and committed; `generation` is the load's lease."""
+    files = more.pop("files", [file("click", f"{place.slice.start:%Y-%m-%dT%H}", rows)])
+    landed = manifest(place, files, **more)
+    count = sum(landed.rows_by_type().values())
+    row = LedgerRow(place, landed.id, ("click",), count, count, 0, "run", generation)
+    state = State.COMPLETE_WITH_LOSS if landed.lost else State.COMPLETE
+    return UnitStatus(place, state, landed.ranges, (), landed, {TABLE: row}, (), 1)

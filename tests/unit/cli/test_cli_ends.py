@@ -1,0 +1,88 @@
+"""How a `sluice` command ends that is interrupted while it starts, or whose output nobody reads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+# With a buffer, as a user has it, the output of a short command is written at its end.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "PYTHONUNBUFFERED": ""}
+# Says when the first of the commands' modules is imported, and then waits to be interrupted there.
+IN_AN_IMPORT = """
+import sys
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            print("importing", flush=True)
+            sys.stdin.read()
+sys.meta_path.insert(0, Slow())
+from sluice.cli import app
+app()
+"""
+# A command of its own among the others: what it prints is more than a pipe holds, or less.
+PRINTING = """
+import sys
+from sluice.cli import commands, output, app
+def printing(lines: int, code: int = 0, way: str = "print"):
+    table = lambda: output.print_table("t", ["a"], [["x" * 60]] * lines)
+    plain = lambda: print(("x" * 60 + "\\n") * lines, end="")
+    (table if way == "table" else plain)()
+    return code
+commands.commands.command()(printing)
+app()
+"""
+
+
+def start(program: str, *words: str, **options: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", program, *words]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=ENVIRONMENT, text=True, **{**pipes, **options})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("module", ["sluice.cli.commands", "rich.console", "sluice.cli.verify"])
+def test_interrupted_while_it_imports(module: str, number: signal.Signals):
+    with start(IN_AN_IMPORT.format(module=module), "status", "adx") as process:
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert said == "sluice: interrupted; start it again and it continues from what is done\n"
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("way", ["print", "table"])
+def test_a_reader_who_goes_away_stops_it(way: str):
+    with start(PRINTING, "printing", "50000", "--way", way) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert said.startswith("sluice: nobody reads the output any more: stopped; ")
+    assert said.count("\n") == 1
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("code", ["0", "1"])
+def test_a_command_that_is_done_says_so_unread(code: str):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(PRINTING, "printing", "5", "--code", code, stdout=writing) as process:
+        os.close(writing)
+        said = process.stderr.read()
+    assert (process.returncode, said) == (int(code), "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("way", ["print", "table"])
+def test_started_without_streams(closed: str, way: str):
+    words = ["printing", "5", "--code", "1", "--way", way]
+    script = f'exec "$0" -c "$1" {" ".join(words)} {closed}'
+    words = ["/bin/sh", "-c", script, sys.executable, PRINTING]
+    ran = subprocess.run(words, env=ENVIRONMENT, capture_output=True)
+    assert ran.returncode == 1, ran.stderr
+    assert ran.stderr == b""

@@ -1,0 +1,215 @@
+"""`sluice status` as it is read in a terminal, once and live."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pendulum
+import pytest
+from rich.console import Console, Group
+
+from sluice.cli import lag, status_lines
+from sluice.cli import status as command
+from sluice.cli.commands import commands
+from sluice.cli.lag import Behind, look_behind
+from sluice.cli.options import known_range
+from sluice.errors import WrongUse
+from sluice.plan.backlog import Backlog
+from sluice.plan.lag import Lag, PartitionLag
+from sluice.slices import SliceRange
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+from tests.unit.doctor.test_doctor_kafka import pipeline
+from tests.unit.watch.test_alarms_rules import TEN, status, unit
+
+PIPELINE = """\
+kafka: [{cluster: dc1, bootstrap: "x:1", topics: [bids]}]
+event: {type: {field: type}, time: {record: true}}
+lake: file:///lake
+tables: {click: e.clicks}
+"""
+PARTITION = PartitionLag(
+    cluster="dc1",
+    topic="bids",
+    partition=3,
+    landed_until=100,
+    log_start=0,
+    log_end=1250,
+    records=1150,
+    seconds=None,
+    rate=2.5,
+    held=40,
+)
+
+NOTHING = Behind([], Backlog())
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> list[str]:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    return ["p", "--config", str(tmp_path / "p.yaml")]
+
+
+def text_of(*view) -> str:
+    out = io.StringIO()
+    Console(file=out, width=160).print(Group(*view))
+    return out.getvalue()
+
+
+def test_hours_and_what_waits_in_kafka():
+    spec = pipeline(tables={"click": "e.clicks"})
+    found = [status(0, State.COMPLETE, tables=["e.clicks"]), status(1, State.MISSING)]
+    there = Lag(at="", partitions=[PARTITION], errors=["Kafka cluster 'dc2' does not answer"])
+    lines = text_of(*command.shown(spec, found, "p", Behind(found, Backlog(), there))).splitlines()
+    (missing,) = [line for line in lines if "2026-11-20T11Z" in line]
+    assert missing.split("│")[3].strip() == "missing"
+    (partition,) = [line for line in lines if "dc1/bids/3" in line]
+    assert [cell.strip() for cell in partition.split("│")[1:-1]] == [
+        "dc1/bids/3",
+        "100",
+        "1,250",
+        "1,150",
+        "40",
+        "-",
+        "2.5",
+    ]
+    assert "Kafka cluster 'dc2' does not answer" in lines
+    assert "1,150 records wait in Kafka, 40 of them behind open transactions" in lines
+    assert "e.clicks: 0 rows, 0 misfits" in lines
+
+
+def test_live_it_looks_until_it_is_stopped(config, monkeypatch, capsys):
+    looks = iter([State.MISSING, State.LANDED, State.COMPLETE])
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_look", lambda *_: ([status(0, next(looks), tables=["e.clicks"])], "p"))
+    monkeypatch.setattr(command.time, "sleep", sleep)
+    monkeypatch.setattr(command, "look_behind", lambda *_: NOTHING)
+    with pytest.raises(KeyboardInterrupt):
+        command.status(*config[:1], watch=True, every=7, config=Path(config[2]))
+    out = capsys.readouterr().out
+    places = [out.index(f"│ {state} ") for state in ("missing", "landed", "complete")]
+    assert places == sorted(places)
+    assert out.count("again in 7 s; Ctrl-C ends it") == 3
+    assert slept == [7, 7, 7]
+
+
+def test_json_answers_once(config):
+    with pytest.raises(WrongUse, match="--json answers once"):
+        commands(args=["status", *config, "--watch", "--json"], standalone_mode=False)
+
+
+def counted(number: int, state: State) -> UnitStatus:
+    """Its slice brought as many records as its number says."""
+    found = status(number, state, tables=["e.clicks"])
+    return replace(found, manifest=found.manifest and replace(found.manifest, read=number))
+
+
+def test_many_hours_are_told_by_day():
+    """Of 20 November from 10 o'clock on there are 14 hours, 0 to 13; one of them is missing."""
+    spec = pipeline(tables={"click": "e.clicks"})
+    found = [
+        counted(number, State.MISSING if number == 3 else State.COMPLETE)
+        for number in range(status_lines.MOST_HOURS + 1)
+    ]
+    lines = text_of(*command.shown(spec, found, "p", NOTHING)).splitlines()
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "2026-" in line]
+    assert lines[0].strip() == "p, by day (--json has the 501 hours)"
+    assert cells[0][:4] == ["2026-11-20", "dc1", "13 complete, 1 missing", str(sum(range(14)) - 3)]
+    assert cells[1][:4] == ["2026-11-21", "dc1", "24 complete", str(sum(range(14, 38)))]
+    few = text_of(*command.shown(spec, found[:-1], "p", NOTHING))
+    assert "by day" not in few and "2026-11-20T13Z" in few
+
+
+def test_many_days_are_told_by_month():
+    """Two hours of each of 501 days from 20 November 2026 on: eleven are of that month."""
+    many = [counted(24 * number + more, State.COMPLETE) for number in range(501) for more in (0, 1)]
+    lines = status_lines.grouped(many)
+    assert status_lines.title("p", many, lines) == "p, by month (--json has the 1,002 hours)"
+    cells = [status_lines.line(units) for units in lines]
+    assert [cell[0] for cell in (cells[0], cells[1], cells[-1])] == ["2026-11", "2026-12", "2028-04"]
+    assert len(cells) == 18 and cells[0][2] == "22 complete"
+    assert sum(cell[3] for cell in cells) == sum(status.manifest.read for status in many)
+
+
+def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys):
+    found = [status(0, State.COMPLETE, tables=["e.clicks"])]
+    older = Backlog({unit(-40): State.MISSING, unit(-39): State.EXPIRED})
+    monkeypatch.setattr(command, "_look", lambda *_: (found, "p"))
+    monkeypatch.setattr(command, "look_behind", lambda *_: Behind(found, older))
+    commands(args=["status", *config], standalone_mode=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "older: 2 slices from 2026-11-18T18Z to 2026-11-18T19Z are not complete (1 missing, 1 expired)"
+        in said
+    )
+    commands(args=["status", *config, "--json"], standalone_mode=False)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["older"] == {"missing": ["2026-11-18T18Z/dc1"], "expired": ["2026-11-18T19Z/dc1"]}
+
+
+def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatch):
+    """The old hour's age is no lag: the last complete slice ended at 15:00, and it is 16:10."""
+    spec = pipeline(tables={"click": "e.clicks"})
+    asked = []
+
+    def survey(_: object, slices: SliceRange) -> list[UnitStatus]:
+        asked.append(str(slices))
+        return [status(4, State.COMPLETE, tables=["e.clicks"]), status(5, State.MISSING)]
+
+    monkeypatch.setattr("sluice.state.survey.survey", survey)
+    monkeypatch.setattr(lag, "known_range", lambda *_, **__: SliceRange(TEN, TEN.add(hours=6)))
+    monkeypatch.setattr(lag, "_older", lambda _: Backlog())
+    monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=6, minutes=10))
+    old = [status(0, State.COMPLETE, tables=["e.clicks"])]
+    assert text_of(*lag.lines(look_behind(spec, old))).strip() == "lag: 4,200 s"
+    assert asked == [str(SliceRange(TEN, TEN.add(hours=6)))]
+    newest = [status(5, State.COMPLETE, tables=["e.clicks"])]
+    assert look_behind(spec, newest).seconds == 600
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "newest", "hours"),
+    [
+        ("now", 48, (52, 100)),
+        ("now", None, (0, 100)),
+        ("2026-11-21T10:00Z", 48, (0, 24)),
+        ("2026-11-23T10:00Z", 48, (24, 72)),
+        ("2026-11-21T10:30Z", None, (0, 25)),
+        ("2027-01-01", 48, (52, 100)),
+    ],
+)
+def test_without_a_start_the_newest_known_slices_before_the_end(monkeypatch, end, newest, hours):
+    monkeypatch.setattr("sluice.state.boundaries.log.BoundaryLog.read", lambda _: Known())
+    found = known_range(pipeline(lake="file:///lake"), None, end, newest=newest)
+    assert found == SliceRange(*(TEN.add(hours=n) for n in hours))
+
+
+def test_an_end_before_the_first_known_slice_is_told(monkeypatch):
+    monkeypatch.setattr("sluice.state.boundaries.log.BoundaryLog.read", lambda _: Known())
+    with pytest.raises(WrongUse, match="the range is empty"):
+        known_range(pipeline(lake="file:///lake"), None, "2026-11-20T10:00Z")
+
+
+class Known:
+    def span(self):
+        return TEN, TEN.add(hours=100)
+
+
+def test_help_says_what_is_shown_without_a_range(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    for name, default in {"status": "the 48 newest slices", "doctor": "`heal` ago"}.items():
+        with pytest.raises(SystemExit):
+            commands([name, "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        line = next(line for line in lines if "--from" in line and "Default" in line)
+        assert f"Default: {default}" in line

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from local.runner import NotedManager
+from sluice.clients.connections import find as connections
+from sluice.clients.connections.connection import Connection, parse
+from sluice.clients.connections.find import find
+from sluice.errors import WrongUse
+
+
+@pytest.fixture(autouse=True)
+def no_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_airflow_lookup", lambda conn_id: None)
+
+
+# What airflow.models.connection.Connection(uri=…) of Airflow 3.3.2 made of each.
+URIS = [
+    (
+        "kafka://",
+        Connection("c", "kafka"),
+    ),
+    (
+        "clickhouse://default:p%40ss%2Fword@db.example:8443/events?secure=true&timeout=30",
+        Connection(
+            "c", "clickhouse", "db.example", 8443, "default", "p@ss/word", "events",
+            {"secure": True, "timeout": 30},
+        ),
+    ),
+    (
+        "google-cloud-platform://?__extra__=%7B%22a%22%3A+%7B%22b%22%3A+1%7D%7D",
+        Connection("c", "google_cloud_platform", extra={"a": {"b": 1}}),
+    ),
+    ("spark://spark%3A%2F%2Fmaster:7077", Connection("c", "spark", "spark://master", 7077)),
+    ("http://https://user:pw@host:80/p", Connection("c", "http", "https://host", 80, "user", "pw", "p")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("uri", "expected"), URIS)
+def test_uri_form(uri: str, expected: Connection):
+    assert parse("c", uri) == expected
+
+
+@pytest.mark.parametrize("uri", [uri for uri, _ in URIS])
+def test_uri_form_agrees_with_airflow(uri: str):
+    models = pytest.importorskip("airflow.models.connection")
+    theirs = models.Connection(conn_id="c", uri=uri)
+    mine = parse("c", uri)
+    assert (mine.conn_type, mine.port, mine.extra) == (theirs.conn_type, theirs.port, theirs.extra_dejson)
+    for name in ("host", "login", "password", "schema"):
+        assert (getattr(mine, name) or None) == (getattr(theirs, name) or None), name
+
+
+def test_json_form():
+    text = json.dumps(
+        {"conn_type": "kafka", "port": "9092", "host": "h", "extra": {"bootstrap.servers": "h:1"}}
+    )
+    expected = Connection("c", "kafka", "h", 9092, extra={"bootstrap.servers": "h:1"})
+    assert find("c", {"AIRFLOW_CONN_C": text}) == expected
+    as_text = json.dumps({"conn_type": "kafka", "extra": '{"bootstrap.servers": "h:1"}'})
+    assert parse("c", as_text).extra == {"bootstrap.servers": "h:1"}
+
+
+@pytest.mark.parametrize("text", ["", "secret", "{secret", '{"extra": "[1]"}', "a://b://c://d", "x://h:port"])
+def test_a_malformed_text_is_refused_without_showing_it(text: str):
+    with pytest.raises(WrongUse) as raised:
+        parse("main", text)
+    assert "AIRFLOW_CONN_MAIN" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_the_repr_keeps_secrets():
+    shown = repr(Connection("c", "kafka", login="me", password="hush", extra={"sasl.password": "hush"}))
+    assert "me" in shown
+    assert "hush" not in shown
+
+
+def test_the_embedded_stack_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "PROJECT", tmp_path)
+    assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:9092"}
+    assert find("kafka_default", {"SLUICE_KAFKA_PORT": "19"}).extra == {"bootstrap.servers": "127.0.0.1:19"}
+    clickhouse = find("clickhouse_default", {"SLUICE_CLICKHOUSE_PORT": "81"})
+    assert (clickhouse.host, clickhouse.port, clickhouse.login) == ("127.0.0.1", 81, "sluice")
+    assert find("spark_default", {}).host == "local[*]"
+    with pytest.raises(WrongUse, match="SLUICE_KAFKA_PORT"):
+        find("kafka_default", {"SLUICE_KAFKA_PORT": "many"})
+
+
+def test_the_embedded_clickhouse_has_the_password_that_its_stack_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connections, "PROJECT", tmp_path)
+    for home, password in (("var", "of var"), ("elsewhere", "of elsewhere")):
+        (tmp_path / home).mkdir()
+        (tmp_path / home / "clickhouse-password").write_text(password)
+    assert find("clickhouse_default", {}).password == "of var"
+    elsewhere = {"SLUICE_HOME": str(tmp_path / "elsewhere")}
+    assert find("clickhouse_default", elsewhere).password == "of elsewhere"
+    given = {**elsewhere, "SLUICE_CLICKHOUSE_PASSWORD": "given"}
+    assert find("clickhouse_default", given).password == "given"
+    assert find("clickhouse_default", {"SLUICE_HOME": str(tmp_path)}).password == ""
+
+
+def test_the_ports_of_the_stack_that_runs_are_known_in_every_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The runner notes them, and the command reads them from whatever folder it is called."""
+    monkeypatch.setattr(connections, "PROJECT", tmp_path / "checkout")
+    home = tmp_path / "checkout" / "var"
+    home.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICE_KAFKA_PORT", "19092")
+    monkeypatch.setenv("SLUICE_CLICKHOUSE_PORT", "18123")
+    NotedManager(home / "stack.json", [19092, 19093, 18123, 18080])._system_print("")
+    (home / "clickhouse-password").write_text("kept")
+    assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:19092"}
+    clickhouse = find("clickhouse_default", {})
+    assert (clickhouse.port, clickhouse.password) == (18123, "kept")
+    assert find("clickhouse_default", {"SLUICE_CLICKHOUSE_PORT": "5"}).port == 5
+    assert find("clickhouse_default", {"SLUICE_HOME": str(tmp_path)}).port == 8123
+
+
+def test_an_unknown_connection_says_how_to_make_it():
+    with pytest.raises(WrongUse, match=r"airflow connections add kafka_dc9 .*AIRFLOW_CONN_KAFKA_DC9"):
+        find("kafka_dc9", {})
+
+
+def test_airflow_is_asked_before_the_defaults(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.undo()
+    stored = Connection("kafka_default", "kafka", "real")
+    module = types.SimpleNamespace(lookup={"kafka_default": stored}.get)
+    monkeypatch.setitem(sys.modules, "sluice.clients.connections.airflow_lookup", module)
+    assert find("kafka_default", {}) is stored
+    assert find("spark_default", {}).host == "local[*]"
+    assert find("kafka_default", {"AIRFLOW_CONN_KAFKA_DEFAULT": "kafka://mine"}).host == "mine"
+
+
+def test_without_airflow_the_defaults_stand(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "airflow", None)
+    monkeypatch.delitem(sys.modules, "sluice.clients.connections.airflow_lookup", raising=False)
+    assert find("spark_default", {}).host == "local[*]"

@@ -1,0 +1,176 @@
+"""From a connection to what kafka-python and Spark's Java client are told."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import certifi
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from sluice.clients.connections.connection import Connection
+from sluice.clients.kafka.settings import from_connection, settings_of
+from sluice.config.pipeline import Cluster
+from sluice.errors import WrongUse
+
+
+def kafka(login: str | None = None, password: str | None = None, host: str | None = None, **extra):
+    named = {key.replace("_", "."): value for key, value in extra.items()}
+    found = Connection("kafka_dc1", "kafka", host, login=login, password=password, extra=named)
+    return from_connection("dc1", "read_committed", found)
+
+
+def test_a_bootstrap_in_the_pipeline_file():
+    settings = settings_of(Cluster(cluster="dc1", bootstrap="a:1,b:2", topics=["bids"]))
+    assert settings.for_client() == {"bootstrap_servers": ["a:1", "b:2"], "security_protocol": "PLAINTEXT"}
+    assert settings.for_spark() == {
+        "kafka.bootstrap.servers": "a:1,b:2",
+        "kafka.isolation.level": "read_committed",
+        "kafka.security.protocol": "PLAINTEXT",
+    }
+
+
+def test_the_embedded_connection(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DC1", '{"extra": {"bootstrap.servers": "x:9"}}')
+    cluster = Cluster(cluster="dc1", connection="kafka_dc1", topics=["bids"], isolation="read_uncommitted")
+    settings = settings_of(cluster)
+    assert (settings.bootstrap, settings.isolation) == ("x:9", "read_uncommitted")
+
+
+# Kafka's JaasConfig reads a quoted value with java.io.StreamTokenizer: \ escapes " and itself.
+def test_a_password_with_every_trap_is_quoted_for_jaas():
+    settings = kafka("me", 'p"a\\s;s=\n', host="h", security_protocol="sasl_ssl", sasl_mechanism="PLAIN")
+    assert settings.bootstrap == "h:9092"
+    assert settings.for_spark()["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="me" password="p\\"a\\\\s;s=\\n";'
+    )
+    assert settings.for_client()["sasl_plain_password"] == 'p"a\\s;s=\n'
+    assert "p" + '"a' not in repr(settings)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_from_extra_goes_before_the_login(mechanism: str):
+    settings = kafka(
+        "login", "no", bootstrap_servers="h:1", security_protocol="SASL_PLAINTEXT",
+        sasl_mechanisms=mechanism, sasl_username="u", sasl_password="p",
+    )  # fmt: skip
+    assert settings.for_client() == {
+        "bootstrap_servers": ["h:1"],
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+    }
+    spark = settings.for_spark()
+    assert spark["kafka.sasl.mechanism"] == mechanism
+    assert spark["kafka.sasl.jaas.config"].startswith(
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    )
+
+
+def test_certificates_are_files_for_the_client_and_text_for_spark(tmp_path: Path):
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(f"-----BEGIN {name}-----")
+    settings = kafka(
+        bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "ca"),
+        ssl_certificate_location=str(tmp_path / "cert"), ssl_key_location=str(tmp_path / "key"),
+        ssl_key_password="k", ssl_endpoint_identification_algorithm="none",
+    )  # fmt: skip
+    assert settings.for_client() == {
+        "bootstrap_servers": ["h:1"],
+        "security_protocol": "SSL",
+        "ssl_check_hostname": False,
+        "ssl_cafile": str(tmp_path / "ca"),
+        "ssl_certfile": str(tmp_path / "cert"),
+        "ssl_keyfile": str(tmp_path / "key"),
+        "ssl_password": "k",
+    }
+    spark = settings.for_spark()
+    assert spark["kafka.ssl.truststore.type"] == spark["kafka.ssl.keystore.type"] == "PEM"
+    assert spark["kafka.ssl.truststore.certificates"] == "-----BEGIN ca-----"
+    assert spark["kafka.ssl.keystore.key"] == "-----BEGIN key-----"
+    assert spark["kafka.ssl.keystore.certificate.chain"] == "-----BEGIN cert-----"
+    assert spark["kafka.ssl.key.password"] == "k"
+    assert spark["kafka.ssl.endpoint.identification.algorithm"] == ""
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({}, "`bootstrap.servers` is missing"),
+        ({"bootstrap_servers": "h:1", "security_protocol": "TLS"}, "security.protocol TLS is not supported"),
+        ({"bootstrap_servers": "h:1", "security_protocol": "SASL_SSL"}, "sasl.mechanism None"),
+        (
+            {"bootstrap_servers": "h:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
+            "sasl.mechanism GSSAPI",
+        ),
+        (
+            {"bootstrap_servers": "h:1", "ssl_keystore_location": "x"},
+            "ssl.keystore.location is not supported",
+        ),
+    ],
+)
+def test_what_would_silently_not_apply_is_refused(extra: dict[str, str], message: str):
+    with pytest.raises(WrongUse, match=f"connection 'kafka_dc1': {message}"):
+        kafka(**extra)
+
+
+def test_a_certificate_that_is_not_there(tmp_path: Path):
+    settings = kafka(bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "no"))
+    with pytest.raises(WrongUse, match="no is not a readable PEM file"):
+        settings.for_spark()
+
+
+@pytest.mark.parametrize(
+    ("made", "form"),
+    [
+        ("genrsa -traditional 2048", "PKCS#1"),
+        ("genrsa -traditional -aes128 -passout pass:secret 2048", "PKCS#1"),
+        ("ecparam -name prime256v1 -genkey", "an old form"),
+    ],
+)
+def test_a_key_that_java_does_not_read(made: str, form: str, tmp_path: Path):
+    """Refused before anything is read from Kafka; what the message's command writes is taken."""
+    old = tmp_path / "my key.pem"
+    old.write_bytes(subprocess.run(["openssl", *made.split()], check=True, capture_output=True).stdout)
+    tls = {"bootstrap_servers": "h:1", "security_protocol": "SSL", "ssl_certificate_location": str(old)}
+    with pytest.raises(WrongUse, match=f"my key.pem is a key in {form}") as error:
+        kafka(**tls, ssl_key_location=str(old))
+    command = str(error.value).split("`")[1]
+    if "-aes128" in made:
+        command += " -passin pass:secret"
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
+    new = Path(f"{old}.pk8")
+    assert new.stat().st_mode & 0o777 == 0o600
+    spark = kafka(**tls, ssl_key_location=str(new)).for_spark()
+    assert spark["kafka.ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
+
+
+def test_librdkafka_takes_what_it_is_told(tmp_path: Path):
+    """By its own names; a producer refuses a name or value that it does not know, and reads the files."""
+    ca = tmp_path / "ca.pem"
+    ca.write_text(Path(certifi.where()).read_text())
+    settings = kafka(
+        "me", "se cret", host="h", security_protocol="sasl_ssl", sasl_mechanism="SCRAM-SHA-256",
+        ssl_ca_location=str(ca), ssl_endpoint_identification_algorithm="none",
+    )  # fmt: skip
+    expected = {
+        "bootstrap.servers": "h:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "me",
+        "sasl.password": "se cret",
+        "ssl.ca.location": str(ca),
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    assert settings.for_librdkafka() == expected
+    Producer({**expected, "log_level": 0})
+    with pytest.raises(KafkaException):
+        Producer({**expected, "ssl.ca.location": str(tmp_path / "missing"), "log_level": 0})
+
+
+def test_librdkafka_without_security():
+    expected = {"bootstrap.servers": "h:9092", "security.protocol": "PLAINTEXT"}
+    assert kafka(host="h").for_librdkafka() == expected

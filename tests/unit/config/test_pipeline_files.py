@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sluice.config import files
+from sluice.errors import WrongPipeline, WrongUse
+
+TEXT = """
+kafka:
+  - {cluster: dc1, bootstrap: "${KAFKA:-127.0.0.1:9092}", topics: [events]}
+event:
+  type: {field: type}
+  time: {field: created_at}
+lake: file://${ROOT}/lake
+tables:
+  click: events.clicks
+  "*": events.other
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "github.yaml").write_text(TEXT)
+    return tmp_path
+
+
+def read(folder: Path, text: str, **environment: str):
+    path = folder / "github.yaml"
+    path.write_text(text)
+    return files.read(path, {"ROOT": "var", **environment})
+
+
+def test_names(folder: Path) -> None:
+    (folder / "bids.yaml").write_text("")
+    (folder / "notes.txt").write_text("")
+    assert files.pipeline_names(folder) == ["bids", "github"]
+
+
+def test_find(folder: Path) -> None:
+    path = folder / "github.yaml"
+    assert files.find("anything", path) == path
+    with pytest.raises(WrongUse, match=r"no pipeline file .*nothing\.yaml; there are: .*--config FILE"):
+        files.find("nothing", folder / "nothing.yaml")
+
+
+def test_the_project_is_where_the_pipelines_are() -> None:
+    assert (files.PROJECT / "plugins" / "sluice" / "config" / "files.py").is_file()
+    assert files.FOLDER.relative_to(files.PROJECT) == Path("include/pipelines")
+
+
+def test_read(folder: Path) -> None:
+    found = read(folder, TEXT)
+    assert found.name == "github"
+    assert found.lake == "file://var/lake"
+    assert found.kafka[0].bootstrap == "127.0.0.1:9092"
+    assert found.targets[0].types == ("click",)
+
+
+@pytest.mark.parametrize(
+    ("environment", "lake"),
+    [
+        ({}, "file://var/lake"),
+        ({"HOME_": "/h"}, "file:///h/lake"),
+        ({"LAKE": "s3://b/p", "HOME_": "/h"}, "s3://b/p"),
+    ],
+)
+def test_a_default_may_hold_a_variable(folder: Path, environment: dict[str, str], lake: str) -> None:
+    text = TEXT.replace("file://${ROOT}/lake", '"${LAKE:-file://${HOME_:-var}/lake}"')
+    assert read(folder, text, **environment).lake == lake
+
+
+def test_variables(folder: Path) -> None:
+    found = read(folder, TEXT + "rows_per_read: ${N}\n", KAFKA="b:1", N="7")
+    assert found.kafka[0].bootstrap == "b:1"
+    assert found.rows_per_read == 7
+    with pytest.raises(WrongPipeline, match="lake: the environment has no ROOT"):
+        files.read(folder / "github.yaml", {"N": "7"})
+    with pytest.raises(WrongPipeline, match=r"clickhouse\.connection: the environment has no CH"):
+        read(folder, TEXT + "clickhouse: {connection: '${CH}'}\n")
+
+
+@pytest.mark.parametrize(
+    "start", ["2026-01-01T00:00Z", "2026-01-01T00:00:00Z", "2026-01-01", "2026-01-01 02:00:00 +02:00"]
+)
+def test_start_as_yaml_has_it(folder: Path, start: str) -> None:
+    assert read(folder, f"{TEXT}start: {start}\n").start == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("", "(file)", "expected a mapping"),
+        ("- a\n", "(file)", "expected a mapping"),
+        ("a: [\n", "(file)", "not YAML"),
+        ("a: !!python/object:os.system {}\n", "(file)", "not YAML"),
+        (TEXT + "name: other\n", "name", "named by its file: here 'github'"),
+        (TEXT + "slices: 1h\n", "slices", "Extra inputs are not permitted"),
+        (TEXT + "lake: file://other\n", "(file)", "line 11, column 1"),
+        (TEXT + "slice: 10m\n", "slice", "expected 15m … 1d"),
+        (TEXT + "settle: 90\n", "settle", "expected a duration such as 90s, 15m, 1h or 7d, not 90"),
+        (TEXT.replace("topics: [events]", "topics: events"), "kafka.0.topics", "valid list"),
+        (TEXT.replace("bootstrap", "bootstraps"), "kafka.0.bootstraps", "Extra inputs"),
+        (TEXT.replace("events.clicks", "clicks"), "tables.click.table", "expected database.table"),
+        (TEXT.replace("  click:", "  true:"), "tables", "YAML reads a type as True: put it in quotes"),
+        (TEXT.replace('  "*"', "  click"), "(file)", "not YAML: 'click' is there twice in"),
+    ],
+)
+def test_mistakes_name_file_key_and_what_was_expected(
+    folder: Path, text: str, key: str, expected: str
+) -> None:
+    with pytest.raises(WrongPipeline) as raised:
+        read(folder, text)
+    assert raised.value.file == str(folder / "github.yaml")
+    assert raised.value.key == key
+    assert expected in raised.value.expected
+    assert "\n" not in str(raised.value)
+
+
+def test_files_that_cannot_be_read(folder: Path) -> None:
+    (folder / "latin.yaml").write_bytes(b"lake: \xff\xfe\n")
+    with pytest.raises(WrongPipeline, match="not YAML"):
+        files.read(folder / "latin.yaml")
+    with pytest.raises(WrongPipeline, match="cannot be read: Is a directory"):
+        files.read(folder)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.ssl.keyPassword",
+        "spark.authenticate.secret",
+        "spark.hadoop.fs.s3a.session.token",
+        "spark.kafka.clusters.a.sasl.credentials",
+        "spark.hadoop.fs.azure.account.key.x.core.windows.net",
+        "spark.hadoop.fs.azure.sas.container.account",
+    ],
+)
+def test_a_secret_for_spark_is_refused_with_where_it_belongs(folder: Path, key: str) -> None:
+    with pytest.raises(WrongPipeline, match=r"spark: .*ps.*spark-defaults\.conf") as caught:
+        read(folder, f"{TEXT}spark: {{{key}: hush}}")
+    assert "hush" not in str(caught.value)
+    assert key in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value", ["${S3_SECRET}", "${A_TOKEN:-x}", "${MY_PASSWORD}", "-Dx=${KEYSTORE_PASSWORD}"]
+)
+def test_a_secret_variable_for_spark_is_refused(folder: Path, value: str) -> None:
+    secrets = dict.fromkeys(("S3_SECRET", "A_TOKEN", "MY_PASSWORD", "KEYSTORE_PASSWORD"), "hush")
+    with pytest.raises(WrongPipeline, match=r"spark\.spark\.x: .*spark-defaults\.conf") as caught:
+        read(folder, f"{TEXT}spark: {{spark.x: '{value}'}}", **secrets)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_secret_within_an_option_for_spark_is_refused(folder: Path) -> None:
+    option = "-Xmx1g -Djavax.net.ssl.trustStorePassword=hush"
+    with pytest.raises(WrongPipeline, match=r"extraJavaOptions: .*spark-defaults\.conf") as caught:
+        read(folder, f"{TEXT}spark: {{spark.driver.extraJavaOptions: '{option}'}}")
+    assert "hush" not in str(caught.value)
+
+
+def test_what_is_about_a_secret_is_none(folder: Path) -> None:
+    settings = {
+        "spark.authenticate.secret.file": "/etc/spark/secret",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "com.example.Provider",
+        "spark.hadoop.hadoop.security.credential.provider.path": "jceks://file/etc/spark.jceks",
+        "spark.security.credentials.kafka.enabled": "false",
+        "spark.kubernetes.authenticate.submission.oauthTokenFile": "/var/run/token",
+        "spark.driver.extraJavaOptions": "-Xmx1g -Dfile.encoding=UTF-8",
+        "spark.ssl.keyStore": "/etc/spark/store",
+    }
+    lines = "".join(f"  {key}: '{value}'\n" for key, value in settings.items())
+    assert read(folder, f"{TEXT}spark:\n{lines}").spark == settings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key"),
+    [
+        ("lake: '${PLACE}'", "lake"),
+        ("lake: '${PLACE:-x}'", "lake"),
+        ("settle: '${PLACE}'", "settle"),
+        ("lake: file:///x\nspark: {spark.app.name: '${PLACE}'}\nstart: 2026-01-01T00:01:00Z", "(file)"),
+    ],
+)
+def test_others_do_not_see_what_the_environment_says(folder: Path, wrong: str, key: str) -> None:
+    text = TEXT.replace("lake: file://${ROOT}/lake\n", "" if "lake" in wrong else "lake: file:///x\n")
+    with pytest.raises(WrongPipeline) as caught:
+        read(folder, f"{text}{wrong}", PLACE="of the machine alone")
+    assert "of the machine" not in caught.value.public
+    assert f"github.yaml: {key}: " in caught.value.public
+    if key != "(file)":
+        assert "of the machine" in str(caught.value), "who has the machine sees it"
+
+
+def test_others_see_what_the_file_itself_says(folder: Path) -> None:
+    with pytest.raises(WrongPipeline) as caught:
+        read(folder, f"{TEXT}settle: soon")
+    assert caught.value.public == str(caught.value)
+    assert "'soon'" in caught.value.public

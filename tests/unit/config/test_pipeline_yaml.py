@@ -1,0 +1,69 @@
+"""Pipeline files of a hostile shape: one line each, and soon."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sluice.config import files
+from sluice.config.yaml_text import MOST_BYTES, MOST_VALUES, NotYaml, load
+from sluice.errors import WrongPipeline
+
+LEVELS = 12
+
+
+def bomb(last: str = "x") -> str:
+    """Ten to the twelfth copies of one word."""
+    lines = [f"a0: &a0 [{', '.join([last] * 10)}]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, LEVELS)]
+    return "\n".join(lines)
+
+
+def merged() -> str:
+    lines = ["a0: &a0 {k: v}"]
+    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, LEVELS)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (bomb(), "aliases"),
+        (merged(), "aliases"),
+        ("a: &a [*a]", "alias"),
+        ("a: &a {b: *a}", "alias"),
+        ("[" * 100_000, "nested too deeply"),
+        ("a: " + "[" * 900 + "]" * 900, "nested too deeply"),
+        ("a: " + "1" * 5000, "4300 digits"),
+        ("start: 2026-13-45", "month"),
+        ("#" * (MOST_BYTES + 1), "more than 1 MiB"),
+        ("a: \x00", "not YAML"),
+        ("? [a]\n: b", "not YAML"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_a_hostile_file_is_one_line(tmp_path: Path, text: str, said: str):
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    began = time.process_time()
+    with pytest.raises(WrongPipeline, match=said) as caught:
+        files.read(path, {})
+    took = time.process_time() - began
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+    assert took < 20  # an unbounded one takes hours
+
+
+def test_aliases_up_to_the_bound_are_what_they_stand_for(tmp_path: Path):
+    path = tmp_path / "p.yaml"
+    path.write_text("a: &a {x: 1, y: [2, 3]}\nb: {<<: *a, z: 4}\nc: [*a, *a]")
+    one = {"x": 1, "y": [2, 3]}
+    assert load(path) == {"a": one, "b": {**one, "z": 4}, "c": [one, one]}
+    # A mapping, its key, a list, and in it as many words.
+    path.write_text(f"a: [{', '.join(['x'] * (MOST_VALUES - 3))}]")
+    assert load(path) == {"a": ["x"] * (MOST_VALUES - 3)}
+    path.write_text(f"a: [{', '.join(['x'] * (MOST_VALUES - 2))}]")
+    with pytest.raises(NotYaml, match="100,000 values"):
+        load(path)

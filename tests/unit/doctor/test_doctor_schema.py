@@ -1,0 +1,228 @@
+"""Fields against columns, types from values, and a lake that does not keep its word."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from sluice.clients.clickhouse.tables import Column
+from sluice.clients.kafka.samples import Record
+from sluice.doctor.check import Level
+from sluice.doctor.columns import MOST_FIELDS, fit, fit_checks, sample_checks
+from sluice.doctor.events import MOST_LEVELS, Sample, Sampled, fields, joined, parse
+from sluice.doctor.infer_types import column_type
+from sluice.doctor.lake import lake_checks
+from sluice.doctor.propose_table import MOST_COLUMNS, propose
+from tests.support.fakes import MemoryLake
+from tests.unit.doctor.test_doctor_kafka import pipeline
+
+COLUMNS = (
+    Column("id", "String"),
+    Column("login", "String"),
+    Column("lost", "String"),
+    Column("made", "String", "MATERIALIZED", "id"),
+    Column("_slice", "DateTime('UTC')"),
+)
+EVENT = {"type": "click", "id": "1", "actor": {"login": "a", "age": 3}, "empty": {}, "tags": ["x"]}
+
+
+def nested(inner: str, levels: int) -> bytes:
+    opening, closing = {"object": ('{"a":', "}"), "array": ("[", "]")}[inner]
+    return b'{"type":"click","at":"2026-01-01T00:00:00Z","deep":%b1%b}' % (
+        (opening * levels).encode(),
+        (closing * levels).encode(),
+    )
+
+
+@pytest.mark.parametrize("inner", ["object", "array"])
+def test_an_event_that_is_as_deep_as_the_landing_takes_it(inner: str):
+    """The deepest that the parser takes here is looked at, down to a bound."""
+    time = {"field": "at"}
+    spec = pipeline(event={"type": {"field": "type"}, "time": time}, tables={"click": "db.clicks"})
+    low, high = 1, 2_000
+    while high - low > 1:
+        levels = (low + high) // 2
+        taken = parse(spec.event, [Record("t", 0, 0, 0, nested(inner, levels), ())]).events
+        low, high = (levels, high) if taken else (low, levels)
+    assert 800 < low < 1_100
+    events = parse(spec.event, [Record("t", 0, 0, 0, nested(inner, low), ())] * 30).events
+    looked = [item.event for item in events]
+    [deepest] = [path for path in fields(looked) if path[0] == "deep"]
+    assert len(deepest) == (MOST_LEVELS if inner == "object" else 1)
+    assert "LowCardinality" not in propose(spec, "click", looked).columns["_".join(deepest)]
+    assert list(fit_checks(spec, spec.targets[0], COLUMNS, looked))
+
+
+@pytest.mark.parametrize("more", [0, 1, 5_000])
+def test_a_proposal_has_a_bound(more: int):
+    """The fields that most events have are its columns; the others are a number."""
+    common = {f"c{number}": number for number in range(MOST_COLUMNS - 10)}
+    seldom = {f"s{number}": number for number in range(10 + more)}
+    proposal = propose(pipeline(), "click", [common, {**seldom, **common}, common])
+    assert proposal.left_out == more and len(proposal.columns) == MOST_COLUMNS == 1_000
+    assert set(common) <= set(proposal.columns) <= {*common, *seldom}
+    lines = [line for line in proposal.statement.splitlines() if line.startswith("    ")]
+    assert [line.split()[0].strip("`") for line in lines[:1_000]] == list(proposal.columns)
+    assert len(lines) == 1_000 + 7
+
+
+def test_of_many_fields_without_a_column_some_are_told():
+    spec = pipeline(tables={"click": "db.clicks"})
+    event = {f"f{number}": 1 for number in range(MOST_FIELDS)}
+    found = list(fit_checks(spec, spec.targets[0], COLUMNS, [event]))
+    assert sum("has no column" in one.found for one in found) == MOST_FIELDS
+    assert not [one for one in found if "more fields" in one.found]
+    found = list(fit_checks(spec, spec.targets[0], COLUMNS, [event | {"x": 1, "y" * 9_000: 2}]))
+    assert sum("has no column" in one.found for one in found) == MOST_FIELDS
+    assert [one.found for one in found if "more fields" in one.found] == [
+        "2 more fields have no column: they stay in the lake"
+    ]
+
+
+def test_fields_are_named_by_their_path():
+    assert fields([EVENT]) == {
+        ("type",): ["click"],
+        ("id",): ["1"],
+        ("actor", "login"): ["a"],
+        ("actor", "age"): [3],
+        ("empty",): [{}],
+        ("tags",): [["x"]],
+    }
+
+
+def test_fit_tells_filled_empty_and_unfilled():
+    found = fit(COLUMNS, {"login": "actor.login"}, [EVENT, {"id": "2"}], ("type",))
+    assert (found.filled, found.empty) == (("id", "login"), ("lost",))
+    assert found.unfilled == {
+        ("actor", "age"): "Nullable(UInt64)",
+        ("empty",): "Nullable(String)",
+        ("tags",): "Array(String)",
+    }
+
+
+def test_a_column_that_takes_a_whole_object_takes_all_its_fields():
+    assert fit((Column("actor", "String"),), {}, [EVENT]).filled == ("actor",)
+    assert ("actor", "age") not in fit((Column("actor", "String"),), {}, [EVENT]).unfilled
+
+
+def target_of(spec):
+    return spec.targets[0]
+
+
+def test_each_field_without_a_column_comes_with_its_alter():
+    spec = pipeline(tables={"click": {"table": "e.clicks", "columns": {"login": "actor.login"}}})
+    said = [c.remedy for c in fit_checks(spec, target_of(spec), COLUMNS, [EVENT]) if c.level is Level.WARN]
+    assert "ALTER TABLE `e`.`clicks` ADD COLUMN `tags` Array(String)" in said
+    assert (
+        "ALTER TABLE `e`.`clicks` ADD COLUMN `actor_age` UInt64, and `columns: {actor_age: actor.age}`"
+        in said
+    )
+
+
+def test_a_catch_all_keeps_the_payload_and_needs_no_columns():
+    spec = pipeline(tables={"*": "e.other"})
+    columns = (Column("_payload", "String"), Column("_type", "String"))
+    assert [c.level for c in fit_checks(spec, target_of(spec), columns, [EVENT])] == [Level.OK]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([True, False], "Bool"),
+        ([1, 2], "UInt64"),
+        ([1, -2], "Int64"),
+        ([1, 2**64], "String"),
+        ([-1, 2**63], "String"),
+        ([1, 2.5], "Float64"),
+        ([1, True], "String"),
+        ([1, "1"], "String"),
+        (["2026-11-20T10:00:00Z", "2026-11-20 10:00"], "DateTime64(3, 'UTC')"),
+        (["2026-11-20T10:00:00.123456+01:00"], "DateTime64(6, 'UTC')"),
+        (["2026-11-20", "1999-01-31"], "Date"),
+        (["1960-11-20"], "Date32"),
+        (["2026-13-01"], "String"),
+        (["1e6b1e5c-6f5e-4f0c-9a52-0f6f0c2e8a11"], "UUID"),
+        (["10.0.0.1"], "IPv4"),
+        (["10.0.0.256"], "String"),
+        ([""], "String"),
+        ([["a"], []], "Array(String)"),
+        ([[1, None]], "Array(Nullable(UInt64))"),
+        ([[[1]], [[2]]], "Array(Array(UInt64))"),
+        ([[{"a": 1}]], "Array(String)"),
+        ([], "String"),
+    ],
+)
+def test_types_from_values(values: list, expected: str):
+    assert column_type(values, everywhere=True) == expected
+
+
+def test_what_may_lack_is_nullable_and_what_repeats_is_a_dictionary():
+    assert column_type([1], everywhere=False) == "Nullable(UInt64)"
+    assert column_type([1, None], everywhere=True) == "Nullable(UInt64)"
+    assert column_type([["a"]], everywhere=False) == "Array(String)"
+    assert column_type(["de", "us"] * 20, everywhere=True) == "LowCardinality(String)"
+    assert column_type(["de", "us", None] * 20, True) == "LowCardinality(Nullable(String))"
+    assert column_type([f"u{n}" for n in range(40)], everywhere=True) == "String"
+
+
+def test_a_proposal_names_inner_fields_and_never_twice():
+    spec = pipeline(tables={"*": "e.other"})
+    found = propose(spec, "Page.View", [{"a": {"b": 1}, "a_b": "x", "_type": "y"}])
+    assert found.columns == {"a_b": "String", "_type_2": "String", "a_b_2": "UInt64"}
+    assert found.entry == "  Page.View: {table: e.page_view, columns: {_type_2: _type, a_b_2: a.b}}"
+    assert "CREATE TABLE `e`.`page_view`" in found.statement
+    assert "`_cluster` LowCardinality(String)" in found.statement
+
+
+def record(value: bytes | None) -> Record:
+    return Record("bids", 0, 7, 1_700_000_000_000, value, ())
+
+
+def test_samples_are_read_as_the_landing_reads_them():
+    lines = [json.dumps(EVENT).encode(), b"{", b"[1]", b'{"id": 1}', None, b"\xff{}"]
+    found = parse(pipeline().event, [record(line) for line in lines])
+    assert [(item.type, item.event) for item in found.events] == [("click", EVENT)]
+    assert found.refused == {
+        "not JSON": 1,
+        "not an object": 1,
+        "no type": 1,
+        "no value": 1,
+        "not UTF-8": 1,
+    }
+    assert joined([found, found]).refused["no type"] == 2
+
+
+def test_types_without_a_table_are_told():
+    sampled = Sampled("view", record(b"{}"), "{}")
+    spec = pipeline(tables={"click": "e.clicks"})
+    said = [c for c in sample_checks(spec, Sample((sampled,), {"no time": 2})) if c.level is Level.WARN]
+    assert [(c.place, c.found) for c in said] == [
+        ("sample", "2 of 3 records are unparsed: no time"),
+        ("type view", "1 events go to no table"),
+    ]
+
+
+def test_a_lake_that_keeps_its_word_and_keeps_nothing_of_the_probe():
+    lake = MemoryLake()
+    assert {check.level for check in lake_checks(lake)} == {Level.OK}
+    assert lake.objects == {}
+
+
+@dataclass
+class Careless(MemoryLake):
+    """A store without If-None-Match and If-Match, as some are: every write wins."""
+
+    def create(self, key: str, data: bytes) -> bool:
+        self.put(key, data)
+        return True
+
+    def replace(self, key: str, data: bytes, version: str) -> bool:
+        self.put(key, data)
+        return True
+
+
+def test_a_lake_that_ignores_conditions_is_refused():
+    (broken,) = [check for check in lake_checks(Careless()) if check.level is Level.FAIL]
+    assert "If-None-Match" in broken.found and "If-Match" in broken.found

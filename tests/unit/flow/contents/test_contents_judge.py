@@ -1,0 +1,177 @@
+"""Rows of a file and records of a unit: each kind of wrong row is told, with the first of them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from sluice.clients.lake import layout
+from sluice.config.pipeline import Event
+from sluice.flow.contents.identities import Identities
+from sluice.flow.contents.read_rows import Rows
+from sluice.flow.contents.recompute import FileJudge, Folder
+from sluice.flow.verify.anomaly import Kind
+from sluice.manifest import PartitionCount
+from sluice.slices import to_ms
+from tests.support.verified import START, TEN, manifest
+
+MANIFEST = replace(manifest(TEN, 0), unparsed={}, rejected=(), counts=(PartitionCount("bids", 0, 10, 0),))
+EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"field": "ts"}})
+GOOD = b'{"type": "click", "ts": "2026-11-20T10:15:00Z"}'
+
+
+def rows(count: int = 3, **columns) -> Rows:
+    found = Rows(
+        payloads=[GOOD] * count,
+        clusters=["dc1"] * count,
+        topics=["bids"] * count,
+        partitions=[0] * count,
+        offsets=list(range(count)),
+        stamps=[to_ms(START)] * count,
+        types=["click"] * count,
+        reasons=None,
+        numbers=None,
+        headers=None,
+    )
+    return replace(found, **columns)
+
+
+def wrong(given: Rows, event: Event = EVENT, folder: str = "type=click/date=2026-11-20/hour=10/x.parquet"):
+    judge = FileJudge(event, MANIFEST, Folder.of(folder))
+    judge.take(given)
+    return [(one.kind, one.offset, one.rows) for one in judge.wrong.values()]
+
+
+def test_good_rows():
+    assert wrong(rows()) == []
+    assert wrong(rows(), folder="type=_overflow/date=2026-11-20/hour=10/x.parquet") == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [
+        ({"payloads": [GOOD, b"[]", GOOD]}, Kind.ROW_PAYLOAD),
+        ({"payloads": [GOOD, None, GOOD]}, Kind.ROW_PAYLOAD),
+        ({"payloads": [GOOD, GOOD.replace(b"click", b"view"), GOOD]}, Kind.ROW_TYPE),
+        ({"payloads": [GOOD, b'{"type": 5, "ts": "2026-11-20T10:15:00Z"}', GOOD]}, Kind.ROW_TYPE),
+        ({"types": ["click", "view", "click"]}, Kind.ROW_TYPE),
+        ({"payloads": [GOOD, GOOD.replace(b"T10", b"T11"), GOOD]}, Kind.ROW_HOUR),
+        ({"payloads": [GOOD, b'{"type": "click"}', GOOD]}, Kind.ROW_HOUR),
+        ({"clusters": ["dc1", "dc2", "dc1"]}, Kind.ROW_IDENTITY),
+        ({"topics": ["bids", "other", "bids"]}, Kind.ROW_IDENTITY),
+    ],
+)
+def test_the_second_row_is_wrong(columns: dict, kind: Kind):
+    assert wrong(rows(**columns)) == [(kind, 1, 1)]
+
+
+def test_an_offset_of_another_unit():
+    assert wrong(rows(offsets=[0, 10, 11])) == [(Kind.ROW_IDENTITY, 10, 2)]
+
+
+def test_the_folder_decides():
+    assert wrong(rows(), folder="type=view/date=2026-11-20/hour=10/x.parquet") == [(Kind.ROW_TYPE, 0, 3)]
+    assert wrong(rows(), folder="type=click/date=2026-11-21/hour=10/x.parquet") == [(Kind.ROW_HOUR, 0, 3)]
+
+
+def test_type_by_header_and_time_by_record():
+    event = Event.model_validate({"type": {"header": "table"}, "time": {"record": True}})
+    headers = [
+        [{"key": "table", "value": b"view"}, {"key": "table", "value": name}]
+        for name in (b"click", b"view", None)
+    ]
+    given = rows(payloads=[b"{}"] * 3, headers=headers)
+    assert wrong(given, event) == [(Kind.ROW_TYPE, 1, 2)]
+    late = replace(given, headers=[headers[0]] * 3, stamps=[to_ms(START.add(hours=n)) for n in (0, 0, 1)])
+    assert wrong(late, event) == [(Kind.ROW_HOUR, 2, 1)]
+
+
+def test_type_by_topic():
+    event = Event.model_validate({"type": {"topic": True}, "time": {"record": True}})
+    assert wrong(rows(), event, "type=bids/date=2026-11-20/hour=10/x.parquet") == [(Kind.ROW_TYPE, 0, 3)]
+    assert wrong(rows(types=["bids"] * 3), event, "type=bids/date=2026-11-20/hour=10/x.parquet") == []
+
+
+@pytest.mark.parametrize("name", ["click", "a/b=c", "100%", "_overflow", "Größe {x}", "a\nb"])
+def test_folders_as_the_lake_names_them(name: str):
+    key = layout.data_file(layout.event_folder(name, "0999-01-02T03"), "2026-11-20T10Z", "dc1", 1, 0)
+    assert Folder.of(key).type == name
+    assert Folder.of(layout.event_folder(None, "2026-11-20T10") + "x").type is None
+
+
+def faults(given: list[Rows], **changes) -> list[tuple[str, str]]:
+    identities = Identities(replace(MANIFEST, **changes))
+    for part in given:
+        identities.take(part)
+    return [(fault.expected, fault.seen) for fault in identities.faults()]
+
+
+def test_each_record_once():
+    assert faults([rows(10)]) == []
+    assert faults([rows(10, offsets=[*range(9), 8])]) == [
+        ("each record once", "1 more"),
+        ("10 records in its files", "9"),
+    ]
+    assert faults([rows(9)]) == [("10 records in its files", "9"), ("10 rows landed", "9")]
+
+
+def test_a_record_that_is_landed_and_rejected():
+    unparsed = {"unparsed": {"not JSON": 1}, "counts": (PartitionCount("bids", 0, 10, 1),)}
+    refused = rows(1, types=None, reasons=["not JSON"], offsets=[9])
+    assert faults([rows(9), refused], **unparsed) == []
+    both = faults([rows(9), replace(refused, offsets=[8])], **unparsed)
+    assert both == [("each record once", "1 more"), ("10 records in its files", "9")]
+    assert faults([rows(9), replace(refused, reasons=["no type"])], **unparsed) == [
+        ("0 rejected as 'no type'", "1"),
+        ("1 rejected as 'not JSON'", "0"),
+    ]
+
+
+ARRAYS = {
+    "rows": 12,
+    "empty": 1,
+    "unparsed": {"not JSON": 1},
+    "rows_unparsed": {"no type": 2},
+    "counts": (PartitionCount("bids", 0, 10, 1, 12, 2),),
+}
+NUMBERED = [(offset, number) for offset in range(8) for number in range(2 if offset < 4 else 1)]
+
+
+def arrays(landed: list[tuple[int, int]], refused: list[tuple[int, int | None]]) -> list[Rows]:
+    def part(pairs: list, **columns) -> Rows:
+        offsets, numbers = [o for o, _ in pairs], [n for _, n in pairs]
+        return rows(len(pairs), offsets=offsets, numbers=numbers, **columns)
+
+    reasons = ["not JSON" if number is None else "no type" for _, number in refused]
+    return [part(landed), part(refused, types=None, reasons=reasons)]
+
+
+def test_rows_of_a_record():
+    """Two rows of eight records are refused, a ninth record as a whole, and one is empty."""
+    taken = [(0, 1), (5, 0)]
+    landed = [pair for pair in NUMBERED if pair not in taken]
+    assert faults(arrays(landed, [*taken, (8, None)]), **ARRAYS) == []
+    renumbered = [(0, 2) if pair == (0, 0) else pair for pair in landed]
+    assert faults(arrays(renumbered, [*taken, (8, None)]), **ARRAYS) == [
+        ("rows numbered from 0 on", "1 that follow on none")
+    ]
+    twice = [(1, 0) if pair == (1, 1) else pair for pair in landed]
+    assert ("each record once", "1 more") in faults(arrays(twice, [*taken, (8, None)]), **ARRAYS)
+    assert ("rows numbered from 0 on", "1 that follow on none") in faults(
+        arrays(landed, [*taken, (7, None)]), **ARRAYS
+    )
+
+
+def test_many_rows_in_any_order():
+    chance = random.Random(7)
+    offsets = list(range(5000))
+    chance.shuffle(offsets)
+    parts = [rows(500, offsets=offsets[n : n + 500]) for n in range(0, 5000, 500)]
+    known = {"read": 5000, "counts": (PartitionCount("bids", 0, 5000, 0),)}
+    assert faults(parts, **known) == []
+    assert Counter(faults([*parts[:-1], parts[0]], **known)) == Counter(
+        [("each record once", "500 more"), ("5,000 records in its files", "4,500")]
+    )

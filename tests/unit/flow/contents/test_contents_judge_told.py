@@ -1,0 +1,141 @@
+"""What is told of a wrong row, word by word, and how types and times are found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from sluice.config.pipeline import Event
+from sluice.flow.contents.read_rows import Rows
+from sluice.flow.contents.recompute import FileJudge, Folder, Wrong
+from sluice.flow.verify.anomaly import Kind
+from sluice.slices import to_ms
+from tests.support.verified import START
+from tests.unit.flow.contents.test_contents_judge import EVENT, GOOD, MANIFEST, rows, wrong
+
+ONE_EVENT = "a JSON object with one type and one time"
+CLICKS = "type=click/date=2026-11-20/hour=10/x.parquet"
+MANY = "type=_overflow/date=2026-11-20/hour=10/x.parquet"
+DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+def told(given: Rows, event: Event = EVENT, folder: str = CLICKS) -> list[Wrong]:
+    judge = FileJudge(event, MANIFEST, Folder.of(folder))
+    judge.take(given)
+    return list(judge.wrong.values())
+
+
+@pytest.mark.parametrize(
+    ("columns", "folder", "kind", "expected", "seen"),
+    [
+        ({"payloads": [GOOD, b"[]", GOOD]}, CLICKS, Kind.ROW_PAYLOAD, ONE_EVENT, "it is no object"),
+        (
+            {"types": ["click", "view", "click"]},
+            CLICKS,
+            Kind.ROW_TYPE,
+            "type 'click', by its payload",
+            "_type 'view' in the folder of 'click'",
+        ),
+        (
+            {"payloads": [GOOD, GOOD.replace(b'"click"', b"5"), GOOD], "types": ["click", "5", "click"]},
+            MANY,
+            Kind.ROW_TYPE,
+            "type None, by its payload",
+            "_type '5' in the folder of '_overflow'",
+        ),
+        (
+            {"payloads": [GOOD, GOOD.replace(b"T10", b"T11"), GOOD]},
+            CLICKS,
+            Kind.ROW_HOUR,
+            "event hour 2026-11-20T11, by its payload",
+            "2026-11-20T10",
+        ),
+        (
+            {"payloads": [GOOD, b'{"type": "click"}', GOOD]},
+            CLICKS,
+            Kind.ROW_HOUR,
+            "event hour none, by its payload",
+            "2026-11-20T10",
+        ),
+        ({"clusters": ["dc1", "dc2", "dc1"]}, CLICKS, Kind.ROW_IDENTITY, "cluster dc1", "dc2"),
+    ],
+)
+def test_the_first_wrong_row_is_told(columns: dict, folder: str, kind: Kind, expected: str, seen: str):
+    assert told(rows(**columns), folder=folder) == [Wrong(kind, expected, seen, ("bids", 0), 1)]
+
+
+def test_an_offset_is_told_with_the_units_own():
+    assert told(rows(offsets=[0, 1, 10])) == [
+        Wrong(Kind.ROW_IDENTITY, "offsets in [0, 10)", "offset 10 of bids/0", ("bids", 0), 10)
+    ]
+    assert told(rows(topics=["other", "bids", "bids"])) == [
+        Wrong(Kind.ROW_IDENTITY, "offsets in [0, 0)", "offset 0 of other/0", ("other", 0), 0)
+    ]
+
+
+def test_a_file_without_types_is_wrong_in_each_row():
+    seen = "_type None in the folder of 'click'"
+    assert told(rows(types=None)) == [
+        Wrong(Kind.ROW_TYPE, "type 'click', by its payload", seen, ("bids", 0), 0, rows=3)
+    ]
+
+
+def test_rows_types_and_what_is_too_deep_are_counted():
+    judge = FileJudge(EVENT, MANIFEST, Folder.of(MANY))
+    assert (judge.rows, judge.too_deep) == (0, 0)
+    view = GOOD.replace(b"click", b"view")
+    judge.take(rows(2, payloads=[GOOD, view], types=["click", "view"]))
+    judge.take(rows(3, payloads=[DEEP, GOOD, DEEP]))
+    assert (judge.rows, judge.types, judge.too_deep) == (5, Counter(click=4, view=1), 2)
+    assert judge.wrong == {}
+
+
+def test_fields_within_fields():
+    event = Event.model_validate({"type": {"field": "is.a kind"}, "time": {"field": "at.the time"}})
+    payload = b'{"is": {"a kind": "click"}, "at": {"the time": "2026-11-20T%d:00:00Z"}}'
+    assert told(rows(payloads=[payload % 10] * 3), event) == []
+    late = told(rows(payloads=[payload % 10, payload % 12, payload % 12]), event)
+    assert [(one.kind, one.offset, one.rows) for one in late] == [(Kind.ROW_HOUR, 1, 2)]
+
+
+BY_HEADER = Event.model_validate({"type": {"header": "table"}, "time": {"record": True}})
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([b"click"], "'click'"),
+        ([b"a", b"b", b"c"], "'c'"),
+        ([b"a", b"b", None], "None"),
+        ([b"a", None, b"c"], "'c'"),
+        ([b"\xff"], "'\ufffd'"),
+        ([], "None"),
+    ],
+)
+def test_the_last_header_of_the_name_is_the_type(values: list[bytes | None], kind: str):
+    pairs = [*({"key": "table", "value": value} for value in values), {"key": "other", "value": b"x"}]
+    given = rows(1, headers=[pairs], types=["?"], payloads=[b"{}"])
+    assert [one.expected for one in told(given, BY_HEADER)] == [f"type {kind}, by its payload"]
+
+
+@pytest.mark.parametrize("headers", [None, [None] * 3])
+def test_records_without_headers_have_no_type(headers: list[None] | None):
+    assert [(one.expected, one.rows) for one in told(rows(headers=headers), BY_HEADER)] == [
+        ("type None, by its payload", 3)
+    ]
+
+
+def test_a_record_without_a_time_of_its_own_has_no_hour():
+    by_topic = Event.model_validate({"type": {"topic": True}, "time": {"record": True}})
+    given = rows(types=["bids"] * 3, stamps=[to_ms(START), None, None])
+    folder = CLICKS.replace("click", "bids")
+    assert told(given, by_topic, folder) == [
+        Wrong(Kind.ROW_HOUR, "event hour none, by its payload", "2026-11-20T10", ("bids", 0), 1, rows=2)
+    ]
+    assert told(replace(given, stamps=[to_ms(START.add(minutes=59))] * 3), by_topic, folder) == []
+
+
+def test_a_row_without_a_payload_is_told_as_an_empty_one():
+    assert wrong(rows(payloads=[GOOD, None, b""])) == [(Kind.ROW_PAYLOAD, 1, 2)]

@@ -1,0 +1,121 @@
+"""How a view's table that merges rows is compared: by which key, which values, and what is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.clients.clickhouse.tables import Column, FedTable
+from sluice.flow.contents.merged_rows import merging
+from sluice.flow.verify.view_shape import Shape
+
+KEY = "_slice, _cluster, k"
+OWN = (
+    Column("_slice", "DateTime('UTC')"),
+    Column("_cluster", "LowCardinality(String)"),
+    Column("k", "UInt8"),
+)
+ROWS = Shape()
+
+
+def blocks(**roles: str) -> Shape:
+    return Shape(one_by_one=False, columns=roles)
+
+
+def fed(engine: str, *columns: Column, key: str = KEY) -> FedTable:
+    names = frozenset(column.name for column in (*OWN, *columns))
+    name, _, _ = engine.partition("(")
+    full = f"{engine} ORDER BY ({key})"
+    return FedTable("e.v", "e.t", name, key, (*OWN, *columns), names, False, engine_full=full)
+
+
+def made(engine: str, shape: Shape, *columns: Column):
+    table = fed(engine, *columns)
+    return merging(table, shape, table.columns)
+
+
+X = Column("x", "UInt64")
+
+
+def test_groups_of_blocks_are_put_together_by_what_they_are_grouped_by():
+    found = made("MergeTree", blocks(x="max"), X)
+    assert (found.key, found.values, found.present) == (("`_slice`", "`_cluster`", "`k`"), ["max(`x`)"], "1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "values", "floats", "present"),
+    [
+        ("UInt64", ROWS, ["sumWithOverflow(`x`)"], [], "ifNull(sumWithOverflow(`x`) != 0, 0)"),
+        ("UInt64", blocks(x="sum"), ["sumWithOverflow(`x`)"], [], "ifNull(sumWithOverflow(`x`) != 0, 0)"),
+        ("Float64", blocks(x="sum"), [], [("`x`", 1e-9)], "0"),
+        ("Nullable(Float32)", ROWS, [], [("`x`", 1e-5)], "0"),
+    ],
+)
+def test_sums_whose_row_is_gone_when_they_are_nothing(kind, shape, values, floats, present):
+    found = made("SummingMergeTree", shape, Column("x", kind))
+    assert (found.key, found.values, found.floats, found.present) == ((KEY,), values, floats, present)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "values", "floats"),
+    [
+        ("AggregateFunction(uniq, String)", blocks(x="uniqMerge"), ["uniqMerge(`x`)"], []),
+        ("AggregateFunction(count)", blocks(x="countMerge"), ["countMerge(`x`)"], []),
+        (
+            *("AggregateFunction(sum, Float64)", blocks(x="sumMerge")),
+            *([], [("finalizeAggregation(`x`)", 1e-9)]),
+        ),
+        ("SimpleAggregateFunction(max, Float64)", blocks(x="max"), ["max(`x`) + 0"], []),
+        ("SimpleAggregateFunction(min, String)", ROWS, ["min(`x`)"], []),
+        ("SimpleAggregateFunction(sum, Float32)", blocks(x="sum"), [], [("`x`", 1e-5)]),
+    ],
+)
+def test_states(kind, shape, values, floats):
+    found = made("AggregatingMergeTree", shape, Column("x", kind))
+    assert (found.key, found.values, found.floats, found.left_out) == ((KEY,), values, floats, [])
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "shape"),
+    [
+        ("SummingMergeTree", "String", ROWS),
+        ("SummingMergeTree", "UInt64", blocks(x="max")),
+        ("SummingMergeTree(k)", "UInt64", blocks(x="sum")),
+        ("AggregatingMergeTree", "UInt64", blocks(x="sum")),
+        ("AggregatingMergeTree", "SimpleAggregateFunction(any, UInt8)", ROWS),
+        ("AggregatingMergeTree", "SimpleAggregateFunction(max, UInt64)", blocks(x="sum")),
+        ("AggregatingMergeTree", "AggregateFunction(quantile(0.5), UInt64)", ROWS),
+        ("ReplacingMergeTree", "UInt64", blocks(x="sum")),
+    ],
+)
+def test_what_merges_decide_is_left_out(engine, kind, shape):
+    found = made(engine, shape, Column("x", kind))
+    assert (found.values, found.floats, [name for name, _ in found.left_out]) == ([], [], ["x"])
+
+
+def test_of_a_key_a_row_stays_that_the_view_gave_and_of_its_newest_version():
+    found = made("ReplacingMergeTree(x)", ROWS, X)
+    assert (found.key, found.values) == ((KEY,), ["max(`x`)"])
+    assert found.members == ("`_slice`", "`_cluster`", "`k`", "`x`")
+
+
+@pytest.mark.parametrize(
+    ("engine", "shape", "why"),
+    [
+        ("SummingMergeTree", Shape(why="it reads e.u"), "it reads e.u"),
+        ("CollapsingMergeTree(x)", ROWS, "rows of a CollapsingMergeTree"),
+        ("ReplacingMergeTree(x, k)", ROWS, "marked as deleted"),
+        ("SummingMergeTree", blocks(k="max", x="sum"), r"its sorting key is not certain \(k\)"),
+    ],
+)
+def test_tables_of_which_nothing_is_certain(engine, shape, why):
+    found = made(engine, shape, X)
+    assert found.why and why.replace("\\", "") in found.why
+
+
+def test_a_number_stands_at_its_key():
+    """The weight differs from key to key, so that one that has moved is seen in the unit's sum."""
+    parts = made("SummingMergeTree", blocks(x="sum"), Column("x", "Float64")).parts
+    assert parts["key"] == f"tuple({KEY}, 0)"
+    weight = "(1 + cityHash64(sluice_key) % 1000003 / 1000003)"
+    assert parts["numbers"] == f"ifNull(sum(`x`), 0) * {weight}"
+    assert parts["scales"] == f"ifNull(sum(abs(`x`)), 0) * {weight}"

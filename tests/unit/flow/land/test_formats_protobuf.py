@@ -1,0 +1,186 @@
+"""Protobuf by Google's library: every kind of value as JSON that says the same, and no message that stops the
+hour. Messages are written by hand, byte by byte (https://protobuf.dev/programming-guides/encoding/)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.flow.land.formats import protobuf
+from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+
+BID = """syntax = "proto3";
+package adx;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/any.proto";
+import "kinds.proto";
+message Bid {
+  string name = 1; int64 big = 2; uint64 huge = 3; bytes raw = 4; Kind kind = 5; double price = 6;
+  float ratio = 7; bool on = 8; sint32 down = 9; repeated int32 many = 10; map<bool, int64> flags = 11;
+  optional int32 maybe = 12; Inner inner = 13; oneof choice { string text = 14; int32 number = 15; }
+  google.protobuf.Timestamp at = 16; google.protobuf.Int64Value wrapped = 17;
+  google.protobuf.Struct free = 18; google.protobuf.Any any = 19; repeated Inner inners = 20;
+  fixed64 sixty = 21;
+  message Inner { int32 k = 1; Bid bid = 2; message Deep { int32 d = 1; } }
+}
+"""
+KINDS = 'syntax = "proto3";\npackage adx;\nenum Kind { NONE = 0; CLICK = 1; }\n'
+# What a message says whose fields are all as they are without a word.
+ZERO = {
+    "name": "",
+    "big": 0,
+    "huge": 0,
+    "raw": "",
+    "kind": "NONE",
+    "price": 0.0,
+    "ratio": 0.0,
+    "on": False,
+    "down": 0,
+    "many": [],
+    "flags": {},
+    "inners": [],
+    "sixty": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("proto")
+    (folder / "bid.proto").write_text(BID)
+    (folder / "kinds.proto").write_text(KINDS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bid(folder: Path):
+    return protobuf.message_type(protobuf.compiled(folder / "bid.proto"), "adx.Bid")
+
+
+def varint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def tag(number: int, wire: int) -> bytes:
+    return varint(number << 3 | wire)
+
+
+def whole(number: int, value: int) -> bytes:
+    return tag(number, 0) + varint(value)
+
+
+def text(number: int, content: bytes) -> bytes:
+    return tag(number, 2) + varint(len(content)) + content
+
+
+NAN, MINUS = struct.pack("<d", float("nan")), struct.pack("<f", float("-inf"))
+MESSAGES = [
+    (b"", {}),
+    (text(1, "é".encode()), {"name": "é"}),
+    (whole(2, 2**63 - 1), {"big": 9223372036854775807}),
+    (whole(2, 2**64 - 1), {"big": -1}),
+    (whole(3, 2**64 - 1), {"huge": 18446744073709551615}),
+    (text(4, b"\xff\x00"), {"raw": "/wA="}),
+    (whole(5, 1), {"kind": "CLICK"}),
+    (whole(5, 7), {"kind": 7}),
+    (tag(6, 1) + struct.pack("<d", 0.1), {"price": 0.1}),
+    (tag(6, 1) + NAN, {"price": "NaN"}),
+    (tag(7, 5) + struct.pack("<f", 0.1), {"ratio": 0.10000000149011612}),
+    (tag(7, 5) + MINUS, {"ratio": "-Infinity"}),
+    (whole(8, 1), {"on": True}),
+    (whole(9, 3), {"down": -2}),
+    (text(10, b"\x01\x02"), {"many": [1, 2]}),
+    (text(11, whole(1, 1) + whole(2, 5)), {"flags": {"true": 5}}),
+    (whole(12, 0), {"maybe": 0}),
+    (text(13, b""), {"inner": {"k": 0}}),
+    (whole(15, 0), {"number": 0}),
+    (text(16, whole(1, 1767225600) + whole(2, 123456789)), {"at": "2026-01-01T00:00:00.123456789Z"}),
+    (text(17, whole(1, 2**60)), {"wrapped": 2**60}),
+    (text(18, text(1, text(1, b"a") + text(2, whole(1, 0)))), {"free": {"a": None}}),
+    (text(19, text(1, b"x/y") + text(2, b"zz")), {"any": {"type_url": "x/y", "value": "eno="}}),
+    (text(20, whole(1, 4)) * 2, {"inners": [{"k": 4}, {"k": 4}]}),
+    (tag(21, 1) + b"\xff" * 8, {"sixty": 2**64 - 1}),
+    (whole(99, 5), {}),  # a field that this schema does not know
+]
+
+
+@pytest.mark.parametrize(("message", "said"), MESSAGES)
+def test_every_kind_of_value_is_json_that_says_the_same(bid, message, said):
+    assert json.loads(protobuf.decoded(message, bid)) == {**ZERO, **said}
+
+
+def test_whole_numbers_have_all_their_digits(bid):
+    assert b'"big":9007199254740993,' in protobuf.decoded(whole(2, 2**53 + 1), bid)
+
+
+DAMAGED = [
+    b"\x08",
+    b"\x0a\x05ab",
+    b"\x0a\x01\xff",
+    b"\xff" * 11,
+    tag(6, 1) + b"\x00",
+    text(16, whole(1, 10**15)),
+    text(16, whole(2, 2 * 10**9)),
+]
+
+
+@pytest.mark.parametrize("message", DAMAGED)
+def test_what_is_no_message_is_unparsed(bid, message):
+    with pytest.raises(Unparsed) as caught:
+        protobuf.decoded(message, bid)
+    assert caught.value.reason == "not Protobuf of its message"
+
+
+def test_a_message_of_any_depth_is_unparsed(bid):
+    deep = b""
+    for _ in range(2000):
+        deep = text(13, text(2, deep))
+    with pytest.raises(Unparsed):
+        protobuf.decoded(deep, bid)
+
+
+WHOLE = b"".join(message for message, _ in MESSAGES)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1))
+def test_damage_gives_an_event_or_a_reason_and_nothing_else(bid, changes):
+    damaged = bytearray(WHOLE)
+    for place, byte in changes:
+        damaged[place] = byte
+    found = "an event"
+    try:
+        json.loads(protobuf.decoded(bytes(damaged), bid))
+    except Unparsed as verdict:
+        found = verdict.reason
+    assert found in ("an event", "not Protobuf of its message")
+
+
+def test_a_required_field_of_proto2_has_to_be_there(tmp_path):
+    (tmp_path / "old.proto").write_text(
+        'syntax = "proto2"; message Old { required int32 a = 1; optional int32 b = 2; }'
+    )
+    old = protobuf.message_type(protobuf.compiled(tmp_path / "old.proto"), "Old")
+    assert protobuf.decoded(whole(1, 0), old) == b'{"a":0}'
+    with pytest.raises(Unparsed):
+        protobuf.decoded(whole(2, 1), old)
+
+
+def test_a_proto_file_that_cannot_be_used_is_told(folder, tmp_path):
+    with pytest.raises(BadSchema, match="it has no message Bid, named with its package"):
+        protobuf.message_type(protobuf.compiled(folder / "bid.proto"), "Bid")
+    (tmp_path / "bad.proto").write_text('syntax = "proto3";\nmessage X { int32 a = ; }')
+    with pytest.raises(BadSchema, match=r"bad\.proto:2:\d+: Expected field number"):
+        protobuf.compiled(tmp_path / "bad.proto")
+    (tmp_path / "alone.proto").write_text('syntax = "proto3";\nimport "gone.proto";')
+    with pytest.raises(BadSchema, match=r"gone\.proto: File not found"):
+        protobuf.compiled(tmp_path / "alone.proto")

@@ -1,0 +1,118 @@
+"""What batches' headers say of offsets without a record: markers and aborted batches explain them."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.clients.kafka.fetch import Fetched
+from sluice.clients.kafka.holes import not_hidden
+from sluice.clients.kafka.record_batch import Stored
+from sluice.flow.land.holes import explain
+from sluice.flow.land.task.read_counts import MOST_GAPS, SeenRecords
+from sluice.flow.land.task.reports import Gap, Seen
+from sluice.slices import Unit
+from tests.support.landing_world import hours
+
+LOGS = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 3), st.booleans()), min_size=1, max_size=40)
+"""Of each batch how many offsets it has, how many are missing before it, and whether it is hidden."""
+
+
+class Log:
+    """Batches of a partition; a fetch gives `each` of them, of the jumping size `few`."""
+
+    def __init__(self, shape: list[tuple[int, int, bool]], each: int, few: int) -> None:
+        self.batches: list[Stored] = []
+        self.hidden: set[int] = set()
+        self.fetches: list[tuple[int, int]] = []
+        self.each, self.few, at = each, few, 0
+        for size, before, hidden in shape:
+            at += before
+            self.batches.append(Stored(at, at + size, size))
+            at += size
+            self.hidden |= set(range(at - size, at)) if hidden else set()
+        self.end = at
+
+    def fetch(self, offset: int, most: int) -> Fetched:
+        self.fetches.append((offset, most))
+        found = [batch for batch in self.batches if batch.until > offset]
+        found = found[: self.each if most > 1 << 20 else self.few]
+        return Fetched(tuple(found), frozenset(n for n, b in enumerate(found) if b.start in self.hidden))
+
+
+@given(LOGS, st.integers(1, 9), st.integers(1, 3), st.data())
+def test_left_is_what_no_hidden_batch_holds(shape, each, few, data):
+    log = Log(shape, each, few)
+    offsets = st.lists(st.integers(0, log.end), unique=True, max_size=12).map(sorted)
+    edges = data.draw(offsets)
+    holes = list(zip(edges[::2], edges[1::2], strict=False))
+    left = not_hidden(log.fetch, holes)
+    inside = [offset for start, until in left for offset in range(start, until)]
+    asked = [offset for start, until in holes for offset in range(start, until)]
+    assert inside == [offset for offset in asked if offset not in log.hidden]
+
+
+def test_it_jumps_between_holes_that_lie_far_apart_and_reads_on_where_they_are_near():
+    markers = [(1000, 0, False), (1, 0, True)] * 50
+    log = Log(markers, each=100, few=2)
+    holes = sorted((n, n + 1) for n in log.hidden)
+    assert not_hidden(log.fetch, holes) == []
+    assert len(log.fetches) == 2
+    far = Log([(1, 0, True), *[(1000, 0, False)] * 200] * 5, each=100, few=2)
+    assert not_hidden(far.fetch, sorted((n, n + 1) for n in far.hidden)) == []
+    assert [offset for offset, _ in far.fetches] == sorted(far.hidden)
+
+
+def seen_of(gaps: int, explained: set[int]) -> Seen:
+    """Every second offset is missing, in one slice."""
+    seen = SeenRecords()
+    for start in range(0, 2 * gaps + 2, 100):
+        offsets = np.arange(start, min(start + 100, 2 * gaps + 2), 2)
+        seen.add("t", 0, np.zeros(len(offsets), np.int64), offsets)
+
+    def look(topic: str, partition: int, holes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        assert (topic, partition) == ("t", 0)
+        assert holes == [(n, n + 1) for n in range(1, 2 * gaps + 1, 2)]
+        return [hole for hole in holes if hole[0] not in explained]
+
+    (found,) = seen.report("c", list(hours(1)), look)
+    return found
+
+
+def test_a_task_counts_what_is_explained_and_tells_the_rest():
+    found = seen_of(4 * MOST_GAPS, set(range(1, 8 * MOST_GAPS + 1, 2)) - {7, 9})
+    assert (found.hidden, found.gaps) == (4 * MOST_GAPS - 2, (Gap(7, 8), Gap(9, 10)))
+    assert found.records + found.hidden + 2 == found.last - found.first + 1
+    many = seen_of(4 * MOST_GAPS, {1})
+    assert (many.hidden, many.gaps) == (1, (Gap(3, 8 * MOST_GAPS, 4 * MOST_GAPS - 1),))
+
+
+class Headers:
+    """Topics of which headers explain all but `shown`, and of which nobody may read the records."""
+
+    def __init__(self, shown: list[tuple[int, int]]) -> None:
+        self.shown = shown
+        self.asked: list[tuple[int, int]] = []
+
+    def left(self, topic, partition, holes):
+        self.asked += holes
+        return self.shown
+
+    def records(self, topic, partition, start, end):
+        raise AssertionError("nobody may read them")
+
+    def unhidden(self, topic, partition, holes):
+        self.bare = list(holes)
+        return None
+
+
+def test_the_driver_reads_only_what_headers_leave():
+    units = [Unit(piece, "dc1") for piece in hours(2)]
+    place = ("t", 0)
+    holes = {units[0]: {place: [Gap(3, 5), Gap(8, 9)]}, units[1]: {place: [Gap(9, 12), Gap(20, 30, 4)]}}
+    topics = Headers([(8, 10)])
+    topics.records = lambda *_: iter([(offset, 0) for offset in range(20, 26)])
+    explain(topics, holes, {place: 0})
+    assert topics.asked == [(3, 5), (8, 9), (9, 12)]
+    assert topics.bare == [(8, 9), (9, 10), (26, 30)]

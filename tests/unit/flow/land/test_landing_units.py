@@ -1,0 +1,258 @@
+"""Which units are read, what of them Kafka still has, and in which runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.errors import RecordsExpired, WrongUse
+from sluice.flow.land.read_plan import (
+    MAX_ROWS,
+    MAX_SLICES,
+    MIN_ROWS_PER_PARTITION,
+    Run,
+    UnitRead,
+    described,
+    runs,
+    together,
+    unit_read,
+)
+from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.plan.modes import MODES, needs_landing
+from sluice.slices import Slice, Unit
+from tests.support.landing_world import START
+
+UNIT = Unit(Slice(START), "dc1")
+RANGES = (OffsetRange("bids", "id", 0, 10, 20), OffsetRange("wins", "w", 1, 0, 5))
+STARTS = {("bids", 0): 0, ("wins", 1): 0}
+
+
+def manifest(*ranges: OffsetRange, lost: tuple[Loss, ...] = (), token: str = "") -> Manifest:
+    return Manifest("demo", UNIT.slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0, lost=lost, token=token)
+
+
+@pytest.mark.parametrize(
+    ("found", "mode", "token", "needed"),
+    [
+        (None, "fill", "t", True),
+        (None, "reload", "t", True),
+        (None, "reland", "t", True),
+        (manifest(), "fill", "t", False),
+        (manifest(), "reload", "t", False),
+        (manifest(token="old"), "reland", "t", True),
+        (manifest(token="t"), "reland", "t", False),
+    ],
+)
+def test_what_has_to_be_landed(found, mode, token, needed):
+    assert needs_landing(found, mode, token) is needed
+
+
+def test_a_mode_that_is_none():
+    assert MODES == ("fill", "reload", "reland")
+    with pytest.raises(WrongUse, match="^mode 'all': expected one of fill, reload, reland$"):
+        needs_landing(None, "all", "")
+
+
+def loss(start: int, until: int, exact: bool = True, topic: str = "bids", partition: int = 0) -> Loss:
+    return Loss(topic, partition, start, until, exact)
+
+
+def read(
+    starts: dict, on_expired: str = "fail", old: Manifest | None = None, expired: tuple[Loss, ...] = ()
+) -> UnitRead:
+    return unit_read(UNIT, RANGES, expired, {**STARTS, **starts}, on_expired, old)
+
+
+def test_all_of_it_is_there():
+    assert read({("bids", 0): 10}) == UnitRead(UNIT, RANGES, RANGES, ())
+    assert read({}).offsets == 15
+
+
+def test_what_is_left_is_read_where_the_file_says_so():
+    known = loss(2, 10, exact=False)
+    found = read({("bids", 0): 13}, "land_rest", expired=(known,))
+    assert found.left == (replace(RANGES[0], start=13), RANGES[1])
+    assert found.lost == (loss(10, 13), known)
+    assert (found.ranges, found.offsets) == (RANGES, 12)
+
+
+@pytest.mark.parametrize(
+    ("starts", "expired", "told"),
+    [
+        ({("bids", 0): 13}, (), ("bids", 0, 10, 13, True)),
+        ({("wins", 1): 2}, (), ("wins", 1, 0, 2, True)),
+        ({}, (loss(2, 10, exact=False),), ("bids", 0, 2, 10, False)),
+    ],
+)
+def test_what_expired_is_refused_with_its_offsets(starts, expired, told):
+    with pytest.raises(RecordsExpired) as raised:
+        read(starts, expired=expired)
+    error = raised.value
+    assert (error.topic, error.partition, error.lost_from, error.lost_until, error.exact) == told
+    assert (error.cluster, error.slice_id, error.landed) == ("dc1", "2026-01-01T00Z", False)
+
+
+@pytest.mark.parametrize("on_expired", ["fail", "land_rest"])
+def test_what_has_landed_must_be_readable_again(on_expired):
+    with pytest.raises(RecordsExpired) as raised:
+        read({("bids", 0): 13}, on_expired, manifest(*RANGES))
+    assert (raised.value.lost_from, raised.value.lost_until, raised.value.landed) == (10, 13, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "starts"),
+    [
+        # What was lost before it landed the first time is no new loss.
+        (manifest(*RANGES, lost=(loss(10, 13),)), {("bids", 0): 13}),
+        (manifest(*RANGES, lost=(loss(10, 14),)), {("bids", 0): 13}),
+        # An hour that is not known exactly may be named behind it, or before.
+        (manifest(*RANGES, lost=(loss(10, 13), loss(2, 10, exact=False))), {("bids", 0): 13}),
+        (manifest(*RANGES, lost=(loss(2, 10, exact=False), loss(10, 13))), {("bids", 0): 13}),
+        # It had a topic that is no longer read.
+        (manifest(*RANGES, OffsetRange("old", "o", 0, 0, 9)), {}),
+        # And none of a topic that is read now.
+        (manifest(RANGES[1]), {}),
+    ],
+)
+def test_nothing_of_what_landed_is_missing(old, starts):
+    assert read(starts, "fail", old).ranges == RANGES
+
+
+@pytest.mark.parametrize(
+    ("old", "starts", "told"),
+    [
+        # More than was lost then.
+        (manifest(*RANGES, lost=(loss(10, 13),)), {("bids", 0): 15}, ("bids", 0, 13, 15, True, True)),
+        # All of a topic that was made again.
+        (manifest(OffsetRange("bids", "before", 0, 30, 40)), {}, ("bids", 0, 30, 40, True, True)),
+        (manifest(OffsetRange("bids", "before", 3, 0, 40)), {}, ("bids", 3, 0, 40, True, True)),
+        # A loss that the manifest does not know of a topic that it does not have.
+        (manifest(RANGES[0]), {("wins", 1): 1}, ("wins", 1, 0, 1, True, False)),
+        (manifest(RANGES[0], lost=(loss(10, 12),)), {("wins", 1): 1}, ("wins", 1, 0, 1, True, False)),
+    ],
+)
+def test_what_is_lost_since_it_landed_is_refused(old, starts, told):
+    with pytest.raises(RecordsExpired) as raised:
+        read(starts, "fail", old)
+    error = raised.value
+    place = (error.topic, error.partition)
+    assert (*place, error.lost_from, error.lost_until, error.exact, error.landed) == told
+
+
+def test_an_empty_range_of_a_topic_that_was_made_again_is_no_loss():
+    assert read({}, "fail", manifest(OffsetRange("bids", "before", 0, 30, 30))).ranges == RANGES
+
+
+def unit(hour: int, *edges: tuple[int, int], cluster: str = "dc1", uuid: str = "id") -> UnitRead:
+    found = tuple(OffsetRange("bids", uuid, number, *edge) for number, edge in enumerate(edges))
+    return UnitRead(Unit(Slice(START.add(hours=hour)), cluster), found, found, ())
+
+
+def hours_of(found: list[Run]) -> list[tuple[str, list[int]]]:
+    return [(run.cluster, [u.unit.slice.start.hour for u in run.units]) for run in found]
+
+
+def test_runs_are_maximal_and_of_one_cluster():
+    found = runs(
+        [
+            unit(1, (5, 9)),
+            unit(0, (0, 5)),
+            unit(2, (9, 9)),
+            unit(1, (2, 3), cluster="dc2"),
+            unit(0, (0, 2), cluster="dc2"),
+        ]
+    )
+    assert hours_of(found) == [("dc1", [0, 1, 2]), ("dc2", [0, 1])]
+    assert [run.offsets for run in found] == [9, 3]
+    assert [run.together for run in found] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("after", "continues"),
+    [
+        (unit(1, (5, 9), (7, 8)), True),
+        (unit(1, (5, 9), (7, 8), (0, 1)), True),
+        (unit(2, (5, 9), (7, 8)), False),
+        (unit(1, (6, 9), (7, 8)), False),
+        (unit(1, (5, 9), (8, 8)), False),
+        (unit(1, (5, 9)), False),
+        (unit(1, (5, 9), (7, 8), uuid="new"), False),
+        (unit(1, (5, 9), (7, 8), cluster="dc2"), False),
+    ],
+)
+def test_a_run_goes_on_where_the_last_hour_ended(after, continues):
+    assert len(runs([unit(0, (0, 5), (7, 7)), after])) == (1 if continues else 2)
+
+
+def test_units_without_offsets_are_read_only_within_a_run():
+    assert runs([unit(0, (5, 5))]) == []
+    assert hours_of(runs([unit(0, (5, 5)), unit(1, (5, 6)), unit(3, (6, 6))])) == [("dc1", [0, 1])]
+
+
+def test_the_edges_of_a_run():
+    [run] = runs([unit(0, (0, 5)), unit(1, (5, 9), (3, 4)), unit(2, (9, 9), (4, 6))])
+    edges = run.edges()
+    assert {place: found.tolist() for place, found in edges.items()} == {
+        ("bids", 0): [0, 5, 9, 9],
+        ("bids", 1): [3, 3, 4, 6],
+    }
+    assert {str(found.dtype) for found in edges.values()} == {"int64"}
+
+
+def test_what_is_about_to_be_read_in_the_order_of_partitions():
+    units = [unit(0, *[(0, 1)] * 66)]
+    assert described(units[:1], most=66)[-1] == "dc1/bids/65: offsets [0, 1) of 2026-01-01T00Z"
+    assert described(units)[-1] == "and 2 more partitions"
+    assert described(units, most=65)[-2:] == [
+        "dc1/bids/64: offsets [0, 1) of 2026-01-01T00Z",
+        "and 1 more partitions",
+    ]
+    assert described([unit(0, *[(0, 1)] * 1_064)])[-1] == "and 1,000 more partitions"
+    turned = replace(units[0], left=tuple(reversed(units[0].left[:2])))
+    assert [line[:10] for line in described([turned])] == ["dc1/bids/0", "dc1/bids/1"]
+
+
+def run_of(rows: list[int], partitions: int = 1) -> Run:
+    units, start = [], 0
+    for number, count in enumerate(rows):
+        edges = [(start, start + count), *[(number, number + 1)] * (partitions - 1)]
+        units.append(unit(number, *edges))
+        start += count
+    return Run("dc1", tuple(units))
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape"),
+    [
+        ([100, 100], [(1, False), (1, False)]),
+        ([50, 50, 1], [(2, True), (1, False)]),
+        ([101, 101], [(2, False)]),
+        ([101, 100], [(1, False), (1, False)]),
+        ([100, 101], [(1, False), (1, False)]),
+        ([1, 101, 102, 1, 1], [(1, False), (2, False), (2, True)]),
+        ([0, 0, 100], [(3, True)]),
+    ],
+)
+def test_a_part_holds_at_most_its_rows(rows, shape):
+    found = together(run_of(rows), max_rows=100, max_slices=100, min_rows=0)
+    assert [(len(run.units), run.together) for run in found] == shape
+    assert {run.cluster for run in found} == {"dc1"}
+
+
+@pytest.mark.parametrize(
+    ("min_rows", "sizes"), [(0, [3, 3, 1]), (1, [3, 3, 1]), (2, [4, 3]), (3, [6, 1]), (4, [7])]
+)
+def test_parts_are_cut_by_slices_once_they_are_worth_it(min_rows, sizes):
+    """Hours of two rows in one of two partitions that hold any; the third is empty."""
+    units = [unit(n, (2 * n, 2 * n + 1), (2 * n, 2 * n + 1), (4, 4)) for n in range(7)]
+    found = together(Run("dc1", tuple(units)), max_rows=1_000, max_slices=3, min_rows=2 * min_rows)
+    assert [len(run.units) for run in found] == sizes
+
+
+def test_a_task_takes_two_hundred_thousand_rows_and_a_partition_is_worth_two_hundred():
+    assert (MAX_ROWS, MAX_SLICES, MIN_ROWS_PER_PARTITION) == (200_000, 500, 200)
+    assert [len(r.units) for r in together(run_of([100_000, 100_000, 1]))] == [2, 1]
+    assert [len(r.units) for r in together(run_of([1] * 501))] == [500, 1]
+    few = Run("dc1", tuple(unit(n, *[(n, n + 1)] * 3) for n in range(1_000)))
+    assert [len(r.units) for r in together(few)] == [500, 500]

@@ -1,0 +1,138 @@
+"""What landing tells the load of long numbers: never less than there is."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sluice.clients.clickhouse.tables import Column
+from sluice.clients.lake.folder import FolderLake
+from sluice.flow.land.task.long_numbers import has_run, has_tiny, may_be_long
+from sluice.flow.load.casts.columns import fill
+from sluice.flow.load.casts.exact_numbers import LONG
+from sluice.manifest import decode, encode
+from sluice.slices import Unit
+from sluice.state.manifests import read_manifests
+from tests.support.landing_world import World, event, hours, pipeline
+
+# What the load looks for (exact_numbers.py), as Python's own engine finds it; a slash is one too many.
+SIXTEEN = re.compile(rb"[0-9./]{16}")
+
+
+def run_of(text: bytes) -> bool:
+    return has_run(np.frombuffer(text, np.uint8))
+
+
+@given(st.lists(st.sampled_from([b"1", b"9.", b"20260101", b"a", b"/", b"0123456789.", b'"']), max_size=30))
+@example([b"0123456789.", b"1", b"1", b"1", b"1"])
+@example([b"0123456789.", b"1", b"1", b"1", b"1", b"1"])
+def test_a_run_is_found_wherever_it_lies(parts):
+    text = b"".join(parts)
+    assert run_of(text) == bool(SIXTEEN.search(text))
+
+
+@pytest.mark.parametrize("before", range(9))
+@pytest.mark.parametrize(("digits", "long"), [(15, False), (16, True), (40, True)])
+def test_at_every_distance_from_a_word(before, digits, long):
+    assert run_of(b"x" * before + b"7" * digits + b"x") is long
+
+
+def test_slices_of_arrays_and_empty_ones():
+    texts = pa.chunked_array([[b"1" * 20, b"a", b"b"], [], [b"c"]], pa.binary())
+    assert may_be_long(texts)
+    assert not may_be_long(texts.slice(1))
+    assert not may_be_long(pa.chunked_array([], pa.binary()))
+
+
+def test_the_load_looks_at_events_only_where_the_manifest_tells_it_to():
+    filling = fill([Column("price", "Decimal(18, 4)"), Column("name", "String")], {})
+    assert LONG in filling.named
+    short = filling.of_short_numbers()
+    assert not any("long_numbers" in part or "odd_" in part for part in short.named)
+    assert short.columns == filling.columns and len(short.checks) == len(filling.checks)
+
+
+@pytest.mark.parametrize("price", ["71.99999999999999999", "1e-400"])
+def test_a_manifest_says_whether_one_of_its_events_may_hold_a_long_number(tmp_path, price: str):
+    value, stamp = event(minute=65, price="?")
+    long, refused = (value.replace(b'"?"', price.encode()), stamp), (b"1" * 30, event(minute=130)[1])
+    log = [event(minute=5), event(minute=64), long, event(minute=66), refused, event(minute=131)]
+    spec, world, lake = pipeline(), World({("dc1", "bids"): [log]}), FolderLake(tmp_path / "demo")
+    world.resolve(spec, lake, hours(3))
+    world.land(spec, lake, hours(3))
+    manifests = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(3)])
+    assert [manifest.read for manifest in manifests.values()] == [1, 3, 2]
+    assert [manifest.long_numbers for manifest in manifests.values()] == [False, True, False]
+
+
+def test_of_an_older_manifest_nothing_is_known(tmp_path):
+    spec, world, lake = (
+        pipeline(),
+        World({("dc1", "bids"): [[event(minute=5)]]}),
+        FolderLake(tmp_path / "demo"),
+    )
+    world.resolve(spec, lake, hours(1))
+    world.land(spec, lake, hours(1))
+    (manifest,) = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
+    older = re.sub(rb'"long_numbers": false,\s*', b"", encode(manifest))
+    assert older != encode(manifest)
+    assert decode(older, "x").long_numbers is True
+
+
+# A number of JSON with an exponent of three digits below zero, as Python's own engine finds it.
+TINY = re.compile(rb"[ \t\n\r:,\[]-?[0-9]{1,13}([.][0-9])?[eE]-[0-9]{3}")
+PIECES = [b"1", b"0.5", b"e-", b"E-", b"400", b"-", b":", b", ", b"[", b"]", b'"', b"e", b"12e-456"]
+
+
+def tiny(text: bytes) -> bool:
+    return has_tiny(np.frombuffer(text, np.uint8))
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30))
+@example([b":", b"1", b"e-", b"400"])
+@example([b"[", b"-", b"0.5", b"E-", b"400", b"]"])
+def test_a_number_below_a_doubles_range_is_found_wherever_it_lies(parts):
+    text = b"".join(parts)
+    if not SIXTEEN.search(text):
+        assert tiny(text) or not TINY.search(text)
+
+
+@pytest.mark.parametrize("number", ["1e-400", "-1E-400", "0.1e-324", "12345678901234e-0400", "2e-324"])
+@pytest.mark.parametrize("before", ['{"k":', '{"k": ', '{"k":[7,', '{"k":[', '{"k":\n'])
+def test_every_spelling_of_one_is_found(before, number):
+    assert float(number) == 0
+    for padding in range(5):
+        assert tiny(("x" * padding + before + number + "}").encode())
+        assert may_be_long(pa.chunked_array([["", before + number + "}", "{}"]], pa.string()))
+
+
+def test_one_is_found_at_every_place_of_a_large_text():
+    text = np.full((1 << 20) + 200, ord("x"), np.uint8)
+    number = np.frombuffer(b":1e-400}", np.uint8)
+    for place in (*range(40), *range((1 << 20) - 60, (1 << 20) + 192)):
+        marked = text.copy()
+        marked[place : place + len(number)] = number
+        assert tiny(marked.tobytes()), place
+    assert not tiny(text.tobytes())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": "1234567e-4567-e89b-12e3-426614174000"}',
+        '{"id": "123e-456"}',
+        '{"a": 1e-99, "b": 1e400, "c": "e-400", "d": -400}',
+        ":1e-40",
+        "e-400",
+        "1e-400",
+        "",
+    ],
+)
+def test_what_is_no_such_number_is_not_one(text):
+    assert not tiny(text.encode())
+    assert not may_be_long(pa.chunked_array([[text]], pa.string()))

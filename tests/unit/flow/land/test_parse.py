@@ -1,0 +1,226 @@
+"""Every nasty record gets its reason, and every good one its type and time, alone and in company."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.config.pipeline import Event
+from sluice.errors import WrongUse
+from sluice.flow.land.task.columns import HEADERS
+from sluice.flow.land.task.parse import Parser, Records
+
+START = 1_767_225_600_000  # 2026-01-01T00:00Z
+HOUR = 3_600_000
+GOOD = b'{"type":"click","at":"2026-01-01T00:30:00Z"}'
+
+ISO = {"type": {"field": "type"}, "time": {"field": "at"}}
+NESTED = {"type": {"field": "meta.kind.name"}, "time": {"field": "meta.at", "format": "epoch_s"}}
+MS = {"type": {"field": "type"}, "time": {"field": "at", "format": "epoch_ms"}}
+HEADER = {"type": {"header": "table"}, "time": {"record": True}}
+TOPIC = {"type": {"topic": True}, "time": {"record": True}}
+
+
+def parse(event: dict, values: list[bytes | None], headers: list | None = None):
+    """The verdict on each value: its (type, ms since START), or its reason."""
+    count = len(values)
+    records = Records(
+        values=pa.array(values, pa.binary()),
+        topic="orders",
+        headers=pa.array(headers or [None] * count, HEADERS),
+        timestamps=np.full(count, START + 5),
+        earliest=np.full(count, START - HOUR),
+        latest=np.full(count, START + 2 * HOUR),
+    )
+    parser = Parser(Event.model_validate(event))
+    parsed = parser.parse(records)
+    found: list = [parsed.refused.get(i) for i in range(count)]
+    for row, code, ms in zip(parsed.rows, parsed.types, parsed.times, strict=True):
+        assert found[row] is None, "both parsed and refused"
+        found[row] = (parser.types.names[code], int(ms) - START)
+    return found
+
+
+BAD = [
+    (None, "no value"),
+    (b"", "not JSON"),
+    (b"   ", "not JSON"),
+    (b"hello", "not JSON"),
+    (b'{"type":"click","at":"2026-01-01T00:30:00Z"', "not JSON"),
+    (b'{"type":"click","at":"2026-01-01T00:30:00Z"}}', "not JSON"),
+    (GOOD + b"\n" + GOOD, "not JSON"),
+    (b'{"type":"click","at":"2026-01-01T00:30:00Z","x":[1,]}', "not JSON"),
+    (b'{"type":"click","at":"2026-01-01T00:30:00Z","x":nan}', "not JSON"),
+    (b"\xef\xbb\xbf" + GOOD, "not JSON"),
+    (b"\xff\xfe", "not UTF-8"),
+    (b'{"type":"click","at":"2026-01-01T00:30:00Z","skipped":"\xc3\x28"}', "not UTF-8"),
+    (b'{"type":"click","at":"2026-01-01T00:30:00Z","skipped":"\xed\xa0\x80"}', "not UTF-8"),
+    (b"[" * 100_000 + b"]" * 100_000, "nested too deep"),
+    (
+        b'{"type":"click","at":"2026-01-01T00:30:00Z","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        "nested too deep",
+    ),
+    (b"[]", "not an object"),
+    (b'[{"type":"click","at":"2026-01-01T00:30:00Z"}]', "not an object"),
+    (b"12", "not an object"),
+    (b"null", "not an object"),
+    (b'"text"', "not an object"),
+    (b"{}", "no type"),
+    (b'{"at":"2026-01-01T00:30:00Z"}', "no type"),
+    (b'{"type":null,"at":"2026-01-01T00:30:00Z"}', "no type"),
+    (b'{"type":"","at":"2026-01-01T00:30:00Z"}', "no type"),
+    (b'{"Type":"click","at":"2026-01-01T00:30:00Z"}', "no type"),
+    (b'{"type":7,"at":"2026-01-01T00:30:00Z"}', "type is not a string"),
+    (b'{"type":{"a":1},"at":"2026-01-01T00:30:00Z"}', "type is not a string"),
+    (b'{"type":"\\ud800","at":"2026-01-01T00:30:00Z"}', "not JSON"),
+    (b'{"type":"a","at":"2026-01-01T00:00:00Z","skipped":"\\ud800"}', "not JSON"),
+    (b'{"type":"a","type":"b","at":"2026-01-01T00:00:00Z"}', "a field is there twice"),
+    (b'{"type":"a","type":"a","at":"2026-01-01T00:00:00Z"}', "a field is there twice"),
+    (b'{"type":null,"\\u0074yp\\u0065":"b","at":"2026-01-01T00:00:00Z"}', "a field is there twice"),
+    (b'{"at":"2026-01-01T00:00:00Z","type":"a","x":1,"at":"2026-01-01T01:00:00Z"}', "a field is there twice"),
+    (b'{"type":"a","type":7,"at":"2026-01-01T00:00:00Z"}', "type is not a string"),
+    (b'{"type":"' + b"x" * 201 + b'","at":"2026-01-01T00:30:00Z"}', "type too long"),
+    (b'{"type":"' + b"/" * 67 + b'","at":"2026-01-01T00:30:00Z"}', "type too long"),
+    (b'{"type":"click"}', "no time"),
+    (b'{"type":"click","at":null}', "no time"),
+    (b'{"type":"click","at":1767225600}', "time not understood"),
+    (b'{"type":"click","at":"yesterday"}', "time not understood"),
+    (b'{"type":"click","at":""}', "time not understood"),
+    (b'{"type":"click","at":"2026-02-30T00:00:00Z"}', "time not understood"),
+    (b'{"type":"click","at":"2026-01-01T24:30:00Z"}', "time not understood"),
+    (b'{"type":"click","at":"9999-12-31T23:59:59Z"}', "time out of range"),
+    (b'{"type":"click","at":"0001-01-01T00:00:00Z"}', "time out of range"),
+    (b'{"type":"click","at":"0001-01-01T00:00:00+14:00"}', "time out of range"),
+    (b'{"type":"click","at":"9999-12-31T23:59:59-14:00"}', "time out of range"),
+    (b'{"type":"click","at":"2026-01-01T02:00:00.001Z"}', "time out of range"),
+    (b'{"type":"click","at":"2025-12-31T22:59:59.999Z"}', "time out of range"),
+]
+
+FINE = [
+    (GOOD, ("click", 30 * 60_000)),
+    (b' \n{"at":"2026-01-01T00:30:00Z" , "type":"click"}\t', ("click", 30 * 60_000)),
+    (b'{"type":"../../x","at":"2026-01-01T00:00:00Z"}', ("../../x", 0)),
+    (b'{"type":"a\\u0000b","at":"2026-01-01T00:00:00Z"}', ("a\0b", 0)),
+    ('{"type":"größe","at":"2026-01-01T00:00:00Z"}'.encode(), ("größe", 0)),
+    (b'{"type":"' + b"x" * 200 + b'","at":"2026-01-01T00:00:00Z"}', ("x" * 200, 0)),
+    (b'{"type":"a","at":"2026-01-01T00:00:00Z","x":{"type":"b","type":"c"},"y":1,"y":2}', ("a", 0)),
+    (b'{"type":"a","at":"2026-01-01T00:00:00Z","x":"\\"type\\": \\u0074ype","y":["type","at"]}', ("a", 0)),
+    (b'{"type":"a","at":"2026-01-01T00:00:00Z","x":1e999}', ("a", 0)),
+    (b'{"type":"a","at":"2026-01-01T00:00:00Z","x":"\\ud83d\\ude00"}', ("a", 0)),
+    (b'{"type":"a","at":"2026-01-01T02:00:00Z"}', ("a", 2 * HOUR)),
+    (b'{"type":"a","at":"2025-12-31T23:00:00Z"}', ("a", -HOUR)),
+    (b'{"type":"a","at":"2026-01-01T05:30:00+05:30"}', ("a", 0)),
+    (b'{"type":"a","at":"2025-12-31T19:00:00.250-05:00"}', ("a", 250)),
+    (b'{"type":"a","at":"2026-01-01T00:00:00.123456Z"}', ("a", 123)),
+    (b'{"type":"a","at":"2026-01-01T00:00:00.123456789Z"}', ("a", 123)),
+    (b'{"type":"a","at":"2026-01-01T00:00:01"}', ("a", 1000)),
+    (b'{"type":"a","at":"2026-01-01 00:01"}', ("a", 60_000)),
+    (b'{"type":"a","at":"2026-01-01"}', ("a", 0)),
+]
+
+
+@pytest.mark.parametrize(("value", "verdict"), BAD + FINE)
+def test_alone(value: bytes | None, verdict: object):
+    assert parse(ISO, [value]) == [verdict]
+
+
+@given(st.lists(st.integers(0, len(BAD + FINE) - 1), min_size=1))
+def test_in_any_company_the_verdict_is_the_same(numbers: list[int]):
+    cases = [(BAD + FINE)[number] for number in numbers]
+    assert parse(ISO, [value for value, _ in cases]) == [verdict for _, verdict in cases]
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        (b'{"meta":{"kind":{"name":"a"},"at":1767225600}}', ("a", 0)),
+        (b'{"meta":{"at":1767225600.25,"kind":{"name":"a"}}}', ("a", 250)),
+        (b'{"meta":{"at":1767225600.123,"kind":{"name":"a"}}}', ("a", 123)),
+        (b'{"meta":{"at":1.7672256e9,"kind":{"name":"a"}}}', ("a", 0)),
+        (b'{"meta.kind.name":"a","meta.at":1767225600}', "no type"),
+        (b'{"meta":{"kind":"a","at":1767225600}}', "no type"),
+        (b'{"meta":[],"at":1767225600}', "no type"),
+        (b'{"meta":{"kind":{"name":"a"},"at":"1767225600"}}', "time not understood"),
+        (b'{"meta":{"kind":{"name":"a"},"at":true}}', "time not understood"),
+        (b'{"meta":{"kind":{"name":"a"},"at":1e999}}', "time not understood"),
+        (b'{"meta":{"kind":{"name":"a"},"at":1e300}}', "time out of range"),
+        (b'{"meta":{"kind":{"name":"a"},"at":-1e300}}', "time out of range"),
+        (b'{"meta":{"kind":{"name":"a"},"at":' + b"9" * 400 + b"}}", "time out of range"),
+        (b'{"meta":{"kind":{"name":"a"},"at":1767225600000}}', "time out of range"),
+        (b'{"meta":{"kind":{"name":"a"}}}', "no time"),
+    ],
+)
+def test_nested_fields_and_seconds(value: bytes, verdict: object):
+    assert parse(NESTED, [value]) == [verdict]
+    assert parse(NESTED, [b"", value])[1] == verdict
+
+
+def test_milliseconds():
+    values = [
+        b'{"type":"a","at":1767225600007}',
+        b'{"type":"a","at":1767225600007.9}',
+        b'{"type":"a","at":1767225600}',
+    ]
+    assert parse(MS, values) == [("a", 7), ("a", 7), "time out of range"]
+
+
+def test_type_of_a_header_is_the_last_one_of_that_name():
+    headers = [
+        [{"key": "table", "value": b"a"}, {"key": "x", "value": b"y"}, {"key": "table", "value": b"b"}],
+        [{"key": "x", "value": b"y"}],
+        None,
+        [{"key": "table", "value": None}],
+        [{"key": "table", "value": b"\xff"}],
+        [{"key": "table", "value": b""}],
+        [{"key": "table", "value": b"a"}],
+    ]
+    values = [b"{}"] * 6 + [b"[]"]
+    found = parse(HEADER, values, headers)
+    assert found == [
+        ("b", 5),
+        "no type",
+        "no type",
+        "no type",
+        "type is not a string",
+        "no type",
+        "not an object",
+    ]
+
+
+def test_type_of_the_topic_and_time_of_the_record_still_need_an_object():
+    assert parse(TOPIC, [b"{}", b'{"a":[1]}', b"7", b"{", None]) == [
+        ("orders", 5),
+        ("orders", 5),
+        "not an object",
+        "not JSON",
+        "no value",
+    ]
+
+
+def test_one_field_within_the_other_is_refused():
+    with pytest.raises(WrongUse, match=r"a\.b"):
+        Parser(Event.model_validate({"type": {"field": "a"}, "time": {"field": "a.b"}}))
+
+
+def test_one_field_may_be_both():
+    event = {"type": {"field": "at"}, "time": {"field": "at"}}
+    assert parse(event, [b'{"at":"2026-01-01T00:00:00Z"}']) == [("2026-01-01T00:00:00Z", 0)]
+
+
+def test_codes_stay_the_same_over_batches():
+    parser = Parser(Event.model_validate(ISO))
+    for names in (["b", "a"], ["c", "b"], ["a"]):
+        count = len(names)
+        values = [b'{"type":"%s","at":"2026-01-01T00:00:00Z"}' % name.encode() for name in names]
+        parsed = parser.parse(
+            Records(
+                pa.array(values),
+                pa.array(["t"] * count),
+                pa.nulls(count, HEADERS),
+                *(np.full(count, at) for at in (START, START - HOUR, START + HOUR)),
+            )
+        )
+        assert [parser.types.names[code] for code in parsed.types] == names

@@ -1,0 +1,212 @@
+"""What is loaded, skipped, revoked and cut: tables of cases without a server."""
+
+from __future__ import annotations
+
+import pendulum
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.clients.clickhouse.errors import Outcome, ServerError, shorten
+from sluice.clients.clickhouse.tables import TargetTable, Unseen, view_target, written_by
+from sluice.config.pipeline import Pipeline
+from sluice.errors import TargetRefused
+from sluice.flow.load.fencing import Attempt, fences, stagings, statements
+from sluice.flow.load.source.pull import Folder
+from sluice.flow.load.source.select import FILES_PER_STATEMENT, FileRows, overflowing, pulls, routed
+from sluice.flow.load.view_checks import check_views
+from sluice.flow.load.work import Work, choose, cut, differences
+from sluice.manifest import LandedFile, Manifest
+from sluice.slices import Slice, Unit
+from sluice.state.ledger import LedgerRow
+
+
+def unit(hour: int = 0) -> Unit:
+    return Unit(Slice(pendulum.datetime(2026, 11, 20).add(hours=hour)), "dc1")
+
+
+def file(kind: str | None, rows: int, by_type: dict[str, int] | None = None) -> LandedFile:
+    return LandedFile(f"type={kind}/x.parquet", "", kind, "2026-11-20T00", rows, 1, "", by_type or {})
+
+
+def manifest(*files: LandedFile, attempt: str = "a") -> Manifest:
+    return Manifest("p", unit().slice.id, "dc1", 1, attempt, (), files, (), sum(f.rows for f in files), {}, 0)
+
+
+def pipeline(**tables: str) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "p",
+            "kafka": [{"cluster": "dc1", "bootstrap": "x:1", "topics": ["t"]}],
+            "event": {"type": {"field": "type"}, "time": {"record": True}},
+            "lake": "file:///lake",
+            "tables": {key.replace("rest", "*"): f"db.{table}" for key, table in tables.items()},
+        }
+    )
+
+
+def row(manifest_id: str = "1-a", types: tuple[str, ...] = ("click",), token: str = "") -> LedgerRow:
+    return LedgerRow(unit(), manifest_id, types, 3, 3, 0, token, 1)
+
+
+LANDED = manifest(file("click", 3), file("view", 2), file(None, 5, {"click": 1, "odd": 4}))
+
+
+@pytest.mark.parametrize(
+    ("known", "mode", "token", "loads", "replaces"),
+    [
+        (None, "fill", "", True, False),
+        (row(), "fill", "", False, None),
+        (row("1-old"), "fill", "", True, True),
+        (row(types=("click", "view")), "fill", "", True, True),
+        (row(), "reload", "", True, True),
+        (row(token="run"), "reload", "run", False, None),
+        (row(token="other"), "reload", "run", True, True),
+        (row("1-old", token="run"), "reload", "run", True, True),
+        (row(), "reland", "run", False, None),
+        (row("1-old"), "reland", "run", True, True),
+    ],
+)
+def test_what_the_ledger_holds_decides(known, mode, token, loads, replaces):
+    chosen = pipeline(click="clicks", view="views")
+    ledger = {unit(): known} if known else {}
+    todo, skipped = choose(chosen, chosen.targets[0], {unit(): LANDED}, ledger, mode, token)
+    assert [work.replaces for work in todo] == ([replaces] if loads else [])
+    assert skipped == ([] if loads else [known])
+
+
+def test_a_units_work_is_the_routed_files_and_their_rows():
+    chosen = pipeline(click="clicks", rest="other")
+    works = {
+        target.table: choose(chosen, target, {unit(): LANDED}, {}, "fill", "")[0][0]
+        for target in chosen.targets
+    }
+    clicks, other = works["db.clicks"], works["db.other"]
+    assert (clicks.types, clicks.landed, [f.type for f in clicks.files]) == (("click",), 4, ["click", None])
+    assert (other.types, other.landed, [f.type for f in other.files]) == (("odd", "view"), 6, ["view", None])
+    assert overflowing([clicks])
+    assert routed(chosen, chosen.targets[0]) == "_type IN ('click')"
+    assert routed(chosen, chosen.targets[1]) == "_type NOT IN ('click')"
+
+
+def test_units_without_rows_are_work_too():
+    chosen = pipeline(click="clicks")
+    todo, _ = choose(chosen, chosen.targets[0], {unit(): manifest(), unit(1): LANDED}, {}, "fill", "")
+    assert [work.landed for work in todo] == [0, 4]
+
+
+def work(hour: int, landed: int) -> Work:
+    return Work(unit(hour), "m", (), (), landed, False)
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 60), st.integers(1, 7))
+def test_runs_keep_every_unit_in_order_and_within_both_limits(sizes, max_rows, max_units):
+    works = [work(hour, landed) for hour, landed in enumerate(sizes)]
+    runs = cut(works, max_rows, max_units)
+    assert [w for run in runs for w in run] == works
+    for run in runs:
+        assert 1 <= len(run) <= max_units
+        assert len(run) == 1 or sum(w.landed for w in run) <= max_rows
+
+
+def test_differences_add_rows_and_misfits():
+    works = [work(0, 5), work(1, 2), work(2, 0)]
+    staged = {unit(0): 3, unit(1): 2, unit(2): 1}
+    assert differences(works, staged, {unit(0): 2}) == {unit(2): (0, 1)}
+
+
+def test_an_attempts_names_share_the_targets_prefixes():
+    attempt = Attempt("db.clicks", 7, 2)
+    assert attempt.fence_name.startswith(fences("db.clicks"))
+    assert attempt.staging_name.startswith(stagings("db.clicks"))
+    assert attempt.query_id("move", 3).startswith(statements("db.clicks"))
+    assert attempt.query_id("move", 3).endswith("-7-2-move-3")
+    assert fences("db.clicks") != fences("db.click")
+
+
+@pytest.mark.parametrize(
+    ("root", "key", "fits"),
+    [
+        ("/lake", "type=a/x", True),
+        ("/lake", "type=a,b/x", False),
+        ("/la*ke", "x", False),
+        ("/lake", "é ü'/x", True),
+    ],
+)
+def test_what_file_reads_as_a_pattern_is_pushed(root: str, key: str, fits: bool):
+    assert Folder(root).reads(key) is fits
+
+
+def test_many_files_are_many_statements():
+    files = [FileRows(unit(n // 5), f"k{n}", 100_000) for n in range(2 * FILES_PER_STATEMENT + 1)]
+    selects = [source.select for source in pulls(Folder("/lake"), files, ["_payload"])]
+    assert [select.count("k") > 0 for select in selects] == [True] * 3
+    assert "parseDateTime" in selects[0]
+    [single] = pulls(Folder("/lake"), files[:2], ["_payload"])
+    assert "toDateTime(1795132800, 'UTC')" in single.select  # 2026-11-20T00:00Z
+    assert "'/lake/{k0,k1}'" in single.select
+
+
+@pytest.mark.parametrize(("rows", "gathered"), [([143, 143], True), ([143], False), ([10**6, 143], False)])
+def test_small_files_are_gathered_into_large_blocks(rows: list[int], gathered: bool):
+    files = [FileRows(unit(0), f"k{number}", count) for number, count in enumerate(rows)]
+    [source] = pulls(Folder("/lake"), files, ["_payload"])
+    assert ("CROSS JOIN" in source.select) is gathered
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("CREATE MATERIALIZED VIEW db.v TO db.t (`n` UInt8) AS SELECT n FROM db.x", ("db", "t")),
+        ("CREATE MATERIALIZED VIEW db.v TO `d b`.`t\\`x` (`n` UInt8) AS SELECT 1", ("d b", "t`x")),
+        ("CREATE MATERIALIZED VIEW db.v (`n` UInt8) ENGINE = Log AS SELECT 1", ("db", ".inner_id.u")),
+        ("CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR TO db.t (`n` UInt8) AS SELECT 1", None),
+    ],
+)  # fmt: skip
+def test_where_a_view_writes_to(text: str, place: tuple[str, str] | None):
+    assert view_target("db", "u", text) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("CREATE MATERIALIZED VIEW db.v TO db.t (`n` UInt8) AS SELECT n FROM db.x", ("db", "t")),
+        ("CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR TO db.t (`n` UInt8) AS SELECT 1", ("db", "t")),
+        (
+            "CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 YEAR OFFSET 2 DAY RANDOMIZE FOR 1 HOUR SETTINGS "
+            "refresh_retries = 3 APPEND TO `d b`.t (`n` UInt8) DEFINER = u SQL SECURITY DEFINER AS SELECT 1",
+            ("d b", "t"),
+        ),
+        (
+            "CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR (`n` UInt8) ENGINE = Log AS SELECT 1 TO db.x",
+            ("db", ".inner_id.u"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_view_writes_to_whenever_it_does(text: str, place: tuple[str, str]):
+    assert written_by("db", "u", text) == place
+
+
+def test_what_gets_rows_and_is_no_materialized_view_is_refused():
+    target = TargetTable("e.t", "u", "MergeTree", "", (), False, (), (Unseen("e.t", "e.w", "WindowView"),))
+    with pytest.raises(TargetRefused, match=r"table e\.t: e\.w, a WindowView, gets its rows"):
+        check_views(None, target)
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "retryable"),
+    [(241, "retry", True), (252, "retry", True), (159, "unknown", True), (319, "unknown", True),
+     (394, "unknown", True), (60, "final", False), (516, "final", False), (0, "final", False)],
+)  # fmt: skip
+def test_error_codes_say_what_to_do(code: int, outcome: str, retryable: bool):
+    error = ServerError("ch:8123", code, "NAME", "INSERT", "why")
+    assert (error.outcome, error.retryable) == (Outcome(outcome), retryable)
+    assert str(error).startswith("ClickHouse ch:8123, INSERT: NAME: why; ")
+
+
+def test_a_servers_message_becomes_one_line():
+    text = (
+        "Received ClickHouse exception, code: 60, server response: Code: 60. DB::Exception: Unknown\n table "
+        "x. (UNKNOWN_TABLE) (version 26.7.2.1) (for url http://h:1)"
+    )
+    assert shorten(text) == "Unknown table x. (UNKNOWN_TABLE)"

@@ -1,0 +1,93 @@
+"""When an event hour's folders get `_SUCCESS`, and which records come too late for it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.flow.publish.event_hours import Window, complete, publish_event_hours
+from sluice.slices import Slice, SliceRange, last_late
+from tests.support.fakes import MemoryLake
+from tests.support.landing_world import START, World, event, hours, pipeline
+
+HOUR = timedelta(hours=1)
+BIDS = ("dc1", "bids")
+
+
+@pytest.mark.parametrize(
+    ("slice_hour", "length", "grace", "late"),
+    [
+        (10, 1, 1, False),
+        (11, 1, 1, False),
+        (12, 1, 1, True),
+        (9, 1, 1, False),
+        (11, 1, 0, True),
+        (12, 12, 12, False),
+    ],
+)
+def test_events_of_hour_ten_are_late_after_its_grace(slice_hour, length, grace, late):
+    piece = Slice(pendulum.datetime(2026, 1, 1, slice_hour), timedelta(hours=length))
+    assert (last_late(piece, timedelta(hours=grace)) >= "2026-01-01T10") is late
+
+
+@pytest.mark.parametrize("hour", ["0001-01-01T00", "9999-12-31T23"])
+def test_hours_at_the_ends_of_time_can_be_asked_about(hour):
+    assert (hour <= last_late(Slice(START), HOUR)) is (hour < "2026")
+
+
+def test_an_hour_waits_for_the_slices_around_it():
+    window = Window(HOUR, HOUR, HOUR, START)
+    assert str(window.of(START.add(hours=5))) == "[2026-01-01T04:00Z, 2026-01-01T07:00Z)"
+    assert str(window.of(START)) == "[2026-01-01T00:00Z, 2026-01-01T02:00Z)"
+    open_window = Window(HOUR, HOUR, None, START)
+    assert str(open_window.of(START.add(hours=5))) == "[2026-01-01T00:00Z, 2026-01-01T07:00Z)"
+
+
+def test_a_missing_slice_holds_back_the_hours_that_wait_for_it():
+    window = Window(HOUR, HOUR, HOUR, START)
+    all_hours = [START.add(hours=h) for h in range(8)]
+    found = complete(all_hours, window, [START.add(hours=4)])
+    assert [hour.hour for hour in found] == [0, 1, 2, 6, 7]
+
+
+def test_only_hours_that_a_range_can_have_completed_are_looked_at():
+    window = Window(HOUR, HOUR, HOUR, START)
+    slices = SliceRange(START.add(hours=4), START.add(hours=5))
+    assert [h.hour for h in window.touched(slices, START.add(hours=20))] == [3, 4, 5]
+    assert [h.hour for h in window.touched(slices, START.add(hours=5))] == [3]
+
+
+def marks(lake: MemoryLake) -> list[str]:
+    return sorted(key for key in lake.objects if key.startswith("type=") and key.endswith("/_SUCCESS"))
+
+
+def test_marked_for_every_configured_type_once_all_clusters_are_there():
+    clusters = [{"cluster": c, "bootstrap": "nowhere:1", "topics": ["bids"]} for c in ("dc1", "dc2")]
+    spec = pipeline(kafka=clusters, tables={"click": "d.click", "bid": "d.bid", "*": "d.rest"})
+    world = World({BIDS: [[event("click", 30)]], ("dc2", "bids"): [[event("click", 90)]]})
+    lake = MemoryLake()
+    world.resolve(spec, lake, hours(3))
+    alone = spec.model_copy(update={"kafka": spec.kafka[:1]})
+    world.land(alone, lake, hours(3))
+    assert publish_event_hours(spec, lake, hours(3)) == []
+    world.land(spec, lake, hours(3))
+    assert publish_event_hours(spec, lake, hours(3)) == ["2026-01-01T00", "2026-01-01T01"]
+    expected = [f"type={t}/date=2026-01-01/hour={h}/_SUCCESS" for t in ("bid", "click") for h in ("00", "01")]
+    assert marks(lake) == expected
+    assert publish_event_hours(spec, lake, hours(3)) == ["2026-01-01T00", "2026-01-01T01"]
+
+
+def test_an_hour_with_a_loss_is_never_called_complete():
+    spec = pipeline(on_expired="land_rest")
+    world = World({BIDS: [[event("click", m) for m in range(0, 240, 10)]]})
+    lake = MemoryLake()
+    world.resolve(spec, lake, hours(4))
+    world.expire(*BIDS, 0, 2)
+    world.land(spec, lake, hours(4))
+    assert publish_event_hours(spec, lake, hours(4)) == ["2026-01-01T02"]
+
+
+def test_nothing_resolved_nothing_published():
+    assert publish_event_hours(pipeline(), MemoryLake(), hours(1)) == []

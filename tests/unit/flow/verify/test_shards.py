@@ -1,0 +1,186 @@
+"""Shards as decisions: what the pipeline file may say, who commits what, and what verify makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from sluice.cli import run
+from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.lake import layout
+from sluice.config.clickhouse import ClickHouse
+from sluice.errors import ShardsWait
+from sluice.flow import steps
+from sluice.flow.load.shards import merged
+from sluice.flow.load.work import LoadResult, UnitLoad
+from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.facts import Facts, Left, TableFacts
+from sluice.flow.verify.read_shards import whole
+from sluice.plan.estimate import Expected
+from sluice.plan.plan import Work
+from sluice.state.known_shards import left, remember
+from sluice.state.ledger import LedgerRow
+from sluice.state.shard_ledgers import merge
+from sluice.state.status import statuses
+from sluice.state.unit_state import State
+from tests.support.fakes import MemoryLake
+from tests.support.landing_world import hours
+from tests.support.verified import FACTS, FOUND, LEDGERS, TEN, found
+
+TWO = {"shards": [{"name": "s1", "connection": "a"}, {"name": "s2", "connection": "b"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({**TWO, "connection": "c"}, "not both"),
+        ({"shard_by": "n"}, "`shard_by` is for `shards`"),
+        ({"shards": [{"name": "s1"}]}, "exactly one of `connection` and `replicas`"),
+        ({"shards": [{"name": "s1", "connection": "a", "replicas": ["b"]}]}, "exactly one of"),
+        ({"shards": [{"name": "s1", "connection": "a"}, {"name": "s1", "connection": "b"}]}, "used twice"),
+        ({"shards": [{"name": "s1", "connection": "a"}, {"name": "s2", "replicas": ["a"]}]}, "used twice"),
+        ({"shards": [{"name": "s/1", "connection": "a"}]}, "letters, digits"),
+        ({**TWO, "shard_by": "rand()"}, "the same answer for a row.*not rand"),
+        ({**TWO, "shard_by": {"e.c": "n + (SELECT 1)"}}, "not SELECT"),
+        ({**TWO, "shard_by": "cityHash64(n, hostName())"}, "not hostName"),
+        ({**TWO, "quorum": "most"}, "quorum"),
+        ({**TWO, "quorum": -1}, "quorum"),
+    ],
+)
+def test_what_the_pipeline_file_may_not_say(given: dict, words: str):
+    with pytest.raises(ValidationError, match=words):
+        ClickHouse.model_validate(given)
+
+
+def test_one_connection_is_one_shard_without_a_name():
+    alone = ClickHouse(connection="x")
+    assert [(s.name, s.connections) for s in alone.parts] == [("", ("x",))]
+    place = placement_of(alone, alone.parts[0], "e.clicks")
+    assert (place.alone, place.stamp, place.own_record) == (True, "", "1")
+
+
+def test_the_stamp_says_which_of_which_shards_by_what():
+    two = ClickHouse.model_validate({**TWO, "shard_by": {"e.clicks": "cityHash64(n)"}})
+    stamps = [placement_of(two, shard, "e.clicks").stamp for shard in two.shards]
+    assert stamps == ["s1 of s1, s2 by cityHash64(n)", "s2 of s1, s2 by cityHash64(n)"]
+    assert placement_of(two, two.shards[1], "e.other").stamp == "s2 of s1, s2 by partition"
+
+
+def row(sharding: str, rows: int = 3, manifest: str = "") -> LedgerRow:
+    known = FOUND[0].tables["e.clicks"]
+    return replace(known, rows=rows, misfits=0, sharding=sharding, manifest=manifest or known.manifest)
+
+
+def state(held: dict) -> tuple[State, tuple[str, ...]]:
+    """Of the first hour when the shards hold these rows of e.clicks."""
+    pipeline = FACTS.pipeline.model_copy(update={"clickhouse": ClickHouse.model_validate(TWO)})
+    sharding = pipeline.clickhouse.sharding("e.other")
+    ledgers = {
+        "e.clicks": merge(pipeline.clickhouse, "e.clicks", held),
+        "e.other": {TEN: replace(FOUND[0].tables["e.other"], sharding=sharding)},
+    }
+    manifests = {TEN: FOUND[0].manifest}
+    [one] = statuses(pipeline, [TEN], FACTS.boundaries, manifests, ledgers, FACTS.now)
+    return one.state, one.lacking_shards
+
+
+OWN = {name: f"{name} of s1, s2 by partition" for name in ("s1", "s2")}
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        ({"s1": row(OWN["s1"]), "s2": row(OWN["s2"])}, (State.COMPLETE, ())),
+        ({"s1": row(OWN["s1"]), "s2": None}, (State.LANDED, ("s2",))),
+        ({"s1": None, "s2": None}, (State.LANDED, ())),
+        ({"s1": row(OWN["s1"]), "s2": row(OWN["s2"], manifest="0-old")}, (State.STALE, ())),
+        ({"s1": row(OWN["s1"]), "s2": row("s2 of s1, s2, s3 by partition")}, (State.STALE, ())),
+        ({"s1": row(OWN["s2"]), "s2": row(OWN["s1"])}, (State.STALE, ())),  # the servers were swapped
+        ({"s1": row(""), "s2": row(OWN["s2"])}, (State.STALE, ())),
+    ],
+)
+def test_an_hour_is_complete_when_every_shard_has_its_share(held: dict, expected: tuple):
+    ledgers = {name: {TEN: one} if one else {} for name, one in held.items()}
+    assert state(ledgers) == expected
+
+
+def test_of_a_shard_that_does_not_answer_nothing_counts():
+    assert state({"s1": {TEN: row(OWN["s1"])}, "s2": None}) == (State.LANDED, ("s2",))
+
+
+def test_rows_of_the_shards_add_up():
+    two = ClickHouse.model_validate(TWO)
+    held = {"s1": {TEN: row(OWN["s1"], 3)}, "s2": {TEN: row(OWN["s2"], 2)}}
+    found = merge(two, "e.clicks", held)[TEN]
+    assert (found.rows, found.sharding) == (5, "s1, s2 by partition")
+    loads = {
+        "s1": LoadResult("t", (UnitLoad(TEN, "m", 3, 1, loaded=False),), 0, 0),
+        "s2": LoadResult("t", (UnitLoad(TEN, "m", 2, 0, loaded=True),), 12, 4),
+    }
+    assert merged("t", loads) == LoadResult("t", (UnitLoad(TEN, "m", 5, 1, loaded=True),), 12, 4)
+
+
+def sharded(first: int, second: int, **away: int) -> Facts:
+    """e.other on two shards that have committed 2 and 1 rows of the first hour, and hold these."""
+    parts = []
+    for name, committed, rows in (("s1", 2, first), ("s2", 1, second)):
+        ledger = {TEN: replace(LEDGERS["e.other"][TEN], rows=committed)}
+        held = {TEN: {"view": rows}}
+        misplaced = {TEN: away[name]} if name in away else {}
+        parts.append(TableFacts("e.other", rows=held, ledger=ledger, shard=name, misplaced=misplaced))
+    table = whole(parts, {TEN: LEDGERS["e.other"][TEN]})
+    clicks = FACTS.tables[0]
+    return replace(FACTS, found=FOUND[:1], tables=(clicks, table), shards=tuple(parts))
+
+
+def test_verify_finds_nothing_where_each_shard_holds_its_share():
+    assert [a for a in found(sharded(2, 1)) if a.slice == TEN.slice.id] == []
+
+
+def test_a_row_that_is_missing_here_and_too_many_there_is_found():
+    """The sum is right."""
+    anomalies = [(a.kind, a.shard, a.command) for a in found(sharded(1, 2)) if a.shard]
+    command = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reload"
+    assert anomalies == [(Kind.ROWS_MISSING, "s1", command), (Kind.ROWS_EXTRA, "s2", command)]
+
+
+def test_rows_of_another_shard_and_shards_that_have_left_are_named():
+    facts = replace(sharded(2, 1, s2=1), left=(Left("s3", "c", "e.other", 7),))
+    places = [(a.kind, a.place) for a in found(facts) if a.shard]
+    assert places == [
+        (Kind.MISPLACED, "table e.other, shard s2, slice 2026-11-20T10Z/dc1"),
+        (Kind.LEFT, "table e.other, shard s3"),
+    ]
+
+
+def test_the_lake_remembers_shards_that_leave():
+    lake = MemoryLake()
+    remember(lake, ClickHouse())
+    assert lake.read(layout.SHARDS) is None
+    remember(lake, ClickHouse.model_validate(TWO))
+    moved = {"shards": [{"name": "s1", "replicas": ["a", "c"]}]}
+    remember(lake, ClickHouse.model_validate(moved))
+    assert left(lake, ClickHouse.model_validate(moved)) == {"s2": ("b",)}
+    assert left(lake, ClickHouse(connection="b")) == {"s1": ("a", "c")}
+
+
+def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch, tmp_path: Path):
+    """`sluice run` raises it when everything else is loaded."""
+    tried = []
+
+    def load_table(spec, table, batch, *_):
+        tried.append((table, batch))
+        if table == "e.clicks":
+            raise ShardsWait(table, "shard s2: it is down", "s1")
+
+    monkeypatch.setattr(steps, "load_table", load_table)
+    monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
+    monkeypatch.setattr(run, "_land", lambda *_: 0)
+    batches = (hours(1), hours(1, first=1))
+    work = Work(batches, ((1, 1), (1, 1)), ((1, 1), (1, 1)), (2, 2))
+    with pytest.raises(ShardsWait, match="shard s2: it is down; loaded on s1"):
+        run._batches(FACTS.pipeline, tmp_path, work, "fill", "t")
+    assert tried == [(table, batch) for batch in batches for table in ("e.clicks", "e.other")]

@@ -1,0 +1,123 @@
+"""Slices that are not done, and the commands that repair, word by word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.check_states import check_states
+from sluice.flow.verify.facts import TableFacts
+from sluice.flow.verify.repairs import Repairs, commands
+from sluice.manifest import Loss
+from sluice.slices import Slice
+from sluice.state.unit_state import State
+from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, START, TEN, manifest, pipeline
+
+REPAIRS = Repairs("ads")
+RUN_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode {}"
+CLEAN_TEN = "sluice verify ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --clean"
+SLICE = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
+
+
+def states(*changes: dict, on_expired: str = "fail", unreadable: dict | None = None) -> list[Anomaly]:
+    found = tuple(replace(FOUND[n], **change) for n, change in enumerate(changes))
+    facts = replace(FACTS, found=found, pipeline=pipeline(on_expired=on_expired), unreadable=unreadable or {})
+    return list(check_states(facts, REPAIRS))
+
+
+@pytest.mark.parametrize("state", [State.NOT_OVER, State.COMPLETE])
+def test_states_that_break_nothing(state):
+    assert states({"state": state}) == []
+
+
+@pytest.mark.parametrize("state", [State.MISSING, State.LANDED, State.STALE])
+def test_states_that_a_fill_ends(state):
+    assert states({"state": state}) == [
+        Anomaly(Kind.INCOMPLETE, "complete", str(state), RUN_TEN.format("fill"), **SLICE)
+    ]
+
+
+ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline file accepts the loss"
+
+
+def lost(seen: str, partition: int, start: int, until: int) -> Anomaly:
+    place = {**SLICE, "topic": "bids", "partition": partition, "offsets": (start, until)}
+    return Anomaly(Kind.LOSS, "all offsets in Kafka", seen, advice=ACCEPT, **place)
+
+
+LOSSES = (Loss("bids", 0, 5, 2_005, exact=True), Loss("bids", 3, 0, 7, exact=False))
+TOLD = [lost("2,000 expired", 0, 5, 2_005), lost("up to 7 expired", 3, 0, 7)]
+
+
+@pytest.mark.parametrize("on_expired", ["fail", "land_rest"])
+def test_what_expired_and_has_not_landed_is_told_whatever_the_file_says(on_expired):
+    change = {"state": State.EXPIRED, "losses": LOSSES, "manifest": None}
+    assert states(change, on_expired=on_expired) == TOLD
+
+
+def test_a_recorded_loss_is_told_until_it_is_accepted():
+    change = {"state": State.COMPLETE_WITH_LOSS, "manifest": replace(manifest(TEN, 0), lost=LOSSES)}
+    assert states(change) == TOLD
+    assert states(change, on_expired="land_rest") == []
+    assert states({**change, "manifest": None}) == []
+
+
+def test_a_manifest_that_cannot_be_read_is_no_missing_hour():
+    advice = (
+        "put it back from a copy; without one, and if Kafka still has the hour, delete the object and run "
+        f"`{RUN_TEN.format('fill')}`"
+    )
+    found = states({"state": State.MISSING}, {"state": State.MISSING}, unreadable={TEN: "it is cut"})
+    assert found[0] == Anomaly(Kind.MANIFEST, "a manifest", "it is cut", advice=advice, **SLICE)
+    assert [(a.kind, a.slice) for a in found[1:]] == [(Kind.INCOMPLETE, ELEVEN.slice.id)]
+
+
+def test_a_table_that_is_missing_is_told_once_and_not_by_each_hour():
+    """Both hours are landed. The first lacks only the missing table, the second the other one, too."""
+    gone = TableFacts("e.clicks", missing="create it")
+    landed = [replace(status, state=State.LANDED, tables={}) for status in FOUND]
+    landed[0] = replace(landed[0], tables={"e.other": FOUND[0].tables["e.other"]})
+    told = [("2026-11-20T11Z", "landed")]
+    for tables, expected in (((gone, OTHER), told), ((CLICKS, OTHER), [("2026-11-20T10Z", "landed"), *told])):
+        facts = replace(FACTS, found=tuple(landed), tables=tables)
+        assert [(a.slice, a.seen) for a in check_states(facts, REPAIRS)] == expected
+
+
+def test_the_commands_as_a_person_types_them():
+    night = Slice(START.set(year=2026, month=3, day=4, hour=23, minute=0))
+    assert REPAIRS.fill(night) == "sluice run ads --from 2026-03-04T23:00Z --to 2026-03-05T00:00Z --mode fill"
+    assert REPAIRS.reload(TEN.slice) == RUN_TEN.format("reload")
+    assert REPAIRS.reland(TEN.slice) == RUN_TEN.format("reland")
+    assert REPAIRS.run([TEN.slice, ELEVEN.slice], "fill").endswith(
+        "10:00Z --to 2026-11-20T12:00Z --mode fill"
+    )
+    assert REPAIRS.clean(TEN.slice) == CLEAN_TEN
+    assert REPAIRS.clean() == "sluice verify ads --clean"
+    assert REPAIRS.accept(TEN.slice) == CLEAN_TEN.replace("--clean", "--accept")
+    with_file = replace(REPAIRS, config="/a b/ads.yaml")
+    assert with_file.clean() == "sluice verify ads --config '/a b/ads.yaml' --clean"
+    assert with_file.fill(TEN.slice).startswith(
+        "sluice run ads --config '/a b/ads.yaml' --from 2026-11-20T10:00Z"
+    )
+
+
+def test_commands_are_run_in_the_order_in_which_they_cure():
+    lines = [
+        REPAIRS.clean(),
+        REPAIRS.reload(TEN.slice),
+        REPAIRS.fill(TEN.slice),
+        REPAIRS.reland(ELEVEN.slice),
+        REPAIRS.reland(TEN.slice),
+        "",
+        REPAIRS.clean(),
+    ]
+    anomalies = [Anomaly(Kind.VIEW, "", "", line) for line in lines]
+    assert commands(anomalies) == [
+        REPAIRS.reland(ELEVEN.slice),
+        REPAIRS.reland(TEN.slice),
+        REPAIRS.fill(TEN.slice),
+        REPAIRS.reload(TEN.slice),
+        REPAIRS.clean(),
+    ]

@@ -1,0 +1,91 @@
+"""From what is known of a slice to its cell, as a table of cases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.page.airflow_runs import Phase, Work
+from sluice.page.cells import MEANINGS, SIGNS, Cell, Known, cell_of, due_by, worst
+from sluice.state.unit_state import State
+
+RUNNING = Work(Phase.LANDING, "p", "r")
+LOADING = Work(Phase.LOADING, "p", "r")
+FAILED = Work(Phase.FAILED, "p", "r")
+S = State
+
+
+def known(*states: State, **more: object) -> Known:
+    return Known(
+        **{
+            "states": states,
+            "verified": False,
+            "anomalies": 0,
+            "work": None,
+            "overdue": False,
+            "expected": True,
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (known(S.NOT_OVER), "open"),
+        (known(S.NOT_OVER, anomalies=1), "open"),
+        (known(S.MISSING), "waiting"),
+        (known(S.MISSING, expected=False), "before"),
+        (known(S.MISSING, expected=False, overdue=True), "before"),
+        (known(S.MISSING, overdue=True), "late"),
+        (known(S.MISSING, work=RUNNING), "landing"),
+        (known(S.MISSING, work=RUNNING, overdue=True), "landing"),
+        (known(S.MISSING, work=FAILED, overdue=True), "failed"),
+        (known(S.EXPIRED), "expired"),
+        (known(S.EXPIRED, work=FAILED), "expired"),
+        (known(S.EXPIRED, work=RUNNING), "landing"),
+        (known(S.LANDED), "landed"),
+        (known(S.LANDED, work=LOADING, overdue=True), "landed"),
+        (known(S.LANDED, work=FAILED), "failed"),
+        (known(S.LANDED, overdue=True), "late"),
+        (known(S.LANDED, overdue=True, gone=True), "no-table"),
+        (known(S.LANDED, S.COMPLETE, overdue=True, gone=True), "no-table"),
+        (known(S.LANDED, S.MISSING, overdue=True, gone=True), "late"),
+        (known(S.STALE, overdue=True, gone=True), "late"),
+        (known(S.LANDED, gone=True), "landed"),
+        (known(S.LANDED, work=LOADING, overdue=True, gone=True), "landed"),
+        (known(S.LANDED, work=FAILED, overdue=True, gone=True), "failed"),
+        (known(S.COMPLETE, overdue=True, gone=True), "loaded"),
+        (known(S.STALE), "stale"),
+        (known(S.COMPLETE), "loaded"),
+        (known(S.COMPLETE, overdue=True, work=FAILED), "loaded"),
+        (known(S.COMPLETE, verified=True), "verified"),
+        (known(S.COMPLETE, verified=True, anomalies=1), "broken"),
+        (known(S.COMPLETE_WITH_LOSS, verified=True), "lossy"),
+        (known(S.COMPLETE, S.COMPLETE_WITH_LOSS, verified=True), "lossy"),
+        (known(S.COMPLETE, S.MISSING, verified=False), "waiting"),
+        (known(S.COMPLETE, S.LANDED), "landed"),
+        (known(S.LANDED, S.MISSING, work=RUNNING), "landing"),
+    ],
+)
+def test_the_cell_of_a_slice(facts: Known, expected: str):
+    assert cell_of(facts) == expected
+
+
+def test_every_cell_has_a_sign_of_its_own_and_a_meaning():
+    assert set(SIGNS) == set(MEANINGS) == set(Cell)
+    assert len(set(SIGNS.values())) == len(Cell)
+
+
+def test_a_slice_is_overdue_when_the_next_one_is_due_too():
+    end, settle = pendulum.datetime(2026, 11, 20, 10), timedelta(minutes=2)
+    hour = timedelta(hours=1)
+    assert not end < due_by(settle, hour, end + timedelta(minutes=62))
+    assert end < due_by(settle, hour, end + timedelta(minutes=62, seconds=1))
+
+
+def test_the_worst_of_some_cells():
+    assert worst([Cell.VERIFIED, Cell.BROKEN, Cell.WAITING]) is Cell.BROKEN
+    assert worst([]) is Cell.BEFORE

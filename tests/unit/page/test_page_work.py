@@ -1,0 +1,98 @@
+"""What Airflow is doing to each hour, from its runs and tasks."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import timedelta
+
+from sluice.page.airflow_runs import Phase, Run, TaskRun, progress, work_of
+
+HOUR = timedelta(hours=1)
+HOURS = range(0, 10 * 3600, 3600)
+
+
+def span(first: int, end: int) -> tuple[int, int]:
+    return first * 3600, end * 3600
+
+
+def run(state: str, *tasks: tuple[str, int, str | None], batches=None, asked=(0, 1), name: str = "r") -> Run:
+    cut = None if batches is None else tuple(span(*batch) for batch in batches)
+    return Run("p", name, state, span(*asked), cut, tuple(TaskRun(*task) for task in tasks))
+
+
+def phases(*runs: Run) -> dict[int, str]:
+    return {start // 3600: str(work.phase) for start, work in work_of(runs, HOURS, HOUR).items()}
+
+
+def test_a_run_that_has_cut_nothing_yet_is_about_its_own_hours():
+    assert phases(run("queued", asked=(2, 4))) == {2: "queued", 3: "queued"}
+    assert phases(run("running", asked=(2, 3))) == {2: "resolving"}
+    assert phases(run("failed", asked=(2, 3))) == {2: "failed"}
+
+
+def test_each_batch_is_where_its_first_unfinished_task_is():
+    tasks = [
+        ("batch.land", 0, "success"),
+        ("batch.load.a.b", 0, "running"),
+        ("batch.verify", 0, None),
+        ("batch.land", 1, "up_for_retry"),
+        ("batch.land", 2, "success"),
+        ("batch.load.a.b", 2, "success"),
+        ("batch.verify", 2, "queued"),
+        ("batch.land", 3, "success"),
+        ("batch.load.a.b", 3, "success"),
+        ("batch.verify", 3, "success"),
+        ("batch.publish", 3, "success"),
+    ]
+    found = phases(run("running", *tasks, batches=[(0, 2), (2, 3), (3, 4), (5, 6)]))
+    assert found == {0: "loading", 1: "loading", 2: "landing", 3: "verifying"}
+
+
+def test_a_failed_batch_does_not_speak_for_the_others():
+    tasks = [
+        ("batch.land", 0, "failed"),
+        ("batch.verify", 0, "upstream_failed"),
+        ("batch.land", 1, "success"),
+        ("batch.verify", 1, "success"),
+    ]
+    assert phases(run("failed", *tasks, batches=[(0, 1), (1, 2)])) == {0: "failed"}
+
+
+def test_the_newest_run_has_the_say():
+    newer = run("success", batches=[(0, 1)], name="newer")
+    older = run("failed", ("batch.land", 0, "failed"), batches=[(0, 2)], name="older")
+    assert phases(newer, older) == {1: "failed"}
+
+
+def test_a_run_without_work_says_nothing():
+    assert phases(run("running", batches=[])) == {}
+
+
+def test_only_hours_in_view_count():
+    found = work_of([run("running", asked=(-1000, 1000))], [3600], HOUR)
+    assert {start: work.phase for start, work in found.items()} == {3600: Phase.RESOLVING}
+
+
+def test_how_far_a_run_is_by_its_batches():
+    """Counted by hand: batches of 2, 3 and 5 hours, of which the first is done and the others are not."""
+    tasks = [
+        *((task, 0, "success") for task in ("batch.land", "batch.load.a.b", "batch.verify", "batch.publish")),
+        ("batch.land", 1, "success"),
+        ("batch.load.a.b", 1, "running"),
+        ("batch.land", 2, "queued"),
+    ]
+    under_way = run("running", *tasks, batches=[(0, 2), (2, 5), (7, 12)])
+    assert progress(under_way, HOUR) == (10, 2, "loading")
+    assert progress(run("running", batches=[]), HOUR) == (0, 0, "")
+    assert progress(run("queued", asked=(2, 4)), HOUR) == (2, 0, "queued")
+    assert progress(run("success", asked=(2, 4)), HOUR) == (2, 2, "")
+
+
+def test_a_run_of_a_thousand_years_costs_no_memory():
+    years = run("running", asked=(0, 8_766_000))
+    tracemalloc.start()
+    found, shown = progress(years, HOUR), phases(years)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == (8_766_000, 0, "resolving")
+    assert len(shown) == len(HOURS) and most < 1_000_000

@@ -1,0 +1,56 @@
+"""Batches: every slice with work in exactly one of them, none larger than it may be."""
+
+from __future__ import annotations
+
+import pendulum
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.plan.batches import Weight, cut
+from sluice.slices import Slice
+
+DAY = pendulum.datetime(2026, 11, 20)
+
+
+def hour(n: int) -> Slice:
+    return Slice(DAY.add(hours=n))
+
+
+def test_consecutive_slices_are_one_batch_until_the_rows_run_out():
+    batches = cut([Weight(hour(n), 40) for n in range(5)], max_rows=100, max_slices=100)
+    assert [str(b) for b in batches] == [
+        "[2026-11-20T00:00Z, 2026-11-20T02:00Z)",
+        "[2026-11-20T02:00Z, 2026-11-20T04:00Z)",
+        "[2026-11-20T04:00Z, 2026-11-20T05:00Z)",
+    ]
+
+
+def test_a_slice_larger_than_a_batch_is_one_of_its_own():
+    batches = cut([Weight(hour(0), 1), Weight(hour(1), 500), Weight(hour(2), 1)], max_rows=100)
+    assert [len(b) for b in batches] == [1, 1, 1]
+
+
+def test_a_batch_spans_at_most_max_slices():
+    batches = cut([Weight(hour(0), 1), Weight(hour(9), 1), Weight(hour(10), 1)], max_slices=10)
+    assert [(b.start.hour, b.end.hour) for b in batches] == [(0, 10), (10, 11)]
+
+
+def test_two_clusters_of_one_slice_stay_in_one_batch():
+    assert len(cut([Weight(hour(3), 80), Weight(hour(3), 80)], max_rows=100)) == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), min_size=1, unique_by=lambda pair: pair[0]),
+    st.integers(1, 100),
+    st.integers(1, 50),
+)
+def test_each_slice_with_work_is_in_exactly_one_batch(pairs, max_rows, max_slices):
+    rows = dict(pairs)
+    batches = cut([Weight(hour(n), count) for n, count in pairs], max_rows, max_slices)
+    covered = [piece for batch in batches for piece in batch]
+    assert len(covered) == len(set(covered))
+    assert {hour(n) for n in rows} <= set(covered)
+    for batch in batches:
+        inside = [rows[n] for n in rows if hour(n) in set(batch)]
+        assert len(batch) <= max_slices
+        assert len(inside) == 1 or sum(inside) <= max_rows

@@ -1,0 +1,170 @@
+"""What each mode does to a unit in each state, and how it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pendulum
+import pytest
+
+from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.plan.plan import action, as_json, describe, has_work, rows_of, unresolved, work_of
+from sluice.slices import Slice, Unit
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+
+DAY = pendulum.datetime(2026, 11, 20)
+RANGES = (OffsetRange("bids", "id", 0, 1_000, 6_500), OffsetRange("bids", "id", 1, 7, 7))
+LOSSES = (Loss("bids", 0, 5, 9, exact=True), Loss("wins", 3, 0, 4, exact=False))
+DONE = (State.COMPLETE, State.COMPLETE_WITH_LOSS)
+
+
+def status(
+    state: State, hour: int = 0, landed: bool | None = None, read: int = 40, **more: object
+) -> UnitStatus:
+    unit = Unit(Slice(DAY.add(hours=hour)), "dc1")
+    manifest = None
+    if landed if landed is not None else state in (State.LANDED, State.STALE, *DONE):
+        manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0)
+    known = UnitStatus(unit, state, RANGES, (), manifest, {}, (), 3)
+    return replace(known, **more)
+
+
+@pytest.mark.parametrize(
+    ("state", "fill", "reload", "reland"),
+    [
+        (State.NOT_OVER, "wait", "wait", "wait"),
+        (State.MISSING, "land and load", "land and load", "land and load"),
+        (State.EXPIRED, "fail: expired", "fail: expired", "fail: expired"),
+        (State.LANDED, "load", "load again", "land and load again"),
+        (State.STALE, "load", "load again", "land and load again"),
+        (State.COMPLETE, "nothing", "load again", "land and load again"),
+        (State.COMPLETE_WITH_LOSS, "nothing", "load again", "land and load again"),
+    ],
+)
+def test_what_each_mode_does(state, fill, reload, reland):
+    found = status(state)
+    assert [action(found, mode) for mode in ("fill", "reload", "reland")] == [fill, reload, reland]
+
+
+@pytest.mark.parametrize("mode", ["fill", "reload", "reland"])
+def test_what_has_expired_lands_as_far_as_it_is_there_where_the_file_says_so(mode):
+    assert action(status(State.EXPIRED), mode, "land_rest") == "land what is left and load"
+    assert action(status(State.MISSING), mode, "land_rest") == "land and load"
+
+
+def test_nothing_is_read_again_that_kafka_no_longer_has():
+    lost = status(State.COMPLETE, losses=LOSSES)
+    assert action(lost, "reland") == "refuse: expired"
+    assert action(lost, "reload") == "load again"
+    assert action(lost, "fill") == "nothing"
+
+
+@pytest.mark.parametrize("mode", ["fill", "reload", "reland"])
+def test_what_nobody_could_resolve_waits_for_its_cluster(mode):
+    silent = status(State.MISSING, ranges=None)
+    assert unresolved(silent)
+    assert (action(silent, mode), has_work(silent, mode)) == ("wait for the cluster", False)
+    # What has landed needs no offsets to be loaded.
+    known = status(State.LANDED, ranges=None)
+    assert not unresolved(known)
+    assert has_work(known, mode)
+    assert not unresolved(status(State.MISSING))
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_work_is_what_an_action_is_taken_for(state):
+    for mode in ("fill", "reload", "reland"):
+        works = action(status(state), mode) not in ("wait", "nothing")
+        assert has_work(status(state), mode) is works
+
+
+@pytest.mark.parametrize("state", [State.LANDED, State.STALE, *DONE])
+def test_a_cluster_that_is_gone_is_loaded_and_never_landed(state):
+    gone = status(state, gone=True)
+    assert action(gone, "reland") == action(gone, "fill")
+    assert has_work(gone, "reland") is (state not in DONE)
+    assert action(gone, "reload") == "load again"
+    assert has_work(gone, "reload")
+    # Beside a unit that is read again, in the same batch.
+    other = status(State.COMPLETE, hour=1)
+    works = work_of([gone, other], "reland")
+    assert works.land == ((1, 40),)
+    assert works.load == ((2, 80) if state not in DONE else (1, 40),)
+
+
+def test_rows_are_those_that_landed_else_at_most_the_offsets():
+    assert rows_of(status(State.MISSING)) == 5_500
+    assert rows_of(status(State.LANDED, read=7)) == 7
+    assert rows_of(status(State.LANDED, read=0)) == 0
+
+
+def test_units_are_summed_up_in_the_batch_of_their_slice():
+    large = 30_000_000
+    found = [
+        status(State.LANDED, 0, read=large),
+        status(State.MISSING, 1),
+        status(State.COMPLETE, 2),
+        status(State.LANDED, 3, read=large),
+        status(State.LANDED, 4, read=large),
+        status(State.NOT_OVER, 5),
+    ]
+    work = work_of(found, "fill")
+    assert [(b.start.hour, b.end.hour) for b in work.batches] == [(0, 2), (3, 4), (4, 5)]
+    assert work.land == ((1, 5_500), (0, 0), (0, 0))
+    assert work.load == ((2, large + 5_500), (1, large), (1, large))
+    assert work.check == (5, 3 * large + 5_500 + 40)
+    assert (work.rows, work.units) == (3 * large + 5_500, 4)
+    assert work.amounts("land") == work.land
+    assert work.amounts("load") == work.load
+    assert work.amounts("verify") == work.amounts("publish") == (work.check,)
+
+
+def test_a_line_says_state_action_and_size():
+    assert describe(status(State.MISSING), "fill") == (
+        "2026-11-20T00Z/dc1: missing → land and load; 5,500 offsets, 3 reads"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "does"), [("fill", "load"), ("reload", "load again"), ("reland", "land and load again")]
+)
+def test_a_line_is_of_its_mode(mode, does):
+    assert f": landed → {does}; " in describe(status(State.LANDED), mode)
+
+
+def test_a_line_says_what_is_lost_lacking_and_not_counted():
+    found = status(State.EXPIRED, losses=LOSSES, lacking=("wins", "views"), uncounted=("e.traffic", "e.more"))
+    assert describe(found, "fill", "land_rest") == (
+        "2026-11-20T00Z/dc1: expired → land what is left and load; 5,500 offsets, 3 reads, "
+        "Kafka no longer has [5, 9) of bids/0, Kafka no longer has at most [0, 4) of wins/3, "
+        "lacks topics wins, views (reland brings them), "
+        "not counted as the file says for e.traffic, e.more (reland counts it)"
+    )
+    assert describe(found, "reland").startswith("2026-11-20T00Z/dc1: expired → fail: expired; ")
+
+
+def test_the_same_for_programs():
+    found = status(State.EXPIRED, losses=LOSSES, lacking=("wins",), uncounted=("e.traffic",))
+    assert as_json(found, "fill", "land_rest") == {
+        "slice": "2026-11-20T00Z",
+        "cluster": "dc1",
+        "state": "expired",
+        "action": "land what is left and load",
+        "offsets": 5500,
+        "rows": 5500,
+        "reads": 3,
+        "ranges": [
+            {"topic": "bids", "partition": 0, "from": 1000, "until": 6500},
+            {"topic": "bids", "partition": 1, "from": 7, "until": 7},
+        ],
+        "expired": [
+            {"topic": "bids", "partition": 0, "from": 5, "until": 9, "exact": True},
+            {"topic": "wins", "partition": 3, "from": 0, "until": 4, "exact": False},
+        ],
+        "lacking_topics": ["wins"],
+        "uncounted": ["e.traffic"],
+    }
+    landed = as_json(status(State.STALE, ranges=None), "reload")
+    assert (landed["rows"], landed["ranges"], landed["action"]) == (40, [], "load again")
+    assert as_json(status(State.EXPIRED), "fill")["action"] == "fail: expired"

@@ -1,0 +1,127 @@
+"""What is missing from which cluster, and what the commands say and do about it."""
+
+from __future__ import annotations
+
+import pendulum
+import pytest
+
+from sluice.cli.lag import Behind
+from sluice.cli.status import shown
+from sluice.errors import ClusterRefused, KafkaOutOfReach, UnknownTopic
+from sluice.manifest import Manifest, OffsetRange
+from sluice.page.cells import missing_from
+from sluice.plan.backlog import Backlog
+from sluice.plan.plan import action, has_work, work_of
+from sluice.plan.waiting import missing_lines, waiting
+from sluice.slices import Slice, Unit
+from sluice.state.status import UnitStatus, complete_slices
+from sluice.state.unit_state import State
+from tests.support.landing_world import pipeline
+
+DAY = pendulum.datetime(2026, 11, 20)
+CLUSTERS = [{"cluster": c, "bootstrap": "nowhere:1", "topics": ["bids"]} for c in ("dc1", "dc2")]
+BOTH, ALONE = pipeline(kafka=CLUSTERS), pipeline(kafka=CLUSTERS[:1])
+SILENT = KafkaOutOfReach("dc2", "nowhere:1", "no answer")
+
+
+def status(
+    hour: int, cluster: str, state: State, token: str = "", resolved: bool = True, **more: bool
+) -> UnitStatus:
+    unit = Unit(Slice(DAY.add(hours=hour)), cluster)
+    ranges = (OffsetRange("bids", "id", 0, 0, 10),)
+    manifest = None
+    if state in (State.LANDED, State.STALE) or state.done:
+        manifest = Manifest("p", unit.slice.id, cluster, 1, "a", ranges, (), (), 10, {}, 0, token=token)
+    return UnitStatus(unit, state, ranges if resolved else None, (), manifest, {}, (), 1, **more)
+
+
+FOUND = [
+    status(0, "dc1", State.COMPLETE),
+    status(0, "dc2", State.COMPLETE_WITH_LOSS),
+    status(1, "dc1", State.COMPLETE),
+    status(1, "dc2", State.MISSING),
+    status(2, "dc1", State.LANDED),
+    status(2, "dc2", State.MISSING, resolved=False),
+    status(3, "dc1", State.COMPLETE),
+    status(3, "dc2", State.EXPIRED),
+    status(4, "dc1", State.NOT_OVER),
+    status(4, "dc2", State.NOT_OVER),
+]
+
+
+def test_what_is_not_landed_waits_for_its_cluster():
+    (left,) = waiting(BOTH, FOUND)
+    assert str(left) == "dc2: 2 not landed (2026-11-20T01Z … 2026-11-20T02Z)"
+    assert missing_lines(BOTH, FOUND) == [
+        "complete from every cluster: 1 of 4 slices",
+        "missing from dc2: 2 not landed (2026-11-20T01Z … 2026-11-20T02Z)",
+    ]
+    assert complete_slices(FOUND) == [Slice(DAY)]
+
+
+def test_status_shows_it_and_the_lag_is_that_of_whole_hours():
+    behind = Behind(FOUND, Backlog())
+    texts = [str(part) for part in shown(BOTH, FOUND, "demo", behind) if not hasattr(part, "columns")]
+    assert texts[-3:-1] == missing_lines(BOTH, FOUND)
+    since = (pendulum.now("UTC") - DAY.add(hours=1)).total_seconds()
+    assert behind.seconds is not None and abs(behind.seconds - since) < 60
+
+
+def test_with_one_cluster_nobody_notices():
+    own = [one for one in FOUND if one.unit.cluster == "dc1"]
+    missing = [*own, status(5, "dc1", State.MISSING)]
+    assert (waiting(ALONE, missing), missing_lines(ALONE, missing)) == ([], [])
+
+
+def test_a_reland_waits_for_manifests_of_its_own_token():
+    found = [status(0, c, State.COMPLETE, token) for c, token in (("dc1", "new"), ("dc2", "old"))]
+    assert [part.cluster for part in waiting(BOTH, found, "reland", "new")] == ["dc2"]
+    assert waiting(BOTH, found, "reload", "new") == []
+
+
+def test_the_error_names_cluster_hours_reason_and_command():
+    (left,) = waiting(BOTH, FOUND)
+    error = left.error(BOTH, SILENT)
+    assert (error.exit_code, error.retryable) == (3, True)
+    assert str(error) == (
+        "2 hours have not landed from Kafka cluster 'dc2' (2026-11-20T01Z … 2026-11-20T02Z): "
+        f"{SILENT}; what the other clusters have is done, and the next hourly run catches up, or "
+        "`sluice run demo --from 2026-11-20T01:00Z --to 2026-11-20T03:00Z`"
+    )
+    unknown = left.error(BOTH, UnknownTopic("dc2", "bids"), "reland")
+    assert isinstance(unknown, ClusterRefused)
+    assert (unknown.exit_code, unknown.retryable) == (3, False)
+    assert "--to 2026-11-20T03:00Z --mode reland" in str(unknown)
+    assert "it answers again" in str(left.error(BOTH, None))
+
+
+def test_an_hour_without_boundaries_is_no_work_yet():
+    unresolved = FOUND[5]
+    assert not has_work(unresolved, "fill")
+    assert action(unresolved, "fill") == "wait for the cluster"
+    assert [batch.start.hour for batch in work_of(FOUND[:2] + FOUND[4:6], "fill").batches] == [2]
+
+
+@pytest.mark.parametrize(
+    ("state", "mode", "does"),
+    [
+        (State.COMPLETE, "fill", "nothing"),
+        (State.LANDED, "fill", "load"),
+        (State.COMPLETE, "reload", "load again"),
+        (State.COMPLETE, "reland", "nothing"),
+        (State.STALE, "reland", "load"),
+    ],
+)
+def test_a_cluster_that_was_taken_away_is_loaded_from_the_lake_and_read_no_more(state, mode, does):
+    gone = status(0, "dc2", state, gone=True)
+    assert action(gone, mode) == does
+    assert has_work(gone, mode) == (does != "nothing")
+    assert waiting(pipeline(kafka=[CLUSTERS[0], {**CLUSTERS[1], "cluster": "dc3"}]), [gone]) == []
+    assert sum(units for units, _ in work_of([gone], mode).land) == 0
+
+
+def test_a_cell_names_the_cluster_that_others_wait_for():
+    states = [("dc1", State.COMPLETE), ("dc2", State.MISSING)]
+    assert missing_from(states) == ("dc2",)
+    assert missing_from(states[:1]) == missing_from(states[1:]) == ()
+    assert missing_from([("dc1", State.MISSING), ("dc2", State.EXPIRED)]) == ()

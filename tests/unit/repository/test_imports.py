@@ -1,0 +1,43 @@
+"""Each client is imported in its own room only (ruff's banned-api holds the rest of the tree)."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ROOMS = {
+    "airflow": ("dags/", "plugins/sluice/airflow/", "plugins/sluice/clients/connections/airflow_lookup.py"),
+    "pyspark": ("spark_jobs/", "benchmarks/"),
+    "kafka": ("plugins/sluice/clients/kafka/", "benchmarks/", "spark_jobs/"),
+    "confluent_kafka": ("plugins/sluice/clients/kafka/", "benchmarks/"),
+    "clickhouse_connect": ("plugins/sluice/clients/clickhouse/", "benchmarks/"),
+    "boto3": ("plugins/sluice/clients/lake/", "benchmarks/"),
+    "botocore": ("plugins/sluice/clients/lake/", "benchmarks/"),
+}
+SOURCES = [path for folder in ("dags", "plugins", "spark_jobs") for path in ROOT.glob(f"{folder}/**/*.py")]
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def allowed(client: str, place: str) -> bool:
+    plugin_file = client == "airflow" and place.startswith("plugins/") and place.count("/") == 1
+    return plugin_file or place.startswith(ROOMS[client])
+
+
+@pytest.mark.parametrize("client", ROOMS)
+def test_a_client_stays_in_its_room(client: str):
+    strays = [
+        place
+        for path in SOURCES
+        if client in imported(path) and not allowed(client, place := path.relative_to(ROOT).as_posix())
+    ]
+    assert strays == []

@@ -1,0 +1,97 @@
+"""docs/LIMITS.md: each bound has its test; those that have no other place are here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pendulum
+import pyarrow as pa
+import pytest
+
+from sluice.config.pipeline import Event
+from sluice.flow.land.task.columns import HEADERS
+from sluice.flow.land.task.parse import Parser, Records
+from sluice.flow.verify import verdict as summary
+from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.verdict import Verdict
+from sluice.slices import FIRST_MS, LAST_MS, SliceRange
+
+ROOT = Path(__file__).parents[3]
+ROWS = re.findall(r"^\| (?!what|---)(.+) \|$", (ROOT / "docs" / "LIMITS.md").read_text(), re.M)
+EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"field": "at"}})
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[:40])
+def test_each_bound_has_its_test(row: str):
+    cells = row.split(" | ")
+    assert len(cells) == 5 and all(cells)
+    file, _, name = cells[-1].partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / "tests" / file).read_text(), re.M), cells[-1]
+
+
+def test_it_is_found():
+    assert len(ROWS) > 25
+    assert "docs/LIMITS.md" in (ROOT / "README.md").read_text()
+
+
+def refused(*values: bytes, latest: int = LAST_MS) -> dict[int, str]:
+    count = len(values)
+    records = Records(
+        values=pa.array(values, pa.binary()),
+        topic="t",
+        headers=pa.nulls(count, HEADERS),
+        timestamps=np.zeros(count, np.int64),
+        earliest=np.full(count, FIRST_MS, np.int64),
+        latest=np.full(count, latest, np.int64),
+    )
+    return dict(Parser(EVENT).parse(records).refused)
+
+
+def event(kind: str = "a", at: str = "2026-01-01T00:00:00Z", more: str = "") -> bytes:
+    return f'{{"type":"{kind}","at":"{at}"{more}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "most"), [("x", 200), ("é", 100), ("/", 66), ("日", 66), ("\ufffe", 22), ("🙂", 50)]
+)
+def test_the_text_of_a_type(text: str, most: int):
+    """In bytes of the folder's name: those that are escaped count as they are there."""
+    assert refused(event(text * most), event(text * (most + 1))) == {1: "type too long"}
+
+
+@pytest.mark.parametrize("brackets", ["[]", "{}"])
+def test_the_nesting_of_an_event(brackets: str):
+    """Half of what the stack holds is landed, from wherever it is called; ten times as much is refused."""
+    opening = "[" if brackets == "[]" else '{"a":'
+    some, many = (f',"x":{opening * n}1{brackets[1] * n}' for n in (500, 10_000))
+    assert refused(event(more=some), event(more=many)) == {1: "nested too deep"}
+
+
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        ("0001-01-01T00:00:00Z", None),
+        ("9999-12-31T23:59:59.999Z", None),
+        ("0000-12-31T23:59:59Z", "time not understood"),
+        ("10000-01-01T00:00:00Z", "time not understood"),
+    ],
+)
+def test_the_time_of_an_event(at: str, reason: str | None):
+    assert refused(event(at=at)) == ({0: reason} if reason else {})
+    latest = int(pendulum.datetime(2026, 1, 1).timestamp() * 1000)
+    edge, beyond = event(at="2026-01-01T00:00:00Z"), event(at="2026-01-01T00:00:00.001Z")
+    assert refused(edge, beyond, latest=latest) == {1: "time out of range"}
+
+
+@pytest.mark.parametrize(("found", "kept"), [(summary.MOST, summary.MOST), (summary.MOST + 1, summary.MOST)])
+def test_open_anomalies(found: int, kept: int):
+    """Those that were open before stay, and the look says how many it has found."""
+    start = pendulum.datetime(2026, 1, 1)
+    look = summary.look_at(SliceRange(start, start.add(hours=1)), 1, 1, found, start)
+    some = [Anomaly(Kind.ROWS_MISSING, "1", "0", type=f"t{n}", slice="2026-01-01T00Z") for n in range(found)]
+    verdict = summary.after(Verdict(), look, [summary.opened(one, look) for one in some])
+    assert len(verdict.anomalies) == kept and verdict.looks[-1].found == found
+    assert [one.place for one in verdict.anomalies[:2]] == [one.place for one in some[:2]]
+    assert summary.decode(summary.encode(verdict), "") == verdict

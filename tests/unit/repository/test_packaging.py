@@ -1,0 +1,81 @@
+"""What the wheel declares: every import of the library, at versions that the pins satisfy; one version."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.unit.repository.test_imports import imported
+
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DECLARED = [Requirement(text) for text in PROJECT["dependencies"]]
+OPTIONAL = [Requirement(text) for texts in PROJECT["optional-dependencies"].values() for text in texts]
+# Where a module and its package have different names.
+PACKAGES = {
+    "google": "protobuf",
+    "grpc_tools": "grpcio-tools",
+    "kafka": "kafka-python",
+    "yaml": "pyyaml",
+}
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    found = (line.split(";")[0].rstrip(" \\").partition("==") for line in lines if "==" in line)
+    return {canonicalize_name(name.split("[")[0]): version for name, _, version in found}
+
+
+@pytest.mark.parametrize("part", ["", "-dev", "-cluster", "-setup"])
+def test_every_pin_has_hashes_and_none_names_a_registry(part: str):
+    """What `make setup` installs with --require-hashes, uv itself included."""
+    text = (ROOT / f"requirements{part}.txt").read_text()
+    entries = [entry for entry in re.split(r"(?m)^(?=[A-Za-z0-9])", text) if "==" in entry]
+    asked = re.findall(r"(?m)^([a-z0-9-]+)", (ROOT / f"requirements{part}.in").read_text())
+    assert len(entries) >= len(asked) > 0
+    for entry in entries:
+        hashes = r"[\w.-]+==[\w.!+]+( ; [^\\]+)?( \\\n +--hash=sha256:[0-9a-f]{64})+\n"
+        assert re.fullmatch(hashes, entry), entry.splitlines()[0]
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("script", ["local/setup.sh", "local/cluster/setup.sh", "Dockerfile"])
+def test_nothing_is_installed_without_its_hash(script: str):
+    lines = (ROOT / script).read_text().replace("\\\n", " ").splitlines()
+    installs = [line for line in lines if re.search(r"pip install", line)]
+    assert installs
+    for line in installs:
+        own = re.search(r"pip install .*-e \.", line)  # the repository itself, without dependencies
+        assert line.count("pip install") == line.count("--require-hashes") or (own and "--no-deps" in line)
+
+
+def library() -> list[Path]:
+    """What runs only where Airflow is takes what it imports from there."""
+    alone = re.compile(r"sluice/airflow/|/airflow_lookup\.py$")
+    return [path for path in (ROOT / "plugins/sluice").rglob("*.py") if not alone.search(str(path))]
+
+
+def test_every_import_of_the_library_is_declared():
+    modules = set.union(*map(imported, library())) - set(sys.stdlib_module_names) - {"sluice"}
+    needed = {canonicalize_name(PACKAGES.get(module, module)).replace("_", "-") for module in modules}
+    assert needed == {canonicalize_name(one.name) for one in DECLARED}
+
+
+@pytest.mark.parametrize("one", [*DECLARED, *OPTIONAL], ids=lambda one: one.name)
+def test_the_pins_satisfy_what_is_declared(one: Requirement):
+    assert one.specifier.contains(pins()[canonicalize_name(one.name)])
+
+
+def test_the_version_is_the_same_wherever_it_has_to_stand():
+    stated = re.search(r'^__version__ = "(.+)"$', (ROOT / "plugins/sluice/__init__.py").read_text(), re.M)[1]
+    assert PROJECT["dynamic"] == ["version"] and "version" not in PROJECT
+    compose = (ROOT / "docker-compose.yaml").read_text()
+    assert re.findall(r"image: sluice:(\S+)", compose) == [stated]
+    newest = re.search(r"^## \[(\d\S*)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is None or newest[1] == stated

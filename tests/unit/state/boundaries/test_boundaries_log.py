@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+from array import array
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.errors import SluiceError
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
+from sluice.manifest import Loss, OffsetRange
+from sluice.slices import Slice
+from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.log import CHECKPOINT, CHECKPOINT_EVERY, BoundaryLog
+from sluice.state.boundaries.model import Boundaries, Entry, Era
+from tests.support.fakes import MemoryLake
+
+HOUR = timedelta(hours=1)
+START = pendulum.datetime(2026, 11, 20, 10)
+NOW = pendulum.datetime(2026, 11, 21)
+
+
+def at(hour: int) -> int:
+    return int(START.timestamp()) + hour * 3600
+
+
+def slice_of(hour: int) -> Slice:
+    return Slice(START.add(hours=hour))
+
+
+def entry_of(
+    state: Boundaries, hours: dict[int, dict[int, int]], starts: dict[int, int] | None = None
+) -> Entry:
+    """`hours`: hour to partition to offset; every hour names the same partitions."""
+    partitions = {
+        p: PartitionAnswers(
+            (starts or {}).get(p, 0),
+            (starts or {}).get(p, 0),
+            [hours[hour][p] for hour in hours],
+            [Found.RECORD] * len(hours),
+        )
+        for p in next(iter(hours.values()))
+    }
+    answers = Answers("dc1", "bids", "id", [at(hour) for hour in hours], partitions)
+    return Entry(HOUR, (settle(state.stored("dc1", "bids"), answers),))
+
+
+def append(log: BoundaryLog, *args) -> Boundaries:
+    state = log.read()
+    new = log.append(state, entry_of(state, *args), NOW)
+    assert new is not None
+    return new
+
+
+def test_what_is_written_is_read():
+    lake = MemoryLake()
+    append(BoundaryLog(lake), {0: {0: 5, 1: 50}, 1: {0: 5, 1: 90}, 2: {0: 70, 1: 91}}, {1: 50})
+    append(BoundaryLog(lake), {-1: {0: 1, 1: 50, 2: 0}, 5: {0: 80, 1: 91, 2: 4}}, {1: 50})
+    found = BoundaryLog(lake).read()
+    assert found.entries == 2
+    assert found.length == HOUR
+    assert found.span() == (START.subtract(hours=1), START.add(hours=5))
+    assert found.ranges(slice_of(0), "dc1", ["bids"]) == (
+        OffsetRange("bids", "id", 0, 5, 5),
+        OffsetRange("bids", "id", 1, 50, 90),
+    )
+    assert found.expired(slice_of(0), "dc1", ["bids"]) == (Loss("bids", 1, 0, 50, exact=False),)
+    assert found.ranges(slice_of(2), "dc1", ["bids"]) is None
+    boundary = found.offsets("dc1", "bids", START)
+    assert boundary is not None
+    assert {p: (b.offset, b.found, b.log_start) for p, b in boundary.partitions.items()} == {
+        0: (5, Found.RECORD, 0),
+        1: (50, Found.LOG_START, 50),
+        2: (0, Found.NEW, 0),
+    }
+
+
+def test_the_loser_of_a_race_gets_none_and_the_entry_stays():
+    lake = MemoryLake()
+    first, second = BoundaryLog(lake), BoundaryLog(lake)
+    state = first.read()
+    assert first.append(state, entry_of(state, {0: {0: 5}}), NOW) is not None
+    before = dict(lake.objects)
+    assert second.append(state, entry_of(state, {0: {0: 6}}), NOW) is None
+    assert lake.objects == before
+
+
+def test_a_won_race_whose_answer_is_lost_is_won():
+    lake = MemoryLake()
+    log = BoundaryLog(lake)
+    state = log.read()
+    entry = entry_of(state, {0: {0: 5}})
+    assert log.append(state, entry, NOW) is not None
+    assert log.append(state, entry, NOW) is not None
+
+
+def test_two_writers_of_the_same_boundaries_differ_in_their_bytes():
+    entry = entry_of(Boundaries(), {0: {0: 5}})
+    written = []
+    for _ in range(2):
+        lake = MemoryLake()
+        BoundaryLog(lake).append(Boundaries(), entry, NOW)
+        written.append(lake.read("_boundaries/0000000000.json").data)
+    assert written[0] != written[1]
+
+
+def test_a_checkpoint_makes_reading_short_and_changes_nothing():
+    lake = MemoryLake()
+    for hour in range(CHECKPOINT_EVERY + 2):
+        starts = {0: max(0, hour - 3), 1: 7}
+        append(BoundaryLog(lake), {hour: {0: hour * 10, 1: 7 + hour}}, starts)
+    assert CHECKPOINT in lake.objects
+    slices = [slice_of(hour) for hour in range(-1, CHECKPOINT_EVERY + 2)]
+    short = BoundaryLog(lake).read()
+    read = [key for key in lake.objects if key != CHECKPOINT]
+    del lake.objects[CHECKPOINT]
+    long = BoundaryLog(lake).read()
+    assert len(read) == short.entries == long.entries
+    for piece in slices:
+        assert short.ranges(piece, "dc1", ["bids"]) == long.ranges(piece, "dc1", ["bids"])
+        assert short.expired(piece, "dc1", ["bids"]) == long.expired(piece, "dc1", ["bids"])
+        assert short.offsets("dc1", "bids", piece.start) == long.offsets("dc1", "bids", piece.start)
+
+
+def test_an_old_checkpoint_costs_only_reads():
+    lake = MemoryLake()
+    for hour in range(CHECKPOINT_EVERY):
+        append(BoundaryLog(lake), {hour: {0: hour}})
+    old = lake.objects[CHECKPOINT]
+    for hour in range(CHECKPOINT_EVERY, 2 * CHECKPOINT_EVERY):
+        append(BoundaryLog(lake), {hour: {0: hour}})
+    lake.objects[CHECKPOINT] = old
+    assert BoundaryLog(lake).read().entries == 2 * CHECKPOINT_EVERY
+
+
+def test_a_year_of_hours_in_64_partitions_is_one_modest_object():
+    hours = {hour: {p: hour * 1000 + p for p in range(64)} for hour in range(8761)}
+    lake = MemoryLake()
+    append(BoundaryLog(lake), hours)
+    (stored,) = lake.objects.values()
+    assert len(stored[0]) < 4_000_000
+    found = BoundaryLog(lake).read().ranges(slice_of(8759), "dc1", ["bids"])
+    assert found is not None
+    assert {r.offsets for r in found} == {1000}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"version": 2}, "upgrade"), ({"topics": 5}, "is not an entry"), ({"length": None}, "is not an entry")],
+)
+def test_what_is_no_entry_is_refused_with_its_place(change: dict, message: str):
+    lake = MemoryLake()
+    append(BoundaryLog(lake), {0: {0: 5}})
+    (key,) = lake.objects
+    content = json.loads(lake.objects[key][0]) | change
+    lake.objects[key] = (json.dumps(content).encode(), 1)
+    with pytest.raises(SluiceError, match=rf"_boundaries/0000000000\.json .*{message}"):
+        BoundaryLog(lake).read()
+
+
+def test_a_topic_id_that_nobody_accepted_is_refused():
+    state = Boundaries().with_entry(entry_of(Boundaries(), {0: {0: 5}}))
+    other = Answers("dc1", "bids", "other", [at(1)], {0: PartitionAnswers(0, 0, [0], [Found.END])})
+    with pytest.raises(SluiceError, match="never accepted"):
+        state.with_entry(Entry(HOUR, (settle(None, other),)))
+
+
+def test_an_accepted_topic_id_begins_a_new_era():
+    lake = MemoryLake()
+    append(BoundaryLog(lake), {0: {0: 5}, 1: {0: 50}, 2: {0: 70}})
+    log = BoundaryLog(lake)
+    state = log.read()
+    other = Answers("dc1", "bids", "other", [at(2)], {0: PartitionAnswers(0, 0, [0], [Found.LOG_START])})
+    log.append(state, Entry(HOUR, (settle(None, other),), {("dc1", "bids"): Era("other", at(2))}), NOW)
+    later = Answers("dc1", "bids", "other", [at(3)], {0: PartitionAnswers(0, 0, [8], [Found.RECORD])})
+    state = log.read()
+    log.append(state, Entry(HOUR, (settle(state.stored("dc1", "bids"), later),)), NOW)
+    found = BoundaryLog(lake).read()
+    assert found.uuid("dc1", "bids") == "other"
+    assert found.ranges(slice_of(1), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 50, 70),)
+    assert found.ranges(slice_of(2), "dc1", ["bids"]) == (OffsetRange("bids", "other", 0, 0, 8),)
+    # The old id cannot be asked any more: it stands still where it was first seen.
+    assert found.missing([slice_of(-3)], "dc1", "bids") == []
+    assert found.ranges(slice_of(-3), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 5, 5),)
+    assert found.missing([slice_of(3)], "dc1", "bids") == [at(4)]
+
+
+def test_the_instants_of_an_entry_may_have_gaps():
+    lake = MemoryLake()
+    append(BoundaryLog(lake), {0: {0: 1}, 1: {0: 2}, 9: {0: 3}})
+    found = BoundaryLog(lake).read().stored("dc1", "bids")
+    assert found is not None
+    assert found.instants == array("q", [at(0), at(1), at(9)])

@@ -1,0 +1,200 @@
+"""What the boundary log says, asked in every way that there is."""
+
+from __future__ import annotations
+
+from array import array
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.manifest import Loss, OffsetRange
+from sluice.slices import Slice
+from sluice.state.boundaries.boundary import CODE, Boundary, Found, PartitionBoundary
+from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, Entry, Era
+from sluice.state.boundaries.retention import rest, retained
+
+HOUR = timedelta(hours=1)
+START = pendulum.datetime(2026, 11, 20)
+RECORD = CODE[Found.RECORD]
+
+
+def at(hour: int) -> int:
+    return START.add(hours=hour).int_timestamp
+
+
+def piece(hour: int) -> Slice:
+    return Slice(START.add(hours=hour))
+
+
+def column(offsets: list[int], floors: list[int] | None = None, first: int = 0) -> Column:
+    rows = len(offsets)
+    known = array("q", floors or [first if offset == UNKNOWN else offset for offset in offsets])
+    return Column(first, array("q", offsets), known, array("q", [first] * rows), array("b", [RECORD] * rows))
+
+
+def block(
+    hours: list[int], *columns: Column, topic: str = "bids", cluster: str = "dc1", uuid: str = "id"
+) -> TopicBoundaries:
+    return TopicBoundaries(cluster, topic, uuid, array("q", [at(h) for h in hours]), dict(enumerate(columns)))
+
+
+def log(*entries: Entry) -> Boundaries:
+    state = Boundaries()
+    for entry in entries:
+        state = state.with_entry(entry)
+    return state
+
+
+BIDS = block([0, 1, 2], column([5, 8, 8]), column([UNKNOWN, 4, 9], first=4))
+WINS = block([1, 2], column([1, 2]), topic="wins")
+BOTH = log(Entry(HOUR, (BIDS, WINS)))
+
+
+def test_the_first_entry_gives_the_slices_length():
+    assert Boundaries().length is None
+    assert log(Entry(HOUR, (BIDS,)), Entry(HOUR * 2, ())).length == HOUR
+
+
+def test_the_ranges_of_a_slice_by_topic_and_partition():
+    assert BOTH.ranges(piece(1), "dc1", ["wins", "bids"]) == (
+        OffsetRange("wins", "id", 0, 1, 2),
+        OffsetRange("bids", "id", 0, 8, 8),
+        OffsetRange("bids", "id", 1, 4, 9),
+    )
+    assert BOTH.ranges(piece(0), "dc1", ["bids"]) == (
+        OffsetRange("bids", "id", 0, 5, 8),
+        OffsetRange("bids", "id", 1, 4, 4),
+    )
+    assert BOTH.ranges(piece(0), "dc1", ["bids", "wins"]) is None
+    assert BOTH.ranges(piece(2), "dc1", ["bids"]) is None
+    assert BOTH.ranges(piece(1), "dc2", ["bids"]) is None
+    assert BOTH.ranges(piece(-1), "dc1", ["bids"]) is None
+    assert BOTH.ranges(piece(1), "dc1", []) == ()
+
+
+def test_a_partition_that_neither_boundary_knew_has_no_range():
+    state = log(Entry(HOUR, (block([0, 1, 2], column([5, 6, 7]), column([UNKNOWN, UNKNOWN, 3], first=3)),)))
+    assert state.ranges(piece(0), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 5, 6),)
+    assert state.ranges(piece(1), "dc1", ["bids"]) == (
+        OffsetRange("bids", "id", 0, 6, 7),
+        OffsetRange("bids", "id", 1, 3, 3),
+    )
+
+
+def test_a_partition_that_only_the_first_boundary_knew_ends_at_its_log_start():
+    state = log(Entry(HOUR, (block([0, 1], column([2, UNKNOWN], first=2)),)))
+    assert state.ranges(piece(0), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 2, 2),)
+
+
+@pytest.mark.parametrize(
+    ("columns", "losses"),
+    [
+        ((column([5, 9], floors=[5, 9]),), ()),
+        ((column([5, 9], floors=[2, 9]),), (Loss("bids", 0, 2, 5, exact=False),)),
+        # What is uncertain at its end is the next slice's.
+        ((column([5, 9], floors=[5, 6]),), ()),
+        # A partition that came within the slice, and had lost records by then.
+        ((column([UNKNOWN, 9], first=7),), (Loss("bids", 0, 0, 7, exact=False),)),
+        ((column([UNKNOWN, 9], first=1),), (Loss("bids", 0, 0, 1, exact=False),)),
+        ((column([UNKNOWN, 9], first=0),), ()),
+        # One that comes later, and one that was there before.
+        ((column([UNKNOWN, UNKNOWN], first=7),), ()),
+        ((column([7, 9], first=7),), ()),
+        (
+            (column([5, 9], floors=[2, 9]), column([8, 9], floors=[7, 9])),
+            (Loss("bids", 0, 2, 5, exact=False), Loss("bids", 1, 7, 8, exact=False)),
+        ),
+    ],
+)
+def test_what_had_expired_when_a_slice_was_first_resolved(columns, losses):
+    state = log(Entry(HOUR, (block([0, 1], *columns),)))
+    assert state.expired(piece(0), "dc1", ["bids"]) == losses
+    assert state.expired(piece(5), "dc1", ["bids"]) == ()
+    assert state.expired(piece(0), "dc1", ["bids", "unknown"]) == losses
+
+
+def test_a_boundary_by_its_instant():
+    found = BOTH.offsets("dc1", "bids", START)
+    assert found == Boundary(
+        "dc1",
+        "bids",
+        "id",
+        START,
+        {
+            0: PartitionBoundary(5, Found.RECORD, 0, 5),
+            1: PartitionBoundary(4, Found.RECORD, 4, 4),
+        },
+    )
+    assert BOTH.offsets("dc1", "bids", START.add(minutes=30)) is None
+    assert BOTH.offsets("dc1", "views", START) is None
+
+
+def test_instants_that_are_to_look_up():
+    assert BOTH.missing([piece(2), piece(1), piece(4)], "dc1", "bids") == [at(3), at(4), at(5)]
+    assert BOTH.missing([piece(0)], "dc1", "wins") == [at(0)]
+    assert BOTH.missing([piece(0)], "dc1", "views") == [at(0), at(1)]
+    assert BOTH.missing([piece(0)], "dc1", "bids") == []
+
+
+def test_a_topic_without_instants_is_to_look_up():
+    state = log(Entry(HOUR, (block([], column([])),)))
+    assert state.ranges(piece(0), "dc1", ["bids"]) is None
+    assert state.missing([piece(0)], "dc1", "bids") == [at(0), at(1)]
+    assert (state.span(), state.begin("dc1"), state.end("dc1")) == (None, None, None)
+    assert state.clusters == {"dc1"}
+
+
+def test_entries_add_up():
+    state = log(
+        Entry(HOUR, (block([1, 2], column([5, 9])),), asked={"dc2": at(5), "dc3": at(7)}),
+        Entry(timedelta(hours=2), (block([0], column([4])), WINS), asked={"dc2": at(3)}),
+        Entry(HOUR, (), asked={"dc2": at(4)}),
+    )
+    assert (state.entries, state.length) == (3, HOUR)
+    assert state.asked == {"dc2": at(3), "dc3": at(7)}
+    assert state.clusters == {"dc1", "dc2", "dc3"}
+    assert state.ranges(piece(0), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 4, 5),)
+    assert state.span() == (START, START.add(hours=2))
+
+
+def test_the_log_begins_and_ends_for_each_cluster():
+    other = block([3, 4, 5], column([0, 0, 0]), cluster="dc2")
+    state = log(Entry(HOUR, (BIDS, WINS, other), asked={"dc2": at(1), "dc3": at(6)}))
+    assert state.span() == (START, START.add(hours=5))
+    assert [state.begin(c) for c in ("dc1", "dc2", "dc3", "dc4")] == [
+        START,
+        START.add(hours=1),
+        START.add(hours=6),
+        None,
+    ]
+    assert [state.end(c) for c in ("dc1", "dc2", "dc3")] == [START.add(hours=2), START.add(hours=5), None]
+    assert Boundaries().span() is None
+
+
+def test_the_topic_id_that_stands():
+    assert BOTH.uuid("dc1", "bids") == "id"
+    assert (BOTH.uuid("dc1", "views"), BOTH.uuid("dc2", "bids")) == (None, None)
+    assert BOTH.stored("dc1", "bids") == BIDS
+    assert BOTH.stored("dc2", "bids") is None
+    assert BOTH.eras == {("dc1", "bids"): (Era("id", None),), ("dc1", "wins"): (Era("id", None),)}
+
+
+@pytest.mark.parametrize(
+    ("start", "losses", "left"),
+    [
+        (10, (), (10, 20)),
+        (11, (Loss("bids", 1, 10, 11, exact=True),), (11, 20)),
+        (25, (Loss("bids", 1, 10, 20, exact=True),), (20, 20)),
+    ],
+)
+def test_each_partition_loses_by_its_own_log_start(start, losses, left):
+    ranges = (
+        OffsetRange("bids", "id", 0, 0, 9),
+        OffsetRange("bids", "id", 1, 10, 20),
+        OffsetRange("wins", "w", 1, 3, 3),
+    )
+    starts = {("bids", 0): 0, ("bids", 1): start, ("wins", 1): 99}
+    assert retained(ranges, starts) == losses
+    assert rest(ranges, starts) == (ranges[0], OffsetRange("bids", "id", 1, *left), ranges[2])

@@ -1,0 +1,135 @@
+"""Which clusters a slice waits for, when clusters come and go."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pendulum
+import pytest
+
+from sluice.config.pipeline import Pipeline
+from sluice.flow.resolve.resolve import resolve
+from sluice.slices import SliceRange
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.units import spans, units_of
+from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
+from tests.support.landing_world import NOW, START, hours
+from tests.support.landing_world import pipeline as make
+
+
+def pipeline(*names: str, **starts: datetime) -> Pipeline:
+    own = [{"cluster": c, "bootstrap": "nowhere:1", "topics": ["bids"]} for c in names]
+    return make(kafka=[{**c, "start": starts.get(c["cluster"])} for c in own])
+
+
+class There:
+    """A lake whose boundaries several runs resolve."""
+
+    def __init__(self) -> None:
+        self.lake = MemoryLake()
+        self.kafka = FakeKafka({(c, "bids"): FakeTopic(f"id-{c}", {0: []}) for c in ("dc1", "dc2", "dc3")})
+
+    def resolve(self, spec: Pipeline, slices: SliceRange, *silent: str) -> set[str]:
+        """The clusters that did not answer."""
+        self.kafka.silent = set(silent)
+        return set(resolve(spec, self.lake, list(slices), NOW, self.kafka.topics_of).unreachable)
+
+    def units(self, spec: Pipeline, slices: SliceRange) -> list[str]:
+        """Hour and cluster."""
+        found = units_of(spec, slices, BoundaryLog(self.lake).read())
+        return [f"{unit.slice.start.hour}/{unit.cluster}" for unit in found]
+
+
+def test_one_cluster_counts_everywhere():
+    it, spec = There(), pipeline("dc1")
+    assert it.units(spec, hours(2)) == ["0/dc1", "1/dc1"]
+    it.resolve(spec, hours(1, first=2))
+    assert it.units(spec, hours(3)) == ["0/dc1", "1/dc1", "2/dc1"]
+
+
+def test_clusters_of_the_first_day_count_everywhere():
+    it, spec = There(), pipeline("dc1", "dc2")
+    assert it.units(spec, hours(1)) == ["0/dc1", "0/dc2"]
+    it.resolve(spec, hours(1, first=1))
+    assert it.units(spec, hours(2)) == ["0/dc1", "0/dc2", "1/dc1", "1/dc2"]
+
+
+def test_a_cluster_that_was_down_on_the_first_day_is_waited_for_all_the_same():
+    it, spec = There(), pipeline("dc1", "dc2")
+    assert it.resolve(spec, hours(2), "dc2") == {"dc2"}
+    assert it.units(spec, hours(2)) == ["0/dc1", "0/dc2", "1/dc1", "1/dc2"]
+    it.resolve(spec, hours(1, first=2))  # it is back, and nobody has asked it for the hours before again
+    assert it.units(spec, hours(3))[:4] == ["0/dc1", "0/dc2", "1/dc1", "1/dc2"]
+
+
+def test_a_cluster_that_was_added_later_begins_where_it_was_first_asked_for():
+    it = There()
+    it.resolve(pipeline("dc1"), hours(4))
+    both = pipeline("dc1", "dc2")
+    assert it.units(both, hours(4)) == ["0/dc1", "1/dc1", "2/dc1", "3/dc1"]
+    it.resolve(both, hours(2, first=3))
+    assert it.units(both, hours(5)) == ["0/dc1", "1/dc1", "2/dc1", "3/dc1", "3/dc2", "4/dc1", "4/dc2"]
+    it.resolve(both, hours(3, first=1))  # somebody fills older hours
+    assert it.units(both, hours(3)) == ["0/dc1", "1/dc1", "1/dc2", "2/dc1", "2/dc2"]
+
+
+def test_hours_that_were_asked_for_wait_although_the_cluster_did_not_answer():
+    it = There()
+    it.resolve(pipeline("dc1"), hours(2, first=2))
+    both = pipeline("dc1", "dc2")
+    it.resolve(both, hours(1, first=3), "dc2")
+    it.resolve(both, hours(2), "dc2")
+    entries = BoundaryLog(it.lake).read().entries
+    assert it.units(both, hours(3)) == ["0/dc1", "0/dc2", "1/dc1", "1/dc2", "2/dc1", "2/dc2"]
+    it.resolve(both, hours(2), "dc2")
+    assert BoundaryLog(it.lake).read().entries == entries  # once is enough
+
+
+def test_a_start_of_its_own_is_kept_whatever_is_asked_for():
+    it = There()
+    spec = pipeline("dc1", "dc2", dc2=START.add(hours=2))
+    it.resolve(spec, hours(4))
+    assert it.units(spec, hours(3)) == ["0/dc1", "1/dc1", "2/dc1", "2/dc2"]
+    known = BoundaryLog(it.lake).read().stored("dc2", "bids")
+    assert known.instants[0] == START.add(hours=2).int_timestamp
+
+
+def test_a_cluster_that_was_taken_away_may_have_landed_as_far_as_it_is_resolved():
+    it = There()
+    it.resolve(pipeline("dc1", "dc2"), hours(2))
+    alone = pipeline("dc1")
+    it.resolve(alone, hours(3))
+    assert it.units(alone, hours(3)) == ["0/dc1", "0/dc2", "1/dc1", "1/dc2", "2/dc1"]
+    awaited = spans(alone, BoundaryLog(it.lake).read()).awaited(next(iter(hours(1))))
+    assert [unit.cluster for unit in awaited] == ["dc1"]
+
+
+def test_one_cluster_in_the_place_of_another_is_not_asked_for_the_hours_before():
+    it = There()
+    it.resolve(pipeline("dc1"), hours(2))
+    new = pipeline("dc3")
+    it.resolve(new, hours(1, first=2))
+    assert it.units(new, hours(3)) == ["0/dc1", "1/dc1", "2/dc3"]
+
+
+def test_what_was_asked_for_outlives_the_checkpoint():
+    it, both = There(), pipeline("dc1", "dc2")
+    for hour in range(33):
+        it.resolve(both, SliceRange(START.add(hours=hour), START.add(hours=hour + 1)), "dc2")
+    stored = it.lake.read("_boundaries/checkpoint.json")
+    assert stored is not None
+    state = BoundaryLog(it.lake).read()
+    assert state.begin("dc2") == START
+    assert state.clusters == {"dc1", "dc2"}
+
+
+def test_nothing_is_noted_when_no_cluster_answers():
+    it, both = There(), pipeline("dc1", "dc2")
+    assert it.resolve(both, hours(1), "dc1", "dc2") == {"dc1", "dc2"}
+    assert list(it.lake.list("")) == []
+
+
+@pytest.mark.parametrize("start", [pendulum.datetime(2026, 1, 1, 0, 30), "2026-01-01T00:00:01Z"])
+def test_a_start_between_edges_is_refused(start):
+    with pytest.raises(ValueError, match="dc2: start: expected an instant on a slice's edge"):
+        pipeline("dc1", "dc2", dc2=start)

@@ -1,0 +1,33 @@
+"""What states are called, wherever they are shown, and how the ledger's rows are compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.state.unit_state import Commit, Facts, State, state_of
+from tests.unit.state.test_state import MANIFEST
+
+
+def test_the_words_for_each_state():
+    assert [str(state) for state in State] == [
+        "not over",
+        "missing",
+        "expired",
+        "landed",
+        "stale",
+        "complete",
+        "complete with loss",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("committed", "wanted", "state"),
+    [("", "", State.COMPLETE), ("hash", "hash", State.COMPLETE), ("hash", "", State.STALE)],
+)
+def test_rows_that_were_spread_by_another_rule_are_stale(committed, wanted, state):
+    held, needed = (Commit("1-a", ("click",), sharding) for sharding in (committed, wanted))
+    assert state_of(Facts(True, (), MANIFEST, {"e.clicks": held}, {"e.clicks": needed})) is state
+
+
+def test_a_table_on_one_place_is_not_sharded():
+    assert Commit("1-a", ("click",)) == Commit("1-a", ("click",), "")

@@ -1,0 +1,235 @@
+"""From boundaries, manifests and the ledger to the status of each unit."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, Traffic
+from sluice.slices import Slice, Unit
+from sluice.state.boundaries.boundary import CODE, Found
+from sluice.state.boundaries.columns import Column, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.ledger import LedgerRow
+from sluice.state.status import UnitStatus, complete_slices, statuses
+from sluice.state.unit_state import State
+
+HOUR = timedelta(hours=1)
+START = pendulum.datetime(2026, 11, 20, 10)
+NOW = START.add(hours=2)
+PIECES = [Slice(START.add(hours=n)) for n in range(3)]
+TEN, ELEVEN, TWELVE = (Unit(piece, "dc1") for piece in PIECES)
+
+
+def pipeline(*topics: str, **changes: object) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "ads",
+            "kafka": [{"cluster": "dc1", "bootstrap": "h:1", "topics": list(topics) or ["bids"]}],
+            "event": {"type": {"field": "type"}, "time": {"field": "ts"}},
+            "lake": "file://lake",
+            "tables": {"click": "e.clicks", "*": "e.other"},
+            "rows_per_read": 10,
+            **changes,
+        }
+    )
+
+
+def block(
+    topic: str, offsets: list[int], floors: list[int] | None = None, cluster: str = "dc1"
+) -> TopicBoundaries:
+    rows = len(offsets)
+    found = array("b", [CODE[Found.RECORD]] * rows)
+    column = Column(0, array("q", offsets), array("q", floors or offsets), array("q", [0] * rows), found)
+    instants = array("q", [START.add(hours=n).int_timestamp for n in range(rows)])
+    return TopicBoundaries(cluster, topic, f"id-{topic}", instants, {0: column})
+
+
+def log(*blocks: TopicBoundaries) -> Boundaries:
+    return Boundaries().with_entry(Entry(HOUR, blocks))
+
+
+def manifest(unit: Unit, *topics: str, **changes: object) -> Manifest:
+    ranges = tuple(OffsetRange(t, f"id-{t}", 0, 0, 25) for t in topics or ("bids",))
+    files = (
+        LandedFile("c", "a", "click", "2026-11-20T10", 6, 600, "x"),
+        LandedFile("v", "a", "view", "2026-11-20T10", 3, 300, "x"),
+    )
+    known = Manifest("ads", unit.slice.id, unit.cluster, 1, "a", ranges, files, (), 9, {}, 0)
+    return replace(known, **changes)
+
+
+def row(unit: Unit, *types: str, rows: int = 5, misfits: int = 1, **changes: object) -> LedgerRow:
+    return replace(LedgerRow(unit, "1-a", types, rows + misfits, rows, misfits, "t", 1), **changes)
+
+
+BOUNDARIES = log(block("bids", [0, 25, 30, 30]))
+LEDGERS = {"e.clicks": {TEN: row(TEN, "click")}, "e.other": {TEN: row(TEN, "view", rows=3, misfits=0)}}
+
+
+def status_of(
+    unit: Unit = TEN,
+    spec: Pipeline | None = None,
+    boundaries: Boundaries = BOUNDARIES,
+    landed: Manifest | None = None,
+    ledgers: dict = LEDGERS,
+    expired: dict | None = None,
+) -> UnitStatus:
+    manifests = {} if landed is None else {unit: landed}
+    [found] = statuses(spec or pipeline(), [unit], boundaries, manifests, ledgers, NOW, expired)
+    return found
+
+
+def test_everything_about_a_complete_unit():
+    landed = manifest(TEN)
+    assert status_of(landed=landed) == UnitStatus(
+        unit=TEN,
+        state=State.COMPLETE,
+        ranges=(OffsetRange("bids", "id-bids", 0, 0, 25),),
+        losses=(),
+        manifest=landed,
+        tables={"e.clicks": row(TEN, "click"), "e.other": row(TEN, "view", rows=3, misfits=0)},
+        lacking=(),
+        reads=3,
+        gone=False,
+        uncounted=(),
+        derived=frozenset(),
+    )
+
+
+def test_everything_about_a_unit_that_is_not_resolved():
+    assert status_of(Unit(Slice(START.add(hours=-1)), "dc1")) == UnitStatus(
+        unit=Unit(Slice(START.add(hours=-1)), "dc1"),
+        state=State.MISSING,
+        ranges=None,
+        losses=(),
+        manifest=None,
+        tables={},
+        lacking=(),
+        reads=0,
+    )
+
+
+@pytest.mark.parametrize(("unit", "state"), [(ELEVEN, State.MISSING), (TWELVE, State.NOT_OVER)])
+def test_a_slice_is_over_at_its_end(unit, state):
+    assert status_of(unit).state is state
+
+
+@pytest.mark.parametrize(
+    ("ledgers", "state"),
+    [
+        ({}, State.LANDED),
+        ({"e.clicks": {}, "e.other": LEDGERS["e.other"]}, State.LANDED),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", manifest="0-z")}}, State.STALE),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", "view")}}, State.STALE),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", sharding="s1 by partition")}}, State.STALE),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", shares=(("s1", None),))}}, State.LANDED),
+        ({**LEDGERS, "e.old": {TEN: row(TEN, "click", manifest="0-z")}}, State.COMPLETE),
+    ],
+)
+def test_the_ledger_of_every_table_decides(ledgers, state):
+    assert status_of(landed=manifest(TEN), ledgers=ledgers).state is state
+
+
+def test_losses_of_the_boundaries_and_of_kafka_now():
+    boundaries = log(block("bids", [5, 25, 30], floors=[2, 25, 30]))
+    now = {TEN: (Loss("bids", 0, 5, 8, exact=True),)}
+    both = (Loss("bids", 0, 2, 5, exact=False), Loss("bids", 0, 5, 8, exact=True))
+    missing = status_of(boundaries=boundaries, expired=now)
+    assert (missing.state, missing.losses) == (State.EXPIRED, both)
+    assert status_of(ELEVEN, boundaries=boundaries, expired=now).losses == ()
+    assert status_of(boundaries=boundaries).losses == both[:1]
+    lossy = status_of(landed=manifest(TEN, lost=both), boundaries=boundaries)
+    assert lossy.state is State.COMPLETE_WITH_LOSS
+
+
+def test_nothing_is_lost_of_what_is_not_resolved():
+    boundaries = log(block("bids", [5, 25], floors=[2, 25]))
+    assert status_of(spec=pipeline("bids", "wins"), boundaries=boundaries).losses == ()
+
+
+def test_a_topic_that_came_later_is_lacking():
+    boundaries = log(block("bids", [0, 25]), block("wins", [0, 11]), block("views", [0, 1]))
+    spec = pipeline("bids", "wins", "views")
+    found = status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN))
+    assert (found.lacking, found.state) == (("views", "wins"), State.COMPLETE)
+    assert (found.offsets, found.reads) == (37, 3)
+    assert status_of(spec=spec, boundaries=boundaries).lacking == ()
+    assert status_of(landed=manifest(TEN, "bids", "old")).lacking == ()
+
+
+def test_a_cluster_that_is_gone_is_a_unit_where_it_landed():
+    units = [TEN, replace(TEN, cluster="dc9"), replace(ELEVEN, cluster="dc9")]
+    landed = manifest(units[1], "views", "acts")
+    boundaries = log(
+        block("bids", [0, 25]), block("views", [0, 4], cluster="dc9"), block("acts", [0, 7], cluster="dc9")
+    )
+    spec = pipeline(counts=[{"table": "e.traffic"}])
+    found = statuses(spec, units, boundaries, {units[1]: landed}, {}, NOW)
+    assert [one.unit for one in found] == units[:2]
+    assert [one.gone for one in found] == [False, True]
+    assert [r.topic for r in found[1].ranges] == ["acts", "views"]
+    assert (found[1].lacking, found[1].uncounted) == ((), ())
+
+
+def test_what_was_not_counted_as_the_file_says():
+    spec = pipeline(counts=[{"table": "e.traffic", "by": ["country"]}])
+    assert status_of(spec=spec, landed=manifest(TEN)).uncounted == ("e.traffic",)
+    counted = Traffic("e.traffic", {"country": "country"}, (), {}, ())
+    assert status_of(spec=spec, landed=manifest(TEN, traffic=(counted,))).uncounted == ()
+    assert status_of(spec=spec).uncounted == ()
+
+
+def test_counts_and_rollups_are_derived_and_no_events(tmp_path):
+    (tmp_path / "r.sql").write_text("SELECT count() AS n FROM {source}")
+    spec = Pipeline.model_validate(
+        pipeline().model_dump(exclude_defaults=True, by_alias=True)
+        | {"counts": [{"table": "e.traffic"}], "rollups": {"e.sums": {"from": "e.clicks", "sql": "r.sql"}}},
+        context={"folder": tmp_path},
+    )
+    ledgers = LEDGERS | {t: {TEN: row(TEN, rows=70, misfits=9)} for t in ("e.traffic", "e.sums")}
+    found = status_of(spec=spec, landed=manifest(TEN), ledgers=ledgers)
+    assert found.derived == {"e.traffic", "e.sums"}
+    assert found.loaded == (8, 1)
+    # Neither is of the source's commit, so the unit is not complete.
+    assert found.state is State.STALE
+
+
+def test_the_shards_that_lack_a_unit():
+    shares = (("s1", row(TEN, "click")), ("s2", None), ("s3", None))
+    tables = {
+        "e.clicks": row(TEN, "click", shares=shares),
+        "e.other": row(TEN, "view", shares=(("s1", None), ("s2", None))),
+    }
+    found = replace(status_of(landed=manifest(TEN)), tables=tables)
+    assert found.lacking_shards == ("s2", "s3", "s1")
+    assert found.seen == "complete, not on shard s2, s3, s1"
+    assert status_of(landed=manifest(TEN)).seen == "complete"
+
+
+def test_a_unit_is_complete_when_it_was_spread_by_todays_rule():
+    shards = {"shards": [{"name": n, "connection": n} for n in ("s1", "s2")], "shard_by": {"e.clicks": "n"}}
+    stamps = {"e.clicks": "s1, s2 by n", "e.other": "s1, s2 by partition"}
+    right = {t: {TEN: replace(LEDGERS[t][TEN], sharding=stamp)} for t, stamp in stamps.items()}
+    spec = pipeline(clickhouse=shards)
+    assert status_of(spec=spec, landed=manifest(TEN), ledgers=right).state is State.COMPLETE
+    turned = {t: {TEN: replace(right[t][TEN], sharding=stamps["e.other"])} for t in right}
+    assert status_of(spec=spec, landed=manifest(TEN), ledgers=turned).state is State.STALE
+
+
+def test_offsets_of_a_unit_without_boundaries():
+    assert replace(status_of(), ranges=None).offsets == 0
+    assert status_of().offsets == 25
+
+
+def test_an_hour_is_complete_when_all_its_units_are():
+    done, open_ = State.COMPLETE_WITH_LOSS, State.LANDED
+    states = [(2, done), (0, done), (0, done), (1, done), (1, open_), (1, done), (2, done)]
+    found = [replace(status_of(), unit=Unit(PIECES[n], f"dc{i}"), state=s) for i, (n, s) in enumerate(states)]
+    assert complete_slices(found) == [PIECES[0], PIECES[2]]
+    assert complete_slices([]) == []

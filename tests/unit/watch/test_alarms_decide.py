@@ -1,0 +1,202 @@
+"""Who is told what: each problem once, and once more when it is over."""
+
+from __future__ import annotations
+
+import pendulum
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.flow.verify.verdict import Verdict
+from sluice.plan.lag import Lag
+from sluice.slices import SliceRange
+from sluice.state.boundaries.model import Boundaries
+from sluice.watch.notices import MOST_LINES, body, bounded, decide, forget, pending, subject, told
+from sluice.watch.observe import Sight
+from sluice.watch.problems import Alarm, Kind, Known, LogStart, Open, Problem, Source, decode, encode
+from sluice.watch.watch import after
+from tests.unit.doctor.test_doctor_kafka import pipeline
+
+
+def problem(place: str, message: str = "m", *sources: Source) -> Problem:
+    return Problem(Kind.OVERDUE, place, message, sources)
+
+
+def rounds(*looks: list[Problem], channels=("a",)) -> list[tuple[list[str], list[str]]]:
+    """(places raised, places cleared) that channel `a` is told at each look."""
+    alarms: dict[str, Alarm] = {}
+    heard = []
+    for at, problems in enumerate(looks):
+        alarms = decide(problems, alarms, (), str(at))
+        for channel in channels:
+            notice = pending(alarms, channel)
+            alarms = told(alarms, channel, notice)
+            if channel == "a":
+                raised = [alarm.problem.place for alarm in notice.raised]
+                heard.append((raised, [alarm.problem.place for alarm in notice.cleared]))
+    return heard
+
+
+def test_once_when_it_begins_and_once_when_it_is_over():
+    one = problem("x")
+    assert rounds([one], [one], [one], [], []) == [(["x"], []), ([], []), ([], []), ([], ["x"]), ([], [])]
+
+
+def test_a_changed_message_is_no_new_problem():
+    assert rounds([problem("x", "3 h left")], [problem("x", "2 h left")])[1] == ([], [])
+
+
+def test_it_may_come_back():
+    assert rounds([problem("x")], [], [problem("x")]) == [(["x"], []), ([], ["x"]), (["x"], [])]
+
+
+def test_several_at_once_are_one_notice():
+    assert rounds([problem("y"), problem("x")], [problem("z")]) == [(["x", "y"], []), (["z"], ["x", "y"])]
+
+
+def test_an_hour_that_is_told_of_otherwise_is_not_over():
+    x, y = problem("x"), problem("y")
+    alarms = {one.key: Alarm(one, "1", ("a",)) for one in (x, y)}
+    after = decide([], alarms, (), "2", {x.key})
+    assert {alarm.problem.place: alarm.over for alarm in after.values()} == {"x": False, "y": True}
+
+
+def test_what_nobody_was_told_of_is_forgotten_without_a_word():
+    alarms = decide([problem("x")], {}, (), "1")
+    assert decide([], alarms, (), "2") == {}
+
+
+def test_a_channel_that_failed_is_told_the_next_time_and_the_other_not_again():
+    alarms = decide([problem("x")], {}, (), "1")
+    alarms = told(alarms, "a", pending(alarms, "a"))  # b was out of reach
+    alarms = decide([problem("x")], alarms, (), "2")
+    assert not pending(alarms, "a")
+    assert [a.problem.place for a in pending(alarms, "b").raised] == ["x"]
+    alarms = decide([], alarms, (), "3")
+    assert not pending(alarms, "b")
+    assert [a.problem.place for a in pending(alarms, "a").cleared] == ["x"]
+
+
+def test_back_before_everybody_heard_of_its_end():
+    alarms: dict[str, Alarm] = decide([problem("x")], {}, (), "1")
+    for channel in ("a", "b"):
+        alarms = told(alarms, channel, pending(alarms, channel))
+    alarms = decide([], alarms, (), "2")
+    alarms = told(alarms, "a", pending(alarms, "a"))
+    alarms = decide([problem("x")], alarms, (), "3")
+    assert [a.since for a in pending(alarms, "a").raised] == ["1"]
+    assert not pending(alarms, "b")
+
+
+def test_what_cannot_be_seen_is_not_over():
+    seen = decide([problem("x", "m", Source.KAFKA, Source.LAKE)], {}, (), "1")
+    seen = told(seen, "a", pending(seen, "a"))
+    assert not pending(decide([], seen, {Source.KAFKA}, "2"), "a")
+    assert pending(decide([], seen, {Source.CLICKHOUSE}, "2"), "a").cleared
+
+
+def test_a_channel_that_is_no_longer_in_the_file_is_forgotten():
+    alarms = told(
+        decide([problem("x")], {}, (), "1"), "old", pending(decide([problem("x")], {}, (), "1"), "old")
+    )
+    assert forget(alarms, ["new"])["hour overdue|x"].told == ()
+    over = decide([], alarms, (), "2")
+    assert forget(over, ["new"]) == {}
+
+
+LOOKS = st.lists(st.sets(st.sampled_from("xyz")), max_size=12)
+
+
+@given(LOOKS)
+def test_told_begin_and_end_always_alternate(looks):
+    """For any history: what a channel believes after each look is what was so."""
+    believed: set[str] = set()
+    heard = rounds(*[[problem(p) for p in sorted(look)] for look in looks], channels=("a", "b"))
+    for look, (raised, cleared) in zip(looks, heard, strict=True):
+        assert not believed & set(raised)
+        assert believed >= set(cleared)
+        believed = (believed | set(raised)) - set(cleared)
+        assert believed == look
+
+
+def test_the_stored_form_comes_back_as_it_was():
+    alarms = decide([problem("x", "m", Source.KAFKA)], {}, (), "1")
+    known = Known(alarms, {"dc1/bids/0": LogStart(7, 1000, True, (3, 500))})
+    assert decode(encode(known), "here") == known
+
+
+def test_the_message():
+    alarms = decide([problem("x", "late"), problem("y", "late")], {}, (), "2026-11-20T10:00:00+00:00")
+    alarms = told(alarms, "a", pending(alarms, "a"))
+    notice = pending(decide([problem("z", "{{ 7 * 7 }}")], alarms, (), "now"), "a")
+    assert subject("adx", notice) == "[sluice] adx: 1 problem, 2 over"
+    assert body(notice).splitlines() == [
+        "PROBLEM hour overdue: z: {{ 7 * 7 }}",
+        "OVER hour overdue: x (open since 2026-11-20T10:00:00+00:00)",
+        "OVER hour overdue: y (open since 2026-11-20T10:00:00+00:00)",
+    ]
+    many = pending(decide([problem(f"{n}") for n in range(MOST_LINES + 9)], {}, (), "1"), "a")
+    assert len(body(many).splitlines()) == MOST_LINES + 1
+    assert body(many).endswith("and 9 more: `sluice status` and `sluice verify` show all")
+
+
+def seen(count: int, **more: str) -> list[Problem]:
+    return [problem(f"slice {number:05}", **more) for number in range(count)]
+
+
+def test_problems_that_are_kept_have_a_bound():
+    """A thousand are told one by one; what is beyond is a number, until there is room for them."""
+    assert bounded(seen(1000), {}) == tuple(seen(1000))
+    kept = bounded(seen(1234), {})
+    assert kept[:1000] == tuple(seen(1000))
+    [more] = kept[1000:]
+    assert (more.kind, more.place) == (Kind.MORE, "beyond 1,000") and more.message.startswith("234 more are")
+    alarms = decide(kept, {}, (), "1")
+    assert len(alarms) == 1001
+    # Those that are known stay, whatever comes before them; one that is over makes room for one.
+    now = [*seen(1300)[1200:], *seen(1000)[1:]]
+    again = bounded(now, told(alarms, "a", pending(alarms, "a")))
+    assert again[:-1] == tuple(seen(1000)[1:]) and again[-1].message.startswith("100 more are")
+    gone = {key: alarm for key, alarm in alarms.items() if alarm.problem.place != "slice 00000"}
+    assert [p.place for p in bounded(now, gone)][:2] == ["slice 01200", "slice 00001"]
+    assert bounded(now, gone)[-1].message.startswith("99 more are")
+    assert bounded(seen(700), alarms) == tuple(seen(700))
+
+
+@given(st.lists(st.lists(st.integers(0, 40), unique=True), max_size=6), st.booleans())
+def test_what_is_kept_never_grows_beyond(looks: list[list[int]], silent: bool):
+    """Also where sources are silent, and what they showed stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sluice.watch.notices.MOST", 10)
+        alarms: dict[str, Alarm] = {}
+        for at, numbers in enumerate(looks):
+            now = [problem(f"{number:02}", "m", Source.KAFKA) for number in numbers]
+            problems = bounded(now, alarms)
+            alarms = decide(problems, alarms, {Source.KAFKA} if silent and at % 2 else (), str(at))
+            alarms = told(alarms, "a", pending(alarms, "a"))
+            assert len(alarms) <= 11
+            kept = {p.key for p in problems}
+            assert kept >= {p.key for p in now} or any(p.kind is Kind.MORE for p in problems)
+
+
+def test_long_texts_of_problems_are_cut_and_told_apart():
+    one, other = (problem("x" * 600 + end, "m" * 9000) for end in "ab")
+    first, second = bounded([one, other], {})
+    assert first.key != second.key and first.place.startswith("x" * 500 + "…")
+    assert len(first.place) < 520 and first.message == "m" * 4000 + "…"
+    alarms = decide([first, second], {}, (), "1")
+    assert bounded([one, other], alarms) == (first, second)
+    assert len(encode(Known(alarms))) < 20_000
+
+
+def test_partitions_of_topics_that_the_file_has_no_more_are_forgotten():
+    """Those of its own stay, also while their cluster is silent."""
+    names = ("dc1/bids/0", "dc1/bids/17", "dc1/old/0", "gone/bids/0")
+    start = pendulum.datetime(2026, 11, 20, 10)
+    spec, slices = pipeline(), SliceRange(start, start.add(hours=1))
+    known = Known({}, {name: LogStart(5, 1) for name in names}, {name: Open(7, 2) for name in names})
+    lag = Lag(at="", partitions=[], errors=["it is silent"])
+    sight = Sight(slices, Boundaries(), (), lag, {}, Verdict(), None)
+    kept = after(spec, known, sight, (), start)
+    assert kept.log_starts == {name: LogStart(5, 1) for name in names[:2]}
+    assert kept.open == {name: Open(7, 2) for name in names[:2]}

@@ -1,0 +1,324 @@
+"""What is a problem, from values."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+import pytest
+
+from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
+from sluice.config.alarms import Alarms, Channel
+from sluice.flow.verify.verdict import OpenAnomaly
+from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.plan.backlog import Backlog
+from sluice.plan.lag import Lag, PartitionLag
+from sluice.slices import Slice, Unit
+from sluice.state.ledger import LedgerRow
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import State
+from sluice.watch import rules, transactions
+from sluice.watch.observe import watched_range
+from sluice.watch.problems import Kind, LogStart
+from sluice.watch.retention import log_starts, retention
+from sluice.watch.server import Disk, ServerError, ServerFacts, joined, server_problems
+from tests.unit.doctor.test_doctor_kafka import pipeline
+
+TEN = pendulum.datetime(2026, 11, 20, 10)
+TABLES = {"click": "e.clicks", "*": "e.other"}
+
+
+def unit(hour: int = 0) -> Unit:
+    return Unit(Slice(TEN.add(hours=hour)), "dc1")
+
+
+def status(
+    hour: int, state: State, *, start: int = 100, until: int = 200, tables=(), losses=()
+) -> UnitStatus:
+    ranges = (OffsetRange("bids", "u", 0, start, until),)
+    landed = state not in (State.MISSING, State.EXPIRED)
+    manifest = Manifest("p", unit(hour).slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0) if landed else None
+    held = {name: LedgerRow(unit(hour), "1-a", (), 0, 0, 0, "", 1) for name in tables}
+    return UnitStatus(unit(hour), state, ranges, losses, manifest, held, (), 1)
+
+
+def said(problems) -> list[tuple[Kind, str]]:
+    return [(problem.kind, problem.place) for problem in problems]
+
+
+def test_an_hour_is_overdue_after_settle_and_its_bound():
+    """Hour 10 ends at 11:00; settle is 2 minutes and `overdue` 30."""
+    spec, found = pipeline(), [status(0, State.MISSING)]
+    assert said(rules.overdue(spec, found, TEN.add(hours=1, minutes=32))) == []
+    (problem,) = rules.overdue(spec, found, TEN.add(hours=4, minutes=10))
+    assert (problem.kind, problem.place) == (Kind.OVERDUE, "slice 2026-11-20T10Z/dc1")
+    assert "not landed 3 hours 10 minutes after its end" in problem.message
+
+
+def test_an_expired_hour_says_how_much():
+    lost = (Loss("bids", 0, 100, 160, exact=True),)
+    (problem,) = rules.overdue(pipeline(), [status(0, State.EXPIRED, losses=lost)], TEN.add(hours=9))
+    assert problem.kind is Kind.EXPIRED
+    assert "up to 60 of its offsets expired" in problem.message
+
+
+def test_older_hours_are_one_problem_with_their_range_and_what_to_do():
+    assert list(rules.older(pipeline(), Backlog())) == []
+    states = {unit(-30 + n): State.EXPIRED if n == 1 else State.MISSING for n in range(3)}
+    (problem,) = rules.older(pipeline(), Backlog(states))
+    assert problem.kind is Kind.OLDER
+    assert problem.message.startswith(
+        "3 slices from 2026-11-19T04Z to 2026-11-19T06Z are not complete (2 missing, 1 expired); the runs of "
+    )
+    assert "--from 2026-11-19T04:00Z --to 2026-11-19T07:00Z" in problem.message
+    assert "on_expired: land_rest" in problem.message
+    late = {*rules.overdue(pipeline(), [status(-30, State.MISSING), status(-9, State.MISSING)], TEN)}
+    assert {problem.place for problem in late if problem.key in rules.still_open(Backlog(states))} == {
+        f"slice {unit(-30)}"
+    }
+
+
+def test_a_table_that_lacks_hours_is_one_problem_with_their_range():
+    spec = pipeline(tables=TABLES)
+    found = [status(h, State.LANDED, tables=["e.other"]) for h in range(3)] + [status(3, State.MISSING)]
+    (problem,) = rules.not_committed(spec, found, TEN.add(hours=9))
+    assert (problem.kind, problem.place) == (Kind.NOT_COMMITTED, "table e.clicks")
+    assert "3 units from 2026-11-20T10Z/dc1 to 2026-11-20T12Z/dc1" in problem.message
+
+
+def test_what_is_done_is_no_problem():
+    spec = pipeline(tables=TABLES)
+    found = [status(0, State.COMPLETE, tables=["e.clicks", "e.other"])]
+    assert [
+        *rules.overdue(spec, found, TEN.add(days=1)),
+        *rules.not_committed(spec, found, TEN.add(days=1)),
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("alarms", "records", "expected"),
+    [
+        ({}, 10**9, []),
+        ({"lag": "3h"}, 10**9, ["seconds"]),
+        ({"lag": "5h"}, 0, []),
+        ({"lag_records": 99}, 100, ["records"]),
+        ({"lag_records": 100}, 100, []),
+        ({"lag_records": 1}, None, []),
+    ],
+)
+def test_lag_bounds(alarms: dict, records: int | None, expected: list[str]):
+    """The newest complete hour ended at 11:00; it is 15:00."""
+    found = [status(0, State.COMPLETE), status(1, State.MISSING)]
+    problems = rules.behind(pipeline(alarms=alarms), found, records, TEN.add(hours=5))
+    assert [problem.place for problem in problems] == expected
+
+
+def facts(partition: PartitionFacts, **settings: str) -> dict:
+    topic = TopicFacts("dc1", "bids", 1, 0, None, settings, {0: partition})
+    return {("dc1", "bids"): topic}
+
+
+def ms(instant) -> int:
+    return int(instant.timestamp() * 1000)
+
+
+def overtaking(topics, now, earlier=None, hour=0, **alarms):
+    found = [status(hour, State.MISSING)]
+    return list(retention(pipeline(alarms=alarms), found, topics, earlier or {}, now))
+
+
+def test_retention_by_age():
+    """Records of 10:00 are kept until 10:00 two days later: 3 h 10 min after 06:50."""
+    topics = facts(PartitionFacts(0, 500, ms(TEN)), **{"retention.ms": str(2 * 86_400_000)})
+    (problem,) = overtaking(topics, TEN.add(days=2, hours=-3, minutes=-10))
+    assert problem.place == "slice 2026-11-20T10Z/dc1"
+    assert (
+        "Kafka will delete hour 2026-11-20T10Z in 3 h 10 min (dc1/bids/0, by retention.ms)" in problem.message
+    )
+    assert overtaking(topics, TEN.add(days=1)) == []
+    assert overtaking(topics, TEN.add(days=2, hours=-7)) == []
+    assert len(overtaking(topics, TEN.add(days=2, hours=-7), retention="8h")) == 1
+    assert overtaking(topics, TEN.add(days=2), retention="none") == []
+
+
+def test_retention_by_size():
+    """1,000 bytes in ten hours, 100 an hour; 900 of them from offset 100 on. A limit of 1,200 leaves 300
+    bytes: three hours."""
+    topics = facts(
+        PartitionFacts(0, 1000, ms(TEN), 1000), **{"retention.ms": "-1", "retention.bytes": "1200"}
+    )
+    (problem,) = overtaking(topics, TEN.add(hours=10))
+    assert "in 3 h 0 min (dc1/bids/0, by retention.bytes)" in problem.message
+
+
+def test_retention_by_the_movement_of_the_log_start():
+    """It went from 20 to 60 in the last two hours: 20 offsets an hour, and 40 more are two hours."""
+    now = TEN.add(hours=6)
+    stood = LogStart(60, int(now.timestamp()) - 60, True, (20, int(now.timestamp()) - 7200))
+    topics = facts(PartitionFacts(60, 500), **{"retention.ms": "-1", "retention.bytes": "-1"})
+    (problem,) = overtaking(topics, now, {"dc1/bids/0": stood})
+    assert "in 2 h 0 min (dc1/bids/0, by the log start's movement)" in problem.message
+
+
+def test_a_first_move_tells_no_pace_and_the_second_does():
+    looks = [(0, 5), (60, 5), (3600, 9), (3660, 9), (7200, 17)]
+    known: dict[str, LogStart] = {}
+    for seconds, offset in looks:
+        known = log_starts({"x": offset}, known, pendulum.from_timestamp(seconds))
+        before = known["x"].before
+        assert before == ((9, 3600) if seconds == 7200 else None)
+    assert known["x"] == LogStart(17, 7200, True, (9, 3600))
+
+
+@pytest.mark.parametrize("first", [-1, -(1 << 63), 0, 1_795_132_800_000_000, (1 << 63) - 1])
+def test_no_setting_and_no_stamp_is_too_large(first):
+    settings = {"retention.ms": str((1 << 63) - 1), "retention.bytes": str((1 << 63) - 1)}
+    now = TEN.add(hours=10)
+    assert overtaking(facts(PartitionFacts(0, 1000, first, 10), **settings), now) == []
+    few = facts(PartitionFacts(0, 1000, ms(TEN), 1), **{**settings, "retention.bytes": str(1 << 62)})
+    assert overtaking(few, now) == []
+
+
+def test_the_earliest_of_several_counts_and_what_is_gone_does_not():
+    now = TEN.add(days=1, hours=22)
+    young = PartitionFacts(0, 1000, ms(TEN), 1000)
+    topics = facts(young, **{"retention.ms": str(2 * 86_400_000), "retention.bytes": "900"})
+    (problem,) = overtaking(topics, now)
+    assert "in 0 min" in problem.message and "retention.bytes" in problem.message
+    assert overtaking(facts(PartitionFacts(150, 1000, ms(TEN)), **{"retention.ms": "1"}), now) == []
+
+
+def test_landed_hours_are_in_no_danger():
+    topics = facts(PartitionFacts(0, 500, ms(TEN)), **{"retention.ms": "1"})
+    assert list(retention(pipeline(), [status(0, State.LANDED)], topics, {}, TEN.add(days=9))) == []
+
+
+def test_server_bounds():
+    spec = pipeline(alarms={"queue": 10, "parts": 20, "disk_free": 0.2})
+    found = ServerFacts(
+        "ch:8123",
+        errors=(ServerError(286, "UNSATISFIED_QUORUM", 3, "1 of 2"),),
+        queues=(("e.clicks", 10), ("e.other", 11)),
+        parts=(("e.clicks", 21), ("e.other", 20)),
+        disks=(Disk("default", 19, 100), Disk("large", 20, 100)),
+    )
+    problems = list(server_problems(spec, found))
+    assert said(problems) == [
+        (Kind.SERVER_ERROR, "ch:8123, code 286"),
+        (Kind.QUEUE, "table e.other"),
+        (Kind.PARTS, "table e.clicks"),
+        (Kind.DISK, "ch:8123, disk default"),
+    ]
+    assert "an earlier write has not reached its quorum" in problems[0].message
+
+
+def test_a_table_that_is_gone_is_missing_and_not_late():
+    spec = pipeline(tables=TABLES)
+    late = [status(0, State.LANDED)]
+    now = TEN.add(hours=9)
+    found = ServerFacts("ch:8123", missing=(("e.clicks", "ch:8123"),))
+    (problem,) = server_problems(spec, found)
+    assert (problem.kind, problem.place) == (Kind.TABLE, "table e.clicks")
+    assert problem.message.startswith("ch:8123 has no such table; create it, with a column")
+    assert "CREATE TABLE `e`.`clicks` (" in problem.message
+    assert [p.place for p in rules.not_committed(spec, late, now)] == ["table e.clicks", "table e.other"]
+    assert [p.place for p in rules.not_committed(spec, late, now, {"e.clicks"})] == ["table e.other"]
+    both = joined([("s1", found), ("s2", ServerFacts("ch:2", missing=(("e.clicks", "ch:2"),)))])
+    assert both.missing == (("e.clicks", "ch:8123"), ("e.clicks", "ch:2"))
+
+
+def test_open_anomalies_of_verify_and_not_what_is_only_late():
+    def opened(kind: str) -> OpenAnomaly:
+        text = {
+            "place": "table e.clicks",
+            "message": "100 rows",
+            "command": "sluice run p",
+            "cluster": "dc1",
+            "advice": "",
+        }
+        return OpenAnomaly(kind=kind, slices=("2026-11-20T10Z",), start="", until="", found_at="", **text)
+
+    (problem,) = rules.anomalies([opened("rows missing"), opened("incomplete"), opened("stalled partition")])
+    assert problem.place == "rows missing, table e.clicks"
+    assert problem.message == "100 rows; repair: sluice run p"
+
+
+def test_the_watched_range_is_what_the_hourly_run_takes_care_of():
+    now = TEN.add(minutes=20)
+    assert str(watched_range(pipeline(), now)) == "[2026-11-19T10:00Z, 2026-11-20T10:00Z)"
+    young = watched_range(pipeline(start="2026-11-20T08:00Z"), now)
+    assert (len(young), young.end) == (2, TEN)
+    assert len(watched_range(pipeline(start="2027-01-01T00:00Z"), now)) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"every": "7m"},
+        {"notify": [{"email": "smtp_default"}]},
+        {"notify": [{"webhook": "h", "to": "x@example.com"}]},
+        {"notify": [{"webhook": "h", "email": "e", "to": "x@example.com"}]},
+        {"notify": [{}]},
+        {"notify": [{"webhook": "h"}, {"webhook": "h"}]},
+        {"disk_free": 1.0},
+        {"unknown": 1},
+    ],
+)
+def test_a_wrong_alarms_block_is_refused(wrong: dict):
+    with pytest.raises(ValueError):
+        Alarms.model_validate(wrong)
+
+
+def test_the_alarms_block():
+    found = Alarms.model_validate({"every": "10m", "notify": [{"email": "smtp", "to": "a@example.com"}]})
+    assert found.every == timedelta(minutes=10)
+    assert found.notify == (Channel(email="smtp", to=("a@example.com",)),)
+
+
+def test_the_servers_of_all_shards_are_told_as_one():
+    def facts(address: str, errors: int, queue: int, parts: int) -> ServerFacts:
+        return ServerFacts(
+            address,
+            (ServerError(285, "TOO_FEW_LIVE_REPLICAS", errors, "x"),),
+            (("e.clicks", queue),),
+            (("e.clicks", parts),),
+            (Disk("default", 1, 2),),
+        )
+
+    one = joined([("s1", facts("a:1", 2, 3, 40)), ("s2", facts("b:1", 5, 7, 30))])
+    assert (one.address, one.errors[0].count) == ("a:1, b:1", 7)
+    assert (one.queues, one.parts) == ((("e.clicks", 10),), (("e.clicks", 40),))
+    assert [disk.name for disk in one.disks] == ["s1: default", "s2: default"]
+
+
+def lag_with(log_end: int, held: int, errors: tuple[str, ...] = ()) -> Lag:
+    one = PartitionLag(
+        cluster="dc1", topic="bids", partition=3, landed_until=None, log_start=0, log_end=log_end,
+        records=held, seconds=None, rate=0.0, held=held,
+    )  # fmt: skip
+    return Lag(at="", partitions=[] if errors else [one], errors=list(errors))
+
+
+def test_a_transaction_that_stays_open_is_told_after_settle_and_overdue():
+    """Seen first at 10:00; settle is 2 minutes and `overdue` 30."""
+    spec = pipeline()
+    first = transactions.seen(lag_with(500, 7), {}, TEN)
+    assert list(transactions.held_up(spec, lag_with(500, 7), first, TEN.add(minutes=31))) == []
+    (problem,) = transactions.held_up(spec, lag_with(500, 1200), first, TEN.add(minutes=32))
+    assert (problem.kind, problem.place) == (Kind.TRANSACTION, "partition dc1/bids/3")
+    assert problem.message.startswith(
+        "1,200 offsets wait behind an open transaction that begins at offset 500, for 32 minutes at least"
+    )
+
+
+def test_transactions_that_follow_each_other_are_none():
+    spec, later = pipeline(), TEN.add(hours=2)
+    first = transactions.seen(lag_with(500, 7), {}, TEN)
+    moved = transactions.seen(lag_with(600, 7), first, later)
+    assert {name: (one.offset, one.at) for name, one in moved.items()} == {
+        "dc1/bids/3": (600, int(later.timestamp()))
+    }
+    assert list(transactions.held_up(spec, lag_with(600, 7), first, later)) == []
+    assert transactions.seen(lag_with(500, 0), first, later) == {}
+    assert transactions.seen(lag_with(500, 7, ("dc1 is silent",)), first, later) == first
+    assert list(transactions.held_up(spec, lag_with(0, 0, ("dc1 is silent",)), first, later)) == []
