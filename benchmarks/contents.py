@@ -48,8 +48,8 @@ def main() -> None:
 
 
 def run(root: Path, server: services.ClickHouseServer, events: int, rounds: int, whole: bool) -> None:
-    os.environ["AIRFLOW_CONN_CLICKHOUSE_DEFAULT"] = f"http://127.0.0.1:{server.port}"
-    client = open_client(Connection("bench", host=server.host, port=server.port))
+    os.environ["AIRFLOW_CONN_CLICKHOUSE_DEFAULT"] = server.at.variable
+    client = open_client(Connection("bench", **server.at.place))
     lake, chosen = FolderLake(root / "lake" / "bench"), pipeline(root / "lake", "auto")
     (root / "typed").mkdir()
     write(lake, root / "typed", events)
