@@ -1,0 +1,1 @@
+"""DAGs, tasks and operators: the only room that imports Airflow."""

@@ -1,6 +1,6 @@
 """Prints answers: a table for people, JSON for programs; progress goes to stderr.
 
-No text is markup here, and none of it reaches the terminal as it is: plain_text.py.
+No text is markup here, and none of it reaches the terminal as it is: safe_text.py.
 """
 
 from __future__ import annotations

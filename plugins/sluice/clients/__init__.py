@@ -1,1 +1,1 @@
-"""One adapter per outside system."""
+"""One adapter for each outside system; none knows another."""

@@ -1,1 +1,1 @@
-"""Traffic counts: how many rows landed, by type, event hour and any fields. tally.py first, then total.py."""
+"""The five steps, and the order in which a run takes them."""

@@ -1,1 +1,1 @@
-"""What is known of a pipeline in few objects, kept by the steps for whoever shows a year at once."""
+"""What is stored about a unit: boundaries, manifests, ledger, leases, summaries, timings."""

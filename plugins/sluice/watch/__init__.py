@@ -1,1 +1,1 @@
-"""What is wrong with a pipeline and has to be told to somebody: once, and once more when it is over."""
+"""Finds problems while pipelines run, and notifies of each: once when it begins and once when it is over."""

@@ -1,0 +1,1 @@
+"""ClickHouse: the client, quoting, types, and what tables look like."""

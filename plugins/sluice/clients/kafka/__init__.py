@@ -1,0 +1,1 @@
+"""Kafka: look-ups, reads, batches as they are stored, and the producer."""

@@ -1,0 +1,1 @@
+"""The lake: a folder or a bucket, with conditional writes."""

@@ -1,1 +1,1 @@
-"""Compares what lake and tables say with what it was made from, row by row."""
+"""Compares contents row by row: the lake with its payloads, tables with what a load of the lake gives."""

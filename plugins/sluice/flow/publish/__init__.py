@@ -1,1 +1,1 @@
-"""Publishes what is complete."""
+"""Publishes complete slices and event hours."""

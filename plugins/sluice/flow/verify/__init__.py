@@ -1,1 +1,1 @@
-"""What has to hold, and what is said when it does not: anomaly.py first, then audit.py."""
+"""Checks what has to hold. anomaly.py first, then audit.py: read_*.py reads, check_*.py judges."""
