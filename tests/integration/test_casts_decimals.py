@@ -18,6 +18,8 @@ pytestmark = pytest.mark.integration
 client = test_casts_evaluated.client
 REJECTED = None
 NOUGHTS = "0" * 20
+# Sixteen digits that are the same double as fifteen of the column's.
+SIXTEEN = ("9.668132568596449", "8.367114229256419", "9.334343428016609", "9.634949125377659")
 CASES: list[tuple[str, str, str | None]] = [
     # Zeros at the end say nothing, however many.
     ("Decimal(9, 2)", f"1.23{NOUGHTS}", "1.23"),
@@ -32,11 +34,7 @@ CASES: list[tuple[str, str, str | None]] = [
     # A sign, which a JSON number does not have.
     ("Decimal(9, 2)", "+1.239", REJECTED),
     ("Decimal(9, 2)", f"+1.23{NOUGHTS}9", REJECTED),
-    # Sixteen digits that are the same double as fifteen of the column's.
-    *(
-        ("Decimal(18, 14)", text, REJECTED)
-        for text in ("9.668132568596449", "8.367114229256419", "9.334343428016609", "9.634949125377659")
-    ),
+    *(("Decimal(18, 14)", text, REJECTED) for text in SIXTEEN),
     *(("Decimal(18, 14)", text, text) for text in ("9.66813256859645", "-8.36711422925642")),
     # Scales that a double's powers of ten do not reach.
     ("Decimal(76, 30)", "1.23e-28", "0.000000000000000000000000000123"),
@@ -66,6 +64,15 @@ def test_short_decimals_are_read_by_arithmetic_alone(client: Client):
         f"SELECT x, toString({made}) FROM (SELECT toNullable(arrayJoin([{texts}])) AS x)", settings=WRITE
     )
     assert dict(rows) == {text: text for text in taken} | dict.fromkeys(left)
+
+
+def test_sixteen_digits_are_not_read_by_arithmetic(client: Client):
+    made = _by_double(parse("Decimal(18, 14)"), 18, 14, "x", None, "NULL")
+    texts = ", ".join(map(literal, SIXTEEN))
+    rows = client.rows(
+        f"SELECT toString({made}) FROM (SELECT toNullable(arrayJoin([{texts}])) AS x)", settings=WRITE
+    )
+    assert rows == [(None,)] * len(SIXTEEN)
 
 
 @pytest.mark.parametrize(("scale", "arithmetic"), [(0, True), (18, True), (19, False), (30, False)])
