@@ -14,6 +14,7 @@ import pyarrow as pa
 from sluice.clients.kafka.samples import Record
 from sluice.config.pipeline import Event
 from sluice.doctor.check import Area, Check, ok
+from sluice.flow.land.reject_reasons import TOO_LARGE
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.count_fields import deeper
 from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
@@ -59,8 +60,11 @@ def parse(event: Event, records: Sequence[Record], decoding: Decoding | None = N
 
     Raises what a schema registry raises.
     """
+    large = sum(record.too_large is not None for record in records)
+    records = [record for record in records if record.too_large is None]
+    refused = Sample((), {TOO_LARGE: large} if large else {})
     if not records:
-        return Sample((), {})
+        return refused
     count = len(records)
     found = Records(
         values=pa.array([record.value for record in records], pa.binary()),
@@ -72,7 +76,7 @@ def parse(event: Event, records: Sequence[Record], decoding: Decoding | None = N
     )
     parser = Parser(event)
     pieces = opener(event, decoding).open(found, np.zeros(count, np.int64))
-    return joined(_sample(parser, piece, records) for piece in pieces)
+    return joined([refused, *(_sample(parser, piece, records) for piece in pieces)])
 
 
 def _sample(parser: Parser, piece: Opened, records: Sequence[Record]) -> Sample:

@@ -131,7 +131,9 @@ def sampled(pipeline: Pipeline, count: int) -> Sample:
     for cluster in pipeline.kafka:
         for topic in cluster.topics:
             try:
-                samples.append(parse(pipeline.event, newest(cluster, topic, count), decoding))
+                samples.append(
+                    parse(pipeline.event, newest(cluster, topic, count, pipeline.max_record), decoding)
+                )
             except SluiceError as error:  # its own check has said so
                 silent.append(error)
     if silent and not samples:

@@ -55,6 +55,15 @@ def test_an_event_that_is_as_deep_as_the_landing_takes_it(inner: str):
     assert list(fit_checks(spec, spec.targets[0], COLUMNS, looked))
 
 
+def test_records_that_are_too_large_are_refused_as_the_landing_refuses_them():
+    spec = pipeline()
+    small = Record("t", 0, 0, 0, b'{"type": "click", "timestamp": "2026-11-20T10:00:00Z"}', ())
+    large = Record("t", 0, 1, 0, None, (), too_large=1 << 30)
+    found = parse(spec.event, [small, large])
+    assert ([one.record.offset for one in found.events], found.refused) == ([0], {"too large": 1})
+    assert parse(spec.event, [large]).refused == {"too large": 1}
+
+
 @pytest.mark.parametrize("more", [0, 1, 5_000])
 def test_a_proposal_has_a_bound(more: int):
     """The fields that most events have are its columns; the others are a number."""

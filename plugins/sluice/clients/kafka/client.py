@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError
 
 from sluice.clients.kafka.settings import KafkaSettings
@@ -42,30 +42,6 @@ def reached(settings: KafkaSettings) -> Iterator[None]:
     except (KafkaError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason) from error
-
-
-@contextmanager
-def consumer(settings: KafkaSettings) -> Iterator[KafkaConsumer]:
-    """A consumer of no group, with the cluster's isolation, that never moves by itself.
-
-    It looks at offsets and timestamps only, and kafka-python's checksums in Python cost more than the rest.
-    """
-    client = KafkaConsumer(
-        check_crcs=False,
-        isolation_level=settings.isolation,
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        allow_auto_create_topics=False,
-        max_poll_records=20_000,
-        max_partition_fetch_bytes=8 << 20,
-        bootstrap_timeout_ms=BOOTSTRAP_MS,
-        request_timeout_ms=REQUEST_MS,
-        **settings.for_client(),
-    )
-    try:
-        yield client
-    finally:
-        client.close(autocommit=False)
 
 
 @contextmanager

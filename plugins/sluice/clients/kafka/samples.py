@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafka import KafkaConsumer, TopicPartition
-
-from sluice.clients.kafka.client import REQUEST_MS, consumer, reached
+from sluice.clients.kafka.records import BoundedReader, Records, Span
 from sluice.clients.kafka.settings import settings_of
+from sluice.clients.kafka.topics import open_topics
 from sluice.config.pipeline import Cluster
-
-_POLL_MS = 500
 
 
 @dataclass(frozen=True)
 class Record:
-    """`timestamp` in milliseconds since the epoch; `headers` are (key, value) pairs."""
+    """`timestamp` in milliseconds since the epoch; `headers` are (key, value) pairs. `too_large`: its size in
+    bytes where it is more than was asked for, and then nothing of it is here."""
 
     topic: str
     partition: int
@@ -25,43 +22,35 @@ class Record:
     timestamp: int
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+    too_large: int | None = None
 
 
-def newest(cluster: Cluster, topic: str, count: int) -> list[Record]:
-    """At most `count` of the newest records of each partition, in their order.
+def newest(cluster: Cluster, topic: str, count: int, max_record: int) -> list[Record]:
+    """The records of the newest `count` offsets of each partition, in their order.
 
-    Raises KafkaOutOfReach, also for a topic that the user may not read, and WrongUse for the connection.
+    Raises KafkaOutOfReach, also for a topic that the user may not read, UnknownTopic, and WrongUse for the
+    connection.
     """
-    settings = settings_of(cluster)
-    with reached(settings), consumer(settings) as reader:
-        places = [TopicPartition(topic, number) for number in reader.partitions_for_topic(topic) or ()]
-        starts, ends = reader.beginning_offsets(places), reader.end_offsets(places)
-        spans = {p: (max(starts[p], ends[p] - count), ends[p]) for p in places if starts[p] < ends[p]}
-        return list(_records(reader, spans))
+    with open_topics(cluster) as topics:
+        state = topics.describe(topic)
+    spans = [
+        Span(topic, number, max(state.log_starts[number], end - count), end)
+        for number, end in sorted(state.ends.items())
+        if state.log_starts[number] < end
+    ]
+    with BoundedReader(settings_of(cluster), max_record) as reader:
+        return [one for records in reader.read(spans) for one in _each(records)]
 
 
-def _records(reader: KafkaConsumer, spans: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
-    """What is not there after one request's time is left out: markers have offsets, and no record."""
-    open_spans = dict(spans)
-    reader.assign(list(open_spans))
-    for place, (start, _) in open_spans.items():
-        reader.seek(place, start)
-    deadline = time.monotonic() + REQUEST_MS / 1000
-    while open_spans and time.monotonic() < deadline:
-        for place, records in reader.poll(timeout_ms=_POLL_MS).items():
-            until = spans[place][1]
-            for found in records:
-                if found.offset < until:
-                    yield _record(found)
-        open_spans = {p: span for p, span in open_spans.items() if reader.position(p) < span[1]}
-
-
-def _record(found: object) -> Record:
-    return Record(
-        found.topic,
-        found.partition,
-        found.offset,
-        found.timestamp,
-        found.value,
-        tuple(found.headers or ()),
-    )
+def _each(records: Records) -> Iterator[Record]:
+    columns = (records.offsets, records.timestamps, records.values, records.headers)
+    for number, (offset, timestamp, value, headers) in enumerate(zip(*columns, strict=True)):
+        yield Record(
+            records.topic,
+            records.partition,
+            int(offset),
+            int(timestamp),
+            value,
+            tuple(headers or ()),
+            records.too_large.get(number),
+        )

@@ -40,6 +40,15 @@ def read_stamps(
                 yield Stamps(partition, offsets[own], stamps[own])
 
 
+def first_stamp(reader: BoundedReader, span: Span) -> int | None:
+    """The timestamp of the span's first record; None where it has none. Raises as `read_stamps`."""
+    for offsets, stamps in _parts(reader, span):
+        inside = stamps[np.searchsorted(offsets, span.start) :]
+        if len(inside):
+            return int(inside[0])
+    return None
+
+
 def _parts(reader: BoundedReader, span: Span) -> Iterator[_Part]:
     """Batches of one record are taken together: an array for each costs five times as much."""
     for lone, batches in groupby(reader.visible(span), _is_lone):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import OffsetSpec
 
-from sluice.clients.kafka.client import admin, consumer, reached
+from sluice.clients.kafka.client import admin, reached
+from sluice.clients.kafka.records import BoundedReader, Span
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
+from sluice.clients.kafka.timestamps import first_stamp
 from sluice.config.pipeline import Cluster
 from sluice.errors import UnknownTopic
-
-_POLL_MS = 500
-_POLLS = 20
 
 
 @dataclass(frozen=True)
@@ -99,25 +98,18 @@ class TopicInquiry:
         starts = self._client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
         ends = self._client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
         filled = [p for p in places if starts[p].offset < ends[p].offset]
-        stamps = self._first_stamps({p: starts[p].offset for p in filled})
+        stamps = self._first_stamps([Span(*p, starts[p].offset, ends[p].offset) for p in filled])
         sizes = self._sizes(topic, places)
         return {
             p.partition: PartitionFacts(starts[p].offset, ends[p].offset, stamps.get(p), sizes.get(p))
             for p in places
         }
 
-    def _first_stamps(self, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
-        with consumer(self._settings) as reader:
-            for place, start in starts.items():
-                reader.assign([place])
-                reader.seek(place, start)
-                for _ in range(_POLLS):
-                    records = reader.poll(timeout_ms=_POLL_MS, max_records=1).get(place, ())
-                    if records:
-                        found[place] = records[0].timestamp
-                        break
-        return found
+    def _first_stamps(self, spans: Iterable[Span]) -> dict[TopicPartition, int | None]:
+        """Of any record, also of a transaction that is open: nothing is waited for."""
+        uncommitted = replace(self._settings, isolation="read_uncommitted")
+        with BoundedReader(uncommitted, max_record=0) as reader:
+            return {TopicPartition(*span[:2]): first_stamp(reader, span) for span in spans}
 
     def _sizes(self, topic: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Needs the right to describe the cluster; without it nothing is known."""
