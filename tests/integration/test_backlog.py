@@ -56,7 +56,7 @@ class Hourly:
         end, failed = START.add(hours=hour), []
         slices = steps.hourly_range(self.pipeline, SliceRange(end.subtract(hours=1), end))
         steps.resolve_range(self.pipeline, slices)
-        batches = steps.batches(self.pipeline, slices, "fill")
+        batches = steps.work_in(self.pipeline, slices, "fill").batches
         older = choose_backlog.older_batches(self.pipeline, slices.start, hour)
         for batch in (*batches, *older.batches):
             try:

@@ -98,11 +98,6 @@ def check_targets(pipeline: Pipeline) -> None:
                 check_owner(client, pipeline, url, target)
 
 
-def batches(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[SliceRange]:
-    """What of the range has work to do in `mode`, cut by rows and by number of slices."""
-    return list(work_in(pipeline, slices, mode).batches)
-
-
 def work_in(pipeline: Pipeline, slices: SliceRange, mode: str) -> Work:
     found = survey(pipeline, slices)
     note(open_lake(pipeline), found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -117,11 +116,3 @@ class Anomaly:
     def as_dict(self) -> dict[str, Any]:
         """Every field, `place` and `message`, for JSON."""
         return {**asdict(self), "kind": str(self.kind), "place": self.place, "message": self.message}
-
-
-def from_dict(stored: Mapping[str, Any]) -> Anomaly:
-    """What `as_dict` gave. Raises ValueError or TypeError for anything else."""
-    fields = {name: value for name, value in stored.items() if name not in ("place", "message")}
-    offsets = fields.get("offsets")
-    fields["offsets"] = None if offsets is None else (int(offsets[0]), int(offsets[1]))
-    return Anomaly(**{**fields, "kind": Kind(fields["kind"])})
