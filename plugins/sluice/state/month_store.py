@@ -29,10 +29,11 @@ def read_summaries(lake: Lake, slices: SliceRange, seen: Seen | None = None) -> 
 
 def note(lake: Lake, found: Iterable[UnitStatus]) -> None:
     """Keeps what a step has just seen of these units."""
-    _merge(lake, found, None)
+    merge_months(lake, found, None)
 
 
-def _merge(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken | None) -> None:
+def merge_months(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken | None) -> None:
+    """Merges what is known of these units into their months; `broken` are those that an anomaly names."""
     for name, new in months.by_month(found, broken).items():
         place = f"{lake.url}/{months.key_of(name)}"
 
@@ -40,10 +41,11 @@ def _merge(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken | None
             old = {} if data is None else months.decode(data, place)
             return months.encode(months.merged(old, new, looked=broken is not None))
 
-        _update(lake, months.key_of(name), change)
+        update_object(lake, months.key_of(name), change)
 
 
-def _update(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> None:
+def update_object(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> None:
+    """Changes an object by compare-and-set; `change` gets its content, None where there is none yet."""
     while True:
         stored = lake.read(key)
         data = change(None if stored is None else stored.data)

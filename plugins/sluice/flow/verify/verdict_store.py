@@ -10,7 +10,7 @@ from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.verdict import Covered, OpenAnomaly, Verdict
 from sluice.slices import SliceRange
-from sluice.state.month_store import _merge, _update
+from sluice.state.month_store import merge_months, update_object
 from sluice.state.status import UnitStatus
 
 
@@ -40,8 +40,8 @@ def note_verified(
         open_now[:] = verdicts.within(verdict, slices).anomalies
         return verdicts.encode(verdict)
 
-    _update(lake, verdicts.KEY, change)
-    _merge(lake, found, _broken_units(found, [*opened, *open_now]))
+    update_object(lake, verdicts.KEY, change)
+    merge_months(lake, found, _broken_units(found, [*opened, *open_now]))
 
 
 def _broken_units(found: Iterable[UnitStatus], opened: Iterable[OpenAnomaly]) -> frozenset[tuple[str, str]]:
