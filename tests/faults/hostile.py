@@ -26,10 +26,10 @@ from sluice.doctor.events import Sample, parse
 from sluice.errors import SluiceError
 from sluice.flow.land import submit
 from sluice.flow.land.submit import SubmitSpec
+from sluice.flow.resolve import preview
 from sluice.metrics.sink import Sample as MetricSample
 from sluice.metrics.sink import taken_by
 from sluice.slices import SliceRange, parse_instant
-from sluice.state import survey
 from tests.support.hostile_texts import TEXTS
 from tests.support.landing_world import NOW, START, World, hours, to_ms
 
@@ -105,7 +105,7 @@ class Site:
         self.patch.setattr(submit, "run_locally", self._land)
         self.patch.setattr(examine, "sampled", self._sampled)
         for name in ("resolve", "retained_losses"):
-            self.patch.setattr(survey, name, partial(getattr(survey, name), topics_of=self.world.topics_of))
+            self.patch.setattr(preview, name, partial(getattr(preview, name), topics_of=self.world.topics_of))
         pipeline = read(self.config)
         self.world.resolve(pipeline, open_lake(pipeline), hours(1))
         return self

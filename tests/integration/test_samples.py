@@ -16,7 +16,8 @@ pytestmark = pytest.mark.integration
 FIRST_MS = 1_767_225_600_000
 BOMB = 880 << 20
 READING = """
-import json, resource, sys
+import json, sys
+from pathlib import Path
 from sluice.clients.kafka.samples import newest
 from sluice.clients.kafka.topic_facts import open_inquiry
 from sluice.config.pipeline import Cluster
@@ -28,7 +29,8 @@ rows = [
 with open_inquiry(cluster) as asked:
     facts = asked.facts(sys.argv[2])
 stamps = {number: part.first_stamp for number, part in facts.partitions.items()}
-print(json.dumps([rows, stamps, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+print(json.dumps([rows, stamps, int(status["VmHWM"].split()[0])]))
 """
 
 

@@ -32,7 +32,7 @@ from sluice.metrics.docs import rules
 from sluice.config.files import FOLDER
 print(sluice.__file__, APPLICATION, FOLDER, sep="\\n")
 assert (APPLICATION.parent / "engine.py").is_file() and (APPLICATION.parent / "log4j2.properties").is_file()
-assert "sluice.ledger" in render("create_ledger") and "SluiceBehind" in rules()
+assert "sluice.ledger" in render("state/create_ledger") and "SluiceBehind" in rules()
 """
 
 
