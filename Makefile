@@ -1,5 +1,5 @@
 # What can be asked for: setup, demo, demo-wide, test, faults, mutants, screenshots, up, down, status, bench, release,
-# pins, clean; and up-cluster, down-cluster, test-cluster (docs/CLUSTER.md). See README.md.
+# pins, clean; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest

@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark in one run, then docs/PERFORMANCE.md with the ratios and the plot.
+"""`make bench`: every benchmark in one run, then docs/guide/performance.md with the ratios and the plot.
 
 python -m benchmarks [--events 2000000] [--full]
 """

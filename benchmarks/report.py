@@ -1,10 +1,11 @@
-"""Makes docs/PERFORMANCE.md and its plot out of benchmarks/results.json.
+"""Makes docs/guide/performance.md and its plot out of benchmarks/results.json.
 
 python -m benchmarks.report
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from benchmarks.results import load
 from local.versions import ROOT
 
-PAGE = ROOT / "docs" / "PERFORMANCE.md"
+PAGE = ROOT / "docs" / "guide" / "performance.md"
 PLOT = ROOT / "docs" / "images" / "performance.svg"
 INTRODUCTION = Path(__file__).with_name("performance.md")
 # What is compared with what: (case, bound, limit, what the ratio says); `hour/land` is a step of a case.
@@ -107,7 +108,7 @@ def main() -> None:
         INTRODUCTION.read_text().strip(),
         f"Machine: {machines(found)}.",
         results(found),
-        f"![seconds by step]({PLOT.relative_to(PAGE.parent)})",
+        f"![seconds by step]({os.path.relpath(PLOT, PAGE.parent)})",
         "## Ratios",
         ratios(found),
         "## Memory",

@@ -1,4 +1,4 @@
-"""The wide stack in the background: `python -m local.cluster up|down|status` (docs/CLUSTER.md)."""
+"""The wide stack in the background: `python -m local.cluster up|down|status` (docs/guide/cluster.md)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def make_database(settings: ClusterSettings) -> None:
     say("making Airflow's database")
     run_alive(["airflow", "db", "migrate"], "airflow db migrate", ROOT, env)
     pools = settings.home / "pools.json"
-    about = {"description": "docs/CLUSTER.md", "include_deferred": False}
+    about = {"description": "docs/guide/cluster.md", "include_deferred": False}
     pools.write_text(json.dumps({name: {"slots": slots, **about} for name, slots in POOLS.items()}))
     run_alive(["airflow", "pools", "import", str(pools)], "airflow pools import", ROOT, env)
     settings.migrated.touch()

@@ -79,7 +79,7 @@ def collector() -> Iterator[Collector]:
 
 
 def test_what_a_task_sends_to_a_collector(collector: Collector):
-    """As docs/METRICS.md says to set it: counters as deltas, timers as histograms in milliseconds."""
+    """As docs/guide/metrics.md says to set it: counters as deltas, timers as histograms in milliseconds."""
     environment = {
         **os.environ,
         "AIRFLOW__METRICS__OTEL_ON": "True",

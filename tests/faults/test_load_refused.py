@@ -122,7 +122,7 @@ def server(tmp_path_factory):
 
 @dataclass
 class Scene:
-    """`root` may do everything, `world` what docs/PRODUCTION.md says."""
+    """`root` may do everything, `world` what docs/guide/production.md says."""
 
     root: World
     world: World

@@ -1,4 +1,4 @@
-"""What docs/PRODUCTION.md tells an operator to do after a loss, done: the printed commands bring all back."""
+"""Does what docs/guide/production.md says after a loss: the printed commands bring all back."""
 
 from __future__ import annotations
 

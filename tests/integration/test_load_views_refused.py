@@ -131,7 +131,7 @@ def test_a_views_table_that_another_pipeline_loads(world: World):
 
 @pytest.fixture
 def guarded(start_clickhouse_server):
-    """`all` has the rights of docs/PRODUCTION.md on `events`; `seeing` also those of a view elsewhere."""
+    """`all` has production.md's rights on `events`; `seeing` also those of a view elsewhere."""
     there = [("SHOW COLUMNS", "other.v"), ("SELECT", "other.fed"), ("INSERT", "other.fed")]
     seeing = [*EXACT, *there, ("ALTER DELETE", "other.fed")]
     default = f"<default><password/><profile>default</profile>{PLAIN}</default>"

@@ -1,4 +1,4 @@
-"""The rights that docs/PRODUCTION.md lists for ClickHouse's user: they are enough, and none is idle."""
+"""The rights that docs/guide/production.md lists for ClickHouse's user: they are enough, and none is idle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 assert store
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs/PRODUCTION.md").read_text()
+DOCUMENT = (ROOT / "docs/guide/production.md").read_text()
 SQL = ROOT / "include" / "sql"
 TARGET = """CREATE TABLE events.clicks (n UInt16, size UInt32 DEFAULT abs(n), _type String,
 _slice DateTime('UTC'), _cluster LowCardinality(String))

@@ -125,7 +125,7 @@ class Event(_Strict):
 
 class Pools(_Strict):
     """Airflow's pools that bound the landings and the loads of all pipelines together. A task that names
-    one that does not exist waits for ever: make it first (docs/CLUSTER.md)."""
+    one that does not exist waits for ever: make it first (docs/guide/cluster.md)."""
 
     land: str = Field("default_pool", min_length=1)
     load: str = Field("default_pool", min_length=1)

@@ -1,4 +1,4 @@
-"""The tables of docs/METRICS.md, from the metrics and the alerting rules: `python -m sluice.metrics_page`."""
+"""Formats the tables of docs/guide/metrics.md: `python -m sluice.metrics.docs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric: its name, kind, unit, meaning and labels. docs/METRICS.md shows this table.
+"""Every metric: its name, kind, unit, meaning and labels. docs/guide/metrics.md shows this table.
 
 They go through Airflow's own metrics (StatsD or OpenTelemetry, `[metrics]` in its configuration), with
 labels as tags. Outside Airflow nobody takes them, and nothing happens.

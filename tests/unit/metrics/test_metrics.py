@@ -136,8 +136,8 @@ def test_anomalies_are_counted_by_kind():
 
 
 def test_the_documentation_is_the_table():
-    """`python -m sluice.metrics_page` prints what docs/METRICS.md has to hold."""
-    text = (ROOT / "docs" / "METRICS.md").read_text()
+    """`python -m sluice.metrics.docs` prints what docs/guide/metrics.md has to hold."""
+    text = (ROOT / "docs" / "guide" / "metrics.md").read_text()
     assert docs.tables() in text
     for metric in METRICS.values():
         row = next(line for line in text.splitlines() if line.startswith(f"| `sluice.{metric.name}` |"))

@@ -1,4 +1,4 @@
-"""docs/LIMITS.md: each bound has its test; those that have no other place are here."""
+"""docs/guide/limits.md: each bound has its test; those that have no other place are here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sluice.flow.verify.verdict import Verdict
 from sluice.slices import FIRST_MS, LAST_MS, SliceRange
 
 ROOT = Path(__file__).parents[3]
-ROWS = re.findall(r"^\| (?!what|---)(.+) \|$", (ROOT / "docs" / "LIMITS.md").read_text(), re.M)
+ROWS = re.findall(r"^\| (?!what|---)(.+) \|$", (ROOT / "docs" / "guide" / "limits.md").read_text(), re.M)
 EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"field": "at"}})
 
 
@@ -33,7 +33,7 @@ def test_each_bound_has_its_test(row: str):
 
 def test_it_is_found():
     assert len(ROWS) > 25
-    assert "docs/LIMITS.md" in (ROOT / "README.md").read_text()
+    assert "docs/guide/limits.md" in (ROOT / "README.md").read_text()
 
 
 def refused(*values: bytes, latest: int = LAST_MS) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""docs/PRODUCTION.md is complete: what it lists is compared with the code and the rules that it is about."""
+"""Compares the lists of docs/guide/production.md with the code and the rules that they are about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluice.config.page import PageSettings, Payloads
 from sluice.watch.problems import Kind
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = (ROOT / "docs/PRODUCTION.md").read_text()
+DOCUMENT = (ROOT / "docs/guide/production.md").read_text()
 # What S3 asks for: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 ACTIONS = {
     "get_object": {"s3:GetObject"},

@@ -1,4 +1,4 @@
-"""Every pipeline file of docs/RECIPES.md is read by the product's own reader, and is short."""
+"""Every pipeline file of docs/guide/recipes.md is read by the product's own reader, and is short."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from sluice.config.files import read
 from sluice.flow.land.task.decoding import decoding_of
 
-RECIPES = Path(__file__).parents[3] / "docs" / "RECIPES.md"
+RECIPES = Path(__file__).parents[3] / "docs" / "guide" / "recipes.md"
 BLOCK = re.compile(r"(?:^`(?P<file>[^`]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 MOST_LINES = 25
 

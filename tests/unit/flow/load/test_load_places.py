@@ -47,7 +47,7 @@ def test_objects_of_a_bucket():
     )
     assert place.remedy == (
         "make the named collection that `named_collection` names, with the bucket's URL and a key that may "
-        "read it, and grant it to the user (docs/PRODUCTION.md)"
+        "read it, and grant it to the user (docs/guide/production.md)"
     )
 
 

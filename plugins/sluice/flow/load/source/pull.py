@@ -59,7 +59,7 @@ class Bucket:
     prefix: str
     remedy: str = (
         "make the named collection that `named_collection` names, with the bucket's URL and a key that may "
-        "read it, and grant it to the user (docs/PRODUCTION.md)"
+        "read it, and grant it to the user (docs/guide/production.md)"
     )
 
     def reads(self, key: str) -> bool:
