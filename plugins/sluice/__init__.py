@@ -1,6 +1,6 @@
 """Sluice moves events from Kafka into a data lake and ClickHouse, an hour at a time, exactly once.
 
-The contract between the parts is docs/DESIGN.md. No Airflow import outside `sluice.airflow`, no Spark
+The contract between the parts is docs/design/. No Airflow import outside `sluice.airflow`, no Spark
 import outside spark_jobs/, and each client (Kafka, S3, ClickHouse) only inside its adapter.
 """
 

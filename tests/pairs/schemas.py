@@ -105,8 +105,8 @@ class Schemas:
         return b"\0" + SCHEMA_ID.to_bytes(4, "big") + indexes + body if self.case.framed else body
 
     def said(self, tree: Tree) -> str:
-        """The event as JSON, as docs/DESIGN.md has it: what is absent is null in Avro; in Protobuf it is left
-        out, and lists and maps are there."""
+        """The event as JSON, as docs/design/formats.md has it: what is absent is null in Avro; in Protobuf it
+        is left out, and lists and maps are there."""
         shape = _avro_said if self.case.format == "avro" else _proto_said
         return json.dumps(shape(_values(tree), fields_of(self.case)))
 

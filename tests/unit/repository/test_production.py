@@ -79,8 +79,8 @@ def test_the_policy_allows_what_the_lake_asks_for_and_no_more():
 
 def test_every_folder_of_the_lake_has_its_line_in_case_of_loss():
     lost = " ".join(rows("lost"))
-    design = (ROOT / "docs/DESIGN.md").read_text()
-    folders = set(re.findall(r"^      (_\w+)/", design, re.M)) - {"_attempts", "_doctor"}
+    design = (ROOT / "docs/design/index.md").read_text()
+    folders = set(re.findall(r"^  (_\w+)/", design, re.M)) - {"_attempts", "_doctor"}
     assert folders - {"_slices"} <= set(re.findall(r"`(_\w+)/`", lost))
     assert "a manifest" in lost
 

@@ -1,4 +1,4 @@
-"""The temporary-table protocol for one run of units. docs/DESIGN.md says why each step is where it is."""
+"""The temporary-table protocol for one run of units. docs/design/load.md has the reason for each step."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a load needs of a replicated target, decided from what system.replicas says of it. Pure.
 
-The design's rules and what of them is proven: docs/DESIGN.md, "Replicas".
+The design's rules and what of them is proven: docs/design/replicas.md.
 """
 
 from __future__ import annotations
