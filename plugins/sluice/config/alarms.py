@@ -1,4 +1,4 @@
-"""The pipeline file's `alarms:` block. The model is the documentation."""
+"""The pipeline file's `alarms:` block. The reference is made of the models."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ class _Strict(BaseModel):
 
 
 class Channel(_Strict):
-    """Where alarms go; addresses and secrets are Airflow connections.
-
-    `email` is an SMTP connection (mail to `to`), `webhook` an HTTP connection that gets a JSON object with
-    `text`, as Slack and many others take it. `notifier` is any Airflow notifier's class, made with
-    `arguments`, in which `{subject}` and `{text}` stand for the message.
-    """
+    """Where alarms go; addresses and secrets are Airflow connections."""
 
     email: str | None = None
+    """SMTP connection; mail goes to `to`. Example: `smtp_default`"""
     to: tuple[str, ...] = ()
+    """Receivers of the mail, one or several. Example: `[ops@example.com]`"""
     sender: str | None = None
+    """Sender of the mail, else the connection's. Example: `sluice@example.com`"""
     webhook: str | None = None
+    """HTTP connection; it gets a JSON object with `text`, as Slack takes it. Example: `slack_ops`"""
     notifier: str | None = None
+    """Class of any Airflow notifier. Example: `airflow.providers.slack.notifications.slack.SlackNotifier`"""
     arguments: dict[str, Any] = Field(default_factory=dict)
+    """The notifier's arguments; `{subject}` and `{text}` stand for the message.
+    Example: `{channel: ops, text: "{subject}"}`"""
 
     @field_validator("to", mode="before")
     @classmethod
@@ -46,24 +48,33 @@ class Channel(_Strict):
 
     @property
     def name(self) -> str:
-        """What is kept of it: who has been told what."""
+        """What is kept of it: who has been notified of what."""
         if self.email is not None:
             return f"email {self.email} {','.join(self.to)}"
         return f"webhook {self.webhook}" if self.webhook is not None else f"notifier {self.notifier}"
 
 
 class Alarms(_Strict):
-    """When something is a problem, and who is told. `none` switches a bound off."""
+    """When something is a problem, and who is notified. `none` switches a bound off."""
 
     every: Duration = timedelta(minutes=5)
-    overdue: Duration = timedelta(minutes=30)  # for landing and loading, after the hour's end and `settle`
-    lag: OptionalDuration = None  # since the end of the newest complete slice
-    lag_records: int | None = Field(None, ge=1)  # in Kafka and not landed, all partitions together
-    retention: OptionalDuration = timedelta(hours=6)  # before Kafka deletes an hour that has not landed
-    queue: int = Field(100, ge=1)  # entries in a target's replication queue
-    parts: int = Field(500, ge=1)  # active parts in one partition of a target
-    disk_free: float = Field(0.1, ge=0, lt=1)  # of a server's disk
+    """How often the watch inspects the pipeline: 1m to 30m, and divides the hour. Example: `10m`"""
+    overdue: Duration = timedelta(minutes=30)
+    """How long after its end and `settle` an hour may be neither landed nor in its tables. Example: `1h`"""
+    lag: OptionalDuration = None
+    """Time since the end of the newest complete slice. Example: `3h`"""
+    lag_records: int | None = Field(None, ge=1)
+    """Records in Kafka that have not landed, of all partitions together. Example: `10000000`"""
+    retention: OptionalDuration = timedelta(hours=6)
+    """Time until Kafka deletes an hour that has not landed. Example: `12h`"""
+    queue: int = Field(100, ge=1)
+    """Entries in a target's replication queue. Example: `500`"""
+    parts: int = Field(500, ge=1)
+    """Active parts in one partition of a target. Example: `1000`"""
+    disk_free: float = Field(0.1, ge=0, lt=1)
+    """Free share of a ClickHouse server's disk. Example: `0.2`"""
     notify: tuple[Channel, ...] = ()
+    """Channels that are notified."""
 
     @field_validator("every")
     @classmethod

@@ -1,5 +1,5 @@
-"""The pipeline file's `clickhouse`: where the rows go, and which of several servers has which. The models are
-the documentation."""
+"""The pipeline file's `clickhouse`: where the rows go, and which of several servers has which. The reference
+is made of the models."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ class Shard(_Strict):
     """One part of the rows, on one server or on replicas: they are written through the first that can."""
 
     name: PlainName
+    """Name of the shard, in errors, the ledger and the lake's leases. Example: `s1`"""
     connection: str | None = None
+    """Airflow connection of its one server. Example: `ch1`"""
     replicas: tuple[str, ...] = ()
+    """Airflow connections of its replicas; rows are written through the first that answers.
+    Example: `[ch1a, ch1b]`"""
 
     @model_validator(mode="after")
     def _one_address(self) -> Shard:
@@ -45,22 +49,27 @@ class Shard(_Strict):
 
 
 class ClickHouse(_Strict):
-    """How the tables are reached. `read`: the server pulls the lake's files, or they are pushed to it.
-
-    `shard_by`: the Kafka partition, or an expression over the target's columns that gives an integer; the
-    remainder of its division by the number of shards is the shard's place in the list. A mapping says it by
-    table, and the others go by partition. `quorum`: how many replicas an INSERT waits for (insert_quorum).
-    `takeover`: after that long a server ends a write to replicas, and another replica may take over.
-    """
+    """How the tables are reached."""
 
     connection: str = "clickhouse_default"
+    """Airflow connection of the one server. Example: `ch1`"""
     shards: tuple[Shard, ...] = ()
+    """Servers that hold a part of every table each, instead of `connection`."""
     shard_by: str | Mapping[str, str] = BY_PARTITION
+    """What places a row, for all tables or by table: `partition` (the Kafka partition), or an expression over
+    the columns that gives an integer. Its remainder by the number of shards is the place in the list.
+    Example: `{events.clicks: cityHash64(user_id)}`"""
     quorum: Literal["auto"] | Annotated[int, Field(ge=0, strict=True)] = "auto"
+    """How many replicas an INSERT waits for (`insert_quorum`). Example: `2`"""
     takeover: Duration = timedelta(minutes=10)
+    """After that long a server ends a write to replicas, and another replica may take over. Example: `20m`"""
     read: Literal["auto", "pull", "push"] = "auto"
-    named_collection: PlainName | None = None  # on the server: how it reads an S3 lake itself
+    """Whether the server pulls the lake's files or they are pushed to it; `auto` pulls where it can.
+    Example: `push`"""
+    named_collection: PlainName | None = None
+    """Named collection on the server, by which it reads a lake in S3. Example: `lake`"""
     lease: Duration = timedelta(seconds=30)
+    """Term of a table's lease: a loader that stands still for so long is replaced. Example: `1m`"""
 
     @model_validator(mode="after")
     def _consistent(self) -> ClickHouse:

@@ -13,14 +13,18 @@ COUNTS = "counts"  # what `_type` says in a row of counts; no event's row is eve
 
 
 class Counts(BaseModel):
-    """One table of counts. `by`: the field's dotted path by column; a list of paths names the columns after
-    them, `device.os` as `device_os`. `types`: the event types that are counted; none means all."""
+    """One table of counts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     table: str
+    """The table, as `database.table`. Example: `events.traffic`"""
     by: Mapping[str, str] = {}
+    """Fields that are counted by: dotted paths by column, or a list of paths, which names the column of
+    `device.os` `device_os`.
+    Example: `{os: device.os}`"""
     types: tuple[str, ...] = ()
+    """Types that are counted; without it all. Example: `[click]`"""
 
     @field_validator("table")
     @classmethod

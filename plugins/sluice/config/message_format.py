@@ -1,5 +1,5 @@
-"""The pipeline file's `event.format` and `event.registry`: how a message's bytes say an event. The models
-are the documentation."""
+"""The pipeline file's `event.format` and `event.registry`: how a message's bytes say an event. The reference
+is made of the models."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Registry(_Strict):
     """A schema registry (Confluent's REST API); its address and login are an Airflow connection."""
 
     connection: str
+    """Airflow connection of type `http`. Example: `schema_registry`"""
 
 
 class MessageFormat(_Strict):

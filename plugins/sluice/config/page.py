@@ -1,4 +1,4 @@
-"""The pipeline file's `page:` block. The model is the documentation."""
+"""The pipeline file's `page:` block. The reference is made of the model."""
 
 from __future__ import annotations
 
@@ -19,3 +19,5 @@ class PageSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     payloads: Payloads = "masked"
+    """What the page shows of rejected records: nothing, their structure, or all to those who may see it.
+    Example: `hidden`"""

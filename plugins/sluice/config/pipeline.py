@@ -1,4 +1,4 @@
-"""The pipeline file: what one pipeline reads, how, and where it goes. The model is the documentation."""
+"""The pipeline file: what one pipeline reads, how, and where it goes. The reference is made of the model."""
 
 from __future__ import annotations
 
@@ -41,11 +41,18 @@ class Cluster(_Strict):
     """One independent Kafka cluster; its name is part of the identity of every record."""
 
     cluster: PlainName
+    """Name of the cluster, a part of every record's identity: never give it to another one. Example: `dc1`"""
     topics: list[str] = Field(min_length=1)
+    """Topics that are read. Example: `[bids, clicks]`"""
     bootstrap: str | None = None
+    """Its brokers, instead of `connection`. Example: `kafka.dc1:9092`"""
     connection: str | None = None
+    """Airflow connection of type `kafka`, with address and login. Example: `kafka_dc1`"""
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    start: datetime | None = None  # its earliest slice ever; without one, where it was first asked for
+    """Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
+    start: datetime | None = None
+    """Its earliest slice, on a slice's edge; without it the first slice that it was asked for.
+    Example: `2026-11-01T00:00Z`"""
 
     @model_validator(mode="after")
     def _one_address(self) -> Cluster:
@@ -68,8 +75,11 @@ class TypeSource(_Strict):
     """Where a record's type is: a field of the event (a dotted path), a record header, or its topic."""
 
     field: str | None = None
+    """Field of the event, a dotted path. Example: `meta.kind`"""
     header: str | None = None
+    """Record header; the last of that name counts. Example: `table`"""
     topic: bool = False
+    """The topic is the type. Example: `true`"""
 
     @model_validator(mode="after")
     def _one_source(self) -> TypeSource:
@@ -82,8 +92,11 @@ class TimeSource(_Strict):
     """Where a record's event time is: a field of the event, or the record's own timestamp."""
 
     field: str | None = None
+    """Field of the event, a dotted path. Example: `timestamp`"""
     format: Literal["iso8601", "epoch_s", "epoch_ms"] = "iso8601"
+    """How the field has the time. Example: `epoch_ms`"""
     record: bool = False
+    """The record's own timestamp is the time. Example: `true`"""
 
     @model_validator(mode="after")
     def _one_source(self) -> TimeSource:
@@ -96,17 +109,27 @@ class BatchSource(_Strict):
     """The header in which `sluice publish` names batch and line: of a line shipped twice, one lands."""
 
     header: str
+    """Header in which `sluice publish` names batch and line; of copies of a line one lands.
+    Example: `sluice_batch`"""
 
 
 class Event(_Strict):
     """How a message becomes rows. `rows: array`: it is a JSON array, and each element is a row."""
 
     type: TypeSource
+    """Where a record's type is. Example: `{field: type}`"""
     time: TimeSource
+    """Where a record's event time is. Example: `{field: timestamp, format: epoch_ms}`"""
     rows: Literal["one", "array"] = "one"
+    """`array`: a message is a JSON array, and each element is a row. Example: `array`"""
     format: MessageFormat = MessageFormat.model_validate(JSON)
+    """The message's format: `json`, `avro`, `protobuf`, `{avro: FILE}` or `{protobuf: {file: FILE, message:
+    NAME}}`. A schema file's path counts from the pipeline file's folder.
+    Example: `json`"""
     registry: Registry | None = None
+    """Schema registry of Avro and Protobuf messages. Example: `{connection: schema_registry}`"""
     batch: BatchSource | None = None
+    """Which lines were shipped twice; without it every copy lands. Example: `{header: sluice_batch}`"""
 
     @property
     def arrays(self) -> bool:
@@ -128,7 +151,9 @@ class Pools(_Strict):
     one that does not exist waits for ever: make it first (docs/guide/cluster.md)."""
 
     land: str = Field("default_pool", min_length=1)
+    """Pool of the landings. Example: `sluice_land`"""
     load: str = Field("default_pool", min_length=1)
+    """Pool of the loads. Example: `sluice_load`"""
 
 
 class Target(_Strict):
@@ -139,7 +164,10 @@ class Target(_Strict):
     """
 
     table: str
+    """The table, as `database.table`. Example: `events.clicks`"""
     columns: Mapping[str, str] = Field(default_factory=dict)
+    """Field of each column that is not named like its field, a dotted path.
+    Example: `{country: device.geo.country}`"""
     types: tuple[str, ...] = ()
     catch_all: bool = False
     counted: bool = False
@@ -170,30 +198,69 @@ ON_COMMAND_LINE = (
 class Pipeline(_Strict):
     name: PlainName
     kafka: list[Cluster] = Field(min_length=1)
+    """The Kafka clusters, independent of each other, whose records are merged."""
     event: Event
+    """How a message becomes rows."""
     lake: str
+    """Root of the lake: a folder or an S3 prefix. Example: `s3://events/landing`"""
     lake_connection: str | None = None
+    """Airflow connection of type `aws` for S3; without it the environment, a profile or the machine's role.
+    Example: `lake`"""
     tables: dict[str, Target] = Field(default_factory=dict)
+    """The table of each type; `"*"` takes every type without a line of its own. A name is short for `{table:
+    name}`.
+    Example: `{click: events.clicks, "*": events.other}`"""
     counts: tuple[Counts, ...] = ()
+    """Tables of traffic counts. Example: `[{table: events.traffic, by: [country]}]`"""
     rollups: dict[str, Rollup] = Field(default_factory=dict)
+    """Tables that a SELECT derives from a table above, by their names."""
     clickhouse: ClickHouse = ClickHouse()
+    """How the tables are reached. Example: `{connection: clickhouse_default}`"""
     rows_per_read: int = Field(500_000, ge=1)
+    """Records that one Spark task reads at most. Example: `250000`"""
     slice: Duration = HOUR
+    """Length of a slice: 15m to 1d, a multiple of 15m that divides the day. The first boundary fixes it for
+    good.
+    Example: `15m`"""
     start: datetime | None = None
+    """The earliest slice ever, on a slice's edge; without it the first that was resolved.
+    Example: `2026-11-01T00:00Z`"""
     settle: Duration = timedelta(minutes=2)
+    """Wait after a slice's end before it is resolved. Example: `5m`"""
     grace: OptionalDuration = None
+    """How long after an event hour its `_SUCCESS` waits for late events; without it one slice.
+    Example: `3h`"""
     heal: Duration = _DAY
+    """How far back each hourly run does all that is missing. Older hours follow in parts, back to `start`.
+    Example: `2d`"""
     on_expired: Literal["fail", "land_rest"] = "fail"
+    """What a slice does whose offsets Kafka no longer has: fail, or land the rest and record the loss.
+    Example: `land_rest`"""
     max_early: OptionalDuration = HOUR
+    """How far after its slice an event's time may be; later ones are rejected. Example: `none`"""
     max_late: OptionalDuration = None
+    """How far before its slice an event's time may be. Without it hours of any age land; of those over 31
+    days from their slice 1,000.
+    Example: `7d`"""
     max_types: int = Field(1000, ge=1)
+    """Types with a folder of their own, beside those under `tables`; others share `type=_overflow`.
+    Example: `50`"""
     max_record: Size = Field(64 << 20, ge=1 << 20)
-    stalled_after: int = Field(24, ge=0)  # slices without a record; 0: never
+    """A record's size, decompressed; larger ones are rejected. Example: `16MiB`"""
+    stalled_after: int = Field(24, ge=0)
+    """Slices without a record that make a partition an anomaly while its siblings move; 0 is never.
+    Example: `48`"""
     spark: dict[str, str] = Field(default_factory=dict)
+    """Spark settings; secrets belong into spark-defaults.conf. Example: `{spark.executor.memory: 4g}`"""
     spark_connection: str = "spark_default"
+    """Airflow connection of the Spark master. Example: `spark_cluster`"""
     pools: Pools = Pools()
+    """Airflow pools that bound the landings and loads of all pipelines together; make them first.
+    Example: `{land: sluice_land}`"""
     alarms: Alarms = Alarms()
+    """When something is a problem, and who is notified."""
     page: PageSettings = PageSettings()
+    """What the page shows. Example: `{payloads: hidden}`"""
 
     @field_validator("tables", mode="before")
     @classmethod

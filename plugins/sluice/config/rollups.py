@@ -12,18 +12,20 @@ SOURCE = "{source}"
 
 
 class Rollup(BaseModel):
-    """One rollup. `sql` is a file, its path counts from the pipeline file's folder; it holds one SELECT that
-    reads `{source}`: the rows that one unit has in the table `from`.
-
-    With `grain: hour` that is one event hour of all slices and clusters, by the source's column `time`.
-    """
+    """One rollup: a SELECT over the rows that one unit has in the table `from`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     source: str = Field(alias="from")
+    """The table that it is made from. Example: `events.clicks`"""
     sql: str
+    """File with one SELECT that reads `{source}`; its path counts from the pipeline file's folder.
+    Example: `users.sql`"""
     grain: Literal["slice", "hour"] = "slice"
+    """Unit that the SELECT is evaluated for: a slice of one cluster, or an event hour of all.
+    Example: `hour`"""
     time: str | None = None
+    """The source's column of the event's time, for `grain: hour`. Example: `timestamp`"""
     select: str
 
     @model_validator(mode="before")

@@ -1,4 +1,4 @@
-"""Formats the tables of docs/guide/metrics.md: `python -m sluice.metrics.docs`."""
+"""Formats the tables of docs/guide/metrics.md, which local/documents writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,3 @@ def tables() -> str:
     known = rules()
     parts = {"Counters": COUNTERS, "Gauges": GAUGES, "Timers": TIMERS}
     return "\n".join(f"## {title}\n\n{chr(10).join(table(own, known))}\n" for title, own in parts.items())
-
-
-if __name__ == "__main__":
-    print(tables())

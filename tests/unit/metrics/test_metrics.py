@@ -1,4 +1,4 @@
-"""The table of metrics against the code that emits them, the documentation, the alerts and the dashboard."""
+"""The table of metrics against the code that emits them, the alerts and the dashboard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sluice.flow import metrics
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.anomaly import Kind as AnomalyKind
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
-from sluice.metrics import docs
 from sluice.metrics.sink import Sample, count, sample, taken_by, timed
 from sluice.metrics.table import METRICS, Kind, Metric
 from tests.unit.doctor.test_doctor_kafka import pipeline
@@ -133,15 +132,6 @@ def test_anomalies_are_counted_by_kind():
     ]
     counted = {one.labels.get("kind"): one.value for one in metrics.verified("p", 3, 10, found)}
     assert counted["gap"] == 2 and counted["view"] == 1
-
-
-def test_the_documentation_is_the_table():
-    """`python -m sluice.metrics.docs` prints what docs/guide/metrics.md has to hold."""
-    text = (ROOT / "docs" / "guide" / "metrics.md").read_text()
-    assert docs.tables() in text
-    for metric in METRICS.values():
-        row = next(line for line in text.splitlines() if line.startswith(f"| `sluice.{metric.name}` |"))
-        assert metric.meaning in row
 
 
 def series() -> dict[str, Metric]:

@@ -1,0 +1,83 @@
+"""Makes docs/guide/reference/commands.md from the command line's own parser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from local.documents.markdown import code, table
+from sluice.cli.commands import commands
+
+_COLUMNS = ("option", "value", "default", "meaning")
+_VALUES = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "FILE"}
+_INTRODUCTION = """# Commands
+
+Every command of `sluice` and its options, made from the parser (`python -m local.documents.generated`). In
+this folder the command is `.venv/bin/sluice`.
+
+- A range is `--from A --to B`: ISO 8601, UTC where it names no zone, B not included; `--to now` is the end of
+  the last complete slice. It is widened to whole slices, at most 100,000, of the years 1970 to 2105.
+- A range may be a year. It is cut into batches, and whatever stops a command (Ctrl-C, `kill`, a crash), the
+  same command goes on from there.
+- `--json` prints one JSON document; what is logged goes to standard error.
+
+| exit code | means |
+| --- | --- |
+| 0 | done |
+| 1 | the answer is no |
+| 2 | wrong use: correct the command or the pipeline file |
+| 3 | a server is unavailable, or refuses |
+| 130 | interrupted |
+| 141 | nobody reads the output |
+
+| mode | does |
+| --- | --- |
+| `fill` | what is missing or stale (the default) |
+| `reload` | loads ClickHouse again from the lake; Kafka is not needed |
+| `reland` | reads Kafka again with the same boundaries, and replaces the slice everywhere |"""
+
+
+def parser() -> Any:
+    """The command line's parser; its `commands` are those that there are."""
+    return typer.main.get_command(commands)
+
+
+def page() -> str:
+    return "\n\n".join([_INTRODUCTION, *map(_section, parser().commands.values())]) + "\n"
+
+
+def _section(command: Any) -> str:
+    options = [one for one in command.params if _is_option(one)]
+    names = " ".join(_argument(one) for one in command.params if not _is_option(one))
+    told, _, example = " ".join(command.help.split()).partition(" Example: ")
+    parts = [f"## sluice {command.name}", f"`sluice {command.name} {names} [OPTIONS]`", told]
+    if example:
+        parts.append(f"```sh\n{example}\n```")
+    return "\n\n".join([*parts, table(_COLUMNS, map(_row, options))])
+
+
+def _is_option(parameter: Any) -> bool:
+    return parameter.opts[0].startswith("-")
+
+
+def _argument(parameter: Any) -> str:
+    return parameter.metavar or parameter.name.upper()
+
+
+def _row(option: Any) -> tuple[str, ...]:
+    return code(option.opts[0]), _value(option), _default(option), option.help
+
+
+def _value(option: Any) -> str:
+    if option.is_flag:
+        return "–"
+    names = option.metavar or _VALUES[option.type_descriptor.annotation]
+    return ", ".join(map(code, names.split("|")))
+
+
+def _default(option: Any) -> str:
+    if option.required:
+        return "**required**"
+    return "–" if option.default in (None, False, "") else code(str(option.default))

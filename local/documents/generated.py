@@ -1,0 +1,41 @@
+"""Writes the documents that are made from code: `python -m local.documents.generated`.
+
+tests/unit/repository/test_generated_documents.py fails when one of them is not what its source gives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from local.documents import commands, pipeline_file
+from local.versions import ROOT
+from sluice.metrics.docs import tables
+
+GUIDE = ROOT / "docs" / "guide"
+_METRICS = GUIDE / "metrics.md"
+_BEGIN, _END = "## Counters\n", "## Alarms without Prometheus\n"
+
+
+def generated() -> dict[Path, str]:
+    """The content of each document that is made from code."""
+    return {
+        GUIDE / "reference" / "pipeline-file.md": pipeline_file.page(),
+        GUIDE / "reference" / "commands.md": commands.page(),
+        _METRICS: _with_tables(_METRICS.read_text(encoding="utf-8")),
+    }
+
+
+def _with_tables(text: str) -> str:
+    """The page with the tables of metrics renewed; people write what stands around them."""
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{_METRICS}: expected the lines {_BEGIN.strip()!r} and {_END.strip()!r}")
+    return f"{before}{tables()}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    for path, text in generated().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"sluice: {path.relative_to(ROOT)} is written")

@@ -1,0 +1,177 @@
+"""Makes docs/guide/reference/pipeline-file.md from the models of sluice.config.
+
+A key's meaning is the docstring below its field; what follows `Example:` is a value of it. A field without
+one is no key of the file: the reader sets it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from local.documents.markdown import code, table
+from sluice.config.message_format import MessageFormat
+from sluice.config.pipeline import Pipeline
+from sluice.config.types import Duration, OptionalDuration, PlainName, Size
+
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_COLUMNS = ("key", "type", "default", "meaning", "example")
+_NAMED = {Duration: "duration", OptionalDuration: "duration or `none`", PlainName: "name", Size: "size"}
+_PLAIN = {str: "text", int: "integer", float: "number", datetime: "instant", bool: "`true`", Any: "any"}
+_INTRODUCTION = """# The pipeline file
+
+Every key of `include/pipelines/<name>.yaml`; the pipeline's name is the file's. This page is made from the
+models that read the file (`python -m local.documents.generated`). [Recipes](../recipes.md) has whole files.
+
+- A **duration** is a number with `s`, `m`, `h` or `d`: `90s`, `15m`, `1h`, `7d`; at most 36,500 days.
+- A **size** is a number of bytes, or one with `KiB`, `MiB` or `GiB`: `64MiB`.
+- An **instant** is ISO 8601: `2026-11-01T00:00Z`; without a zone it is UTC.
+- A **name** has letters, digits, `_` and `.`, at most 63.
+- `${NAME}` and `${NAME:-default}` in any text are taken from the environment.
+- Addresses and passwords are Airflow connections; the file names the connection.
+- A mistake is reported with file, key and what was expected."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a model; `example` is YAML, empty where the key has a section of its own."""
+
+    name: str
+    field: FieldInfo
+    hint: Any
+    meaning: str
+    example: str
+
+
+def keys(model: type[BaseModel]) -> list[Key]:
+    """The keys that a person may write, in the order of the model."""
+    told, hints = docstrings(model), get_type_hints(model, include_extras=True)
+    return [
+        Key(field.alias or name, field, hints[name], *_parts(told[name]))
+        for name, field in model.model_fields.items()
+        if name in told
+    ]
+
+
+def docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The text below each field, on one line."""
+    classes = (node for node in _module(inspect.getfile(model)).body if isinstance(node, ast.ClassDef))
+    [body] = (node.body for node in classes if node.name == model.__name__)
+    found = {}
+    for field, below in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
+    return found
+
+
+@cache
+def _module(file: str) -> ast.Module:
+    with open(file, encoding="utf-8") as source:
+        return ast.parse(source.read())
+
+
+def _parts(text: str) -> tuple[str, str]:
+    meaning, _, example = text.partition(" Example: ")
+    return meaning, example.strip("`")
+
+
+def sections(model: type[BaseModel] = Pipeline, place: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+    """(dotted place, model) of each part of the file, the whole file first."""
+    yield place, model
+    for key in keys(model):
+        inner, suffix = _inner(key.hint)
+        if inner is not None:
+            yield from sections(inner, f"{place}.{key.name}".lstrip(".") + suffix)
+
+
+def _inner(hint: Any) -> tuple[type[BaseModel] | None, str]:
+    """The model that a field holds, and how its place goes on: `[]` in a list, `.<name>` in a mapping."""
+    if inspect.isclass(hint) and issubclass(hint, BaseModel):
+        return (hint if keys(hint) else None), ""
+    origin, arguments = get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)]
+    if origin is Annotated:
+        return _inner(arguments[0])
+    if origin in (Union, UnionType):
+        return next((found for found in map(_inner, arguments) if found[0]), (None, ""))
+    if not inspect.isclass(origin) or not arguments:
+        return None, ""
+    inner, suffix = _inner(arguments[-1])
+    return inner, (".<name>" if issubclass(origin, Mapping) else "[]") + suffix
+
+
+def type_name(hint: Any) -> str:
+    """A field's type in words of the file."""
+    for known, name in _NAMED.items():
+        if hint == known:
+            return name
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if hint is MessageFormat:
+        return "format"
+    if inspect.isclass(hint) and issubclass(hint, BaseModel):
+        return "mapping"
+    origin, arguments = get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)]
+    if origin is Annotated:
+        return type_name(arguments[0])
+    if origin is Literal:
+        return ", ".join(code(str(one)) for one in arguments)
+    if origin in (Union, UnionType):
+        return " or ".join(map(type_name, arguments))
+    if issubclass(origin, Mapping):
+        return f"mapping of names to {_of_many(arguments[-1])}"
+    return f"list of {_of_many(arguments[0])}"
+
+
+def _of_many(hint: Any) -> str:
+    return {"text": "texts", "mapping": "mappings"}.get(name := type_name(hint), name)
+
+
+def default(key: Key) -> str:
+    """What holds where the key is absent."""
+    value = key.field.get_default(call_default_factory=True)
+    if value is PydanticUndefined:
+        return "**required**"
+    if isinstance(value, BaseModel):
+        return code(value.kind) if isinstance(value, MessageFormat) else "–"
+    if value is None and key.hint == OptionalDuration:
+        return code("none")
+    if value is None or value in ((), {}, []):
+        return "–"
+    return code(_written(value, key.hint))
+
+
+def _written(value: Any, hint: Any) -> str:
+    if isinstance(value, timedelta):
+        seconds = int(value.total_seconds())
+        unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
+        return f"{seconds // size}{unit}"
+    if hint == Size:
+        return f"{value >> 20}MiB"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def page() -> str:
+    parts = [_INTRODUCTION]
+    for place, model in sections():
+        parts.append(f"## {_heading(place)}\n\n{table(_COLUMNS, map(_row, keys(model)))}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _heading(place: str) -> str:
+    return code(place) if place else "The whole file"
+
+
+def _row(key: Key) -> tuple[str, ...]:
+    example = code(key.example) if key.example else "–"
+    return code(key.name), type_name(key.hint), default(key), key.meaning, example
