@@ -1,21 +1,39 @@
-"""What can go wrong, divided by what cures it.
+"""Exceptions, grouped by remedy: correct the input, do it again, or change the world first.
 
 `retryable` says whether the same step, done again later, can succeed without anybody doing anything:
 Airflow retries only those. `exit_code` is the command's: 1 the answer is no, 2 wrong use, 3 something
-out of reach. Every message is one line that names the place and the remedy.
+out of reach. `message` is one line that names the place and the remedy; fields and properties fill it in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class SluiceError(Exception):
-    """Base of every error that Sluice raises on purpose."""
+    """Base of every error that Sluice raises on purpose. One without a template is raised with its text."""
 
+    message: ClassVar[str] = ""
     exit_code = 1
     retryable = False
+
+    def __str__(self) -> str:
+        return self.message.format_map(_Attributes(self)) if self.message else super().__str__()
+
+
+class _Attributes:
+    """What a template may name."""
+
+    def __init__(self, error: SluiceError) -> None:
+        self._error = error
+
+    def __getitem__(self, name: str) -> object:
+        return getattr(self._error, name)
+
+
+# ---- Correct the command, a parameter or a file first.
 
 
 class WrongUse(SluiceError):
@@ -35,15 +53,43 @@ class WrongPipeline(WrongUse):
     key: str
     expected: str
     from_environment: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.key}: {self.expected}"
+    message = "{file}: {key}: {expected}"
 
     @property
     def public(self) -> str:
         """For those who may not see the environment of the machine."""
         hidden = "wrong, and not shown, for it comes from a variable: a `sluice` command on the machine tells"
         return f"{self.file}: {self.key}: {hidden}" if self.from_environment else str(self)
+
+
+@dataclass(eq=False)
+class SchemaRefused(WrongUse):
+    """A schema file that cannot be used."""
+
+    file: str
+    reason: str
+    message = "schema {file} ({reason}) cannot be used: correct it, or `format` in the pipeline file"
+
+
+@dataclass(eq=False)
+class SliceLengthFixed(WrongUse):
+    pipeline: str
+    fixed: str
+    asked: str
+    message = (
+        "pipeline {pipeline}: `slice` is {asked}, but its first boundary fixed the length at {fixed}: "
+        "put `slice: {fixed}` back, or make a new pipeline"
+    )
+
+
+@dataclass(eq=False)
+class EndInFuture(WrongUse):
+    instant: str
+    now: str
+    message = "{instant} is not over yet (it is {now}): end the range earlier, or use `--to now`"
+
+
+# ---- Retryable: the same step may succeed later.
 
 
 class OutOfReach(SluiceError):
@@ -58,12 +104,10 @@ class KafkaOutOfReach(OutOfReach):
     cluster: str
     bootstrap: str
     reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"Kafka cluster {self.cluster!r} does not answer at {self.bootstrap} ({self.reason}): "
-            "check that the broker runs and that the address in the pipeline file or connection is right"
-        )
+    message = (
+        "Kafka cluster {cluster!r} does not answer at {bootstrap} ({reason}): "
+        "check that the broker runs and that the address in the pipeline file or connection is right"
+    )
 
 
 @dataclass(eq=False)
@@ -79,275 +123,31 @@ class ClusterWaits(OutOfReach):
     last: str
     why: str
     command: str
+    message = (
+        "{hours} not landed from Kafka cluster {cluster!r}{span}: {why}; what the other "
+        "clusters have is done, and the next hourly run catches up, or `{command}`"
+    )
 
-    def __str__(self) -> str:
-        hours = f"hour {self.first} has" if self.units == 1 else f"{self.units} hours have"
-        span = "" if self.units == 1 else f" ({self.first} … {self.last})"
-        return (
-            f"{hours} not landed from Kafka cluster {self.cluster!r}{span}: {self.why}; what the other "
-            f"clusters have is done, and the next hourly run catches up, or `{self.command}`"
-        )
+    @property
+    def hours(self) -> str:
+        return f"hour {self.first} has" if self.units == 1 else f"{self.units} hours have"
 
-
-@dataclass(eq=False)
-class ClusterRefused(ClusterWaits):
-    """As ClusterWaits, and only a person can change what the cluster says."""
-
-    retryable = False
+    @property
+    def span(self) -> str:
+        return "" if self.units == 1 else f" ({self.first} … {self.last})"
 
 
 @dataclass(eq=False)
-class UnknownTopic(SluiceError):
-    cluster: str
-    topic: str
-    exit_code = 3
-
-    def __str__(self) -> str:
-        return (
-            f"Kafka cluster {self.cluster!r} has no topic {self.topic!r}: "
-            "create it, or correct `topics` in the pipeline file"
-        )
-
-
-@dataclass(eq=False)
-class LakeOutOfReach(OutOfReach):
-    url: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"the lake {self.url} does not answer ({self.reason}): check its address and credentials"
-
-
-@dataclass(eq=False)
-class LakeRefused(SluiceError):
-    """The lake is there, and refuses: a full disk, a missing right, an unknown bucket."""
-
-    url: str
-    reason: str
-    remedy: str
-    exit_code = 3
-
-    def __str__(self) -> str:
-        return f"the lake {self.url} refuses ({self.reason}): {self.remedy}"
-
-
-@dataclass(eq=False)
-class ClickHouseOutOfReach(OutOfReach):
-    address: str
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"ClickHouse does not answer at {self.address} ({self.reason}): "
-            "check that the server runs and that the Airflow connection is right"
-        )
-
-
-@dataclass(eq=False)
-class ShardOutOfReach(OutOfReach):
-    shard: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"shard {self.shard}: {self.reason}"
-
-
-@dataclass(eq=False)
-class ReplicaActive(OutOfReach):
-    """A replica that does not answer here, and that Keeper shows active: it may still be writing."""
-
-    table: str
-    replicas: str
-
-    def __str__(self) -> str:
-        return (
-            f"table {self.table}: replica {self.replicas} does not answer, but Keeper shows it active, and "
-            "what runs on it could still commit: the load goes on when it is inactive, or answers"
-        )
-
-
-@dataclass(eq=False)
-class QuorumPending(OutOfReach):
-    """An insert of before is there, and has not reached its quorum: nobody knows yet whether it counts."""
-
-    table: str
-    paths: str
-
-    def __str__(self) -> str:
-        return (
-            f"table {self.table}: an earlier insert has not reached its quorum (Keeper has {self.paths}): "
-            "start the replicas that lack it"
-        )
-
-
-@dataclass(eq=False)
-class TooFewReplicas(OutOfReach):
-    table: str
-    live: int
-    needed: int
-
-    def __str__(self) -> str:
-        return (
-            f"table {self.table}: {self.live} replicas are active and writable, {self.needed} are needed: "
-            "start the others, or lower `quorum` in the pipeline file"
-        )
-
-
-@dataclass(eq=False)
-class ShardsWait(OutOfReach):
-    """Some shards could not be loaded now: `failures` says each with its error; `loaded` are the others."""
-
-    table: str
-    failures: str
-    loaded: str
-
-    def __str__(self) -> str:
-        others = f"loaded on {self.loaded}; " if self.loaded else ""
-        return f"table {self.table}: {self.failures}; {others}the next run catches up"
-
-
-@dataclass(eq=False)
-class RegistryOutOfReach(OutOfReach):
-    url: str
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"the schema registry {self.url} does not answer ({self.reason}): check that it runs and that "
-            "its connection is right"
-        )
-
-
-@dataclass(eq=False)
-class RegistryRefused(SluiceError):
-    """The schema registry is there, and refuses: a wrong login or address, or an answer that is no schema."""
-
-    url: str
-    reason: str
-    remedy: str
-    exit_code = 3
-
-    def __str__(self) -> str:
-        return f"the schema registry {self.url} refuses ({self.reason}): {self.remedy}"
-
-
-@dataclass(eq=False)
-class SchemaRefused(WrongUse):
-    """A schema file that cannot be used."""
-
-    file: str
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"schema {self.file} ({self.reason}) cannot be used: correct it, or `format` in the pipeline file"
-        )
-
-
-@dataclass(eq=False)
-class SparkFailed(OutOfReach):
-    """Spark stopped before the end; nothing of what it wrote counts."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"Spark could not finish ({self.reason}): its log above says more; the step can be repeated"
-
-
-@dataclass(eq=False)
-class NotAllLanded(SluiceError):
-    """Some `units` of a batch could not land, and `landed` others did; `why` is the first one's error."""
-
-    units: str
-    landed: int
-    why: str
-
-    @classmethod
-    def of(cls, units: Sequence[str], landed: int, first: SluiceError) -> NotAllLanded:
-        more = f" and {len(units) - 3:,} more" if len(units) > 3 else ""
-        found = cls(", ".join(units[:3]) + more, landed, str(first))
-        found.exit_code, found.retryable = first.exit_code, first.retryable
-        return found
-
-    def __str__(self) -> str:
-        return f"{self.units} did not land, {self.landed:,} other units did: {self.why}"
-
-
-class Refused(SluiceError):
-    """The answer is no: the state of the world forbids the step, and only a person can change it."""
-
-
-@dataclass(eq=False)
-class TargetRefused(Refused):
-    """A target table that cannot be loaded as it is; `remedy` is what to do, often a statement."""
-
-    table: str
-    reason: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"table {self.table}: {self.reason}; {self.remedy}"
-
-
-class DefaultFails(TargetRefused):
-    """A column's DEFAULT that fails for more rows than a load makes misfits of."""
-
-
-@dataclass(eq=False)
-class ShardsRefused(Refused):
-    """Some shards cannot be loaded before somebody acts; the fields are those of ShardsWait."""
-
-    table: str
-    failures: str
-    loaded: str
-
-    def __str__(self) -> str:
-        others = f"loaded on {self.loaded}; " if self.loaded else ""
-        return f"table {self.table}: {self.failures}; {others}then load again"
-
-
-@dataclass(eq=False)
-class NotResolved(Refused):
-    """A slice without stored boundaries: nobody knows its offsets yet."""
-
-    slice_id: str
-    cluster: str
-
-    def __str__(self) -> str:
-        return (
-            f"slice {self.slice_id} of cluster {self.cluster!r} is not resolved: "
-            "run the resolve step over it first"
-        )
-
-
-@dataclass(eq=False)
-class RecordsExpired(Refused):
-    """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown.
-
-    `landed`: the lake has them, and a `reland` would have lost them there, too.
-    """
+class PartitionMissing(OutOfReach):
+    """A partition that the boundaries know is not in today's metadata: a broker that is behind, mostly."""
 
     cluster: str
     topic: str
     partition: int
-    slice_id: str
-    lost_from: int
-    lost_until: int
-    exact: bool
-    landed: bool = False
-
-    def __str__(self) -> str:
-        count = self.lost_until - self.lost_from
-        amount = f"{count} offsets" if self.exact else f"at most {count} offsets"
-        return (
-            f"slice {self.slice_id}: Kafka no longer has {amount} [{self.lost_from}, {self.lost_until}) of "
-            f"{self.cluster}/{self.topic}/{self.partition} (retention): {self._remedy()}"
-        )
-
-    def _remedy(self) -> str:
-        if self.landed:
-            return "the lake has them, so it is not landed again; `--mode reload` loads it from there"
-        return "set `on_expired: land_rest` to land what is left and record the loss, or begin later"
+    message = (
+        "Kafka cluster {cluster!r} does not list partition {partition} of topic {topic!r}, which it had "
+        "before: try again when all its brokers are up"
+    )
 
 
 @dataclass(eq=False)
@@ -360,118 +160,111 @@ class ExpiredMeanwhile(OutOfReach):
     slice_id: str
     lost_from: int
     lost_until: int
-
-    def __str__(self) -> str:
-        return (
-            f"slice {self.slice_id}: Kafka dropped offsets [{self.lost_from}, {self.lost_until}) of "
-            f"{self.cluster}/{self.topic}/{self.partition} while they were read: land the slice again"
-        )
+    message = (
+        "slice {slice_id}: Kafka dropped offsets [{lost_from}, {lost_until}) of "
+        "{cluster}/{topic}/{partition} while they were read: land the slice again"
+    )
 
 
 @dataclass(eq=False)
-class CompactedAway(Refused):
-    """A `reland` would replace records that the lake holds by fewer: compaction has removed some since."""
-
-    cluster: str
-    topics: str
-    slice_id: str
-    held: int
-    found: int
-
-    def __str__(self) -> str:
-        return (
-            f"slice {self.slice_id}: the lake holds {self.held} records of {self.cluster}/{self.topics}, "
-            f"Kafka only {self.found} after compaction, so it is not landed again; `--mode reload` loads it "
-            "from the lake"
-        )
-
-
-@dataclass(eq=False)
-class TopicRecreated(Refused):
-    cluster: str
-    topic: str
-    known: str
-    found: str
-
-    def __str__(self) -> str:
-        return (
-            f"topic {self.cluster}/{self.topic} was deleted and made again (id {self.known} is now "
-            f"{self.found}): its offsets mean other records; `sluice accept PIPELINE {self.topic} --from A` "
-            "reads the new one from an instant A on"
-        )
-
-
-@dataclass(eq=False)
-class EventsRefused(Refused):
-    """A broker that answers, but does not take the events."""
-
-    cluster: str
-    topic: str
+class LakeOutOfReach(OutOfReach):
+    url: str
     reason: str
-    source: str
-    line: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.source}, line {self.line}: topic {self.cluster}/{self.topic} refuses the event "
-            f"({self.reason}): compare its settings (max.message.bytes, message.timestamp.*) and its "
-            "permissions with the event; what comes after that line counts as not published"
-        )
+    message = "the lake {url} does not answer ({reason}): check its address and credentials"
 
 
 @dataclass(eq=False)
-class BatchUnreadable(Refused):
-    """A stored batch whose bytes are not records: no client can read it."""
-
-    cluster: str
-    topic: str
-    partition: int
-    start: int
-    until: int
+class ClickHouseOutOfReach(OutOfReach):
+    address: str
     reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"offsets [{self.start}, {self.until}) of {self.cluster}/{self.topic}/{self.partition} cannot be "
-            f"read ({self.reason}): look at the broker's log; without them the slice does not land"
-        )
+    message = (
+        "ClickHouse does not answer at {address} ({reason}): "
+        "check that the server runs and that the Airflow connection is right"
+    )
 
 
 @dataclass(eq=False)
-class PartitionMissing(OutOfReach):
-    """A partition that the boundaries know is not in today's metadata: a broker that is behind, mostly."""
-
-    cluster: str
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return (
-            f"Kafka cluster {self.cluster!r} does not list partition {self.partition} of topic "
-            f"{self.topic!r}, which it had before: try again when all its brokers are up"
-        )
+class ShardOutOfReach(OutOfReach):
+    shard: str
+    reason: str
+    message = "shard {shard}: {reason}"
 
 
 @dataclass(eq=False)
-class SliceLengthFixed(WrongUse):
-    pipeline: str
-    fixed: str
-    asked: str
+class ReplicaActive(OutOfReach):
+    """A replica that does not answer here, and that Keeper shows active: it may still be writing."""
 
-    def __str__(self) -> str:
-        return (
-            f"pipeline {self.pipeline}: `slice` is {self.asked}, but its first boundary fixed the length at "
-            f"{self.fixed}: put `slice: {self.fixed}` back, or make a new pipeline"
-        )
+    table: str
+    replicas: str
+    message = (
+        "table {table}: replica {replicas} does not answer, but Keeper shows it active, and what runs on it "
+        "could still commit: the load goes on when it is inactive, or answers"
+    )
 
 
 @dataclass(eq=False)
-class EndInFuture(WrongUse):
-    instant: str
-    now: str
+class QuorumPending(OutOfReach):
+    """An insert of before is there, and has not reached its quorum: nobody knows yet whether it counts."""
 
-    def __str__(self) -> str:
-        return f"{self.instant} is not over yet (it is {self.now}): end the range earlier, or use `--to now`"
+    table: str
+    paths: str
+    message = (
+        "table {table}: an earlier insert has not reached its quorum (Keeper has {paths}): "
+        "start the replicas that lack it"
+    )
+
+
+@dataclass(eq=False)
+class TooFewReplicas(OutOfReach):
+    table: str
+    live: int
+    needed: int
+    message = (
+        "table {table}: {live} replicas are active and writable, {needed} are needed: "
+        "start the others, or lower `quorum` in the pipeline file"
+    )
+
+
+class _OfShards:
+    """`failures` says each shard that failed with its error; `loaded` are the others."""
+
+    loaded: str
+
+    @property
+    def others(self) -> str:
+        return f"loaded on {self.loaded}; " if self.loaded else ""
+
+
+@dataclass(eq=False)
+class ShardsWait(_OfShards, OutOfReach):
+    """Some shards could not be loaded now."""
+
+    table: str
+    failures: str
+    loaded: str
+    message = "table {table}: {failures}; {others}the next run catches up"
+
+
+@dataclass(eq=False)
+class RegistryOutOfReach(OutOfReach):
+    url: str
+    reason: str
+    message = (
+        "the schema registry {url} does not answer ({reason}): check that it runs and that its connection is "
+        "right"
+    )
+
+
+@dataclass(eq=False)
+class SparkFailed(OutOfReach):
+    """Spark stopped before the end; nothing of what it wrote counts."""
+
+    reason: str
+    message = "Spark could not finish ({reason}): its log above says more; the step can be repeated"
+
+
+class NotSent(OutOfReach):
+    """An alarm could not be delivered; the next watch tries it again."""
 
 
 @dataclass(eq=False)
@@ -481,18 +274,11 @@ class ClockBehind(SluiceError):
     host: str
     now: str
     end: str
-
     retryable = True
-
-    def __str__(self) -> str:
-        return (
-            f"the clock of this worker ({self.host}) is behind: it says {self.now}, and the run's hours "
-            f"ended at {self.end} by the scheduler's clock: set it right (NTP); the task is tried again"
-        )
-
-
-class Conservation(Refused):
-    """A count that must hold does not. The message names partition, offsets or table, and both counts."""
+    message = (
+        "the clock of this worker ({host}) is behind: it says {now}, and the run's hours ended at {end} by "
+        "the scheduler's clock: set it right (NTP); the task is tried again"
+    )
 
 
 class Fenced(SluiceError):
@@ -518,16 +304,10 @@ class Blocked(SluiceError):
     remedy: str
     exit_code = 3
     retryable = True
-
-    def __str__(self) -> str:
-        return (
-            f"table {self.table}: mutation {self.mutation} fails again and again ({self.reason}), and no row "
-            f"can be deleted behind it: remove what it fails at, or {self.remedy}"
-        )
-
-
-class NotSent(OutOfReach):
-    """An alarm could not be delivered; the next watch tries it again."""
+    message = (
+        "table {table}: mutation {mutation} fails again and again ({reason}), and no row can be deleted "
+        "behind it: remove what it fails at, or {remedy}"
+    )
 
 
 class SourceChanged(SluiceError):
@@ -542,3 +322,197 @@ class Relanded(SluiceError):
 
     exit_code = 3
     retryable = True
+
+
+# ---- Permanent: only a person can change what forbids the step.
+
+
+class Refused(SluiceError):
+    """The answer is no: the state of the world forbids the step, and only a person can change it."""
+
+
+class Conservation(Refused):
+    """A count that must hold does not. The message names partition, offsets or table, and both counts."""
+
+
+@dataclass(eq=False)
+class ClusterRefused(ClusterWaits):
+    """As ClusterWaits, and only a person can change what the cluster says."""
+
+    retryable = False
+
+
+@dataclass(eq=False)
+class UnknownTopic(SluiceError):
+    cluster: str
+    topic: str
+    exit_code = 3
+    message = (
+        "Kafka cluster {cluster!r} has no topic {topic!r}: "
+        "create it, or correct `topics` in the pipeline file"
+    )
+
+
+@dataclass(eq=False)
+class LakeRefused(SluiceError):
+    """The lake is there, and refuses: a full disk, a missing right, an unknown bucket."""
+
+    url: str
+    reason: str
+    remedy: str
+    exit_code = 3
+    message = "the lake {url} refuses ({reason}): {remedy}"
+
+
+@dataclass(eq=False)
+class RegistryRefused(SluiceError):
+    """The schema registry is there, and refuses: a wrong login or address, or an answer that is no schema."""
+
+    url: str
+    reason: str
+    remedy: str
+    exit_code = 3
+    message = "the schema registry {url} refuses ({reason}): {remedy}"
+
+
+@dataclass(eq=False)
+class TargetRefused(Refused):
+    """A target table that cannot be loaded as it is; `remedy` is what to do, often a statement."""
+
+    table: str
+    reason: str
+    remedy: str
+    message = "table {table}: {reason}; {remedy}"
+
+
+class DefaultFails(TargetRefused):
+    """A column's DEFAULT that fails for more rows than a load makes misfits of."""
+
+
+@dataclass(eq=False)
+class ShardsRefused(_OfShards, Refused):
+    """Some shards cannot be loaded before somebody acts."""
+
+    table: str
+    failures: str
+    loaded: str
+    message = "table {table}: {failures}; {others}then load again"
+
+
+@dataclass(eq=False)
+class NotResolved(Refused):
+    """A slice without stored boundaries: nobody knows its offsets yet."""
+
+    slice_id: str
+    cluster: str
+    message = "slice {slice_id} of cluster {cluster!r} is not resolved: run the resolve step over it first"
+
+
+@dataclass(eq=False)
+class RecordsExpired(Refused):
+    """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown.
+
+    `landed`: the lake has them, and a `reland` would have lost them there, too.
+    """
+
+    cluster: str
+    topic: str
+    partition: int
+    slice_id: str
+    lost_from: int
+    lost_until: int
+    exact: bool
+    landed: bool = False
+    message = (
+        "slice {slice_id}: Kafka no longer has {amount} offsets [{lost_from}, {lost_until}) of "
+        "{cluster}/{topic}/{partition} (retention): {remedy}"
+    )
+
+    @property
+    def amount(self) -> str:
+        return f"{'' if self.exact else 'at most '}{self.lost_until - self.lost_from}"
+
+    @property
+    def remedy(self) -> str:
+        if self.landed:
+            return "the lake has them, so it is not landed again; `--mode reload` loads it from there"
+        return "set `on_expired: land_rest` to land what is left and record the loss, or begin later"
+
+
+@dataclass(eq=False)
+class CompactedAway(Refused):
+    """A `reland` would replace records that the lake holds by fewer: compaction has removed some since."""
+
+    cluster: str
+    topics: str
+    slice_id: str
+    held: int
+    found: int
+    message = (
+        "slice {slice_id}: the lake holds {held} records of {cluster}/{topics}, Kafka only {found} after "
+        "compaction, so it is not landed again; `--mode reload` loads it from the lake"
+    )
+
+
+@dataclass(eq=False)
+class TopicRecreated(Refused):
+    cluster: str
+    topic: str
+    known: str
+    found: str
+    message = (
+        "topic {cluster}/{topic} was deleted and made again (id {known} is now {found}): its offsets mean "
+        "other records; `sluice accept PIPELINE {topic} --from A` reads the new one from an instant A on"
+    )
+
+
+@dataclass(eq=False)
+class EventsRefused(Refused):
+    """A broker that answers, but does not take the events."""
+
+    cluster: str
+    topic: str
+    reason: str
+    source: str
+    line: int
+    message = (
+        "{source}, line {line}: topic {cluster}/{topic} refuses the event ({reason}): compare its settings "
+        "(max.message.bytes, message.timestamp.*) and its permissions with the event; what comes after that "
+        "line counts as not published"
+    )
+
+
+@dataclass(eq=False)
+class BatchUnreadable(Refused):
+    """A stored batch whose bytes are not records: no client can read it."""
+
+    cluster: str
+    topic: str
+    partition: int
+    start: int
+    until: int
+    reason: str
+    message = (
+        "offsets [{start}, {until}) of {cluster}/{topic}/{partition} cannot be read ({reason}): look at the "
+        "broker's log; without them the slice does not land"
+    )
+
+
+# ---- As the first of several.
+
+
+@dataclass(eq=False)
+class NotAllLanded(SluiceError):
+    """Some `units` of a batch could not land, and `landed` others did; `why` is the first one's error."""
+
+    units: str
+    landed: int
+    why: str
+    message = "{units} did not land, {landed:,} other units did: {why}"
+
+    @classmethod
+    def of(cls, units: Sequence[str], landed: int, first: SluiceError) -> NotAllLanded:
+        more = f" and {len(units) - 3:,} more" if len(units) > 3 else ""
+        found = cls(", ".join(units[:3]) + more, landed, str(first))
+        found.exit_code, found.retryable = first.exit_code, first.retryable
+        return found

@@ -50,3 +50,68 @@ def test_amount_lost() -> None:
     assert "no longer has 42 offsets [100, 142) of dc1/clicks/3" in str(lost)
     lost = errors.RecordsExpired("dc1", "clicks", 3, "2026-11-20T10Z", 100, 142, False)
     assert "at most 42 offsets" in str(lost)
+
+
+LOST = ("dc1", "clicks", 3, "2026-11-20T10Z", 100, 142)
+WAITING = ("2026-11-20T10Z", "2026-11-20T12Z", "away", "sluice run ads")
+CAUGHT_UP = (
+    "away; what the other clusters have is done, and the next hourly run catches up, or `sluice run ads`"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (errors.Busy("another attempt holds the lease"), "another attempt holds the lease"),
+        (
+            errors.KafkaOutOfReach("dc'1", "k:9092", "{reason}"),
+            "Kafka cluster \"dc'1\" does not answer at k:9092 ({reason}): check that the broker runs and "
+            "that the address in the pipeline file or connection is right",
+        ),
+        (
+            errors.ClusterWaits("dc2", 1, *WAITING),
+            f"hour 2026-11-20T10Z has not landed from Kafka cluster 'dc2': {CAUGHT_UP}",
+        ),
+        (
+            errors.ClusterRefused("dc2", 3, *WAITING),
+            "3 hours have not landed from Kafka cluster 'dc2' (2026-11-20T10Z … 2026-11-20T12Z): "
+            + CAUGHT_UP,
+        ),
+        (
+            errors.ShardsWait("e.c", "shard b: down", "a"),
+            "table e.c: shard b: down; loaded on a; the next run catches up",
+        ),
+        (
+            errors.ShardsRefused("e.c", "shard b: no right", ""),
+            "table e.c: shard b: no right; then load again",
+        ),
+        (
+            errors.RecordsExpired(*LOST, False, landed=True),
+            "slice 2026-11-20T10Z: Kafka no longer has at most 42 offsets [100, 142) of dc1/clicks/3 "
+            "(retention): the lake has them, so it is not landed again; `--mode reload` loads it from there",
+        ),
+        (
+            errors.RecordsExpired(*LOST, True),
+            "slice 2026-11-20T10Z: Kafka no longer has 42 offsets [100, 142) of dc1/clicks/3 (retention): "
+            "set `on_expired: land_rest` to land what is left and record the loss, or begin later",
+        ),
+        (
+            errors.NotAllLanded.of(list("abcde"), 1200, errors.Refused("no")),
+            "a, b, c and 2 more did not land, 1,200 other units did: no",
+        ),
+    ],
+)  # fmt: skip
+def test_messages(error: errors.SluiceError, text: str) -> None:
+    assert str(error) == text
+    assert str(pickle.loads(pickle.dumps(error))) == text
+
+
+@pytest.mark.parametrize(
+    "kind", [c for c in CLASSES if dataclasses.is_dataclass(c)], ids=lambda kind: kind.__name__
+)
+def test_a_message_says_every_field(kind: type[errors.SluiceError]) -> None:
+    """But those that choose words, and the environment's flag."""
+    values = {"str": "text of {}", "int": 7, "bool": True}
+    fields = dataclasses.fields(kind)
+    error = kind(*(f"<{f.name}>" if f.type == "str" else values[str(f.type)] for f in fields))
+    assert [f.name for f in fields if f.type == "str" and f"<{f.name}>" not in str(error)] == []
