@@ -14,9 +14,12 @@ from sluice.airflow.cluster_task import CatchUp
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClusterWaits, KafkaOutOfReach, SluiceError, UnknownTopic
+from sluice.flow import batch_loop
 from sluice.flow import catch_up as module
 from sluice.flow.catch_up import catch_up
 from sluice.manifest import Manifest, OffsetRange
+from sluice.plan.estimate import Expected
+from sluice.plan.plan import Work
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import State
@@ -49,6 +52,9 @@ class Steps:
     def resolve_range(self, pipeline: Pipeline, slices: SliceRange) -> None:
         self.did.append(f"resolve {','.join(pipeline.clusters)} {slices}")
 
+    def expected_time(self, pipeline: Pipeline, work: Work) -> Expected:
+        return Expected({}, ())
+
     def load_table(self, pipeline: Pipeline, table: str, slices: SliceRange, *more: object) -> None:
         self.did.append(f"load {table} {slices}")
 
@@ -78,12 +84,15 @@ def config(tmp_path: Path) -> Path:
 
 
 def run(config: Path, monkeypatch: pytest.MonkeyPatch, there: Steps, cluster: str = "dc2") -> list[dict]:
-    monkeypatch.setattr(module, "steps", there)
+    for part in (module, batch_loop):
+        monkeypatch.setattr(part, "steps", there)
     monkeypatch.setattr(module, "survey_past", there.survey)
-    return catch_up(
-        read(config), cluster, RANGE, "fill", "run 7", lambda batch: there.did.append(f"land {batch}"),
-        lambda line: None, there.topics_of,
-    )  # fmt: skip
+
+    def land(batch: SliceRange) -> int:
+        there.did.append(f"land {batch}")
+        return 0
+
+    return catch_up(read(config), cluster, RANGE, "fill", "run 7", land, lambda line: None, there.topics_of)
 
 
 def test_nothing_is_done_where_nothing_is_missing(config: Path, monkeypatch: pytest.MonkeyPatch):

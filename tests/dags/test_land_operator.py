@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from local.readiness import wait_until
 from sluice.airflow.land_operator import Land
+from sluice.flow import steps
 from tests.dags.pipeline_texts import TWO_TABLES
 
 SPARK_SUBMIT = f"""#!{sys.executable}
@@ -46,13 +47,12 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "AIRFLOW_CONN_KAFKA_DC2", '{"conn_type": "kafka", "extra": {"bootstrap.servers": "k:9092"}}'
     )
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_STORE", json.dumps({"conn_type": "aws", "password": SECRET}))
-    submit = SimpleNamespace(spark_submit_arguments=arguments)
-    monkeypatch.setitem(sys.modules, "sluice.flow.land.submit", submit)
+    monkeypatch.setattr(steps, "spark_submit_arguments", arguments)
     # There is no lake here to count in: tests/integration/test_observed.py does, on a real one.
-    monkeypatch.setattr("sluice.airflow.land_operator.counted", lambda pipeline, slices: nullcontext())
+    monkeypatch.setattr(steps, "_counted", lambda pipeline, slices: nullcontext())
 
 
-def arguments(pipeline, config, slices, mode, token) -> SimpleNamespace:
+def arguments(pipeline, config, slices, mode, token, cluster) -> SimpleNamespace:
     return SimpleNamespace(
         application="land.py",
         application_args=[pipeline.name, config.name, str(slices), mode, token],

@@ -45,8 +45,8 @@ class CatchUp(Land):
         pipeline, mode = read(Path(self.config)), mode_of(context["params"])
         slices = from_xcom(self.batch, pipeline.slice)
 
-        def land(batch: SliceRange) -> None:
-            self._land(pipeline, batch, context, cluster=self.cluster)
+        def land(batch: SliceRange) -> int:
+            return self._land(pipeline, batch, context, cluster=self.cluster)
 
         with measuring(pipeline.name, "cluster"), over_elsewhere():
             published = catch_up(pipeline, self.cluster, slices, mode, context["run_id"], land, self.log.info)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -20,6 +19,9 @@ from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.slices import SliceRange
+
+if TYPE_CHECKING:
+    from sluice.flow.land.submit import SubmitSpec
 
 DOC = """\
 Reads exactly the batch's offsets from Kafka with Spark and writes them into the lake. It is safe to clear:
@@ -48,19 +50,20 @@ class Land(SparkSubmitOperator):
             pipeline = read(Path(self.config))
             self._land(pipeline, from_xcom(self.batch, pipeline.slice), context)
 
-    def _land(self, pipeline: Pipeline, slices: SliceRange, context: Any, **only: str) -> None:
+    def _land(self, pipeline: Pipeline, slices: SliceRange, context: Any, **only: str) -> int:
         """`only`: `cluster=…`, where it is not all of them."""
-        from sluice.flow.land.submit import spark_submit_arguments
+        from sluice.flow.steps import land_range
+
+        def submit(job: SubmitSpec) -> int:
+            self.application, self.conf, self.jars = job.application, dict(job.conf), ",".join(job.jars)
+            self.py_files = ",".join(job.py_files)
+            self.application_args, self.name = list(job.application_args), f"sluice {pipeline.name} {slices}"
+            return self._submit(process_environment(pipeline, job.env_vars))
 
         self._check_connection()
-        mode, config = mode_of(context["params"]), Path(self.config)
-        spec = spark_submit_arguments(pipeline, config, slices, mode, context["run_id"], **only)
-        self.application, self.conf, self.jars = spec.application, dict(spec.conf), ",".join(spec.jars)
-        self.py_files = ",".join(spec.py_files)
-        self.application_args, self.name = list(spec.application_args), f"sluice {pipeline.name} {slices}"
+        mode = mode_of(context["params"])
         self.log.info("landing %s, mode %s, through connection %s", slices, mode, self._conn_id)
-        with counted(pipeline, slices):
-            self._submit(process_environment(pipeline, spec.env_vars))
+        return land_range(pipeline, Path(self.config), slices, mode, context["run_id"], submit, **only)
 
     def _check_connection(self) -> None:
         """The hook takes a missing connection for YARN, and would put an environment for a driver
@@ -78,7 +81,8 @@ class Land(SparkSubmitOperator):
                 "driver runs beside the Airflow worker and takes secrets from its environment"
             )
 
-    def _submit(self, environment: Mapping[str, str]) -> None:
+    def _submit(self, environment: Mapping[str, str]) -> int:
+        """Returns 0: the hook raises for every other exit code."""
         self._hook = self._get_hook()
         try:
             self._hook.submit(self.application, env=environment)
@@ -89,24 +93,7 @@ class Land(SparkSubmitOperator):
             if reason is None:
                 raise
             raise AirflowFailException(f"landing: {reason}") from None
-
-
-@contextmanager
-def counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
-    """Measures what is landed inside: the manifests that were not there before, also when the rest failed."""
-    from sluice.clients.lake.open import open_lake
-    from sluice.flow import metrics
-    from sluice.metrics.sink import emit
-    from sluice.state.manifests import read_manifests
-    from sluice.state.units import units_of
-
-    lake, units = open_lake(pipeline), units_of(pipeline, slices)
-    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
-    try:
-        yield
-    finally:
-        found = read_manifests(lake, units)
-        emit(metrics.landed(pipeline, [m for unit, m in found.items() if before.get(unit) != m.id]))
+        return 0
 
 
 def process_environment(pipeline: Pipeline, own: Mapping[str, str]) -> dict[str, str]:

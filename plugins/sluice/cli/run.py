@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,19 +14,13 @@ from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import OutOfReach, ShardsWait, SluiceError
-from sluice.plan.plan import Amount, Work
-from sluice.plan.progress import Pace
+from sluice.errors import OutOfReach, SluiceError
+from sluice.plan.waiting import waiting
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
 if TYPE_CHECKING:
-    from sluice.flow.land.submit import Running
-
-
-from collections.abc import Sequence
-
-from sluice.plan.waiting import waiting
+    from sluice.flow.batch_loop import Landings
 
 # What spark_jobs/land.py exits with when doing it again can cure the error.
 _TEMPORARY = 75
@@ -61,6 +52,7 @@ def _steps(
 ) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
     """What verify has seen, and the errors of clusters that did not answer, while others did."""
     from sluice.flow import steps
+    from sluice.flow.batch_loop import run_work
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
@@ -73,104 +65,28 @@ def _steps(
     if not work.batches:
         others = ", or waits for its cluster" if resolved["waiting"] else ""
         progress(f"nothing to do: every slice is complete{others}")
-    failed = _batches(spec, path, work, mode, token)
-    if failed:
-        raise typer.Exit(failed)
-    progress(f"verify {slices}")
-    found = steps.verify_range(spec, slices)
-    steps.publish_range(spec, slices, found)
-    return found, resolved["waiting"]
+    ran = run_work(spec, slices, work, mode, token, _landings(spec, path, mode, token), progress)
+    if ran.code:
+        raise typer.Exit(ran.code)
+    return ran.found, resolved["waiting"]
 
 
-def _batches(spec: Pipeline, path: Path, work: Work, mode: str, token: str) -> int:
-    """Lands and loads batch after batch, each landing beside the load of the batch before; the exit code of
-    the landing that failed, or 0.
-
-    Raises ShardsWait at the end, when one of the shards could not be loaded now. Every other error stops the
-    landing that is under way.
-    """
+def _landings(spec: Pipeline, path: Path, mode: str, token: str) -> Landings:
+    """Each with the exit code of its application, which says itself on stderr what went wrong."""
     from sluice.flow import steps
-    from sluice.flow.land.submit import Running
+    from sluice.flow.batch_loop import one_ahead
+    from sluice.flow.land.submit import Running, SubmitSpec, run_locally
 
-    pace = Pace(work, steps.expected_time(spec, work))
-    started, failed, count = time.monotonic(), 0, len(work.batches)
-    waits: list[ShardsWait] = []
     running = Running()
-    parts: dict[int, Amount] = {}
 
-    def say(number: int, what: str, landed: int, loaded: int) -> None:
-        line = pace.line(landed, loaded, time.monotonic() - started, parts)
-        progress(f"batch {number + 1} of {count}: {what}; {line}")
+    def submit(job: SubmitSpec) -> int:
+        code = run_locally(job, progress, running)
+        return OutOfReach.exit_code if code == _TEMPORARY else code
 
-    def begin(number: int) -> Future[int]:
-        say(number, f"land {work.batches[number]}", number, max(number - 1, 0))
-        return ahead.submit(_land, spec, path, work.batches[number], mode, token, running)
+    def land(batch: SliceRange) -> int:
+        return steps.land_range(spec, path, batch, mode, token, submit)
 
-    with ThreadPoolExecutor(1) as ahead, _stopped_by_errors(running):
-        landings = [begin(0)] if count else []
-        for number, batch in enumerate(work.batches):
-            code = landings[number].result()
-            failed = code or failed
-            if number + 1 < count:
-                landings.append(begin(number + 1))
-            before = len(waits)
-            for target in spec.targets:
-                say(number, f"load {target.table}", number + 1, number)
-                waits += _load(spec, target.table, batch, mode, token)
-            if code or len(waits) > before:
-                parts[number] = _done(spec, batch, work.load[number], mode)
-            what = "not all of it landed" if code else "a shard waits" if number in parts else "done"
-            say(number, what, number + 1, number + 1)
-    if waits:
-        raise waits[0]
-    return failed
-
-
-def _done(spec: Pipeline, batch: SliceRange, asked: Amount, mode: str) -> Amount:
-    """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
-    before (other modes than fill), or where ClickHouse does not answer, nobody can tell, and none counts."""
-    from sluice.flow import steps
-
-    try:
-        left = steps.work_in(spec, batch, mode) if mode == "fill" else None
-    except OutOfReach:
-        left = None
-    if left is None:
-        return 0, 0
-    return max(0, asked[0] - left.units), max(0, asked[1] - left.rows)
-
-
-def _load(spec: Pipeline, table: str, batch: SliceRange, mode: str, token: str) -> list[ShardsWait]:
-    """What keeps one of its shards waiting: the others are loaded, and so are the other tables and batches
-    before it is raised."""
-    from sluice.flow import steps
-
-    try:
-        steps.load_table(spec, table, batch, mode, token, progress)
-    except ShardsWait as error:
-        progress(str(error))
-        return [error]
-    return []
-
-
-@contextmanager
-def _stopped_by_errors(running: Running) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        running.stop()
-        raise
-
-
-def _land(spec: Pipeline, path: Path, batch: SliceRange, mode: str, token: str, running: Running) -> int:
-    """The exit code of the application, which says itself on stderr what went wrong.
-
-    What has landed is loaded all the same: an hour that expired must not hold up those after it.
-    """
-    from sluice.flow.land.submit import run_locally, spark_submit_arguments
-
-    code = run_locally(spark_submit_arguments(spec, path, batch, mode, token), progress, running)
-    return OutOfReach.exit_code if code == _TEMPORARY else code
+    return one_ahead(land, running.stop)
 
 
 def refuse_missing(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from sluice.clients.kafka.probe import knock
@@ -10,6 +9,7 @@ from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
+from sluice.flow.batch_loop import Land, one_by_one, run_work
 from sluice.plan.plan import work_of
 from sluice.plan.waiting import Waiting, waiting
 from sluice.slices import SliceRange
@@ -22,14 +22,14 @@ def catch_up(
     slices: SliceRange,
     mode: str,
     token: str,
-    land: Callable[[SliceRange], None],
+    land: Land,
     say: steps.Say,
     topics_of: TopicsOf = open_topics,
 ) -> list[dict[str, Any]]:
     """Brings what is not landed of the cluster, and returns what became available as `publish_range` does.
 
-    `land` lands a batch of this cluster only. Nothing is done when nothing is left. Raises ClusterWaits when
-    the cluster cannot be read, and what the steps raise.
+    `land` lands a batch of this cluster only, or raises. Nothing is done when nothing is left. Raises
+    ClusterWaits when the cluster cannot be read, and what the steps raise.
     """
     left = left_of(pipeline, cluster, slices, mode, token)
     if left is None:
@@ -42,12 +42,8 @@ def catch_up(
     alone = pipeline.model_copy(update={"kafka": [pipeline.cluster(cluster)]})
     steps.resolve_range(alone, left.slices)
     found = [s for s in survey_past(pipeline, left.slices) if s.unit.cluster == cluster]
-    for batch in work_of(found, mode).batches:
-        land(batch)
-        for target in pipeline.targets:
-            steps.load_table(pipeline, target.table, batch, mode, token, say)
-    found = steps.verify_range(pipeline, left.slices)
-    return steps.publish_range(pipeline, left.slices, found)
+    work = work_of(found, mode)
+    return run_work(pipeline, left.slices, work, mode, token, one_by_one(land), say).published
 
 
 def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:

@@ -7,7 +7,9 @@ read from the lake and ClickHouse, never from the caller.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pendulum
@@ -21,6 +23,7 @@ from sluice.errors import Busy, Conservation, EndInFuture
 from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import Contents
+from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
@@ -38,6 +41,7 @@ from sluice.safe_text import line
 from sluice.slices import SliceRange, floor
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves
+from sluice.state.manifests import read_manifests
 from sluice.state.month_store import note
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
@@ -107,6 +111,39 @@ def work_in(pipeline: Pipeline, slices: SliceRange, mode: str) -> Work:
 def expected_time(pipeline: Pipeline, work: Work) -> Expected:
     """At the rates that earlier runs of the pipeline had."""
     return expected(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
+
+
+def land_range(
+    pipeline: Pipeline,
+    config: Path,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    submit: Callable[[SubmitSpec], int],
+    cluster: str = "",
+) -> int:
+    """Lands the range, of one `cluster` only where one is named, with one Spark application: `submit` runs
+    it to its end and gives its exit code. Raises what `spark_submit_arguments` and `submit` raise.
+    """
+    job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster)
+    with _counted(pipeline, slices):
+        return submit(job)
+
+
+@contextmanager
+def _counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
+    """Measures what is landed inside, where somebody takes samples: the manifests that were not there before,
+    also when the rest failed."""
+    if not sink.taken():
+        yield
+        return
+    lake, units = open_lake(pipeline), units_of(pipeline, slices)
+    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
+    try:
+        yield
+    finally:
+        found = read_manifests(lake, units)
+        sink.emit(metrics.landed(pipeline, [m for unit, m in found.items() if before.get(unit) != m.id]))
 
 
 def load_table(

@@ -56,6 +56,31 @@ class Pace:
         return self.expected.seconds[step] * share
 
 
+@dataclass
+class BatchProgress:
+    """Says, of each batch, what happens to it and how far the run has come since this was made."""
+
+    pace: Pace
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    _loaded: int = field(default=0, init=False)
+    _parts: dict[int, Amount] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
+
+    def __call__(self, number: int, what: str, landed: int) -> None:
+        """After `landed` batches were landed."""
+        line = self.pace.line(landed, self._loaded, self.clock() - self._started, self._parts)
+        self.say(f"batch {number + 1} of {len(self.pace.work.batches)}: {what}; {line}")
+
+    def done(self, part: Amount | None) -> None:
+        """The next batch is loaded, or only `part` of it."""
+        if part is not None:
+            self._parts[self._loaded] = part
+        self._loaded += 1
+
+
 def _sum(amounts: tuple[Amount, ...]) -> Amount:
     return sum(units for units, _ in amounts), sum(rows for _, rows in amounts)
 

@@ -1,4 +1,4 @@
-"""`sluice run` over many batches: a landing goes on beside the load of the batch before."""
+"""The loop over batches: in `sluice run`, a landing goes on beside the load of the batch before."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sluice.cli import run
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseOutOfReach, Refused, SluiceError
 from sluice.flow import steps
+from sluice.flow.batch_loop import Landings, one_ahead, one_by_one, run_batches
 from sluice.flow.land import submit
 from sluice.plan.estimate import Expected
 from sluice.plan.plan import Amount, Work
@@ -31,14 +32,15 @@ def batches(
     amount: Amount = ONE,
     left: Work | SluiceError | None = None,
     mode: str = "fill",
+    landings: Landings | None = None,
 ) -> int:
     spec: Pipeline = pipeline(tables={"click": "db.click"})
-    monkeypatch.setattr(run, "_land", lambda spec, path, batch, *_: land(batch))
     monkeypatch.setattr(steps, "load_table", lambda spec, table, batch, *_: load(batch))
     monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
     monkeypatch.setattr(steps, "work_in", lambda *_: _given(left))
     amounts = (amount,) * len(work)
-    return run._batches(spec, Path("x"), Work(work, amounts, amounts, ONE), mode, "t")
+    given = landings or one_ahead(land, lambda: None)
+    return run_batches(spec, Work(work, amounts, amounts, ONE), mode, "t", given, print)
 
 
 def _given(left: Work | SluiceError | None) -> Work | None:
@@ -101,7 +103,7 @@ def test_only_what_is_done_is_told(monkeypatch, capsys, failing, left, mode, tol
     land = lambda batch: 1 if batch == failing else 0  # noqa: E731
     two = (FIRST, SECOND)
     assert batches(monkeypatch, land, lambda _: None, two, (2, 20_400), rest, mode) == code
-    assert told in capsys.readouterr().err
+    assert told in capsys.readouterr().out
 
 
 def test_what_nobody_can_look_up_is_not_told_as_done(monkeypatch, capsys):
@@ -110,7 +112,7 @@ def test_what_nobody_can_look_up_is_not_told_as_done(monkeypatch, capsys):
     away = ClickHouseOutOfReach("127.0.0.1:1", "it is away")
     assert batches(monkeypatch, lambda b: 1 if b == FIRST else 0, loaded.append, left=away) == 1
     assert loaded == [FIRST, SECOND, THIRD]
-    assert "batch 1 of 3: not all of it landed; 0 of 3 units and 0 of 3 rows" in capsys.readouterr().err
+    assert "batch 1 of 3: not all of it landed; 0 of 3 units and 0 of 3 rows" in capsys.readouterr().out
 
 
 def test_nothing_to_do(monkeypatch: pytest.MonkeyPatch):
@@ -122,7 +124,6 @@ def test_what_ends_the_run_stops_the_landing_under_way(
     monkeypatch: pytest.MonkeyPatch, error: SluiceError | KeyboardInterrupt
 ):
     under_way, stopped = threading.Event(), threading.Event()
-    monkeypatch.setattr(submit.Running, "stop", lambda self: stopped.set())
     landed: list[SliceRange] = []
 
     def land(batch: SliceRange) -> int:
@@ -137,5 +138,62 @@ def test_what_ends_the_run_stops_the_landing_under_way(
         raise error
 
     with pytest.raises(type(error)):
-        batches(monkeypatch, land, load)
+        batches(monkeypatch, land, load, landings=one_ahead(land, stopped.set))
     assert stopped.is_set() and landed == [FIRST, SECOND]
+
+
+def test_a_landing_that_raises_ends_the_run(monkeypatch: pytest.MonkeyPatch):
+    stopped, loaded = threading.Event(), list[SliceRange]()
+
+    def land(batch: SliceRange) -> int:
+        if batch == SECOND:
+            raise Refused("no")
+        return 0
+
+    with pytest.raises(Refused):
+        batches(monkeypatch, land, loaded.append, landings=one_ahead(land, stopped.set))
+    assert stopped.is_set() and loaded == [FIRST]
+
+
+def test_one_by_one_each_landing_follows_the_load_of_the_batch_before(monkeypatch, capsys):
+    def land(batch: SliceRange) -> int:
+        print(f"landed {batch}")
+        return 0
+
+    batches(monkeypatch, land, lambda b: print(f"loaded {b}"), (FIRST, SECOND), landings=one_by_one(land))
+    said = [text.split(";")[0] for text in capsys.readouterr().out.splitlines()]
+    assert said == [
+        f"batch 1 of 2: land {FIRST}",
+        f"landed {FIRST}",
+        "batch 1 of 2: load db.click",
+        f"loaded {FIRST}",
+        "batch 1 of 2: done",
+        f"batch 2 of 2: land {SECOND}",
+        f"landed {SECOND}",
+        "batch 2 of 2: load db.click",
+        f"loaded {SECOND}",
+        "batch 2 of 2: done",
+    ]
+
+
+@pytest.mark.parametrize(("exit_code", "code"), [(0, 0), (1, 1), (75, 3)])
+def test_the_landings_of_sluice_run(monkeypatch, exit_code, code):
+    """What a retry cures ends with the code of an unavailable server; an error ends the application."""
+    under_way = []
+
+    def run_locally(job: str, say: object, running: submit.Running) -> int:
+        under_way.append((job, running))
+        return exit_code
+
+    monkeypatch.setattr(submit, "run_locally", run_locally)
+    monkeypatch.setattr(
+        steps,
+        "land_range",
+        lambda spec, path, batch, mode, token, submit: submit(f"{path} {batch} {mode} {token}"),
+    )
+    codes = run._landings(pipeline(), Path("x.yaml"), "reload", "t")([FIRST, SECOND], lambda number: None)
+    assert next(codes) == code
+    with pytest.raises(Refused):
+        codes.throw(Refused("a load failed"))
+    assert under_way[0][0] == f"x.yaml {FIRST} reload t"
+    assert under_way[0][1]._stopped

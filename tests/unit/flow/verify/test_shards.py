@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from sluice.cli import run
 from sluice.clients.clickhouse.sharding import placement_of
 from sluice.clients.lake import layout
 from sluice.config.clickhouse import ClickHouse
 from sluice.errors import ShardsWait
 from sluice.flow import steps
+from sluice.flow.batch_loop import one_by_one, run_batches
 from sluice.flow.load.shards import merged
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.verify.anomaly import Kind
@@ -167,7 +166,7 @@ def test_the_lake_remembers_shards_that_leave():
     assert left(lake, ClickHouse(connection="b")) == {"s1": ("a", "c")}
 
 
-def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch, tmp_path: Path):
+def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):
     """`sluice run` raises it when everything else is loaded."""
     tried = []
 
@@ -178,9 +177,8 @@ def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch, tmp_p
 
     monkeypatch.setattr(steps, "load_table", load_table)
     monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
-    monkeypatch.setattr(run, "_land", lambda *_: 0)
     batches = (hours(1), hours(1, first=1))
     work = Work(batches, ((1, 1), (1, 1)), ((1, 1), (1, 1)), (2, 2))
     with pytest.raises(ShardsWait, match="shard s2: it is down; loaded on s1"):
-        run._batches(FACTS.pipeline, tmp_path, work, "fill", "t")
+        run_batches(FACTS.pipeline, work, "fill", "t", one_by_one(lambda batch: 0), print)
     assert tried == [(table, batch) for batch in batches for table in ("e.clicks", "e.other")]

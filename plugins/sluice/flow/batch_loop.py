@@ -1,0 +1,137 @@
+"""The loop over the batches of a run: each is landed and loaded into every table; then the range is verified
+and published. `sluice run` and Airflow's `cluster` tasks share it; Airflow's other tasks call the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.config.pipeline import Pipeline
+from sluice.errors import OutOfReach, ShardsWait
+from sluice.flow import steps
+from sluice.plan.plan import Amount, Work
+from sluice.plan.progress import BatchProgress, Pace
+from sluice.slices import SliceRange
+from sluice.state.status import UnitStatus
+
+Land = Callable[[SliceRange], int]
+"""Lands a batch and returns the exit code of the application, which says itself what went wrong."""
+
+Landings = Callable[[Sequence[SliceRange], Callable[[int], None]], Generator[int, None, None]]
+"""Lands batches in order and gives the code of each. Calls with the number of a batch when that begins."""
+
+
+def one_by_one(land: Land) -> Landings:
+    """Each landing begins when the batch before is loaded."""
+
+    def landings(batches: Sequence[SliceRange], begun: Callable[[int], None]) -> Generator[int, None, None]:
+        for number, batch in enumerate(batches):
+            begun(number)
+            yield land(batch)
+
+    return landings
+
+
+def one_ahead(land: Land, stop: Callable[[], None]) -> Landings:
+    """Each landing runs, in a thread, beside the load of the batch before. After an error, `stop` ends the
+    one under way."""
+
+    def landings(batches: Sequence[SliceRange], begun: Callable[[int], None]) -> Generator[int, None, None]:
+        def begin(number: int) -> Future[int]:
+            begun(number)
+            return ahead.submit(land, batches[number])
+
+        with ThreadPoolExecutor(1) as ahead:
+            try:
+                running = [begin(0)] if batches else []
+                for number in range(len(batches)):
+                    code = running.pop().result()
+                    if number + 1 < len(batches):
+                        running.append(begin(number + 1))
+                    yield code
+            except BaseException:  # GeneratorExit, too: a load has failed
+                stop()
+                raise
+
+    return landings
+
+
+@dataclass(frozen=True)
+class Ran:
+    """`code`: that of a landing which failed, and then nothing is verified or published; else 0."""
+
+    code: int = 0
+    found: list[UnitStatus] = field(default_factory=list)
+    published: list[dict[str, Any]] = field(default_factory=list)
+
+
+def run_work(
+    pipeline: Pipeline,
+    slices: SliceRange,
+    work: Work,
+    mode: str,
+    token: str,
+    landings: Landings,
+    say: steps.Say,
+) -> Ran:
+    """Does `work`, then verifies and publishes `slices`. Raises what the steps raise."""
+    code = run_batches(pipeline, work, mode, token, landings, say)
+    if code:
+        return Ran(code)
+    say(f"verify {slices}")
+    found = steps.verify_range(pipeline, slices)
+    return Ran(0, found, steps.publish_range(pipeline, slices, found))
+
+
+def run_batches(
+    pipeline: Pipeline, work: Work, mode: str, token: str, landings: Landings, say: steps.Say
+) -> int:
+    """Lands and loads batch after batch; returns the code of the last landing that failed, or 0. What has
+    landed is loaded all the same: an hour that expired must not hold up those after it.
+
+    Raises ShardsWait at the end, when one of the shards could not be loaded now.
+    """
+    tell = BatchProgress(Pace(work, steps.expected_time(pipeline, work)), say)
+    failed, waits = 0, list[ShardsWait]()
+    with closing(landings(work.batches, lambda n: tell(n, f"land {work.batches[n]}", n))) as codes:
+        for number, code in enumerate(codes):
+            batch, before = work.batches[number], len(waits)
+            failed = code or failed
+            for target in pipeline.targets:
+                tell(number, f"load {target.table}", number + 1)
+                waits += _load(pipeline, target.table, batch, mode, token, say)
+            part = bool(code) or len(waits) > before
+            tell.done(_done(pipeline, batch, work.load[number], mode) if part else None)
+            tell(number, "not all of it landed" if code else "a shard waits" if part else "done", number + 1)
+    if waits:
+        raise waits[0]
+    return failed
+
+
+def _done(pipeline: Pipeline, batch: SliceRange, asked: Amount, mode: str) -> Amount:
+    """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
+    before (other modes than fill), or where ClickHouse does not answer, nobody can tell, and none counts."""
+    try:
+        left = steps.work_in(pipeline, batch, mode) if mode == "fill" else None
+    except OutOfReach:
+        left = None
+    if left is None:
+        return 0, 0
+    return max(0, asked[0] - left.units), max(0, asked[1] - left.rows)
+
+
+def _load(
+    pipeline: Pipeline, table: str, batch: SliceRange, mode: str, token: str, say: steps.Say
+) -> list[ShardsWait]:
+    """The error of a shard that waits: the others, the other tables and the later batches are loaded before
+    it is raised."""
+    try:
+        steps.load_table(pipeline, table, batch, mode, token, say)
+    except ShardsWait as error:
+        say(str(error))
+        return [error]
+    return []
