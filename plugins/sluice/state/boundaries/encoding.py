@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import groupby
 
@@ -92,20 +93,23 @@ def encode_checkpoint(
 
 def decode_entry(data: bytes, place: str) -> Entry:
     """Raises SluiceError naming `place` for what is no entry, or a newer Sluice's."""
-    document, decoded = _decode(data, place)
-    accepted = {(a.cluster, a.topic): _era(a) for a in document.accepted}
-    return Entry(timedelta(seconds=document.length), decoded, accepted, _asked(document))
+    with _explained(place):
+        document = _document(data, place)
+        accepted = {(a.cluster, a.topic): _era(a) for a in document.accepted}
+        return Entry(timedelta(seconds=document.length), _blocks(document), accepted, _asked(document))
 
 
 def decode_checkpoint(data: bytes, place: str) -> Boundaries:
-    document, decoded = _decode(data, place)
-    eras: dict[tuple[str, str], tuple[Era, ...]] = {}
-    for item in document.accepted:
-        name = (item.cluster, item.topic)
-        eras[name] = (*eras.get(name, ()), _era(item))
-    blocks = {block.key: block for block in decoded}
-    length = timedelta(seconds=document.length)
-    return Boundaries(document.entries, length, blocks, eras, _asked(document))
+    """Raises as `decode_entry`."""
+    with _explained(place):
+        document = _document(data, place)
+        eras: dict[tuple[str, str], tuple[Era, ...]] = {}
+        for item in document.accepted:
+            name = (item.cluster, item.topic)
+            eras[name] = (*eras.get(name, ()), _era(item))
+        blocks = {block.key: block for block in _blocks(document)}
+        length = timedelta(seconds=document.length)
+        return Boundaries(document.entries, length, blocks, eras, _asked(document))
 
 
 def _encode(
@@ -125,18 +129,30 @@ def _encode(
 
 
 def _asked(document: _Document) -> dict[str, int]:
-    return {cluster: int(pendulum.parse(at).timestamp()) for cluster, at in document.asked.items()}
+    return {cluster: _seconds(at) for cluster, at in document.asked.items()}
 
 
-def _decode(data: bytes, place: str) -> tuple[_Document, tuple[TopicBoundaries, ...]]:
+def _seconds(text: str) -> int:
+    """Seconds since the epoch. Raises ValueError for what is no instant."""
+    instant = pendulum.parse(text)
+    if not isinstance(instant, pendulum.DateTime):
+        raise ValueError(f"{text!r} is no instant")
+    return int(instant.timestamp())
+
+
+def _document(data: bytes, place: str) -> _Document:
+    # First: a newer format may be of another shape, and is nothing to be restored.
+    version = _FORMAT.decode(data).version
+    if version > VERSION:
+        raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
+    return _DECODER.decode(data)
+
+
+@contextmanager
+def _explained(place: str) -> Iterator[None]:
     try:
-        # First: a newer format may be of another shape, and is nothing to be restored.
-        version = _FORMAT.decode(data).version
-        if version > VERSION:
-            raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
-        document = _DECODER.decode(data)
-        return document, _blocks(document)
-    except msgspec.DecodeError as error:
+        yield
+    except (msgspec.DecodeError, ValueError) as error:
         raise SluiceError(
             f"{place} is not an entry of the boundary log ({error}): restore it from a copy"
         ) from error
@@ -178,8 +194,13 @@ def _column(stored: _Partition) -> Column:
     floors = np.where(floors >= 0, floors, np.where(offsets < 0, stored.first_start, offsets))
     found = _values([(CODE[Found(name)], count) for name, count in stored.found], np.int8)
     starts = _values(stored.log_starts, np.int64)
-    columns = (array("q", values.tobytes()) for values in (offsets, floors, starts))
-    return Column(stored.first_start, *columns, array("b", found.tobytes()))
+    return Column(
+        stored.first_start,
+        array("q", offsets.tobytes()),
+        array("q", floors.tobytes()),
+        array("q", starts.tobytes()),
+        array("b", found.tobytes()),
+    )
 
 
 def _floors(column: Column) -> np.ndarray:
@@ -200,7 +221,8 @@ def _values(runs: Runs, kind: type[np.integer]) -> np.ndarray:
 
 
 def _differences(values: Sequence[int]) -> list[int]:
-    return np.diff(np.asarray(values, np.int64), prepend=0).tolist()
+    found: list[int] = np.diff(np.asarray(values, np.int64), prepend=0).tolist()
+    return found
 
 
 def _instant_runs(instants: Sequence[int], length: int) -> list[tuple[str, int]]:
@@ -211,7 +233,7 @@ def _instant_runs(instants: Sequence[int], length: int) -> list[tuple[str, int]]
 
 def _instants(runs: Iterable[tuple[str, int]], length: int) -> Iterable[int]:
     for first, count in runs:
-        start = int(pendulum.parse(first).timestamp())
+        start = _seconds(first)
         yield from range(start, start + count * length, length)
 
 
@@ -223,4 +245,4 @@ def _list(eras: Iterable[tuple[tuple[str, str], Era]]) -> list[_Accepted]:
 
 
 def _era(item: _Accepted) -> Era:
-    return Era(item.uuid, None if item.since is None else int(pendulum.parse(item.since).timestamp()))
+    return Era(item.uuid, None if item.since is None else _seconds(item.since))

@@ -147,6 +147,22 @@ def test_what_cannot_be_read_is_told_with_its_place(decode, data, message):
         decode(data, "there")
 
 
+@pytest.mark.parametrize("instant", ["soon", "P1D", "2026-11-20/2026-11-21"])
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+@pytest.mark.parametrize(
+    "part", ["asked", "accepted", "topics"], ids=["of a cluster", "of a topic id", "of boundaries"]
+)
+def test_an_instant_that_is_none_is_told_with_its_place(part, decode, instant):
+    said = {
+        "asked": {"dc1": instant},
+        "accepted": [{"cluster": "dc1", "topic": "wins", "uuid": "id-9", "since": instant}],
+        "topics": [STORED_ENTRY["topics"][0] | {"instants": [[instant, 1]]}],
+    }
+    data = json.dumps(STORED_ENTRY | {part: said[part]}).encode()
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(data, "there")
+
+
 @st.composite
 def blocks(draw: st.DrawFn) -> TopicBoundaries:
     instants = sorted(draw(st.sets(st.integers(-50, 50).map(lambda n: TEN + 3600 * n), max_size=9)))
