@@ -61,7 +61,8 @@ def each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
 def each_if_slow(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
     """As `each`, for what need not wait, as what is in a folder need not: threads get what is left once
     things have waited."""
-    given, done, waits = list(things), [], Waits()
+    given, waits = list(things), Waits()
+    done: list[_Out] = []
     while len(done) < len(given) and not waits.seen:
         with waits.watched():
             done.append(do(given[len(done)]))

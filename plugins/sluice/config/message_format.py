@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
-JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
+JSON: Final = "json"
+AVRO: Final = "avro"
+PROTOBUF: Final = "protobuf"
 _FORMS = "expected json, avro, protobuf, {avro: FILE} or {protobuf: {file: FILE, message: NAME}}"
 
 
@@ -44,7 +46,7 @@ class MessageFormat(_Strict):
         [(kind, schema)] = value.items()
         if kind == AVRO and isinstance(schema, str):
             schema = {"file": schema}
-        forms = {JSON: set(), AVRO: {"file"}, PROTOBUF: {"file", "message"}}
+        forms: dict[object, set[str]] = {JSON: set(), AVRO: {"file"}, PROTOBUF: {"file", "message"}}
         if kind not in forms or (schema is not None and not _holds(schema, forms[kind])):
             raise ValueError(_FORMS)
         folder = Path((info.context or {}).get("folder", "."))
@@ -61,5 +63,7 @@ class MessageFormat(_Strict):
 
 
 def _holds(schema: object, names: set[str]) -> bool:
-    texts = isinstance(schema, Mapping) and all(isinstance(text, str) and text for text in schema.values())
+    if not isinstance(schema, Mapping):
+        return False
+    texts = all(isinstance(text, str) and text for text in schema.values())
     return texts and bool(names) and set(schema) == names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -365,7 +365,7 @@ class Pipeline(_Strict):
         rollups = (Target(table=table, rollup=rollup) for table, rollup in self.rollups.items())
         return (*merged.values(), *counted, *rollups)
 
-    def routed(self, target: Target, types: object) -> tuple[str, ...]:
+    def routed(self, target: Target, types: Iterable[str]) -> tuple[str, ...]:
         """Those of `types` (names found in a slice) whose rows go to `target`, sorted."""
         own = set(target.types)
         others = set(self.types) - own

@@ -17,8 +17,11 @@ class NotYaml(ValueError):
 
 def scalar(text: str) -> str:
     """`text` as a key or a value of a pipeline file, in quotes where YAML wants them."""
-    options = {"allow_unicode": text.isprintable(), "width": len(text) * 10 + 80}  # and no line is folded
-    return yaml.safe_dump([text], default_flow_style=True, **options).strip()[1:-1]
+    width = len(text) * 10 + 80  # no line is folded
+    dumped: str = yaml.safe_dump(
+        [text], default_flow_style=True, allow_unicode=text.isprintable(), width=width
+    )
+    return dumped.strip()[1:-1]
 
 
 class _Loader(yaml.SafeLoader):

@@ -72,7 +72,7 @@ def merged(pipeline: Pipeline, shares: Shares) -> dict[str, Ledger]:
 
 def check_different(servers: Servers, target: Target) -> None:
     """Raises WrongUse when two shards' connections lead to one server: both would delete the other's rows."""
-    seen: dict[tuple, str] = {}
+    seen: dict[tuple[object, ...], str] = {}
     for server in servers:
         if server.client is None:
             continue

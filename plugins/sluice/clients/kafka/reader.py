@@ -11,9 +11,14 @@ from sluice.config.pipeline import Cluster
 
 
 class TopicState(Protocol):
-    uuid: str
-    log_starts: Mapping[int, int]
-    ends: Mapping[int, int]
+    @property
+    def uuid(self) -> str: ...
+
+    @property
+    def log_starts(self) -> Mapping[int, int]: ...
+
+    @property
+    def ends(self) -> Mapping[int, int]: ...
 
     def held(self, high_watermarks: Mapping[int, int]) -> Mapping[int, int]: ...
 

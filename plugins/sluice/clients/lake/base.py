@@ -35,7 +35,8 @@ class Item:
 class Lake(Protocol):
     """Every method raises LakeOutOfReach when the store does not answer."""
 
-    url: str
+    @property
+    def url(self) -> str: ...
 
     def read(self, key: str) -> Stored | None:
         """The object, or None when there is none."""

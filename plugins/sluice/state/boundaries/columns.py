@@ -96,10 +96,12 @@ class TopicBoundaries:
         order = None if in_order else sorted(range(rows + added), key=instants.__getitem__)
         if order is not None:
             instants = array("q", [instants[row] for row in order])
-        columns = {}
-        for partition in sorted(self.columns.keys() | other.columns.keys()):
-            known, new = self.columns.get(partition), other.columns.get(partition)
-            mine = known or Column.unknown(new.first_start, rows)
-            others = new or Column.unknown(known.first_start, added)
-            columns[partition] = mine.joined(others, order)
+        starts = {p: column.first_start for part in (other, self) for p, column in part.columns.items()}
+        columns = {
+            partition: self._column(partition, first).joined(other._column(partition, first), order)
+            for partition, first in sorted(starts.items())
+        }
         return TopicBoundaries(self.cluster, self.topic, self.uuid, instants, columns)
+
+    def _column(self, partition: int, first_start: int) -> Column:
+        return self.columns.get(partition) or Column.unknown(first_start, len(self.instants))
