@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.passing import Passing
 from sluice.clients.clickhouse.sql import literal, render
 from sluice.clients.clickhouse.tables import TargetTable, written_by
 from sluice.config.pipeline import Pipeline
@@ -14,11 +16,18 @@ from sluice.errors import TargetRefused
 _APART = "give each a table of its own, and read them together through a Merge table or a view with UNION ALL"
 
 
-def check_feeders(client: Client, pipeline: Pipeline, found: TargetTable) -> None:
-    """Raises TargetRefused, and what the client raises."""
+def check_feeders(
+    client: Client, pipeline: Pipeline, found: TargetTable, above: Sequence[Passing] = ()
+) -> None:
+    """`above` stand over the target and its views' tables.
+
+    Raises TargetRefused, and what the client raises.
+    """
     fed = {item.table: item.view for item in found.fed}
     own = {item.view for item in found.fed}
-    for view, place in _writers(client, [found.table, *fed]):
+    bases = {one.place: one.base for one in above}
+    for view, written in _writers(client, [found.table, *fed, *bases]):
+        place = bases.get(written, written)
         if place == found.table:
             raise TargetRefused(place, f"materialized view {view} writes to it, too", _APART)
         if place in fed and view not in own:

@@ -6,6 +6,7 @@ import re
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.passing import read_passing
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import Column, TargetTable, read_table
 from sluice.clients.clickhouse.types import parse
@@ -17,6 +18,7 @@ from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.count_targets import check_counts
 from sluice.flow.load.foreign_views import check_feeders
+from sluice.flow.load.passing_views import check_passing
 from sluice.flow.load.rollups import target as rollups
 from sluice.flow.load.view_checks import check_views
 from sluice.state.target_ddl import NEEDED, creation
@@ -42,7 +44,9 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     for fed in found.stored:
         _check_needed(fed.table, fed.columns)
     check_views(client, found)
-    check_feeders(client, pipeline, found)
+    above = read_passing(client, list(dict.fromkeys((found.table, *(fed.table for fed in found.fed)))))
+    check_passing(above)
+    check_feeders(client, pipeline, found, above)
     if target.rollup is not None:
         return found, rollups.check_rollup(client, found, target, target.rollup)
     _check_paths(found, target)
