@@ -30,6 +30,17 @@ settings.register_profile("sluice", deadline=None)
 settings.load_profile("sluice")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="the long form, too: `make faults`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault(PASSWORD, secrets.token_urlsafe(24))  # that of every ClickHouse of this session
     # Airflow makes its home when it is imported: keep the developer's own out of it.

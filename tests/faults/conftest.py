@@ -22,7 +22,6 @@ _SEED = pytest.StashKey[int]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults")
-    group.addoption("--long", action="store_true", help="the long form of the fault tests")
     group.addoption("--seed", type=int, help="the seed of random moments, as an earlier run printed it")
 
 
@@ -58,7 +57,7 @@ def fault_log(pytestconfig: pytest.Config) -> FaultLog:
 
 @pytest.fixture(scope="session")
 def long_form(pytestconfig: pytest.Config) -> bool:
-    return pytestconfig.getoption("--long", default=False)
+    return pytestconfig.getoption("--long")
 
 
 @pytest.fixture(scope="session")

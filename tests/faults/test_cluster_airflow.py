@@ -20,13 +20,7 @@ from tests.integration.test_airflow import (  # noqa: F401 (fixtures)
     stack,
 )
 
-pytestmark = pytest.mark.faults
-
-
-@pytest.fixture(autouse=True)
-def only_long(long_form: bool) -> None:
-    if not long_form:
-        pytest.skip("in the long form: two runs of a DAG and three of Spark")
+pytestmark = [pytest.mark.faults, pytest.mark.long]  # two runs of a DAG and three of Spark
 
 
 @pytest.fixture

@@ -22,15 +22,9 @@ from tests.integration.test_clusters import (  # noqa: F401 (fixtures)
     second,
 )
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]  # Spark waits a minute for a broker that is gone
 
 MANY, PER_READ = 150_000, 1_500  # a hundred tasks: the job of dc2 takes long enough to be met in the middle
-
-
-@pytest.fixture(autouse=True)
-def only_long(long_form: bool) -> None:
-    if not long_form:
-        pytest.skip("in the long form: Spark waits a minute for a broker that is gone")
 
 
 def publish_many(bootstrap: str, topic: str) -> None:

@@ -7,16 +7,12 @@ import pytest
 from tests.integration.landed import World, client_of
 from tests.integration.test_fuzz_columns import fuzz
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]  # the short form: tests/integration/test_fuzz_columns.py
 
 _ROUNDS, _VALUES = 5, 400
 
 
-def test_new_values_are_exactly_there_or_rejected(
-    clickhouse_server, tmp_path, name: str, long_form: bool, seed: int
-):
-    if not long_form:
-        pytest.skip("the short form is tests/integration/test_fuzz_columns.py")
+def test_new_values_are_exactly_there_or_rejected(clickhouse_server, tmp_path, name: str, seed: int):
     world = World(tmp_path, client_of(clickhouse_server), name)
     world.sql("CREATE DATABASE {db}")
     wrong = [line for n in range(_ROUNDS) for line in fuzz(world, f"t{n}", _VALUES, seed + n)]

@@ -48,7 +48,7 @@ def traces(trials: Trials, long_form: bool) -> dict[str, list[str]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    long_form = metafunc.config.getoption("--long", default=False)
+    long_form = metafunc.config.getoption("--long")
     if "name" in metafunc.fixturenames:
         metafunc.parametrize("name", NAMES if long_form else [name_of(p) for p in SHORT])
     if "at_server" in metafunc.fixturenames:

@@ -17,7 +17,7 @@ from tests.faults.kills_points import Order, give, name_of, obeyed
 from tests.faults.kills_state import Place
 from tests.faults.kills_trials import SLICES
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]  # Airflow takes a minute to start
 
 DAG = "p_backfill"
 TASKS: dict[type, str] = {Resolve: "resolve", Land: "batch.land", Publish: "batch.publish"}
@@ -30,9 +30,7 @@ RUNS: list[tuple[str, list[Point]]] = [
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory, kafka_broker, stack_env, long_form) -> Iterator[Commands]:
-    if not long_form:
-        pytest.skip("in the long form: Airflow takes a minute to start")
+def commands(tmp_path_factory, kafka_broker, stack_env) -> Iterator[Commands]:
     folder = tmp_path_factory.mktemp("airflow_kills")
     trials = kills_trials.start(folder, bootstrap=kafka_broker, topic="airflow_kills")
     publish(kafka_broker, trials.topic, trials.sent)

@@ -14,16 +14,14 @@ from tests.faults.kills_commands import publish
 from tests.faults.kills_points import Order, name_of
 from tests.faults.kills_trials import Trials
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]  # each time a client has to give up first
 
 POINTS = [Resolve.READ, Resolve.ASKED, Resolve.STORED, Land.PLANNED, Land.FILE_WRITTEN, Land.READ]
 MOMENTS = 5
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory, long_form: bool) -> Iterator[KafkaBroker]:
-    if not long_form:
-        pytest.skip("in the long form: each time a client has to give up first")
+def broker(tmp_path_factory) -> Iterator[KafkaBroker]:
     started = kafka_broker(tmp_path_factory.mktemp("killed_broker"))
     yield started
     started.kill()

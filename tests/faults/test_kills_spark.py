@@ -34,7 +34,7 @@ MOMENTS = 4
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "struck" in metafunc.fixturenames:
-        cases = LONG if metafunc.config.getoption("--long", default=False) else SHORT
+        cases = LONG if metafunc.config.getoption("--long") else SHORT
         names = [f"{victim}-{mode}-{name_of(point)}" for victim, mode, point, _ in cases]
         metafunc.parametrize("struck", cases, ids=names)
 
@@ -55,10 +55,9 @@ def test_killed_at_a_point(commands: Commands, fault_log, struck):
         commands.obeys(mode, Order(name_of(point), victim=what))
 
 
-def test_the_command_killed_at_random_moments(commands: Commands, fault_log, long_form, seed):
+@pytest.mark.long
+def test_the_command_killed_at_random_moments(commands: Commands, fault_log, seed):
     """Spark, in a session of its own, outlives the command that started it, and meets the next one."""
-    if not long_form:
-        pytest.skip("in the long form")
     moments = random.Random(f"{seed} sluice run")
     began = time.monotonic()
     place = commands.trials.place("fill")

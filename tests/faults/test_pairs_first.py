@@ -17,7 +17,7 @@ assert paired
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
-        cases = chosen(0, metafunc.config.getoption("--long", default=False))
+        cases = chosen(0, metafunc.config.getoption("--long"))
         metafunc.parametrize("case", cases, ids=[f"case{case.number}" for case in cases])
 
 

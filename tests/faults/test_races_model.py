@@ -59,21 +59,19 @@ def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_pa
     assert [act for act in sent if act in rows] == rows
 
 
+@pytest.mark.long  # a minute each
 @pytest.mark.parametrize("begin", [EMPTY, COMMITTED], ids=["empty", "committed"])
 @pytest.mark.parametrize("modes", list(product(("fill", "reload"), repeat=3)))
-def test_three_attempts_never_reach_a_wrong_state(begin, modes: tuple[str, ...], long_form: bool):
-    if not long_form:
-        pytest.skip("a minute each: the long form")
+def test_three_attempts_never_reach_a_wrong_state(begin, modes: tuple[str, ...]):
     found = search([begin], Model(modes).moves, wrong)
     print(f"{modes}: {found}")
     assert found.trace == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("modes", list(product(("fill", "reland"), repeat=3)))
 @pytest.mark.parametrize("slow_copies", [False, True])
-def test_three_landers_never_lose_a_file(modes: tuple[str, ...], slow_copies: bool, long_form: bool):
-    if not long_form:
-        pytest.skip("the long form")
+def test_three_landers_never_lose_a_file(modes: tuple[str, ...], slow_copies: bool):
     harm = (lost, alarmed) if slow_copies else (lost, alarmed, mixed)
     model = Landing(modes, slow_copies=slow_copies)
     found = search([start(3)], model.moves, lambda state: any(is_so(state) for is_so in harm))

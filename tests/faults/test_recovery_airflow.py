@@ -6,13 +6,11 @@ import pytest
 
 from tests.integration.test_airflow import Stack, expected_rows, stack
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]  # Airflow and Spark for a minute
 assert stack
 
 
-def test_airflows_database_is_lost(stack: Stack, long_form: bool):
-    if not long_form:
-        pytest.skip("Airflow and Spark for a minute: the long form (make faults)")
+def test_airflows_database_is_lost(stack: Stack):
     done, said = stack.backfill()
     assert done, said
     landed = stack.files()

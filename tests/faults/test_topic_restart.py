@@ -76,12 +76,11 @@ def restart_in_the_middle(story: Story, broker: KafkaBroker, how: str, done: thr
     return reads
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
+# A clean stop is gentler than kill -9.
+@pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=pytest.mark.long)])
 def test_the_broker_restarts_while_spark_reads(
-    start_kafka_broker, clickhouse_server, name, tmp_path, monkeypatch, engine, fault_log, long_form, how
+    start_kafka_broker, clickhouse_server, name, tmp_path, monkeypatch, engine, fault_log, how
 ):
-    if how == "stop" and not long_form:
-        pytest.skip("a clean stop is gentler than kill -9: in the long form only")
     broker = start_kafka_broker()
     topic = Topic(broker.bootstrap, name).make(partitions=PARTITIONS)
     places = fill(topic)

@@ -7,15 +7,13 @@ import pytest
 from tests.integration.landed import World, client_of
 from tests.integration.test_load_wide import SHAPES, Shape, examine, load_wide, mixed
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]  # the short form is tests/integration/test_load_wide.py
 
 _COLUMNS = 1000
 
 
 @pytest.fixture
-def wide(clickhouse_server, tmp_path, name: str, long_form: bool, monkeypatch) -> World:
-    if not long_form:
-        pytest.skip("the short form is tests/integration/test_load_wide.py")
+def wide(clickhouse_server, tmp_path, name: str, monkeypatch) -> World:
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     world = World(tmp_path, client_of(clickhouse_server), name)
     world.sql("CREATE DATABASE {db}")

@@ -66,12 +66,16 @@ def running(trials: Trials) -> list[str]:
     return [query_id for (query_id,) in trials.world.sql(sql)]
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["killed by the retry", "ended by itself"])
+@pytest.mark.parametrize(
+    "waits",
+    [
+        pytest.param(False, id="killed by the retry"),
+        pytest.param(True, id="ended by itself", marks=pytest.mark.long),  # it waits for half a minute
+    ],
+)
 def test_an_insert_that_goes_on_without_its_client(
-    trials: Trials, hasty: World, waits: bool, fault_log: FaultLog, long_form: bool
+    trials: Trials, hasty: World, waits: bool, fault_log: FaultLog
 ) -> None:
-    if waits and not long_form:
-        pytest.skip("it waits for half a minute: make faults")
     table, pipeline, manifests = trials.prepare()
     sleeping(trials, table)
     how = "ends by itself" if waits else "is killed"
