@@ -75,7 +75,7 @@ def plan_backfill(config: str) -> dict[str, str] | None:
         "slices of the backfill", asked=[params["from"], params["to"]], whole=str(slices), slices=len(slices)
     )
     if params["dry_run"]:
-        for line in steps.plan_lines(pipeline, slices, params["mode"]):
+        for line in steps.dry_run(pipeline, slices, params["mode"]).lines:
             log.info(line)
         return None
     steps.check_targets(pipeline)

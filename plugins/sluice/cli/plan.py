@@ -8,13 +8,15 @@ from sluice.cli import status_lines
 from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
 from sluice.cli.output import print_facts, print_json, print_line, print_table
 from sluice.errors import SluiceError
-from sluice.manifest import Loss
-from sluice.plan.plan import action, as_json, rows_of, to_land, work_of
+from sluice.plan.dry_run import DryRun, lost, unit_json
+from sluice.plan.plan import rows_of
 from sluice.plan.waiting import missing_lines
 from sluice.state.status import UnitStatus
 
-_COLUMNS = ("slice", "cluster", "state", "does", "offsets", "rows", "reads")
-_LOST = ("Kafka no longer has", "lacks topics")
+_COLUMNS = (
+    *("slice", "cluster", "state", "does", "offsets", "rows", "reads"),
+    *("Kafka no longer has", "lacks topics"),
+)
 
 
 def plan(
@@ -25,38 +27,25 @@ def plan(
 
     Example: sluice plan adx --from 2026-11-20T00:00Z --to now
     """
-    from sluice.flow.resolve.preview import preview
-    from sluice.flow.steps import expected_time
+    from sluice.flow.steps import dry_run
 
     check_mode(mode)
     spec = load_pipeline(pipeline, config)
     slices = slice_range(spec, start, to)
-    seen = preview(spec, slices)
-    found = seen.found
+    dry = dry_run(spec, slices, mode)
     if json:
-        print_json([as_json(status, mode, spec.on_expired) for status in found])
-        return _raise_first(seen.unreachable)
-    work, landing = work_of(found, mode), to_land(found, mode, spec.on_expired)
-    lines = status_lines.grouped(found)
-    title = status_lines.title(f"{spec.name} {slices}, mode {mode}", found, lines)
-    print_table(title, _COLUMNS + _LOST, [_line(units, mode, spec.on_expired) for units in lines])
-    print_facts(
-        {
-            "slices": len(slices),
-            "complete": sum(s.state.done for s in found),
-            "offsets to land": sum(status.offsets for status in landing),
-            "reads": sum(status.reads for status in landing),
-            "rows to load": work.rows,
-            "batches": len(work.batches),
-            "time": str(expected_time(spec, work)),
-        }
-    )
-    for line in missing_lines(spec, found):
+        print_json([unit_json(status, dry.does(status)) for status in dry.found])
+        return _raise_first(dry.silent)
+    lines = status_lines.grouped(dry.found)
+    title = status_lines.title(f"{spec.name} {slices}, mode {mode}", dry.found, lines)
+    print_table(title, _COLUMNS, [_line(units, dry) for units in lines])
+    print_facts({"slices": len(slices), **dry.facts})
+    for line in missing_lines(spec, dry.found):
         print_line(line)
-    _raise_first(seen.unreachable)
+    _raise_first(dry.silent)
 
 
-def _line(units: Sequence[UnitStatus], mode: str, on_expired: str) -> tuple[object, ...]:
+def _line(units: Sequence[UnitStatus], dry: DryRun) -> tuple[object, ...]:
     lacking = dict.fromkeys(
         name for s in units for name in (*s.lacking, *(f"counts {table}" for table in s.uncounted))
     )
@@ -64,33 +53,13 @@ def _line(units: Sequence[UnitStatus], mode: str, on_expired: str) -> tuple[obje
         status_lines.name_of(units),
         units[0].unit.cluster,
         status_lines.counted(str(status.state) for status in units),
-        status_lines.counted(action(status, mode, on_expired) for status in units),
+        status_lines.counted(map(dry.does, units)),
         sum(status.offsets for status in units),
         sum(map(rows_of, units)),
         sum(status.reads for status in units),
-        _lost(units),
+        lost(loss for status in units for loss in status.losses),
         ", ".join(lacking),
     )
-
-
-def _lost(units: Sequence[UnitStatus]) -> str:
-    """The lost offsets of each partition, in one range where they touch."""
-    spans: list[list[int]] = []
-    places: list[str] = []
-    for loss in sorted((x for status in units for x in status.losses), key=_place_and_start):
-        place = f"{loss.topic}/{loss.partition}"
-        if places and places[-1] == place and loss.start <= spans[-1][1]:
-            spans[-1][1] = max(spans[-1][1], loss.until)
-        else:
-            places.append(place)
-            spans.append([loss.start, loss.until])
-    return "; ".join(
-        f"{place} [{start}, {until})" for place, (start, until) in zip(places, spans, strict=True)
-    )
-
-
-def _place_and_start(loss: Loss) -> tuple[str, int, int]:
-    return loss.topic, loss.partition, loss.start
 
 
 def _raise_first(unreachable: Mapping[str, SluiceError]) -> None:

@@ -15,7 +15,7 @@ from sluice.cli.status import as_json, show
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import OutOfReach, SluiceError
-from sluice.plan.waiting import waiting
+from sluice.plan.waiting import waiting, waits
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
@@ -59,7 +59,7 @@ def _steps(
     for line in (*resolved["stamped_ahead"], *resolved["held"]):
         progress(line)
     for cluster, why in resolved["waiting"].items():
-        progress(f"cluster {cluster} waits: {why}")
+        progress(waits(cluster, why))
     steps.check_targets(spec)
     work = steps.work_in(spec, slices, mode)
     if not work.batches:

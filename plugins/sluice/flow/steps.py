@@ -28,14 +28,15 @@ from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
 from sluice.flow.publish.publish import publish_range as publish_range
-from sluice.flow.resolve.preview import Preview, preview, raise_if_all
+from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.anomaly import Anomaly, Kind
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import sink
+from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import Expected, expected, rates
-from sluice.plan.plan import Work, describe, work_of
+from sluice.plan.plan import Work, work_of
 from sluice.plan.waiting import waiting
 from sluice.safe_text import line
 from sluice.slices import SliceRange, floor
@@ -220,13 +221,10 @@ def records_of(found: Iterable[UnitStatus]) -> int:
     return sum(status.manifest.read for status in found if status.manifest)
 
 
-def plan_lines(pipeline: Pipeline, slices: SliceRange, mode: str) -> list[str]:
-    """What a run over the range would do, a line per unit, and how long it would take; changes nothing."""
-    seen: Preview = preview(pipeline, slices)
+def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str) -> DryRun:
+    """What a run over the range would do, and how long it would take; changes nothing."""
+    seen = preview(pipeline, slices)
     work = work_of(seen.found, mode)
-    took = expected_time(pipeline, work)
-    return [
-        *(describe(status, mode, pipeline.on_expired) for status in seen.found),
-        *(f"cluster {cluster} waits: {error}" for cluster, error in seen.unreachable.items()),
-        f"{work.units:,} units and {work.rows:,} rows in {len(work.batches)} batches; time: {took}",
-    ]
+    return DryRun(
+        seen.found, seen.unreachable, mode, pipeline.on_expired, work, expected_time(pipeline, work)
+    )

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.flow.resolve.preview import Preview
 from sluice.page.models import PlanAsked, PlanLine, PlanView
-from sluice.plan.estimate import Expected
-from sluice.plan.plan import Work, action, to_land
+from sluice.plan.dry_run import DryRun, lost
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
@@ -31,43 +27,34 @@ def check(asked: PlanAsked, slices: SliceRange) -> None:
         )
 
 
-def plan_view(
-    pipeline: Pipeline, slices: SliceRange, mode: str, seen: Preview, work: Work, took: Expected
-) -> PlanView:
+def plan_view(slices: SliceRange, dry: DryRun) -> PlanView:
     """`actions` counts units by what would be done; offsets and reads are of those to be landed, rows and
-    batches of all `work`, and `took` is the time that it would take."""
-    found: Sequence[UnitStatus] = seen.found
-    actions = [action(status, mode, pipeline.on_expired) for status in found]
-    landing = to_land(found, mode, pipeline.on_expired)
+    batches of all with work."""
     return PlanView(
         start=slices.start.to_iso8601_string(),
         end=slices.end.to_iso8601_string(),
-        mode=mode,
+        mode=dry.mode,
         slices=len(slices),
-        units=len(found),
-        actions=dict(Counter(actions).most_common()),
-        offsets=sum(status.offsets for status in landing),
-        reads=sum(status.reads for status in landing),
-        rows=work.rows,
-        batches=len(work.batches),
-        time=str(took),
-        waiting=[f"cluster {cluster} waits: {error}" for cluster, error in seen.unreachable.items()],
-        lines=[_line(s, act) for s, act in zip(found, actions, strict=True)][:MOST_LINES],
+        units=len(dry.found),
+        actions=dict(Counter(map(dry.does, dry.found)).most_common()),
+        offsets=dry.offsets,
+        reads=dry.reads,
+        rows=dry.work.rows,
+        batches=len(dry.work.batches),
+        time=str(dry.time),
+        waiting=dry.waiting,
+        lines=[_line(status, dry.does(status)) for status in dry.found[:MOST_LINES]],
     )
 
 
-def _line(status: UnitStatus, act: str) -> PlanLine:
-    losses = (
-        f"{'' if x.exact else 'at most '}{x.topic}/{x.partition} [{x.start}, {x.until})"
-        for x in status.losses
-    )
+def _line(status: UnitStatus, does: str) -> PlanLine:
     return PlanLine(
         slice=status.unit.slice.id,
         cluster=status.unit.cluster,
         state=str(status.state),
-        action=act,
+        action=does,
         offsets=status.offsets,
         reads=status.reads,
-        lost="; ".join(losses),
+        lost=lost(status.losses),
         lacking=", ".join(status.lacking),
     )

@@ -1,10 +1,9 @@
-"""What a backfill would do to each unit, as data and as a line. Pure."""
+"""What a backfill does to each unit, and what that comes to. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sluice.plan.batches import Weight, cut
 from sluice.slices import SliceRange
@@ -111,41 +110,3 @@ def _by_batch(batches: Sequence[SliceRange], work: Sequence[UnitStatus]) -> tupl
         units, rows = found[number]
         found[number] = units + 1, rows + rows_of(status)
     return tuple(found)
-
-
-def describe(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
-    """One line: unit, state, action, offsets, reads, what Kafka no longer has."""
-    lost = "".join(
-        f", Kafka no longer has {'' if loss.exact else 'at most '}[{loss.start}, {loss.until}) "
-        f"of {loss.topic}/{loss.partition}"
-        for loss in status.losses
-    )
-    lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
-    if status.uncounted:
-        lacking += f", not counted as the file says for {', '.join(status.uncounted)} (reland counts it)"
-    return (
-        f"{status.unit}: {status.seen} → {action(status, mode, on_expired)}; {status.offsets:,} offsets, "
-        f"{status.reads} reads{lost}{lacking}"
-    )
-
-
-def as_json(status: UnitStatus, mode: str, on_expired: str = "fail") -> dict[str, Any]:
-    return {
-        "slice": status.unit.slice.id,
-        "cluster": status.unit.cluster,
-        "state": str(status.state),
-        "action": action(status, mode, on_expired),
-        "offsets": status.offsets,
-        "rows": status.manifest.read if status.manifest else status.offsets,
-        "reads": status.reads,
-        "ranges": [
-            {"topic": r.topic, "partition": r.partition, "from": r.start, "until": r.until}
-            for r in status.ranges or ()
-        ],
-        "expired": [
-            {"topic": x.topic, "partition": x.partition, "from": x.start, "until": x.until, "exact": x.exact}
-            for x in status.losses
-        ],
-        "lacking_topics": list(status.lacking),
-        "uncounted": list(status.uncounted),
-    }

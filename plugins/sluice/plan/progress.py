@@ -34,7 +34,7 @@ class Pace:
         ]
         left = self.left(landed, loaded, elapsed)
         if left is not None:
-            parts.append(f"about {spoken(left)} left")
+            parts.append(_about(left))
         return ", ".join(parts)
 
     def left(self, landed: int, loaded: int, elapsed: float) -> float | None:
@@ -116,4 +116,8 @@ def told(found: Sequence[UnitStatus], done: int, elapsed: float, since: int) -> 
     rows = sum(status.manifest.read for status in found if status.manifest and status.state.done)
     over = sum(status.state is not State.NOT_OVER for status in found)
     line = f"{done:,} of {over:,} units complete, {landed:,} landed, {rows:,} rows loaded"
-    return line + (f", about {spoken((over - done) * elapsed / since)} left" if since and done < over else "")
+    return f"{line}, {_about((over - done) * elapsed / since)}" if since and done < over else line
+
+
+def _about(seconds: float) -> str:
+    return f"about {spoken(seconds)} left"

@@ -59,6 +59,11 @@ def waiting(
     return [Waiting(name, tuple(units[name])) for name in pipeline.clusters if name in units]
 
 
+def waits(cluster: str, error: SluiceError) -> str:
+    """A line on a cluster that could not be asked, while others could."""
+    return f"cluster {cluster} waits: {error}"
+
+
 def missing_lines(pipeline: Pipeline, found: Sequence[UnitStatus]) -> list[str]:
     """How many hours are complete, and a line per cluster that lacks some; none with one cluster."""
     if len(pipeline.clusters) == 1:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from sluice.errors import KafkaOutOfReach
-from sluice.flow.resolve.preview import Preview
 from sluice.page.plan import plan_view
+from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import Expected, Rate, expected
 from sluice.plan.plan import work_of
 from sluice.slices import SliceRange
-from tests.support.page_world import START, complete, missing, pipeline, unit
+from tests.support.page_world import START, complete, missing, unit
 
 THREE = SliceRange(START, START.add(hours=3))
 RATES = {
@@ -23,9 +23,11 @@ RATES = {
 }
 
 
-def seen(**unreachable: KafkaOutOfReach) -> Preview:
-    found = [complete(unit(0)), missing(unit(1)), missing(unit(2))]
-    return Preview([replace(s, ranges=s.ranges or ()) for s in found], unreachable)
+def dry(mode: str, rates: dict[str, Rate], **silent: KafkaOutOfReach) -> DryRun:
+    units = [complete(unit(0)), missing(unit(1)), missing(unit(2))]
+    found = [replace(s, ranges=s.ranges or ()) for s in units]
+    work = work_of(found, mode)
+    return DryRun(found, silent, mode, "fail", work, expected(work, rates))
 
 
 @pytest.mark.parametrize(
@@ -45,8 +47,7 @@ def seen(**unreachable: KafkaOutOfReach) -> Preview:
     ],
 )
 def test_a_plan_says_what_is_done_and_how_long_it_takes(mode: str, actions: dict, time: str):
-    work = work_of(seen().found, mode)
-    plan = plan_view(pipeline(), THREE, mode, seen(), work, expected(work, RATES))
+    plan = plan_view(THREE, dry(mode, RATES))
     assert (plan.units, plan.actions, plan.time) == (3, actions, time)
     assert (plan.batches, len(plan.lines)) == (1, 3)
     assert plan.waiting == []
@@ -54,8 +55,14 @@ def test_a_plan_says_what_is_done_and_how_long_it_takes(mode: str, actions: dict
 
 def test_what_was_never_timed_and_who_does_not_answer():
     gone = KafkaOutOfReach("dc2", "h:1", "no answer")
-    work = work_of(seen().found, "fill")
-    plan = plan_view(pipeline(), THREE, "fill", seen(dc2=gone), work, expected(work, {"land": RATES["land"]}))
+    said = dry("fill", {"land": RATES["land"]}, dc2=gone)
+    plan = plan_view(THREE, said)
     assert plan.time == "unknown: no earlier run of this pipeline has timed load, verify, publish"
     assert plan.waiting == [f"cluster dc2 waits: {gone}"]
+    assert said.lines[0].startswith("2026-11-20T10Z/dc1: complete → nothing; ")
+    assert said.lines[3:] == [
+        f"cluster dc2 waits: {gone}",
+        "complete: 1; offsets to land: 0; reads: 0; rows to load: 0; batches: 1; "
+        "time: unknown: no earlier run of this pipeline has timed load, verify, publish",
+    ]
     assert str(Expected({}, ())) == "about 0 s"

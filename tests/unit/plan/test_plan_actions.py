@@ -8,7 +8,8 @@ import pendulum
 import pytest
 
 from sluice.manifest import Loss, Manifest, OffsetRange
-from sluice.plan.plan import action, as_json, describe, has_work, rows_of, unresolved, work_of
+from sluice.plan.dry_run import lost, unit_json, unit_line
+from sluice.plan.plan import action, has_work, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import State
@@ -121,32 +122,30 @@ def test_units_are_summed_up_in_the_batch_of_their_slice():
 
 
 def test_a_line_says_state_action_and_size():
-    assert describe(status(State.MISSING), "fill") == (
+    assert unit_line(status(State.MISSING), "land and load") == (
         "2026-11-20T00Z/dc1: missing → land and load; 5,500 offsets, 3 reads"
     )
 
 
-@pytest.mark.parametrize(
-    ("mode", "does"), [("fill", "load"), ("reload", "load again"), ("reland", "land and load again")]
-)
-def test_a_line_is_of_its_mode(mode, does):
-    assert f": landed → {does}; " in describe(status(State.LANDED), mode)
-
-
 def test_a_line_says_what_is_lost_lacking_and_not_counted():
     found = status(State.EXPIRED, losses=LOSSES, lacking=("wins", "views"), uncounted=("e.traffic", "e.more"))
-    assert describe(found, "fill", "land_rest") == (
+    assert unit_line(found, action(found, "fill", "land_rest")) == (
         "2026-11-20T00Z/dc1: expired → land what is left and load; 5,500 offsets, 3 reads, "
-        "Kafka no longer has [5, 9) of bids/0, Kafka no longer has at most [0, 4) of wins/3, "
+        "Kafka no longer has bids/0 [5, 9); at most wins/3 [0, 4), "
         "lacks topics wins, views (reland brings them), "
         "not counted as the file says for e.traffic, e.more (reland counts it)"
     )
-    assert describe(found, "reland").startswith("2026-11-20T00Z/dc1: expired → fail: expired; ")
+
+
+def test_lost_offsets_that_touch_are_one_range():
+    losses = [(1, 0, 5, True), (0, 4, 9, False), (0, 0, 4, True), (1, 6, 7, True)]
+    assert lost(Loss("b", *span) for span in losses) == "at most b/0 [0, 9); b/1 [0, 5); b/1 [6, 7)"
+    assert lost([]) == ""
 
 
 def test_the_same_for_programs():
     found = status(State.EXPIRED, losses=LOSSES, lacking=("wins",), uncounted=("e.traffic",))
-    assert as_json(found, "fill", "land_rest") == {
+    assert unit_json(found, "land what is left and load") == {
         "slice": "2026-11-20T00Z",
         "cluster": "dc1",
         "state": "expired",
@@ -165,6 +164,5 @@ def test_the_same_for_programs():
         "lacking_topics": ["wins"],
         "uncounted": ["e.traffic"],
     }
-    landed = as_json(status(State.STALE, ranges=None), "reload")
+    landed = unit_json(status(State.STALE, ranges=None), "load again")
     assert (landed["rows"], landed["ranges"], landed["action"]) == (40, [], "load again")
-    assert as_json(status(State.EXPIRED), "fill")["action"] == "fail: expired"

@@ -30,7 +30,6 @@ from sluice.page.series import late_table, long_series_of, series_of
 from sluice.page.slice_view import anomaly_rows
 from sluice.page.status_cache import Memory
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
-from sluice.plan.plan import work_of
 from sluice.slices import SliceRange, parse_instant
 from sluice.state.month_store import read_summaries
 from sluice.watch.store import AlarmStore
@@ -123,15 +122,12 @@ def problems(pipeline: Readable, session: SessionDep) -> models.Problems:
 @pipelines.post("/pipelines/{pipeline}/plan")
 def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
     """What a backfill would do, and how long it would take; asks Kafka and changes nothing."""
-    from sluice.flow.resolve.preview import preview
-    from sluice.flow.steps import expected_time
+    from sluice.flow.steps import dry_run
 
     now = pendulum.now("UTC")
     slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
     planning.check(asked, slices)
-    seen = preview(pipeline, slices)
-    work = work_of(seen.found, asked.mode)
-    plan = planning.plan_view(pipeline, slices, asked.mode, seen, work, expected_time(pipeline, work))
+    plan = planning.plan_view(slices, dry_run(pipeline, slices, asked.mode))
     return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name)})
 
 

@@ -33,6 +33,7 @@ from sluice.flow.land.read import Attempt
 from sluice.flow.land.read_plan import UnitRead, described
 from sluice.manifest import Manifest
 from sluice.plan.modes import needs_landing
+from sluice.plan.waiting import waits
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves, move
@@ -105,7 +106,7 @@ def land(
     crash_points.reached(Land.SWEPT)
     failed = {**reads.failed, **failed}
     for cluster, error in failed.items() if len(pipeline.clusters) > 1 or reads.expired else ():
-        say(f"cluster {cluster} waits: {error}")
+        say(waits(cluster, error))
     for error in reads.expired[1:]:
         say(str(error))
     if reads.expired:

@@ -1,0 +1,107 @@
+"""What a run would do, as a value and in words, for `sluice plan`, the DAG's dry run and the page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.errors import SluiceError
+from sluice.manifest import Loss
+from sluice.plan.estimate import Expected
+from sluice.plan.plan import Work, action, to_land
+from sluice.plan.waiting import waits
+from sluice.state.status import UnitStatus
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """`work` and `time` are of all units with work; `silent` has the error of each cluster that could not be
+    asked."""
+
+    found: Sequence[UnitStatus]
+    silent: Mapping[str, SluiceError]
+    mode: str
+    on_expired: str
+    work: Work
+    time: Expected
+
+    def does(self, status: UnitStatus) -> str:
+        return action(status, self.mode, self.on_expired)
+
+    @property
+    def offsets(self) -> int:
+        """Of the units that are read from Kafka."""
+        return sum(status.offsets for status in to_land(self.found, self.mode, self.on_expired))
+
+    @property
+    def reads(self) -> int:
+        return sum(status.reads for status in to_land(self.found, self.mode, self.on_expired))
+
+    @property
+    def waiting(self) -> list[str]:
+        return [waits(cluster, error) for cluster, error in self.silent.items()]
+
+    @property
+    def facts(self) -> dict[str, int | str]:
+        return {
+            "complete": sum(status.state.done for status in self.found),
+            "offsets to land": self.offsets,
+            "reads": self.reads,
+            "rows to load": self.work.rows,
+            "batches": len(self.work.batches),
+            "time": str(self.time),
+        }
+
+    @property
+    def lines(self) -> list[str]:
+        """One for each unit and each cluster that waits, and the facts."""
+        facts = (f"{k}: {v:,}" if isinstance(v, int) else f"{k}: {v}" for k, v in self.facts.items())
+        return [*(unit_line(s, self.does(s)) for s in self.found), *self.waiting, "; ".join(facts)]
+
+
+def unit_line(status: UnitStatus, does: str) -> str:
+    """Unit, state, action, offsets, reads, what Kafka no longer has."""
+    gone = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
+    lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
+    if status.uncounted:
+        lacking += f", not counted as the file says for {', '.join(status.uncounted)} (reland counts it)"
+    size = f"{status.offsets:,} offsets, {status.reads} reads"
+    return f"{status.unit}: {status.seen} → {does}; {size}{gone}{lacking}"
+
+
+def lost(losses: Iterable[Loss]) -> str:
+    """The lost offsets of each partition, in one range where they touch."""
+    spans: list[Loss] = []
+    for loss in sorted(losses, key=lambda loss: (loss.topic, loss.partition, loss.start)):
+        last = spans[-1] if spans else None
+        if last and (last.topic, last.partition) == (loss.topic, loss.partition) and loss.start <= last.until:
+            until, exact = max(last.until, loss.until), last.exact and loss.exact
+            spans[-1] = Loss(loss.topic, loss.partition, last.start, until, exact)
+        else:
+            spans.append(loss)
+    return "; ".join(
+        f"{'' if x.exact else 'at most '}{x.topic}/{x.partition} [{x.start}, {x.until})" for x in spans
+    )
+
+
+def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
+    return {
+        "slice": status.unit.slice.id,
+        "cluster": status.unit.cluster,
+        "state": str(status.state),
+        "action": does,
+        "offsets": status.offsets,
+        "rows": status.manifest.read if status.manifest else status.offsets,
+        "reads": status.reads,
+        "ranges": [
+            {"topic": r.topic, "partition": r.partition, "from": r.start, "until": r.until}
+            for r in status.ranges or ()
+        ],
+        "expired": [
+            {"topic": x.topic, "partition": x.partition, "from": x.start, "until": x.until, "exact": x.exact}
+            for x in status.losses
+        ],
+        "lacking_topics": list(status.lacking),
+        "uncounted": list(status.uncounted),
+    }
