@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError, KafkaTimeoutError, NoError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
 from sluice.clients.kafka.client import DamagedBatch, admin, reached
@@ -62,7 +62,7 @@ class FetchAdmin(KafkaAdminClient):
         deadline, level = time.monotonic() + _PATIENCE_SECONDS, IsolationLevel.build_from(isolation)
         while True:
             try:
-                return self._manager.run(self._fetch, place, offset, level, most)
+                return self._fetch(place, offset, level, most)
             except KafkaError as error:  # a leader has moved, or a broker restarts
                 self._led_by.pop(place, None)
                 if not error.retriable or time.monotonic() > deadline:
@@ -80,13 +80,11 @@ class FetchAdmin(KafkaAdminClient):
             yield from found.batches
             start = found.batches[-1].until
 
-    async def _fetch(
-        self, place: TopicPartition, offset: int, isolation: IsolationLevel, most: int
-    ) -> Fetched:
+    def _fetch(self, place: TopicPartition, offset: int, isolation: IsolationLevel, most: int) -> Fetched:
         if place not in self._led_by:
-            (self._led_by[place],) = await self._async_get_leader_for_partitions([place])
+            self._led_by[place] = self._leader(place)
         request = _request(place, offset, isolation, most)
-        response: Any = await self._manager.send(request, node_id=self._led_by[place])
+        response: Any = self._manager.run(self._sent, request, self._led_by[place])
         found = response.responses[0].partitions[0]
         error = for_code(found.error_code)
         if error is not NoError:
@@ -94,6 +92,17 @@ class FetchAdmin(KafkaAdminClient):
         batches = _sound(place, offset, list(stored_batches(found.records or b"", offset)))
         aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
         return Fetched(batches, hidden_of(batches, aborted))
+
+    def _leader(self, place: TopicPartition) -> int:
+        (topic,) = self.describe_topics([place.topic])
+        led_by = {p["partition_index"]: p["leader_id"] for p in topic["partitions"]}
+        if place.partition not in led_by:
+            raise UnknownTopicOrPartitionError(f"{place.topic}/{place.partition}")
+        return led_by[place.partition]
+
+    async def _sent(self, request: FetchRequest, leader: int) -> Any:
+        """No public call sends a request of one's own; nothing else of kafka-python's inside is used."""
+        return await self._manager.send(request, node_id=leader)
 
 
 def _sound(place: TopicPartition, offset: int, batches: Sequence[Stored]) -> tuple[Stored, ...]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
-    InvalidMetadataError,
     NoError,
     UnknownError,
     UnknownTopicOrPartitionError,
@@ -34,7 +31,8 @@ from sluice.clients.kafka.timestamps import read_stamps
 from sluice.config.pipeline import Cluster
 from sluice.errors import UnknownTopic
 
-# kafka-python keeps at most five requests on a connection, and metadata takes one of them.
+# A look-up waits for its metadata and then for its answer; kafka-python keeps at most five requests on a
+# connection.
 _AT_ONCE = 4
 _WIDTH = 64
 
@@ -139,11 +137,6 @@ class Topics:
 
 
 class _Admin(BatchAdmin):
-    """Sends several look-ups before it waits for the first answer; the public call waits for each, and
-    asks for metadata before each: that takes four times as long for a year of hours."""
-
-    _leaders: Mapping[TopicPartition, int] = MappingProxyType({})
-
     def configuration(self, topic: str) -> dict[str, str]:
         """Empty without the right to see it."""
         wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
@@ -153,11 +146,8 @@ class _Admin(BatchAdmin):
     def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
         """Where a broker fails to answer, records are read."""
         asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
-        try:
-            found = self._manager.run(self._ask, asked, isolation)
-        except InvalidMetadataError:  # a leader has moved: the public call waits until it is known
-            self._leaders = {}
-            found = [self._answered(one, isolation) for one in asked]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = list(pool.map(partial(self._answered, isolation=isolation), asked))
         failed: dict[TopicPartition, list[int]] = {}
         for question, answers in zip(asked, found, strict=True):
             for place in question.keys() - answers.keys():
@@ -169,8 +159,17 @@ class _Admin(BatchAdmin):
                     answers[place] = read[question[place]]
         return [{place.partition: answer for place, answer in one.items()} for one in found]
 
-    def _answered(self, question: dict[TopicPartition, int], isolation: IsolationLevel) -> dict:
-        found = self.list_partition_offsets(question, isolation_level=isolation)
+    def _answered(
+        self, question: dict[TopicPartition, int], isolation: IsolationLevel
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Without the partitions for which the broker fails."""
+        try:
+            found = self.list_partition_offsets(question, isolation_level=isolation)
+        except UnknownError:
+            if len(question) == 1:
+                return {}
+            alone = [self._answered({place: at}, isolation) for place, at in question.items()]
+            return {place: answer for one in alone for place, answer in one.items()}
         return {place: (at.offset, at.timestamp) for place, at in found.items()}
 
     def _by_reading(
@@ -183,7 +182,7 @@ class _Admin(BatchAdmin):
         last: list[Stored] = []
 
         def ask(instant: int) -> tuple[int, int] | None:
-            return self._manager.run(self._ask, [{place: instant}], isolation)[0].get(place)
+            return self._answered({place: instant}, isolation).get(place)
 
         def batches(start: int) -> Iterator[Stored]:
             for batch in self.batches(place, start, ends[OffsetSpec.LATEST], isolation):
@@ -195,45 +194,6 @@ class _Admin(BatchAdmin):
         except Unreadable as error:
             raise DamagedBatch(place, last[0].start, str(error)) from error
         return dict(zip(instants, found, strict=True))
-
-    async def _ask(self, asked: Sequence[dict[TopicPartition, int]], isolation: IsolationLevel) -> list[dict]:
-        if not set().union(*asked) <= self._leaders.keys():
-            led_by = await self._async_get_leader_for_partitions(set().union(*asked))
-            self._leaders = {place: leader for leader, led in led_by.items() for place in led}
-        found: list[dict] = [{} for _ in asked]
-        sent: deque[tuple[int, Any]] = deque()
-
-        async def receive(left: int) -> None:
-            while len(sent) > left:
-                number, answer = sent.popleft()
-                found[number].update(_answers(await answer))
-
-        for number, question in enumerate(asked):
-            for leader, request in self._requests(question, isolation):
-                await receive(_AT_ONCE - 1)
-                sent.append((number, self._manager.send(request, node_id=leader)))
-        await receive(0)
-        return found
-
-    def _requests(
-        self, question: Mapping[TopicPartition, int], isolation: IsolationLevel
-    ) -> Iterator[tuple[int, Any]]:
-        for leader in sorted({self._leaders[place] for place in question}):
-            mine = {place: at for place, at in question.items() if self._leaders[place] == leader}
-            yield leader, self._list_partition_offsets_request(mine, isolation.value)
-
-
-def _answers(response: Any) -> dict[TopicPartition, tuple[int, int]]:
-    """Without the partitions for which the broker fails. Raises KafkaError for every other error."""
-    found: dict[TopicPartition, tuple[int, int]] = {}
-    for topic in response.topics:
-        for said in topic.partitions:
-            place, error = TopicPartition(topic.name, said.partition_index), for_code(said.error_code)
-            if error is NoError:
-                found[place] = said.offset, said.timestamp
-            elif error is not UnknownError:
-                raise error(f"{place.topic}/{place.partition}")
-    return found
 
 
 @contextmanager
