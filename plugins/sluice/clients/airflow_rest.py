@@ -56,7 +56,8 @@ def access(environment: Mapping[str, str] = os.environ) -> Access:
 def _generated_passwords(airflow_home: Path) -> dict[str, str]:
     """What Airflow's simple auth manager writes when it starts for the first time."""
     path = airflow_home / "simple_auth_manager_passwords.json.generated"
-    return json.loads(path.read_text()) if path.is_file() else {}
+    passwords: dict[str, str] = json.loads(path.read_text()) if path.is_file() else {}
+    return passwords
 
 
 def trigger(pipeline: str, start: datetime, end: datetime, mode: str = "fill", dry_run: bool = False) -> str:
@@ -68,7 +69,8 @@ def trigger(pipeline: str, start: datetime, end: datetime, mode: str = "fill", d
     with _session() as session:
         dag = f"/api/v2/dags/{_dag_id(pipeline)}"
         _call(session, "PATCH", dag, {"is_paused": False})
-        return _call(session, "POST", f"{dag}/dagRuns", {"logical_date": None, "conf": given})["dag_run_id"]
+        run = _call(session, "POST", f"{dag}/dagRuns", {"logical_date": None, "conf": given})
+        return str(run["dag_run_id"])
 
 
 def wait(
@@ -126,7 +128,8 @@ def _call(session: httpx.Client, method: str, path: str, body: Any = None) -> di
         raise OutOfReach(f"Airflow at {session.base_url} answered {answer.status_code} to {method} {path}")
     if not answer.is_success:
         raise WrongUse(f"Airflow refused {method} {path} ({answer.status_code}): {_detail(answer)}")
-    return answer.json()
+    content: dict[str, Any] = answer.json()
+    return content
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -1,6 +1,7 @@
 """Each client is imported in its own room only (ruff's banned-api holds the rest of the tree)."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,17 @@ ROOMS = {
 SOURCES = [path for folder in ("dags", "plugins", "spark_jobs") for path in ROOT.glob(f"{folder}/**/*.py")]
 
 
-def imported(path: Path) -> set[str]:
+def nodes(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from nodes(node, for_types)
+
+
+def imported(path: Path, for_types: bool = True) -> set[str]:
+    """The packages that a file imports; without `for_types` only those that it takes to run."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(ast.parse(path.read_text()), for_types):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,7 +40,7 @@ class Client:
         """The rows of a statement that only reads; a lost connection is asked again."""
         with self._explained(sql):
             carried = {**self._reading, **(settings or {})}
-            result = self._driver.query(sql, parameters=parameters or None, settings=carried)
+            result = self._driver.query(sql, parameters=dict(parameters or {}) or None, settings=carried)
             return list(result.result_rows)
 
     def run(
@@ -52,13 +52,15 @@ class Client:
     ) -> None:
         """Sends one statement once, and waits for its end; `body` is the data of an INSERT."""
         with self._explained(sql):
-            self._driver.command(sql, parameters=parameters or None, data=body, settings=dict(settings or {}))
+            self._driver.command(
+                sql, parameters=dict(parameters or {}) or None, data=body, settings=dict(settings or {})
+            )
 
     def close(self) -> None:
         self._driver.close()
 
     @contextmanager
-    def _explained(self, sql: str):
+    def _explained(self, sql: str) -> Iterator[None]:
         try:
             yield
         except ClickHouseError as error:

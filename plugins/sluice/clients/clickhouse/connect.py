@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import clickhouse_connect
+from clickhouse_connect.driver import create_client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from urllib3.exceptions import HTTPError
 
@@ -55,7 +55,7 @@ def open_client(connection: Connection) -> Client:
     port = connection.port or (_HTTPS_PORT if secure else _HTTP_PORT)
     address = f"{connection.host}:{port}"
     try:
-        driver = clickhouse_connect.create_client(
+        driver = create_client(
             host=connection.host,
             port=port,
             interface="https" if secure else "http",

@@ -128,9 +128,8 @@ class ServerError(SluiceError):
         rule = rule_of(self.code, self.reason)
         return rule.outcome if rule else Outcome.FINAL
 
-    @property
-    def retryable(self) -> bool:
-        return self.outcome is not Outcome.FINAL
+    def __post_init__(self) -> None:
+        self.retryable = self.outcome is not Outcome.FINAL
 
     def __str__(self) -> str:
         rule = rule_of(self.code, self.reason)

@@ -62,7 +62,8 @@ def _plain(token: str) -> str:
 
 
 def _written(tokens: list[str], places: dict[int, Sql]) -> Sql:
-    parts, skip = [], 0
+    parts: list[str] = []
+    skip = 0
     for index, token in enumerate(tokens):
         if index in places:
             parts.append(places[index])

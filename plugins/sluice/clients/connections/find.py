@@ -51,9 +51,8 @@ def _home(environment: Mapping[str, str]) -> Path:
 def _noted(environment: Mapping[str, str], name: str) -> str:
     """A variable of the stack that runs, as it notes it (local/runner.py); empty where none runs."""
     try:
-        return (
-            json.loads((_home(environment) / "stack.json").read_text()).get("environment", {}).get(name, "")
-        )
+        stack = json.loads((_home(environment) / "stack.json").read_text())
+        return str(stack.get("environment", {}).get(name, ""))
     except (FileNotFoundError, PermissionError):
         return ""
 

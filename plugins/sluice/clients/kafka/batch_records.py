@@ -43,7 +43,7 @@ def stamps_of(batch: Stored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Offsets and timestamps of the batch's records, some thousand at once; no record is held, however
     small. Where the header says them all, nothing is decompressed. Raises Unreadable."""
     if batch.told:
-        yield np.arange(batch.start, batch.until), np.full(batch.count, batch.max_stamp)
+        yield np.arange(batch.start, batch.until), np.full(batch.records, batch.max_stamp)
         return
     with _ends():
         if batch.magic < 2:
@@ -100,7 +100,7 @@ def _ends() -> Iterator[None]:
 
 def _walk(batch: Stored, most: int) -> Iterator[_Whole | _Skipped]:
     """All records, in their order: those of more than `most` bytes that no piece holds whole are skipped."""
-    source, left = Source(pieces(batch.codec, batch.body or memoryview(b""))), batch.count
+    source, left = Source(pieces(batch.codec, batch.body or memoryview(b""))), batch.records
     while left > 0:
         starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
         if starts:
@@ -163,7 +163,7 @@ def _part(batch: Stored, data: bytes, starts: list[int], untils: list[int]) -> P
     return Part(offsets.tolist(), stamps.tolist(), keys, values, headers)
 
 
-def _places(batch: Stored, text: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _places(batch: Stored, text: np.ndarray, starts: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets, timestamps, and where each record goes on behind them."""
     deltas, at = _numbers(text, np.array(starts) + 1)
     offsets, at = _numbers(text, at)

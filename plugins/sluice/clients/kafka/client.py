@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, for_code
 
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.errors import BatchUnreadable, KafkaOutOfReach
@@ -30,6 +30,12 @@ class DamagedBatch(KafkaError):
         self.place, self.start, self.reason = place, start, reason
 
 
+def error_of(code: int) -> type[KafkaError]:
+    """The class of a broker's error code; NoError for 0."""
+    found: type[KafkaError] = for_code(code)  # type: ignore[no-untyped-call]  # its stub has no types
+    return found
+
+
 @contextmanager
 def reached(settings: KafkaSettings) -> Iterator[None]:
     """Raises KafkaOutOfReach for whatever the client cannot do: no answer, no leader, no permission; and
@@ -45,9 +51,7 @@ def reached(settings: KafkaSettings) -> Iterator[None]:
 
 
 @contextmanager
-def admin(
-    settings: KafkaSettings, kind: type[KafkaAdminClient] = KafkaAdminClient
-) -> Iterator[KafkaAdminClient]:
+def admin(settings: KafkaSettings, kind: type[Admin]) -> Iterator[Admin]:
     client = kind(bootstrap_timeout_ms=BOOTSTRAP_MS, request_timeout_ms=REQUEST_MS, **settings.for_client())
     try:
         yield client

@@ -52,7 +52,9 @@ class _Admin(KafkaAdminClient):
             except TopicAlreadyExistsError:
                 self.wait_for_topics([topic])
         (found,) = self.describe_topics([topic])
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys((_BEFORE, _AFTER, _SIZE)))
+        resource = ConfigResource(
+            ConfigResourceType.TOPIC, topic, dict.fromkeys((_BEFORE, _AFTER, _SIZE), "")
+        )
         settings = self.describe_configs([resource], config_filter="all")["topic"][topic]
         # Brokers before 3.6 have neither setting of time: they take any.
         values = {name: int(settings[name]["value"]) for name in (_BEFORE, _AFTER, _SIZE) if name in settings}

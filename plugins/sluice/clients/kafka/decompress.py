@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import pyarrow as pa
 
@@ -54,7 +55,7 @@ def _gzip(body: memoryview) -> Iterator[bytes]:
         left = unpacking.unused_data
 
 
-def _streamed(name: str) -> Callable[[memoryview], Iterator[bytes]]:
+def _streamed(name: Literal["lz4", "zstd"]) -> Callable[[memoryview], Iterator[bytes]]:
     def unpack(body: memoryview) -> Iterator[bytes]:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), name) as stream:
             while piece := stream.read(PIECE):

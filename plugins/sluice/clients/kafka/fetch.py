@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
-from sluice.clients.kafka.client import DamagedBatch, admin, reached
+from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
 from sluice.clients.kafka.record_batch import Stored, ends_abortion, stored_batches
 from sluice.clients.kafka.settings import KafkaSettings
 
@@ -25,6 +25,9 @@ _ANSWER_BYTES = (1 << 31) - 1  # a batch of any size, as Kafka's own client take
 _WAIT_MS = 500
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.25
+
+_Args = TypeVarTuple("_Args")
+_Out = TypeVar("_Out")
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,19 @@ class Fetched:
         return [batch for number, batch in enumerate(self.batches) if number not in self.hidden]
 
 
+class _Manager(Protocol):
+    """What is used of kafka-python's KafkaConnectionManager."""
+
+    def run(self, coro: Callable[[Unpack[_Args]], Awaitable[_Out]], *args: *_Args) -> _Out: ...
+
+    def send(self, request: object, node_id: int) -> Awaitable[Any]: ...
+
+
 class FetchAdmin(KafkaAdminClient):
     """Every method raises KafkaError; `fetch` DamagedBatch, when nothing before it answers."""
+
+    if TYPE_CHECKING:  # kafka-python's own, which it gives no type
+        _manager: _Manager
 
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs, receive_message_max_bytes=_ANSWER_BYTES)
@@ -59,7 +73,8 @@ class FetchAdmin(KafkaAdminClient):
         most: int = FETCH_BYTES,
     ) -> Fetched:
         """The next batches from the one on that holds `offset`; none at the end of what can be read."""
-        deadline, level = time.monotonic() + _PATIENCE_SECONDS, IsolationLevel.build_from(isolation)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        level = isolation if isinstance(isolation, IsolationLevel) else IsolationLevel[isolation.upper()]
         while True:
             try:
                 return self._fetch(place, offset, level, most)
@@ -86,7 +101,7 @@ class FetchAdmin(KafkaAdminClient):
         request = _request(place, offset, isolation, most)
         response: Any = self._manager.run(self._sent, request, self._led_by[place])
         found = response.responses[0].partitions[0]
-        error = for_code(found.error_code)
+        error = error_of(found.error_code)
         if error is not NoError:
             raise error(f"{place.topic}/{place.partition} at offset {offset}")
         batches = _sound(place, offset, list(stored_batches(found.records or b"", offset)))

@@ -90,7 +90,7 @@ class BatchAdmin(FetchAdmin):
 
     def compacted(self, topic: str) -> bool:
         """False, too, without the right to see the topic's settings: Kafka then names none."""
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": None})
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": ""})
         found = self.describe_configs([resource], config_filter="all")
         policy = found.get("topic", {}).get(topic, {}).get("cleanup.policy", {})
         return "compact" in (policy.get("value") or "")

@@ -90,13 +90,17 @@ def _messages(batch: Stored, source: Source, shift: int, most: int) -> Iterator[
         at = end
 
 
-def _contents(data: bytes, at: int, end: int, magic: int) -> Iterator[bytes | None]:
+def _contents(data: bytes, at: int, end: int, magic: int) -> tuple[bytes | None, bytes | None]:
     """Key and value."""
-    at += OLD_HEADER.size + OLD_STAMP.size * magic
-    for _ in range(2):
-        (size,) = _SIZE.unpack_from(data, at)
-        at += _SIZE.size
-        if at + max(size, 0) > end:
-            raise IndexError
-        yield None if size < 0 else data[at : at + size]
-        at += max(size, 0)
+    key, at = _text(data, at + OLD_HEADER.size + OLD_STAMP.size * magic, end)
+    value, _ = _text(data, at, end)
+    return key, value
+
+
+def _text(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    """The text at `at`, and where the next begins."""
+    (size,) = _SIZE.unpack_from(data, at)
+    at += _SIZE.size
+    if at + max(size, 0) > end:
+        raise IndexError
+    return (None, at) if size < 0 else (data[at : at + size], at + size)

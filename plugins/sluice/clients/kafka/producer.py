@@ -18,7 +18,7 @@ __all__ = ["MAX_EVENT_BYTES", "DeliveryError", "Message", "NotTaken", "Publisher
 
 DeliveryError = KafkaError
 Delivered = Callable[[DeliveryError | None, Message], None]
-Headers = list[tuple[str, bytes]]
+Headers = list[tuple[str, str | bytes | None]]
 
 _BATCH_BYTES = 900_000  # below the default max.message.bytes of a topic that was there before
 _BATCH_FRAMING = 1024

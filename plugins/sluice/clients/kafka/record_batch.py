@@ -24,17 +24,17 @@ ABORT = 0
 
 
 class Stored(NamedTuple):
-    """The offsets `[start, until)` of one batch, which holds `count` records; `body` is as it is stored.
+    """The offsets `[start, until)` of one batch, which holds `records` of them; `body` is as it is stored.
 
     `stamp` is the base of the records' times in ms; they are all `max_stamp` where the broker stamps
     (`log_append_time`). Of magic 0 and 1 `body` is the whole message; where others are inside it, nobody
-    knows `start` and `count`: they are an offset that is not behind the first, and 0. One whose checksum is
+    knows `start` and `records`: they are an offset that is not behind the first, and 0. One whose checksum is
     another's is not `sound`: nothing that it says is true.
     """
 
     start: int
     until: int
-    count: int
+    records: int
     attributes: int = 0
     stamp: int = 0
     max_stamp: int = 0
@@ -62,13 +62,13 @@ class Stored(NamedTuple):
     @property
     def whole(self) -> bool:
         """Whether each of its offsets has its record: compaction has taken none."""
-        return self.count == self.until - self.start
+        return self.records == self.until - self.start
 
     @property
     def told(self) -> bool:
         """Whether `max_stamp` is the time of all its records, one at each of its offsets. Of negative
         times the header says nothing."""
-        return self.whole and (self.log_append_time or (self.count == 1 and self.max_stamp >= 0))
+        return self.whole and (self.log_append_time or (self.records == 1 and self.max_stamp >= 0))
 
 
 def codec_of(attributes: int) -> int:
@@ -100,7 +100,8 @@ def ends_abortion(batch: Stored) -> bool:
         while body[at] & 0x80:
             at += 1
         at += 1
-    return _CONTROL_TYPE.unpack_from(body, at)[1] == ABORT
+    _, kind = _CONTROL_TYPE.unpack_from(body, at)
+    return bool(kind == ABORT)
 
 
 def _batch(view: memoryview) -> Stored:

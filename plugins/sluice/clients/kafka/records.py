@@ -176,6 +176,13 @@ class BoundedReader:
 
 
 def _records(span: Span, part: Part, own: slice) -> Records:
-    columns = (part.offsets, part.timestamps, part.keys, part.values, part.headers)
-    too_large = {} if part.too_large is None else {0: part.too_large}
-    return Records(span.topic, span.partition, *(column[own] for column in columns), too_large=too_large)
+    return Records(
+        span.topic,
+        span.partition,
+        part.offsets[own],
+        part.timestamps[own],
+        part.keys[own],
+        part.values[own],
+        part.headers[own],
+        {} if part.too_large is None else {0: part.too_large},
+    )

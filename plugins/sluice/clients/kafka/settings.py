@@ -185,8 +185,10 @@ def _refuse_old_key(found: Connection, name: str | None) -> None:
 
     Source: Kafka's DefaultSslEngineFactory, PemStore: `PRIVATE KEY` and `ENCRYPTED PRIVATE KEY` only.
     """
+    if not name:
+        return
     with suppress(OSError):
-        old = _OLD_KEY.search(Path(name).read_bytes()) if name else None
+        old = _OLD_KEY.search(Path(name).read_bytes())
         if old is not None:
             form = "PKCS#1" if old[1] == b"RSA" else "an old form"
             files = f"-in {shlex.quote(name)} -out {shlex.quote(name + '.pk8')}"

@@ -64,7 +64,7 @@ def _parts(reader: BoundedReader, span: Span) -> Iterator[_Part]:
 
 
 def _is_lone(batch: Stored) -> bool:
-    return batch.count == 1 and batch.told
+    return batch.records == 1 and batch.told
 
 
 def _gathered(parts: Iterable[_Part]) -> Iterator[_Part]:

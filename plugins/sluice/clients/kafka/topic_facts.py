@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import OffsetSpec
 
-from sluice.clients.kafka.client import admin, reached
+from sluice.clients.kafka.client import admin, error_of, reached
 from sluice.clients.kafka.records import BoundedReader, Span
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.clients.kafka.timestamps import first_stamp
@@ -69,7 +69,7 @@ class TopicInquiry:
         """Reads one record of each partition, which also proves the right to read. Raises UnknownTopic."""
         with reached(self._settings):
             (found,) = self._client.describe_topics([topic])
-            error = for_code(found["error_code"])
+            error = error_of(found["error_code"])
             if error is UnknownTopicOrPartitionError:
                 raise UnknownTopic(self._settings.cluster, topic)
             if error is not NoError:
@@ -129,5 +129,5 @@ class TopicInquiry:
 def open_inquiry(cluster: Cluster) -> Iterator[TopicInquiry]:
     """Raises KafkaOutOfReach, or WrongUse for the cluster's connection."""
     settings = settings_of(cluster)
-    with reached(settings), admin(settings) as client:
+    with reached(settings), admin(settings, KafkaAdminClient) as client:
         yield TopicInquiry(settings, client)

@@ -15,11 +15,10 @@ from kafka.errors import (
     NoError,
     UnknownError,
     UnknownTopicOrPartitionError,
-    for_code,
 )
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
-from sluice.clients.kafka.client import DamagedBatch, admin, reached
+from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
 from sluice.clients.kafka.decompress import Unreadable
 from sluice.clients.kafka.holes import BatchAdmin, Hole
 from sluice.clients.kafka.log_starts import kept_ms
@@ -35,6 +34,8 @@ from sluice.errors import UnknownTopic
 # connection.
 _AT_ONCE = 4
 _WIDTH = 64
+_Found = dict[TopicPartition, tuple[int, int]]
+"""Offset and timestamp of a partition's answer."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Topics:
         """Raises UnknownTopic."""
         with reached(self._settings):
             (found,) = self._client.describe_topics([topic])
-            error = for_code(found["error_code"])
+            error = error_of(found["error_code"])
             if error is UnknownTopicOrPartitionError:
                 raise UnknownTopic(self._settings.cluster, topic)
             if error is not NoError:
@@ -126,7 +127,7 @@ class Topics:
 
     @property
     def _isolation(self) -> IsolationLevel:
-        return IsolationLevel.build_from(self._settings.isolation)
+        return IsolationLevel[self._settings.isolation.upper()]
 
     def _offsets(
         self, wanted: Mapping[TopicPartition, Any], isolation: IsolationLevel | None = None
@@ -159,9 +160,7 @@ class _Admin(BatchAdmin):
                     answers[place] = read[question[place]]
         return [{place.partition: answer for place, answer in one.items()} for one in found]
 
-    def _answered(
-        self, question: dict[TopicPartition, int], isolation: IsolationLevel
-    ) -> dict[TopicPartition, tuple[int, int]]:
+    def _answered(self, question: dict[TopicPartition, int], isolation: IsolationLevel) -> _Found:
         """Without the partitions for which the broker fails."""
         try:
             found = self.list_partition_offsets(question, isolation_level=isolation)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from sluice.clients.lake import durable
 from sluice.clients.lake.base import Item, Stored
 from sluice.clients.lake.layout import in_xml
-from sluice.clients.lake.s3_client import client, code, explained, refusal, status
+from sluice.clients.lake.s3_client import Place, client, code, explained, refusal, status
 from sluice.clients.lake.s3_upload import Upload
 from sluice.clients.lake.settings import S3Settings
 from sluice.clients.lake.temporary import new_file
@@ -25,11 +25,24 @@ from sluice.concurrency import each
 from sluice.errors import LakeOutOfReach, LakeRefused
 from sluice.slices import utc
 
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
+
 _ABSENT = ("NoSuchKey", "404")
 _DELETES_PER_REQUEST = 1000
 _CREATED_TOGETHER = 128
 _TRIES = 5
 _TRANSFER = TransferConfig(max_concurrency=4)
+
+
+class _Condition(TypedDict, total=False):
+    IfNoneMatch: str
+    IfMatch: str
+
+
+class _From(TypedDict, total=False):
+    StartAfter: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,9 @@ class S3Lake:
     def delete(self, keys: Iterable[str]) -> None:
         remaining = iter(keys)
         while page := list(islice(remaining, _DELETES_PER_REQUEST)):
-            objects = [{"Key": self.prefix + key} for key in page if in_xml(key)]
+            objects: list[ObjectIdentifierTypeDef] = [
+                {"Key": self.prefix + key} for key in page if in_xml(key)
+            ]
             with explained(self.url):
                 for key in (key for key in page if not in_xml(key)):
                     self._client.delete_object(**self._at(key))
@@ -106,7 +121,7 @@ class S3Lake:
             if item.key in wanted:
                 yield item
 
-    def _list(self, prefix: str, **more: str) -> Iterator[Item]:
+    def _list(self, prefix: str, **more: Unpack[_From]) -> Iterator[Item]:
         pages = self._client.get_paginator("list_objects_v2")
         with explained(self.url):
             for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix, **more):
@@ -139,7 +154,12 @@ class S3Lake:
     def move(self, source: str, destination: str) -> None:
         with explained(self.url):
             try:
-                self._client.copy(self._at(source), self.bucket, self.prefix + destination, Config=_TRANSFER)
+                self._client.copy(
+                    {"Bucket": self.bucket, "Key": self.prefix + source},
+                    self.bucket,
+                    self.prefix + destination,
+                    Config=_TRANSFER,
+                )
             except ClientError as error:
                 if code(error) not in _ABSENT:
                     raise
@@ -158,11 +178,11 @@ class S3Lake:
             path.unlink(missing_ok=True)
 
     @property
-    def _client(self) -> Any:
+    def _client(self) -> S3Client:
         with explained(self.url):
             return client(self.settings)
 
-    def _at(self, key: str) -> dict[str, str]:
+    def _at(self, key: str) -> Place:
         return {"Bucket": self.bucket, "Key": self.prefix + key}
 
     def _download(self, key: str, path: Path) -> None:
@@ -175,7 +195,7 @@ class S3Lake:
                 raise
 
     def _write_if(
-        self, key: str, data: bytes, still: Callable[[Stored | None], bool], **condition: str
+        self, key: str, data: bytes, still: Callable[[Stored | None], bool], **condition: Unpack[_Condition]
     ) -> bool:
         """A refusal proves nothing: it may follow a lost answer, or a conflict that has passed.
 

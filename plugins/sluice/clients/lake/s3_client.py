@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import boto3
 from botocore import UNSIGNED
@@ -19,6 +19,9 @@ from s3transfer.exceptions import RetriesExceededError
 
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError, WrongUse
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 # Credentials that are looked up on the machine's metadata server can fail for a moment, too.
 _OUT_OF_REACH = (
@@ -57,6 +60,13 @@ _REMEDIES = {
 }
 
 
+class Place(TypedDict):
+    """The arguments of a call that name an object."""
+
+    Bucket: str
+    Key: str
+
+
 class _Making:
     """Making a client takes a second of computing: sixteen threads that begin at once wait for one."""
 
@@ -71,7 +81,7 @@ class _Making:
 os.register_at_fork(after_in_child=_Making.forked)
 
 
-def client(settings: S3Settings) -> Any:
+def client(settings: S3Settings) -> S3Client:
     """A client of this process: a connection that a fork inherits would mix two processes' answers.
 
     Raises WrongUse when the endpoint is no URL.
@@ -84,7 +94,7 @@ def client(settings: S3Settings) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _client(settings: S3Settings, _process: int) -> Any:
+def _client(settings: S3Settings, _process: int) -> S3Client:
     session = boto3.session.Session(profile_name=settings.profile)
     return session.client(
         "s3",

@@ -8,19 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from sluice.clients.lake.s3_client import code, status
+from sluice.clients.lake.s3_client import Place, code, status
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
 # What S3 takes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 _MOST_PARTS = 10_000
 PART_BYTES = 8 << 20
 _SIDE_BY_SIDE = 4
-_CHECKSUM = "CRC32"  # boto3's own default, which an upload in parts has to be told
+_CHECKSUM: Final = "CRC32"  # boto3's own default, which an upload in parts has to be told
 _WRITER = "sluice-writer"
-_IF_ABSENT = {"IfNoneMatch": "*"}
+_ANY = "*"
 # "Taken", or a repeated request whose first answer was lost: the upload is over, or its object is there.
 _REFUSED = (409, 412)
 _OVER = "NoSuchUpload"
@@ -30,7 +34,7 @@ _OVER = "NoSuchUpload"
 class Upload:
     """One file on its way to one key; `writer` tells its object from anybody else's."""
 
-    client: Any
+    client: S3Client
     bucket: str
     key: str
     path: Path
@@ -58,14 +62,15 @@ class Upload:
                     self.client.abort_multipart_upload(**self._at, UploadId=upload_id)
 
     @property
-    def _at(self) -> dict[str, str]:
+    def _at(self) -> Place:
         return {"Bucket": self.bucket, "Key": self.key}
 
     def _put(self) -> None:
         metadata = {_WRITER: self.writer}
-        self.client.put_object(**self._at, Body=self.path.read_bytes(), Metadata=metadata, **_IF_ABSENT)
+        body = self.path.read_bytes()
+        self.client.put_object(**self._at, Body=body, Metadata=metadata, IfNoneMatch=_ANY)
 
-    def _send(self, upload_id: str) -> list[dict[str, Any]]:
+    def _send(self, upload_id: str) -> list[CompletedPartTypeDef]:
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
             futures = [pool.submit(self._part, upload_id, *piece) for piece in enumerate(self._pieces(), 1)]
             try:
@@ -79,19 +84,21 @@ class Upload:
         length = max(PART_BYTES, -(-size // _MOST_PARTS))
         return ((start, min(length, size - start)) for start in range(0, size, length))
 
-    def _part(self, upload_id: str, number: int, piece: tuple[int, int]) -> dict[str, Any]:
+    def _part(self, upload_id: str, number: int, piece: tuple[int, int]) -> CompletedPartTypeDef:
         with self.path.open("rb") as file:
             file.seek(piece[0])
             body = file.read(piece[1])
-        place = {**self._at, "UploadId": upload_id, "PartNumber": number}
-        answer = self.client.upload_part(**place, Body=body, ChecksumAlgorithm=_CHECKSUM)
-        sums = {name: value for name, value in answer.items() if name == f"Checksum{_CHECKSUM}"}
-        return {"PartNumber": number, "ETag": answer["ETag"], **sums}
+        answer = self.client.upload_part(
+            **self._at, UploadId=upload_id, PartNumber=number, Body=body, ChecksumAlgorithm=_CHECKSUM
+        )
+        part: CompletedPartTypeDef = {"PartNumber": number, "ETag": answer["ETag"]}
+        if "ChecksumCRC32" in answer:
+            part["ChecksumCRC32"] = answer["ChecksumCRC32"]
+        return part
 
-    def _join(self, upload_id: str, parts: list[dict[str, Any]]) -> None:
-        together = {"Parts": parts}
+    def _join(self, upload_id: str, parts: list[CompletedPartTypeDef]) -> None:
         self.client.complete_multipart_upload(
-            **self._at, UploadId=upload_id, MultipartUpload=together, **_IF_ABSENT
+            **self._at, UploadId=upload_id, MultipartUpload={"Parts": parts}, IfNoneMatch=_ANY
         )
 
     def _created(self, write: Callable[[], None]) -> bool:
