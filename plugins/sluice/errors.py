@@ -324,6 +324,13 @@ class Relanded(SluiceError):
     retryable = True
 
 
+class TargetChanged(SluiceError):
+    """Somebody changed a table or its views while it was loaded: loading it again takes them as they are."""
+
+    exit_code = 3
+    retryable = True
+
+
 # ---- Permanent: only a person can change what forbids the step.
 
 

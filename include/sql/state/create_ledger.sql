@@ -1,6 +1,7 @@
 -- What is committed, and what was and is revoked. Rows are only ever added; of one (target, table, slice,
 -- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
 -- `sharding`: which of which shards, placed by what, this one was; rows and misfits are its share of landed.
+-- `views`: the tables of which views hold the rows, and by which SELECTs, as digests; the first is the target's own.
 CREATE TABLE IF NOT EXISTS sluice.ledger
 (
     pipeline LowCardinality(String),
@@ -19,6 +20,7 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     misfits UInt64,
     token String,
     sharding String,
+    views Array(String),
     at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = MergeTree

@@ -1,4 +1,4 @@
 -- Which of Sluice's own tables have the columns that their first versions had not.
 SELECT table
 FROM system.columns
-WHERE database = 'sluice' AND (table, name) IN (('ledger', 'sharding'), ('targets', 'lease'), ('rejected', 'row'))
+WHERE database = 'sluice' AND (table, name) IN (('ledger', 'views'), ('targets', 'lease'), ('rejected', 'row'))

@@ -1,5 +1,9 @@
--- When each unit of a table was committed, by its newest row.
-SELECT toUnixTimestamp(slice), toString(cluster), toUnixTimestamp(argMax(at, (generation, attempt, state)))
+-- When each unit of a table was committed, and with which views, by its newest row.
+SELECT
+    toUnixTimestamp(slice),
+    toString(cluster),
+    toUnixTimestamp(argMax(at, (generation, attempt, state))),
+    argMax({views}, (generation, attempt, state))
 FROM sluice.ledger
 WHERE target = {target:String} AND table_uuid = {uuid:UUID}
 GROUP BY slice, cluster

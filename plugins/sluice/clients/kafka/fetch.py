@@ -110,7 +110,7 @@ class FetchAdmin(KafkaAdminClient):
 
     def _leader(self, place: TopicPartition) -> int:
         (topic,) = self.describe_topics([place.topic])
-        led_by = {p["partition_index"]: p["leader_id"] for p in topic["partitions"]}
+        led_by: dict[int, int] = {p["partition_index"]: p["leader_id"] for p in topic["partitions"]}
         if place.partition not in led_by:
             raise UnknownTopicOrPartitionError(f"{place.topic}/{place.partition}")
         return led_by[place.partition]

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from sluice import crash_points
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
-from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.clickhouse.tables import TargetTable, read_table
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Step
-from sluice.errors import Conservation
+from sluice.errors import Conservation, TargetChanged
 from sluice.flow.load.destinations import Destination, destinations
 from sluice.flow.load.move_rows import Move
 from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import UnitLoad, Work
 from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.state.view_stamps import view_stamps
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Run:
     replicated: bool = False  # Sluice's own tables are
 
     def execute(self) -> list[UnitLoad]:
-        """Raises Fenced, Conservation (a count that must hold does not), and what the client raises."""
+        """Raises Fenced, Conservation (a count that must hold does not), TargetChanged, and what the client
+        raises."""
         self._create_fence()
         crash_points.reached(Step.FENCED)
         self.staging.stage()
@@ -43,6 +45,7 @@ class Run:
         rows, misfits = self.staging.review()
         crash_points.reached(Step.REVIEWED)
         given = Rehearsal(self._places, self.staging, self.writer, self.found.attachable).execute()
+        self._expect_unchanged()
         crash_points.reached(Step.REHEARSED)
         self._revoke()
         crash_points.reached(Step.REVOKED)
@@ -54,6 +57,7 @@ class Run:
         crash_points.reached(Step.MOVED)
         self._compare(rows, misfits, given)
         crash_points.reached(Step.COUNTED)
+        self._expect_unchanged()
         self._commit()
         crash_points.reached(Step.COMMITTED)
         self._drop()
@@ -84,6 +88,14 @@ class Run:
         lines = "\n".join(json.dumps(_fence_row(work)) for work in self.works)
         self.writer.run("fence", render("load/fill_fence", fence=self._fence), body=lines.encode())
         self.writer.run("fence", render("load/create_staged_misfits", misfits=self._misfits))
+
+    def _expect_unchanged(self) -> None:
+        """Rows of a view that was made meanwhile have not been computed."""
+        if read_table(self.writer.client, self.target.database, self.target.name) != self.found:
+            raise TargetChanged(
+                f"table {self.target.table}: it or its materialized views were changed while it was loaded: "
+                "load it again"
+            )
 
     def _revoke(self) -> None:
         if any(work.replaces for work in self.works):
@@ -158,7 +170,8 @@ class Run:
     def _commit(self) -> None:
         staged = self.writer.rows_by_unit(self._staging)
         sql = render("load/commit", fence=self._fence, staged=staged, misfits=self._misfits)
-        self.writer.run("commit", sql, self._ledger_values(), blocks=1)
+        views = {"views": list(view_stamps(self.found).values())}
+        self.writer.run("commit", sql, {**self._ledger_values(), **views}, blocks=1)
 
     def _drop(self) -> None:
         for name in (self._fence, *self.staging.tables):

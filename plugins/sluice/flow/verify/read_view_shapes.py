@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.query_tree import explained, parse, pushed, types
-from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.sql import Sql, render
 from sluice.clients.clickhouse.tables import FedTable, TargetTable
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.deterministic import changing, deterministic
@@ -18,6 +19,7 @@ from sluice.flow.verify.view_nodes import functions
 from sluice.flow.verify.view_shape import KEY, Shape, shape_of, together
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
+from sluice.state.view_stamps import view_stamps
 
 _CHANGING = "its DEFAULT may give another value each time"
 _CUT = "its type cuts off a part of what each block adds up to"
@@ -28,13 +30,14 @@ _BY_ORDER = re.compile(r"\b(AggregateFunction|Float32|Float64|BFloat16)\b")
 class FedShape:
     """`fed` are the views of one table, `changed` when one of them, or of those that feed them, last was.
 
-    `views`: the shape of what each view gives, in the order of `fed`.
+    `views`: the shape of what each view gives, in the order of `fed`. `stamp`: as commits have it.
     """
 
     fed: tuple[FedTable, ...]
     shape: Shape
     views: tuple[Shape, ...]
     changed: int
+    stamp: str
 
     @property
     def table(self) -> str:
@@ -45,10 +48,30 @@ class FedShape:
         return self.fed[0].called
 
     def covered(self, client: Client, pipeline: Pipeline, found: TargetTable) -> frozenset[Unit]:
-        """Returns the units that were committed since: an older one has other rows, or none."""
-        rows = client.rows(render("verify/commit_times"), {"target": found.table, "uuid": found.uuid})
-        since = [(start, cluster) for start, cluster, at in rows if at >= self.changed]
-        return frozenset(unit_of(pipeline, *place) for place in since)
+        """Returns the units that were committed with these views: an older one has other rows, or none."""
+        return frozenset(
+            unit_of(pipeline, start, cluster)
+            for start, cluster, at, stamps in _commits(client, found)
+            if self._holds(at, stamps)
+        )
+
+    def _holds(self, at: int, stamps: Collection[str]) -> bool:
+        """A load looks at the views right before its commit, so one of a later second has them, also where
+        another version of the server writes their SELECTs in another way."""
+        if not stamps:  # of a version that kept none
+            return at >= self.changed
+        return self.stamp in stamps or at > self.changed + 1
+
+
+def _commits(client: Client, found: TargetTable) -> list[Sequence[Any]]:
+    """A ledger of an earlier version has no column `views`, until the next load adds it."""
+    asked = {"target": found.table, "uuid": found.uuid}
+    try:
+        return client.rows(render("verify/commit_times", views=Sql("views")), asked)
+    except ServerError as error:
+        if error.code != UNKNOWN_IDENTIFIER:
+            raise
+    return client.rows(render("verify/commit_times", views=Sql("[]")), asked)
 
 
 def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, FedShape]:
@@ -65,13 +88,14 @@ def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, F
         }
     known = {found.table: (Shape(unsure=unsure), 0)}
     shapes: dict[str, FedShape] = {}
+    stamps = view_stamps(found)
     waiting = list(dict.fromkeys(fed.table for fed in found.fed))
     while waiting:
         ready = [name for name in waiting if {fed.source for fed in _of(found, name)} <= known.keys()]
         if not ready:  # tables that feed each other
             break
         for name in ready:
-            shapes[name] = _shape(client, _of(found, name), known)
+            shapes[name] = _shape(client, _of(found, name), known, stamps[name])
             known[name] = (shapes[name].shape, shapes[name].changed)
             waiting.remove(name)
     return shapes
@@ -81,7 +105,9 @@ def _of(found: TargetTable, name: str) -> tuple[FedTable, ...]:
     return tuple(fed for fed in found.fed if fed.table == name)
 
 
-def _shape(client: Client, fed: tuple[FedTable, ...], known: Mapping[str, tuple[Shape, int]]) -> FedShape:
+def _shape(
+    client: Client, fed: tuple[FedTable, ...], known: Mapping[str, tuple[Shape, int]], stamp: str
+) -> FedShape:
     sources = {name: shape for name, (shape, _) in known.items()}
     views = tuple(_view(client, one, sources) for one in fed)
     changed = [known[one.source][1] for one in fed]
@@ -90,7 +116,7 @@ def _shape(client: Client, fed: tuple[FedTable, ...], known: Mapping[str, tuple[
         rows = client.rows(render("verify/view_definition"), {"database": database, "name": rest})
         changed += [at for _, at in rows]
     whole = _stored(together(views), fed, changing(client, fed[0].columns))
-    return FedShape(fed, whole, views, max(changed))
+    return FedShape(fed, whole, views, max(changed), stamp)
 
 
 def _view(client: Client, fed: FedTable, sources: Mapping[str, Shape]) -> Shape:

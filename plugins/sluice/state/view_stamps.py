@@ -1,0 +1,27 @@
+"""What a commit says of the materialized views whose rows it holds. Pure.
+
+The server says only to the second when a view was made: a commit of that second may be of before or after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from sluice.clients.clickhouse.tables import TargetTable
+
+
+def view_stamps(found: TargetTable) -> dict[str, str]:
+    """By table that gets the target's rows, and the target itself, 16 hexadecimal digits that stand for the
+    table and for all SELECTs through which rows come to it."""
+    names = dict.fromkeys((found.table, *(fed.table for fed in found.fed)))
+    return {name: _stamp(found, name) for name in names}
+
+
+def _stamp(found: TargetTable, name: str) -> str:
+    way: set[str] = set()
+    waiting = {name}
+    while waiting:
+        way |= waiting
+        waiting = {fed.source for fed in found.fed if fed.table in way} - way
+    views = sorted({(fed.source, fed.table, fed.select) for fed in found.fed if fed.table in way})
+    return hashlib.sha256(repr((name, views)).encode()).hexdigest()[:16]
