@@ -50,7 +50,7 @@ test-cluster: setup-cluster
 
 # Cheapest first: a mistake that a unit test finds must not wait for Spark.
 test: setup tools lint
-	$(PYTEST) tests/unit
+	$(PYTEST) tests/unit -n $(JOBS) --dist worksteal
 	$(PYTEST) tests/dags
 	$(PYTEST) tests/integration tests/faults -n $(JOBS) --dist loadfile
 	$(PYTEST) tests/browser
@@ -62,9 +62,9 @@ tools:
 screenshots: setup tools
 	mkdir -p docs/images && SLUICE_SCREENSHOTS=docs/images $(PYTEST) tests/browser
 
-# The long form of tests/faults: hundreds of kills, races and faults, and a table of them at the end.
+# All that `make test` leaves out, and every fault test: hundreds of kills, races and faults, and a table of them at the end.
 faults: setup
-	$(PYTEST) tests/faults --long -n $(JOBS) --dist worksteal
+	$(PYTEST) tests/unit tests/integration tests/faults --long -m "long or faults" -n $(JOBS) --dist worksteal
 
 # Changes what decides, one place at a time, and asks the tests each time (docs/RELIABILITY.md, "Mutants"): an hour or
 # two, and it goes on where it was stopped. ROOMS="slices plan" are only these; `rm -r var/mutants` begins anew.

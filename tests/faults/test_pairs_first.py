@@ -11,7 +11,7 @@ from tests.pairs.places import Services
 from tests.pairs.services import paired
 from tests.pairs.trial import chosen, try_case
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.faults
 assert paired
 
 

@@ -18,7 +18,7 @@ from tests.pairs.places import Home, Services
 from tests.pairs.refusals import BY_THE_FILE, BY_THE_TABLES, Entangled, Refusal
 from tests.pairs.services import paired
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.faults
 assert paired
 
 

@@ -66,6 +66,7 @@ def test_three_attempts_never_reach_a_wrong_state(begin, modes: tuple[str, ...])
     found = search([begin], Model(modes).moves, wrong)
     print(f"{modes}: {found}")
     assert found.trace == ()
+    assert found.states > 100_000
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from sluice.ship.log_file import LogFile
 from sluice.ship.positions import Place
 from sluice.ship.state_file import StateFile
 from tests.support.following import World
+from tests.support.long_form import per_commit
 
 LOOKS = ((os, "stat"), (os, "open"), (os, "listdir"), (os, "fstat"), (os, "pread"), (io, "open"))
 
@@ -68,8 +69,9 @@ class Writer:
         os.utime(path, (at, at))
 
 
-@pytest.mark.parametrize("how", ["rename", "copy_and_truncate"])
-@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize(
+    ("how", "goes_on"), per_commit(product(["copy_and_truncate", "rename"], [True, False]))
+)
 def test_a_rotation_right_before_any_look(tmp_path: Path, how: str, goes_on: bool):
     """The log was rotated twice while nobody followed it, and is once more while its rests are looked for.
     `goes_on`: there is a new log at once."""
