@@ -119,6 +119,16 @@ def test_every_kind_of_value_is_json_that_says_the_same(bid, message, said):
     assert json.loads(protobuf.decoded(message, bid)) == {**ZERO, **said}
 
 
+def test_a_message_of_googles_that_only_ends_like_a_wrapper_is_an_object(tmp_path):
+    source = 'import "google/protobuf/type.proto"; message A { google.protobuf.EnumValue kind = 1; }'
+    (tmp_path / "a.proto").write_text(f'syntax = "proto3"; {source}')
+    kind = protobuf.message_type(protobuf.compiled(tmp_path / "a.proto"), "A")
+    message = text(1, text(1, b"CLICK") + whole(2, 7))
+    assert json.loads(protobuf.decoded(message, kind)) == {
+        "kind": {"name": "CLICK", "number": 7, "options": []}
+    }
+
+
 def test_whole_numbers_have_all_their_digits(bid):
     assert b'"big":9007199254740993,' in protobuf.decoded(whole(2, 2**53 + 1), bid)
 

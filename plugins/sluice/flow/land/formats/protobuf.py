@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from google.protobuf import (
     any_pb2,
@@ -29,6 +29,11 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.formats.json_text import json_text
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 
+if TYPE_CHECKING:
+    from google._upb._message import FieldDescriptor as FastFieldDescriptor
+
+_Field: TypeAlias = "FieldDescriptor | FastFieldDescriptor"
+
 _WELL_KNOWN = (
     any_pb2,
     duration_pb2,
@@ -40,6 +45,7 @@ _WELL_KNOWN = (
 )
 _COMPILE_SECONDS = 60
 _AS_JSON = ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")
+_WRAPPERS = frozenset(wrappers_pb2.DESCRIPTOR.message_types_by_name)
 _PACKAGE = "google.protobuf."
 
 
@@ -48,7 +54,8 @@ def compiled(file: Path) -> bytes:
 
     Raises BadSchema with the compiler's words.
     """
-    from grpc_tools import protoc  # the workers do without it
+    # The workers do without it.
+    from grpc_tools import protoc  # type: ignore[import-untyped]  # only its name is used
 
     with tempfile.TemporaryDirectory(prefix="sluice-proto-") as folder:
         out = Path(folder, "descriptors")
@@ -126,8 +133,9 @@ def _event(message: Message) -> Any:
         name = own.removeprefix(_PACKAGE)
         if name in _AS_JSON:
             return json_format.MessageToDict(message)
-        if name.endswith("Value"):
-            return message.value
+        wrapped = message.DESCRIPTOR.fields_by_name.get("value")
+        if name in _WRAPPERS and wrapped is not None:
+            return _value(wrapped, getattr(message, wrapped.name))
     return {
         field.name: _value(field, getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
@@ -135,7 +143,7 @@ def _event(message: Message) -> Any:
     }
 
 
-def _value(field: FieldDescriptor, value: Any) -> Any:
+def _value(field: _Field, value: Any) -> Any:
     if not field.is_repeated:
         return _one(field)(value)
     entry = field.message_type
@@ -145,7 +153,7 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
     return [*map(_one(field), value)]
 
 
-def _one(field: FieldDescriptor) -> Callable[[Any], Any]:
+def _one(field: _Field) -> Callable[[Any], Any]:
     if field.message_type is not None:
         return _event
     if field.enum_type is not None:
