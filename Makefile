@@ -1,12 +1,12 @@
-# What can be asked for: setup, demo, demo-wide, test, faults, mutants, screenshots, up, down, status, bench, release,
-# pins, clean; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See README.md.
+# What can be asked for: setup, demo, demo-wide, test, faults, mutants, screenshots, docs, up, down, status, bench,
+# release, pins, clean; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 # How many test processes, each with its own servers: the slow tests wait more than they compute.
 JOBS := 2
 
-.PHONY: setup up down status demo demo-wide test tools screenshots lint faults mutants bench release pins clean
+.PHONY: setup up down status demo demo-wide test tools screenshots docs lint faults mutants bench release pins clean
 .PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster
 
 setup:
@@ -62,7 +62,14 @@ tools:
 screenshots: setup tools
 	mkdir -p docs/images && SLUICE_SCREENSHOTS=docs/images $(PYTEST) tests/browser
 
-# All that `make test` leaves out, and every fault test: hundreds of kills, races and faults, and a table of them at the end.
+# A site of README.md, its neighbours and docs/, with search, in var/site. A link or an anchor that leads nowhere fails.
+docs: setup
+	@$(PYTHON) -m local.documents.generated
+	@local/documents/setup.sh
+	@$(PYTHON) -m local.documents.site
+
+# Every fault test, and all that `make test` leaves out: hundreds of kills, races and faults, and a table of them at the
+# end.
 faults: setup
 	$(PYTEST) tests/unit tests/integration tests/faults --long -m "long or faults" -n $(JOBS) --dist worksteal
 
@@ -84,7 +91,7 @@ COMPILE := .venv/bin/uv pip compile --python-version 3.11 --no-annotate --genera
   --no-emit-find-links --custom-compile-command "make pins"
 
 pins:
-	for part in "" -dev -cluster -setup; do \
+	for part in "" -dev -cluster -setup -docs; do \
 	  $(COMPILE) requirements$$part.in -o requirements$$part.txt || exit; done
 
 clean: down down-cluster

@@ -32,9 +32,9 @@ def pins() -> dict[str, str]:
     return {canonicalize_name(name.split("[")[0]): version for name, _, version in found}
 
 
-@pytest.mark.parametrize("part", ["", "-dev", "-cluster", "-setup"])
+@pytest.mark.parametrize("part", ["", "-dev", "-cluster", "-setup", "-docs"])
 def test_every_pin_has_hashes_and_none_names_a_registry(part: str):
-    """What `make setup` installs with --require-hashes, uv itself included."""
+    """What is installed with --require-hashes, uv itself included."""
     text = (ROOT / f"requirements{part}.txt").read_text()
     entries = [entry for entry in re.split(r"(?m)^(?=[A-Za-z0-9])", text) if "==" in entry]
     asked = re.findall(r"(?m)^([a-z0-9-]+)", (ROOT / f"requirements{part}.in").read_text())
@@ -45,7 +45,7 @@ def test_every_pin_has_hashes_and_none_names_a_registry(part: str):
     assert "://" not in text
 
 
-@pytest.mark.parametrize("script", ["local/setup.sh", "local/cluster/setup.sh", "Dockerfile"])
+@pytest.mark.parametrize("script", ["local/setup.sh", "local/cluster/setup.sh", "local/documents/setup.sh", "Dockerfile"])
 def test_nothing_is_installed_without_its_hash(script: str):
     lines = (ROOT / script).read_text().replace("\\\n", " ").splitlines()
     installs = [line for line in lines if re.search(r"pip install", line)]
