@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
-from kafka import TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 
-from sluice.clients.kafka.client import consumer, reached
-from sluice.clients.kafka.settings import settings_of
+from sluice.clients.kafka.client import BOOTSTRAP_MS, REQUEST_MS, reached
+from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.errors import KafkaOutOfReach
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import Run
@@ -19,6 +20,24 @@ from tests.support.landing_world import kafka_batch
 
 PIECE = 4
 SILENT_SECONDS = 10
+
+
+@contextmanager
+def consumer(settings: KafkaSettings) -> Iterator[KafkaConsumer]:
+    """A consumer of no group, with the cluster's isolation, that never moves by itself."""
+    client = KafkaConsumer(
+        isolation_level=settings.isolation,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        allow_auto_create_topics=False,
+        bootstrap_timeout_ms=BOOTSTRAP_MS,
+        request_timeout_ms=REQUEST_MS,
+        **settings.for_client(),
+    )
+    try:
+        yield client
+    finally:
+        client.close(autocommit=False)
 
 
 class FromBroker:

@@ -19,6 +19,7 @@ from sluice.slices import Slice, Unit
 from tests.faults.damage import MISFIT_HOUR, UNPARSED_HOUR, Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, hours
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -89,6 +90,7 @@ def test_an_updated_value(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_two_rows_that_have_swapped_their_values(damaged: Damaged):
     change(damaged, f"{{db}}.clicks UPDATE n = 21 - n WHERE {at(3)} AND n IN (10, 11)")
     [anomaly] = [a for a in damaged.verify("--contents") if a["kind"] != "view"]
@@ -97,6 +99,7 @@ def test_two_rows_that_have_swapped_their_values(damaged: Damaged):
     repaired(damaged, [anomaly], "reload")
 
 
+@pytest.mark.long
 def test_a_payload_of_another_type_in_a_table_of_many(damaged: Damaged):
     """The table has no records: hour, type and counts are right."""
     [(payload,)] = damaged.sql(f"SELECT any(_payload) FROM {{db}}.other WHERE {at(1)} AND _type = 'view'")
@@ -122,6 +125,7 @@ def test_a_row_in_the_wrong_table(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_a_misfit_with_another_payload(damaged: Damaged):
     change(damaged, "sluice.rejected UPDATE payload = '{}' WHERE target = 'damage_contents.clicks'")
     assert damaged.verify() == []
@@ -197,7 +201,7 @@ LAKE_DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("point", LAKE_DAMAGE)
+@pytest.mark.parametrize("point", per_commit(LAKE_DAMAGE))
 def test_a_row_of_the_lake(damaged: Damaged, point: str):
     name, alter, kind, expected, seen = LAKE_DAMAGE[point]
     edit(damaged, 2, name, alter)
@@ -222,6 +226,7 @@ def test_two_payloads_swapped_in_the_lake(damaged: Damaged):
     repaired(damaged, [a for a in anomalies if "reland" in a["command"]], "reland")
 
 
+@pytest.mark.long
 def test_an_event_hour_in_another_folder(damaged: Damaged):
     """The file lies, and is named, under another hour."""
     old = next(file for file in damaged.manifest(1).files if file.type == "view")

@@ -12,6 +12,7 @@ import pytest
 from sluice.clients.lake import layout
 from tests.faults.damage import UNPARSED_HOUR, Damaged
 from tests.integration.landed import client_of
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -74,6 +75,7 @@ def test_files_removed_truncated_and_altered(damaged: Damaged):
     repaired(damaged, anomalies, "--checksums")
 
 
+@pytest.mark.long
 def test_rejected_records_that_were_removed(damaged: Damaged):
     [file] = damaged.manifest(UNPARSED_HOUR).rejected
     (damaged.root / file.key).unlink()
@@ -94,7 +96,7 @@ def test_a_file_that_no_manifest_lists(damaged: Damaged, name: str):
     assert own.exists()
 
 
-@pytest.mark.parametrize("length", ["30m", "2h", "6h"])
+@pytest.mark.parametrize("length", per_commit(["30m", "2h", "6h"]))
 def test_with_another_slice_length_nothing_is_judged_and_nothing_removed(damaged: Damaged, length: str):
     """Its hours would be other ones, and every file a file of none of them."""
     before = {path: path.read_bytes() for path in damaged.root.rglob("*.parquet")}
@@ -109,6 +111,7 @@ def test_with_another_slice_length_nothing_is_judged_and_nothing_removed(damaged
     assert damaged.verify() == []
 
 
+@pytest.mark.long
 def test_a_listed_file_copied_into_another_hour(damaged: Damaged):
     own = clicks(damaged, 3)
     other = damaged.root / layout.event_folder("foreign", "2025-07-01T05") / own.name
@@ -133,6 +136,7 @@ def test_a_file_of_an_older_generation_is_removed_without_being_asked(damaged: D
     assert not old.exists()
 
 
+@pytest.mark.long
 def test_attempts_count_when_they_are_a_week_old(damaged: Damaged):
     young = damaged.root / "_attempts" / "2026-01-01T01Z" / "young" / "a.parquet"
     old = damaged.root / "_attempts" / "2026-01-01T01Z" / "old" / "a.parquet"
@@ -165,12 +169,14 @@ def _rows(content: dict) -> None:
 
 @pytest.mark.parametrize(
     ("change", "kinds"),
-    [
-        (_read, {"records read", "rows landed"}),
-        (_counts, {"records read"}),
-        (_unparsed, {"records unparsed", "rows landed"}),
-        (_rows, {"rows landed", "ledger"}),
-    ],
+    per_commit(
+        [
+            (_read, {"records read", "rows landed"}),
+            (_counts, {"records read"}),
+            (_unparsed, {"records unparsed", "rows landed"}),
+            (_rows, {"rows landed", "ledger"}),
+        ]
+    ),
 )
 def test_counts_of_a_manifest_that_were_edited(damaged: Damaged, change, kinds: set[str]):
     damaged.edit(damaged.manifest_path(UNPARSED_HOUR), change)
@@ -182,7 +188,9 @@ def test_counts_of_a_manifest_that_were_edited(damaged: Damaged, change, kinds: 
     )
 
 
-@pytest.mark.parametrize(("change", "kind", "offsets"), [(-1, "gap", [9, 10]), (1, "overlap", [10, 11])])
+@pytest.mark.parametrize(
+    ("change", "kind", "offsets"), per_commit([(-1, "gap", [9, 10]), (1, "overlap", [10, 11])])
+)
 def test_the_end_of_a_slice_that_was_edited(damaged: Damaged, change: int, kind: str, offsets: list[int]):
     def edit(content: dict) -> None:
         [r] = [r for r in content["ranges"] if r["partition"] == 1]
@@ -204,6 +212,7 @@ def test_the_end_of_a_slice_that_was_edited(damaged: Damaged, change: int, kind:
     repaired(damaged, anomalies)
 
 
+@pytest.mark.long
 def test_a_slice_that_begins_before_its_predecessor(damaged: Damaged):
     def edit(content: dict) -> None:
         content["ranges"][0]["start"] = 0
@@ -214,6 +223,7 @@ def test_a_slice_that_begins_before_its_predecessor(damaged: Damaged):
     repaired(damaged, [one])
 
 
+@pytest.mark.long
 def test_a_partition_that_a_manifest_does_not_have(damaged: Damaged):
     damaged.edit(damaged.manifest_path(3), lambda content: content["ranges"].pop())
     anomalies = damaged.verify()
@@ -223,6 +233,7 @@ def test_a_partition_that_a_manifest_does_not_have(damaged: Damaged):
     repaired(damaged, anomalies)
 
 
+@pytest.mark.long
 def test_a_manifest_that_cannot_be_read(damaged: Damaged):
     path = damaged.manifest_path(1)
     kept = path.read_bytes()
@@ -282,6 +293,7 @@ def test_a_boundary_that_was_edited(damaged: Damaged):
     repaired(damaged, damaged.verify())
 
 
+@pytest.mark.long
 def test_a_boundary_that_falls(damaged: Damaged):
     kept = edit_boundary(damaged, -20)
     anomalies = damaged.verify()
@@ -292,6 +304,7 @@ def test_a_boundary_that_falls(damaged: Damaged):
     assert damaged.verify() == []
 
 
+@pytest.mark.long
 def test_boundaries_that_are_gone(damaged: Damaged, tmp_path: Path):
     """Nobody knows where the hours were cut: what comes late, or lands again, would be cut otherwise."""
     log = damaged.root / "_boundaries"

@@ -7,6 +7,7 @@ import pytest
 from tests.faults.damage import MISFIT_HOUR, Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -60,6 +61,7 @@ def test_a_row_that_was_deleted(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_every_row_of_an_hour_deleted(damaged: Damaged):
     damaged.sql(f"DELETE FROM {{db}}.clicks WHERE {at(0)}")
     anomalies = damaged.verify()
@@ -80,6 +82,7 @@ def test_a_row_of_one_type_in_the_table_of_many(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_a_row_inserted_twice(damaged: Damaged):
     one = f"SELECT * FROM {{db}}.clicks WHERE {at(3)} AND _partition = 2 AND _offset = 15"
     damaged.sql(f"INSERT INTO {{db}}.clicks {one}")
@@ -104,6 +107,7 @@ def test_one_row_deleted_and_another_one_twice(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_a_row_of_another_offset(damaged: Damaged):
     damaged.sql(
         f"INSERT INTO {{db}}.clicks SELECT * REPLACE (9999 AS _offset) FROM {{db}}.clicks "
@@ -116,7 +120,7 @@ def test_a_row_of_another_offset(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
-@pytest.mark.parametrize("twice", [True, False])
+@pytest.mark.parametrize("twice", per_commit([True, False]))
 def test_misfits(damaged: Damaged, twice: bool):
     where = "target = 'damage_tables.clicks'"
     if twice:
@@ -136,6 +140,7 @@ def test_misfits(damaged: Damaged, twice: bool):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_a_ledger_row_that_says_other_counts(damaged: Damaged):
     damaged.sql(
         "INSERT INTO sluice.ledger SELECT * REPLACE (rows + 1 AS rows, attempt + 1 AS attempt) "
@@ -156,6 +161,7 @@ def test_a_ledger_row_that_says_other_counts(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_a_ledger_row_that_is_revoked(damaged: Damaged):
     damaged.sql(
         "INSERT INTO sluice.ledger SELECT * REPLACE ('revoked' AS state, attempt + 1 AS attempt) "
@@ -190,11 +196,14 @@ def test_rows_of_no_slice_are_for_a_person_to_judge(damaged: Damaged, when: str,
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        "DROP VIEW sluice.`damage_tables.clicks`",
-        "CREATE OR REPLACE VIEW sluice.`damage_tables.clicks` AS SELECT * FROM damage_tables.clicks WHERE 0",
-        "CREATE OR REPLACE VIEW sluice.`damage_tables.clicks` AS SELECT * FROM damage_tables.clicks",
-    ],
+    per_commit(
+        [
+            "DROP VIEW sluice.`damage_tables.clicks`",
+            "CREATE OR REPLACE VIEW sluice.`damage_tables.clicks` AS "
+            "SELECT * FROM damage_tables.clicks WHERE 0",
+            "CREATE OR REPLACE VIEW sluice.`damage_tables.clicks` AS SELECT * FROM damage_tables.clicks",
+        ]
+    ),
 )
 def test_the_readers_view(damaged: Damaged, damage: str):
     """The next load of any slice makes it again."""
@@ -208,6 +217,7 @@ def test_the_readers_view(damaged: Damaged, damage: str):
     assert damaged.sql("SELECT * FROM sluice.`damage_tables.clicks` ORDER BY ALL") == rows != []
 
 
+@pytest.mark.long
 def test_misfits_that_no_ledger_row_covers(damaged: Damaged):
     damaged.sql(
         "INSERT INTO sluice.rejected SELECT * REPLACE ('dc9' AS cluster) FROM sluice.rejected "
@@ -222,25 +232,28 @@ def test_misfits_that_no_ledger_row_covers(damaged: Damaged):
 
 @pytest.mark.parametrize(
     ("damage", "table", "hour"),
-    [
-        (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(1)} AND _partition = 1", "sums", 1),
-        (f"INSERT INTO {{db}}.`{{inner}}` SELECT * FROM {{db}}.`{{inner}}` WHERE {at(2)}", "sums", 2),
-        (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(3)} AND n = 21", "large", 3),
-        (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(0)}", "large", 0),
-        # The last bit of one floating point number; then a number on top of a sum of them.
-        (
-            "ALTER TABLE {db}.`{inner}` UPDATE third = reinterpretAsFloat64(reinterpretAsUInt64(third) + 1) "
-            f"WHERE {at(1)} AND n = 20 SETTINGS mutations_sync = 2",
-            "thirds",
-            1,
-        ),
-        (
-            "INSERT INTO {db}.`{inner}` SELECT _slice, _cluster, sumState(toFloat64(0.001)), 0 FROM "
-            f"{{db}}.clicks WHERE {at(2)} GROUP BY _slice, _cluster",
-            "means",
-            2,
-        ),
-    ],
+    per_commit(
+        [
+            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(1)} AND _partition = 1", "sums", 1),
+            (f"INSERT INTO {{db}}.`{{inner}}` SELECT * FROM {{db}}.`{{inner}}` WHERE {at(2)}", "sums", 2),
+            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(3)} AND n = 21", "large", 3),
+            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(0)}", "large", 0),
+            # The last bit of one floating point number; then a number on top of a sum of them.
+            (
+                "ALTER TABLE {db}.`{inner}` UPDATE third = "
+                "reinterpretAsFloat64(reinterpretAsUInt64(third) + 1) "
+                f"WHERE {at(1)} AND n = 20 SETTINGS mutations_sync = 2",
+                "thirds",
+                1,
+            ),
+            (
+                "INSERT INTO {db}.`{inner}` SELECT _slice, _cluster, sumState(toFloat64(0.001)), 0 FROM "
+                f"{{db}}.clicks WHERE {at(2)} GROUP BY _slice, _cluster",
+                "means",
+                2,
+            ),
+        ]
+    ),
 )
 def test_the_table_of_a_view(damaged: Damaged, damage: str, table: str, hour: int):
     [(uuid,)] = damaged.sql(

@@ -16,6 +16,7 @@ import pytest
 from sluice.crash_points import Step
 from sluice.flow.load.fencing import fences, stagings
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -113,7 +114,7 @@ DIFFERENT = [
 PLACES = [*((step, True) for step in Step), *((step, False) for step in DIFFERENT)]
 
 
-@pytest.mark.parametrize(("step", "view"), PLACES)
+@pytest.mark.parametrize(("step", "view"), per_commit(PLACES[5:] + PLACES[:5], 4))
 def test_killed_after_a_step(world: World, clickhouse_server, step: Step, view: bool, fault_log):
     table = f"t_{step.name.lower()}_{'view' if view else 'parts'}"
     make_tables(world, table, view)
@@ -143,7 +144,9 @@ def test_two_loaders_at_once(world: World, clickhouse_server):
     assert world.sql("SELECT count() FROM sluice.ledger WHERE target = '{db}.raced'") == [(3,)]
 
 
-@pytest.mark.parametrize("step", [Step.STAGED, Step.REVOKED, Step.DELETED, Step.MOVED, Step.COUNTED])
+@pytest.mark.parametrize(
+    "step", per_commit([Step.MOVED, Step.STAGED, Step.REVOKED, Step.DELETED, Step.COUNTED])
+)
 def test_a_loader_that_wakes_up_late_does_no_harm(world: World, clickhouse_server, step: Step):
     """Stopped after a step, overtaken by another one, and let go on: it fails and changes nothing."""
     table = f"late_{step.name.lower()}"

@@ -21,6 +21,7 @@ from sluice.errors import Blocked, TargetRefused
 from sluice.state.ledger import committed
 from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.test_rights import EXACT, PLAIN, user
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -193,7 +194,7 @@ def scene(server, tmp_path: Path) -> Iterator[Scene]:
     return made
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("cause", per_commit(CAUSES, 5))
 def test_a_load_that_cannot_succeed_changes_nothing(scene: Scene, cause: str, fault_log):
     statements, words = CAUSES[cause]
     for statement in statements:
@@ -240,7 +241,7 @@ class Struck:
         raise ServerError(self.address, 1, "INJECTED", step, "nobody could know it before")
 
 
-@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("done", per_commit([False, True]))
 def test_what_nobody_could_know_before_is_finished_by_a_fill(
     scene: Scene, done: bool, fault_log, long_form: bool
 ):
@@ -269,6 +270,7 @@ def test_what_nobody_could_know_before_is_finished_by_a_fill(
     assert Counter(steps)["delete"] == 4 and Counter(steps)["move"] == 3
 
 
+@pytest.mark.long
 def test_tables_of_more_partitions_than_a_statement_takes(scene: Scene, fault_log):
     """1,100 rows in as many partitions, and a view's table with 130 days of them."""
     root = scene.root

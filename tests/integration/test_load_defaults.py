@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import pytest
 
@@ -12,6 +13,7 @@ from sluice.flow.load import failing_defaults
 from sluice.flow.load.fencing import digest
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.integration.test_contents import compared, told
+from tests.support.long_form import per_commit
 from tests.support.shards_world import made, shards
 
 pytestmark = pytest.mark.integration
@@ -62,8 +64,7 @@ def misfits(world: World) -> list[tuple]:
     ]
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
-@pytest.mark.parametrize("case", DEFAULTS)
+@pytest.mark.parametrize(("case", "read"), per_commit(product(reversed(DEFAULTS), ["pull", "push"]), 2))
 def test_such_rows_are_misfits_and_all_others_load(world: World, case: str, read: str):
     columns, failing, fitting, value = DEFAULTS[case]
     create(world, columns)
@@ -119,7 +120,7 @@ def test_more_than_a_run_looks_for_end_it_and_destroy_nothing(world: World, monk
     assert [tuple(row) for row in world.sql("SELECT n, b FROM {db}.t ORDER BY n")] == wanted
 
 
-@pytest.mark.parametrize("by", ["partition", "b"])
+@pytest.mark.parametrize("by", per_commit(["partition", "b"]))
 def test_each_shard_finds_its_own(clickhouse_servers, tmp_path, name: str, monkeypatch, by: str):
     two = made(tmp_path, name, clickhouse_servers, monkeypatch)
     columns = f"n Int64, {DEFAULTS['division'][0]}, {KEYS}"

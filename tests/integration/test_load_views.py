@@ -22,6 +22,7 @@ from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifests
 from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.view_cases import BEFORE, CASES
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -105,7 +106,7 @@ def _with_login(statement: str) -> str:
     return statement.replace("{user}", USER).replace("{password}", os.environ[PASSWORD])
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", per_commit(CASES, 8))
 def test_views_get_what_an_insert_gives_them(world: World, mirror: World, case: str):
     for place in (world, mirror):
         for statement in (*BEFORE, *CASES[case]):

@@ -19,6 +19,7 @@ from sluice.state.ledger import committed
 from sluice.state.unit_state import State
 from tests.integration.landed import START, World, client_of, unit
 from tests.integration.rolled import KEYS, Rolled, clicks
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -171,7 +172,7 @@ TOO_MUCH = [
 ]
 
 
-@pytest.mark.parametrize(("given", "kind", "value"), TOO_MUCH, ids=lambda text: text[:30])
+@pytest.mark.parametrize(("given", "kind", "value"), per_commit(TOO_MUCH, 3), ids=lambda text: text[:30])
 def test_a_value_that_does_not_fit_stops_the_rollup(rolled: Rolled, given: str, kind: str, value: str):
     rolled.world.sql(f"ALTER TABLE {{db}}.by_user ADD COLUMN more {kind}")
     rolled.land(unit(0), clicks(30))

@@ -21,6 +21,7 @@ from sluice.flow.verify.read_shards import look_at_left
 from sluice.state.lease import Lease
 from sluice.state.shard_ledgers import ledgers_by_shard, ledgers_of
 from tests.integration.landed import client_of, event, land, unit
+from tests.support.long_form import per_commit
 from tests.support.shards_world import Shards, connection, made, point_at, shards
 
 pytestmark = pytest.mark.integration
@@ -184,7 +185,7 @@ def pipeline_table(pipeline: Pipeline) -> str:
     return pipeline.targets[0].table
 
 
-@pytest.mark.parametrize("step", [Step.STAGED, Step.DELETED, Step.MOVED, Step.COUNTED])
+@pytest.mark.parametrize("step", per_commit([Step.MOVED, Step.STAGED, Step.DELETED, Step.COUNTED]))
 def test_killed_between_two_shards_commits(two: Shards, step: Step):
     """Whatever is left on the shard that had not committed, the next run leaves each row once."""
     make(two, more="PARTITION BY toDate(_slice) ORDER BY tuple()")

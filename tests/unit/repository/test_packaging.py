@@ -45,7 +45,9 @@ def test_every_pin_has_hashes_and_none_names_a_registry(part: str):
     assert "://" not in text
 
 
-@pytest.mark.parametrize("script", ["local/setup.sh", "local/cluster/setup.sh", "local/documents/setup.sh", "Dockerfile"])
+@pytest.mark.parametrize(
+    "script", ["local/setup.sh", "local/cluster/setup.sh", "local/documents/setup.sh", "Dockerfile"]
+)
 def test_nothing_is_installed_without_its_hash(script: str):
     lines = (ROOT / script).read_text().replace("\\\n", " ").splitlines()
     installs = [line for line in lines if re.search(r"pip install", line)]
