@@ -55,7 +55,7 @@ class Channel(_Strict):
 
 
 class Alarms(_Strict):
-    """When something is a problem, and who is notified. `none` switches a bound off."""
+    """When something is a problem, and who is notified. `none` switches a duration's bound off."""
 
     every: Duration = timedelta(minutes=5)
     """How often the watch inspects the pipeline: 1m to 30m, and divides the hour. Example: `10m`"""

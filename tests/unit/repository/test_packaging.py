@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DECLARED = [Requirement(text) for text in PROJECT["dependencies"]]
 OPTIONAL = [Requirement(text) for texts in PROJECT["optional-dependencies"].values() for text in texts]
+SETUPS = ("local/cluster/setup.sh", "local/documents/setup.sh")
 # Where a module and its package have different names.
 PACKAGES = {
     "google": "protobuf",
@@ -45,9 +46,7 @@ def test_every_pin_has_hashes_and_none_names_a_registry(part: str):
     assert "://" not in text
 
 
-@pytest.mark.parametrize(
-    "script", ["local/setup.sh", "local/cluster/setup.sh", "local/documents/setup.sh", "Dockerfile"]
-)
+@pytest.mark.parametrize("script", ["local/setup.sh", *SETUPS, "Dockerfile"])
 def test_nothing_is_installed_without_its_hash(script: str):
     lines = (ROOT / script).read_text().replace("\\\n", " ").splitlines()
     installs = [line for line in lines if re.search(r"pip install", line)]

@@ -10,7 +10,6 @@ from typing import get_args
 
 import yaml
 
-from sluice.cli.commands import commands
 from sluice.config.page import PageSettings, Payloads
 from sluice.watch.problems import Kind
 
@@ -83,18 +82,6 @@ def test_every_folder_of_the_lake_has_its_line_in_case_of_loss():
     folders = set(re.findall(r"^  (_\w+)/", design, re.M)) - {"_attempts", "_doctor"}
     assert folders - {"_slices"} <= set(re.findall(r"`(_\w+)/`", lost))
     assert "a manifest" in lost
-
-
-def test_commands_of_the_document_are_commands():
-    known = {command.name or command.callback.__name__ for command in commands.registered_commands}
-    assert set(re.findall(r"`sluice ([a-z]+)", DOCUMENT)) <= known
-    targets = set(re.findall(r"`make (\w+)", DOCUMENT))
-    assert targets <= set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
-
-
-def test_files_that_it_names_are_there():
-    for name in re.findall(r"\b((?:docs|plugins|tests|monitoring)/[\w/]+\.\w+)", DOCUMENT):
-        assert (ROOT / name).is_file(), name
 
 
 def test_each_setting_of_payloads_is_explained():

@@ -1,51 +1,34 @@
-"""Every pipeline file of docs/guide/recipes.md is read by the product's own reader, and is short."""
+"""Every recipe of docs/guide/recipes.md is short, and can be decoded; test_documents.py reads them all."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from sluice.config.files import read
 from sluice.flow.land.task.decoding import decoding_of
+from tests.support.documents import ROOT, Sample, samples
 
-RECIPES = Path(__file__).parents[3] / "docs" / "guide" / "recipes.md"
-BLOCK = re.compile(r"(?:^`(?P<file>[^`]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+FOUND = list(samples((ROOT / "docs" / "guide" / "recipes.md").read_text(encoding="utf-8")))
+RECIPES = [sample for sample in FOUND if sample.language == "yaml"]
 MOST_LINES = 25
 
 
-class Recipe(NamedTuple):
-    title: str
-    pipelines: list[str]
-    files: dict[str, str]
-
-
-def recipes() -> list[Recipe]:
-    found = []
-    for section in re.split(r"^## ", RECIPES.read_text(), flags=re.M)[1:]:
-        blocks = list(BLOCK.finditer(section))
-        pipelines = [block["text"] for block in blocks if block["language"] == "yaml"]
-        files = {block["file"]: block["text"] for block in blocks if block["file"]}
-        found.append(Recipe(section.partition("\n")[0], pipelines, files))
-    return found
-
-
-@pytest.mark.parametrize("recipe", recipes(), ids=lambda recipe: recipe.title)
-def test_a_recipe_is_a_pipeline_file_that_can_be_read(recipe: Recipe, tmp_path: Path):
-    for name, text in recipe.files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    for text in recipe.pipelines:
-        assert len(text.splitlines()) <= MOST_LINES
-        (tmp_path / "recipe.yaml").write_text(text)
-        pipeline = read(tmp_path / "recipe.yaml", {})
-        if pipeline.event.registry is None:
-            decoding_of(pipeline.event)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.section)
+def test_a_recipe_is_short_and_its_schema_can_be_used(recipe: Sample, tmp_path: Path):
+    assert len(recipe.text.splitlines()) <= MOST_LINES
+    for other in FOUND:
+        if other.file and other.section == recipe.section:
+            (tmp_path / other.file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / other.file).write_text(other.text)
+    (tmp_path / "recipe.yaml").write_text(recipe.text)
+    pipeline = read(tmp_path / "recipe.yaml", {})
+    if pipeline.event.registry is None:
+        decoding_of(pipeline.event)
 
 
 def test_there_is_a_recipe_for_each_way_to_read_a_message():
-    texts = "".join(text for recipe in recipes() for text in recipe.pipelines)
+    texts = "".join(recipe.text for recipe in RECIPES)
     words = ["header:", "{field:", "{topic: true}", "rows: array", "{avro:", "{protobuf:", "format: avro"]
     assert [word for word in [*words, "format: protobuf", "registry:"] if word not in texts] == []
