@@ -120,12 +120,12 @@ COUNTERS = _metrics(
     ),
     # the watch: what is wrong
     ("alarms_sent", "notices", "Notices that were delivered", "pipeline"),
-    ("alarms_raised", "problems", "Problems that a channel was told of", "pipeline"),
-    ("alarms_cleared", "problems", "Ends of problems that a channel was told of", "pipeline"),
+    ("alarms_raised", "problems", "Problems that a channel was notified of", "pipeline"),
+    ("alarms_cleared", "problems", "Ends of problems that a channel was notified of", "pipeline"),
     (
         "watch_looks",
         "looks",
-        "Looks of the watch: an alarm on their absence tells that nobody watches",
+        "Runs of the watch: an alarm on their absence says that nobody watches",
         "pipeline",
     ),
 )
