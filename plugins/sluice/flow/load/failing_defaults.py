@@ -14,7 +14,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.errors import DefaultFails
 from sluice.flow.load.casts.columns import LAKE, Filling
-from sluice.flow.load.source.select import Source, definitions, filled
+from sluice.flow.load.source import definitions, filled
 from sluice.flow.load.writer import Writer
 
 MOST = 100
@@ -71,11 +71,11 @@ class Suspects:
         kinds = ("DEFAULT", "MATERIALIZED")
         return [c for c in self.found.columns if c.kind in kinds and not (c.taken and c.needs_constant)]
 
-    def add(self, sources: Iterable[Source], wanted: Sql) -> None:
+    def add(self, sources: Iterable[Sql], wanted: Sql) -> None:
         kinds = Sql(definitions(tuple(LAKE), with_slice=True))
         self.writer.run("search", render("load/create_suspects", suspects=self._table, definitions=kinds))
         for source in sources:
-            parts = {"source": source.select, "wanted": wanted, "first": Sql(str(self.rows))}
+            parts = {"source": source, "wanted": wanted, "first": Sql(str(self.rows))}
             columns = listed(map(identifier, _EVERY))
             self.writer.run(
                 "search", render("load/fill_suspects", suspects=self._table, columns=columns, **parts)

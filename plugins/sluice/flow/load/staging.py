@@ -120,7 +120,7 @@ class Staging:
                 "load/count_records",
                 counted=self.sieve.counts,
                 own=self.sieve.placement.own_record,
-                source=source.select,
+                source=source,
                 routed=routed(self.pipeline, self.target) if filtered else Sql("1"),
             )
             self.writer.run("stage", sql)
@@ -137,7 +137,7 @@ class Staging:
                 staging=self.sieve.entry,
                 columns=listed(map(identifier, self.filling.columns)),
                 values=listed(self.filling.values),
-                rows=filled(self.filling, columns, source.select, wanted),
+                rows=filled(self.filling, columns, source, wanted),
                 misfit=self.filling.misfit,
                 block=self.filling.block,
             )
@@ -202,7 +202,7 @@ class Staging:
                 column=self.filling.first("column"),
                 type=self.filling.first("type"),
                 value=self.filling.first("text"),
-                rows=filled(self.filling, columns, source.select, wanted),
+                rows=filled(self.filling, columns, source, wanted),
                 misfit=self.filling.misfit,
                 block=self.filling.block,
             )

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.sql import Sql
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Refused
 from sluice.flow.load.source.pull import Place, place_of
 from sluice.flow.load.source.push import bodies, sent
-from sluice.flow.load.source.select import FileRows, Source, pulls
+from sluice.flow.load.source.select import FileRows, pulls
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
 
@@ -25,8 +26,8 @@ class Reading:
     lake: Lake
     place: Place | None
 
-    def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Source]:
-        """The rows of the files, one INSERT's worth after another."""
+    def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Sql]:
+        """SELECTs of the rows of the files, each of one INSERT's worth."""
         pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
         if self.place is not None:
             yield from pulls(self.place, pulled, columns)

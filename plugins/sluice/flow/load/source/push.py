@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice.clients.clickhouse.sql import identifier, listed, render
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.lake.base import Lake
 from sluice.errors import Conservation
-from sluice.flow.load.source.select import Source, definitions
+from sluice.flow.load.source.select import definitions
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
 
@@ -31,7 +31,7 @@ _ARROW = {
 }
 
 
-def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> Iterator[Source]:
+def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> Iterator[Sql]:
     """The rows of each stream, in a table of the attempt's own: the statement that loads them is too long to
     travel beside them. The table is gone when the last rows are loaded."""
     table = writer.attempt.temporary("sent")
@@ -42,7 +42,7 @@ def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> It
         made = render("load/create_sent", sent=table, definitions=definitions(columns, with_slice=True))
         writer.run("send", made)
         writer.run("send", render("load/send_rows", sent=table, columns=names), body=stream)
-        yield Source(render("load/source_sent", sent=table, columns=names))
+        yield render("load/source_sent", sent=table, columns=names)
         used = True
     if used:
         writer.run("send", render("clickhouse/drop_table", table=table))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
@@ -24,13 +23,6 @@ class FileRows(NamedTuple):
     unit: Unit
     key: str
     rows: int
-
-
-@dataclass(frozen=True)
-class Source:
-    """One INSERT's worth of rows: a SELECT."""
-
-    select: Sql
 
 
 def files_of(works: Iterable[Work]) -> list[FileRows]:
@@ -78,17 +70,17 @@ def definitions(columns: Sequence[str], with_slice: bool) -> Sql:
     return listed([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])])
 
 
-def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Source:
+def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Sql:
     """The files, read by the server where it finds them."""
     slices = {file.unit.slice for file in files}
     slice_ = _slice_of(*slices) if len(slices) == 1 else _slice_in_name(files[0].unit.slice)
     asked = listed(map(identifier, columns))
     rows = place.rows([file.key for file in files], asked, slice_, structure(columns, with_slice=False))
     small = len(files) > 1 and sum(file.rows for file in files) < _SMALL_ROWS * len(files)
-    return Source(render("load/source_gathered", source=rows) if small else rows)
+    return render("load/source_gathered", source=rows) if small else rows
 
 
-def pulls(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Source]:
+def pulls(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Sql]:
     for start in range(0, len(files), FILES_PER_STATEMENT):
         yield pull(place, files[start : start + FILES_PER_STATEMENT], columns)
 
