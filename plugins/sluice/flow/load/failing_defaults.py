@@ -14,7 +14,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.errors import DefaultFails
 from sluice.flow.load.casts.columns import LAKE, Filling
-from sluice.flow.load.source import definitions, filled
+from sluice.flow.load.source.select import definitions, filled
 from sluice.flow.load.writer import Writer
 
 MOST = 100
