@@ -68,6 +68,8 @@ class Land(SparkSubmitOperator):
     def _check_connection(self) -> None:
         """The hook takes a missing connection for YARN, and would put an environment for a driver
         elsewhere, secrets and all, on the command line."""
+        from sluice.flow.land.submit import refuse_cluster_mode
+
         found = airflow_lookup.airflow_connection(self._conn_id)
         if found is None:
             raise WrongUse(
@@ -75,11 +77,7 @@ class Land(SparkSubmitOperator):
                 f'{airflow_lookup.variable(self._conn_id)}={{"conn_type": "spark", "host": "local[*]"}}, '
                 "or correct `spark_connection` in the pipeline file"
             )
-        if found.extra_dejson.get("deploy-mode") == "cluster":
-            raise WrongUse(
-                f"Spark connection {self._conn_id!r} has deploy-mode cluster: landing needs `client`, its "
-                "driver runs beside the Airflow worker and takes secrets from its environment"
-            )
+        refuse_cluster_mode(self._conn_id, found.extra_dejson.get("deploy-mode"), {})
 
     def _submit(self, environment: Mapping[str, str]) -> int:
         """Returns 0: the hook raises for every other exit code."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ def _landings(spec: Pipeline, path: Path, mode: str, token: str) -> Landings:
     def land(batch: SliceRange) -> int:
         return steps.land_range(spec, path, batch, mode, token, submit)
 
-    return one_ahead(land, running.stop)
+    return partial(one_ahead, land, running.stop)
 
 
 def refuse_missing(

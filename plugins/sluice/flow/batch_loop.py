@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import OutOfReach, ShardsWait
@@ -21,52 +20,47 @@ from sluice.state.status import UnitStatus
 Land = Callable[[SliceRange], int]
 """Lands a batch and returns the exit code of the application, which says itself what went wrong."""
 
-Landings = Callable[[Sequence[SliceRange], Callable[[int], None]], Generator[int, None, None]]
-"""Lands batches in order and gives the code of each. Calls with the number of a batch when that begins."""
+Begun = Callable[[int], None]
+"""Is called with the number of a batch when its landing begins."""
+
+Landings = Callable[[Sequence[SliceRange], Begun], Generator[int, None, None]]
+"""Lands batches in order and gives the code of each."""
 
 
-def one_by_one(land: Land) -> Landings:
+def one_by_one(land: Land, batches: Sequence[SliceRange], begun: Begun) -> Generator[int, None, None]:
     """Each landing begins when the batch before is loaded."""
-
-    def landings(batches: Sequence[SliceRange], begun: Callable[[int], None]) -> Generator[int, None, None]:
-        for number, batch in enumerate(batches):
-            begun(number)
-            yield land(batch)
-
-    return landings
+    for number, batch in enumerate(batches):
+        begun(number)
+        yield land(batch)
 
 
-def one_ahead(land: Land, stop: Callable[[], None]) -> Landings:
+def one_ahead(
+    land: Land, stop: Callable[[], None], batches: Sequence[SliceRange], begun: Begun
+) -> Generator[int, None, None]:
     """Each landing runs, in a thread, beside the load of the batch before. After an error, `stop` ends the
     one under way."""
-
-    def landings(batches: Sequence[SliceRange], begun: Callable[[int], None]) -> Generator[int, None, None]:
-        def begin(number: int) -> Future[int]:
-            begun(number)
-            return ahead.submit(land, batches[number])
-
-        with ThreadPoolExecutor(1) as ahead:
-            try:
-                running = [begin(0)] if batches else []
-                for number in range(len(batches)):
-                    code = running.pop().result()
-                    if number + 1 < len(batches):
-                        running.append(begin(number + 1))
+    running: Future[int] | None = None
+    with ThreadPoolExecutor(1) as ahead:
+        try:
+            for number, batch in enumerate(batches):
+                code = running.result() if running else None
+                begun(number)
+                running = ahead.submit(land, batch)
+                if code is not None:
                     yield code
-            except BaseException:  # GeneratorExit, too: a load has failed
-                stop()
-                raise
+            if running:
+                yield running.result()
+        except BaseException:  # GeneratorExit, too: a load has failed
+            stop()
+            raise
 
-    return landings
 
-
-@dataclass(frozen=True)
-class Ran:
+class Ran(NamedTuple):
     """`code`: that of a landing which failed, and then nothing is verified or published; else 0."""
 
-    code: int = 0
-    found: list[UnitStatus] = field(default_factory=list)
-    published: list[dict[str, Any]] = field(default_factory=list)
+    code: int
+    found: list[UnitStatus]
+    published: list[dict[str, Any]]
 
 
 def run_work(
@@ -81,7 +75,7 @@ def run_work(
     """Does `work`, then verifies and publishes `slices`. Raises what the steps raise."""
     code = run_batches(pipeline, work, mode, token, landings, say)
     if code:
-        return Ran(code)
+        return Ran(code, [], [])
     say(f"verify {slices}")
     found = steps.verify_range(pipeline, slices)
     return Ran(0, found, steps.publish_range(pipeline, slices, found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sluice.clients.kafka.probe import knock
@@ -43,7 +44,7 @@ def catch_up(
     steps.resolve_range(alone, left.slices)
     found = [s for s in survey_past(pipeline, left.slices) if s.unit.cluster == cluster]
     work = work_of(found, mode)
-    return run_work(pipeline, left.slices, work, mode, token, one_by_one(land), say).published
+    return run_work(pipeline, left.slices, work, mode, token, partial(one_by_one, land), say).published
 
 
 def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def batches(
     monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
     monkeypatch.setattr(steps, "work_in", lambda *_: _given(left))
     amounts = (amount,) * len(work)
-    given = landings or one_ahead(land, lambda: None)
+    given = landings or partial(one_ahead, land, lambda: None)
     return run_batches(spec, Work(work, amounts, amounts, ONE), mode, "t", given, print)
 
 
@@ -138,7 +139,7 @@ def test_what_ends_the_run_stops_the_landing_under_way(
         raise error
 
     with pytest.raises(type(error)):
-        batches(monkeypatch, land, load, landings=one_ahead(land, stopped.set))
+        batches(monkeypatch, land, load, landings=partial(one_ahead, land, stopped.set))
     assert stopped.is_set() and landed == [FIRST, SECOND]
 
 
@@ -151,7 +152,7 @@ def test_a_landing_that_raises_ends_the_run(monkeypatch: pytest.MonkeyPatch):
         return 0
 
     with pytest.raises(Refused):
-        batches(monkeypatch, land, loaded.append, landings=one_ahead(land, stopped.set))
+        batches(monkeypatch, land, loaded.append, landings=partial(one_ahead, land, stopped.set))
     assert stopped.is_set() and loaded == [FIRST]
 
 
@@ -160,7 +161,9 @@ def test_one_by_one_each_landing_follows_the_load_of_the_batch_before(monkeypatc
         print(f"landed {batch}")
         return 0
 
-    batches(monkeypatch, land, lambda b: print(f"loaded {b}"), (FIRST, SECOND), landings=one_by_one(land))
+    batches(
+        monkeypatch, land, lambda b: print(f"loaded {b}"), (FIRST, SECOND), landings=partial(one_by_one, land)
+    )
     said = [text.split(";")[0] for text in capsys.readouterr().out.splitlines()]
     assert said == [
         f"batch 1 of 2: land {FIRST}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from pydantic import ValidationError
@@ -180,5 +181,5 @@ def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):
     batches = (hours(1), hours(1, first=1))
     work = Work(batches, ((1, 1), (1, 1)), ((1, 1), (1, 1)), (2, 2))
     with pytest.raises(ShardsWait, match="shard s2: it is down; loaded on s1"):
-        run_batches(FACTS.pipeline, work, "fill", "t", one_by_one(lambda batch: 0), print)
+        run_batches(FACTS.pipeline, work, "fill", "t", partial(one_by_one, lambda batch: 0), print)
     assert tried == [(table, batch) for batch in batches for table in ("e.clicks", "e.other")]
