@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from sluice.flow.land.task.count_fields import deeper
+
 Path = tuple[str, ...]
-_FRAMES = 100
 _SHORT_ESCAPES = '"\\/\b\f\n\r\t'
 
 
@@ -57,7 +56,7 @@ class Twice:
         return [at for at in sorted(found) if self._is(events[at] or b"")]
 
     def _is(self, event: bytes) -> bool:
-        with _deeper():
+        with deeper():
             if not self._escaped.search(event) and self._same_again(event):
                 return False
             try:
@@ -96,14 +95,3 @@ def _escape(char: str) -> str:
     units = char.encode("utf-16-be").hex()
     long = "".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
     return rf"{long}|\\" if char in _SHORT_ESCAPES else long
-
-
-@contextmanager
-def _deeper() -> Iterator[None]:
-    """What the parser has taken is not nested too deep here, where fewer frames are left."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _FRAMES)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
