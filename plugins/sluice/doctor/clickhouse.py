@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
@@ -44,9 +45,7 @@ def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iter
     yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
     for target in pipeline.targets:
         place = f"table {target.table}"
-        yield from guarded(
-            Area.CLICKHOUSE, place, lambda t=target: _target(client, pipeline, lake_url, t, user)
-        )
+        yield from guarded(Area.CLICKHOUSE, place, partial(_target, client, pipeline, lake_url, target, user))
 
 
 def version_check(address: str, version: str) -> Check:
@@ -116,8 +115,10 @@ def _expiring(found: TargetTable) -> Iterator[Check]:
 def _replica(client: Client, pipeline: Pipeline, target: Target) -> Replica | None:
     place = {"database": target.database, "name": target.name}
     rows = client.rows(render("doctor/replica"), place)
-    quorum = str(pipeline.clickhouse.quorum)
-    return Replica(bool(rows[0][0]), *rows[0][1:], quorum) if rows else None
+    if not rows:
+        return None
+    readonly, active, total, queue, delay = rows[0]
+    return Replica(bool(readonly), active, total, queue, delay, str(pipeline.clickhouse.quorum))
 
 
 def replica_checks(name: str, replica: Replica | None) -> Iterator[Check]:

@@ -38,7 +38,8 @@ class Sampled:
     @property
     def event(self) -> dict[str, Any]:
         with deeper():
-            return json.loads(self.payload)
+            content: dict[str, Any] = json.loads(self.payload)
+        return content
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _sample(parser: Parser, piece: Opened, records: Sequence[Record]) -> Sample:
     parsed = parser.parse(piece.events)
     refused = Counter([*parsed.refused.values(), *piece.refused.values()])
     places = range(len(records)) if piece.places is None else piece.places
-    payloads = piece.events.values.take(pa.array(parsed.rows)).to_pylist()
+    payloads: list[Any] = piece.events.values.take(pa.array(parsed.rows)).to_pylist()
     events = (
         Sampled(parser.types.names[code], records[places[row]], payload.decode())
         for code, row, payload in zip(parsed.types, parsed.rows, payloads, strict=True)

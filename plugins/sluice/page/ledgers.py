@@ -17,7 +17,7 @@ from sluice.state.shard_ledgers import by_shard, merged
 Ledgers = Mapping[str, Ledger]
 Answer = Callable[[], Ledgers]
 """Waits for what is committed, by table. Raises what the lake's settings and ClickHouse raise, each time."""
-_Found = dict[str, dict[str, Ledger]]
+_Found = Mapping[str, Mapping[str, Ledger]]
 
 
 def ask_together(
@@ -30,8 +30,9 @@ def ask_together(
     questions = [_question(pipeline, slices) for pipeline, slices in wanted]
     together: dict[tuple[str, ...], tuple[Shard, list[Question]]] = {}
     for question in questions:
-        for shard in question.pipeline.clickhouse.parts if isinstance(question, Question) else ():
-            together.setdefault(shard.connections, (shard, []))[1].append(question)
+        if isinstance(question, Question):
+            for shard in question.pipeline.clickhouse.parts:
+                together.setdefault(shard.connections, (shard, []))[1].append(question)
     found = {key: pool.submit(_ask, clients, *asking) for key, asking in together.items()}
     return [_answer(question, found) for question in questions]
 

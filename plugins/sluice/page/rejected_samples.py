@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -42,7 +43,7 @@ def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> l
     return samples
 
 
-def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict]:
+def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, Any]]:
     """Up to `_MOST_BYTES` of them. Nothing where the file has gone: verify names it.
 
     A record may be as large as Kafka takes it: where a file's rows are, they are read one by one.
@@ -62,7 +63,7 @@ def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict]:
         return
 
 
-def _unparsed(cluster: str, reason: str, row: dict, payloads: Payloads) -> Sample:
+def _unparsed(cluster: str, reason: str, row: dict[str, Any], payloads: Payloads) -> Sample:
     return Sample(
         kind="unparsed",
         place="",

@@ -25,7 +25,8 @@ def series_of(found: Iterable[UnitStatus]) -> Series:
     pairs: list[tuple[int, list[UnitSummary]]] = []
     by_slice: list[Counter[str]] = []
     for piece, group in groupby(found, key=lambda s: s.unit.slice):
-        units, rows = [], Counter()
+        units: list[UnitSummary] = []
+        rows: Counter[str] = Counter()
         for status in group:
             units.append(summary_of(status))
             rows.update(status.manifest.rows_by_type() if status.manifest else {})
@@ -54,7 +55,7 @@ def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
             if own := units.get(slice_id):
                 start = int(slices.start.timestamp()) + number * int(slices.length.total_seconds())
                 _add(starts, sums, start - start % _DAY if by_day else start, own.values())
-    return Series(starts=starts, types={}, by_day=by_day, **sums)
+    return Series.model_validate({**sums, "starts": starts, "types": {}, "by_day": by_day})
 
 
 def _add(starts: list[int], sums: Mapping[str, list[int]], start: int, units: Iterable[UnitSummary]) -> None:
@@ -69,7 +70,8 @@ def _add(starts: list[int], sums: Mapping[str, list[int]], start: int, units: It
 
 def _series(pairs: Sequence[tuple[int, Sequence[UnitSummary]]], types: Sequence[Counter[str]]) -> Series:
     sums = {name: [sum(getattr(u, name) for u in units) for _, units in pairs] for name in _COUNTS}
-    return Series(starts=[start for start, _ in pairs], types=_by_type(types), **sums)
+    starts = [start for start, _ in pairs]
+    return Series.model_validate({**sums, "starts": starts, "types": _by_type(types)})
 
 
 def _by_type(slices: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:

@@ -87,9 +87,10 @@ def _table(
     landed = manifest.rows_by_type() if manifest else {}
     routed = pipeline.routed(target, landed)
     derived = target.counted or target.rollup is not None
-    fits = row is not None and manifest is not None and not is_behind(target, tables, manifest)
-    fits = fits and (derived or row.types == routed)
-    state = "missing" if row is None else "committed" if fits else "stale"
+    state = "missing"
+    if row is not None:
+        behind = manifest is None or is_behind(target, tables, manifest)
+        state = "stale" if behind or not (derived or row.types == routed) else "committed"
     return TableRow(
         table=target.table,
         state="no such table" if target.table in gone else state,

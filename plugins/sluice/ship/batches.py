@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sluice.clients.lake.settings import S3Settings
@@ -87,4 +88,4 @@ def _objects(source: str, settings: S3Settings | None) -> list[Batch]:
         item.key for item in store.list(key.rstrip("/")) if item.key == key or item.key.startswith(folder)
     ]
     names = sorted(name for name in keys if _finished(name.removeprefix(folder)))
-    return [Batch(f"s3://{bucket}/{name}", lambda name=name: store.local(name)) for name in names]
+    return [Batch(f"s3://{bucket}/{name}", partial(store.local, name)) for name in names]

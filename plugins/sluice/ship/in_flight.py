@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.clients.kafka.producer import DeliveryError, Message
+from sluice.clients.kafka.producer import DeliveryError, Message, place_of
 from sluice.ship.lines import Chunk
 
 
@@ -44,7 +44,7 @@ class Run:
         """librdkafka's answer for one of the events."""
         self.left -= 1
         if error is None:
-            self._window.acknowledge(message.partition(), message.offset())
+            self._window.acknowledge(*place_of(message))
         else:
             self.failed(error, message.value())
 

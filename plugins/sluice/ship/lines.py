@@ -6,7 +6,7 @@ from bisect import bisect_right
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from io import BufferedIOBase
 
 from sluice.clients.kafka.producer import MAX_EVENT_BYTES
 from sluice.errors import WrongUse
@@ -49,7 +49,7 @@ class Chunk:
         return Chunk(self.events[:first], self.numbers[:first], min(self.last, line))
 
 
-def chunks(stream: BinaryIO, source: str) -> Iterator[Chunk]:
+def chunks(stream: BufferedIOBase, source: str) -> Iterator[Chunk]:
     """What has arrived, as it arrives: a slow source is not waited for to fill a chunk.
 
     The end of the source ends its last line. Raises WrongUse for a line that is too long to be a record.
@@ -62,7 +62,7 @@ def chunks(stream: BinaryIO, source: str) -> Iterator[Chunk]:
         size += len(first)
         refuse_long(size, source, before + 1)
         if others:
-            *whole, last = b"".join(begun), *others
+            whole, last = [b"".join(begun), *others[:-1]], others[-1]
             begun, size = [last], len(last)
             yield Chunk.of(whole, before)
             before += len(whole)

@@ -79,9 +79,10 @@ class RecordTimes:
 
     def _one(self, event: bytes) -> str | float | None:
         try:
-            return slow_read(event, self._fields)[0]
+            value: str | float = slow_read(event, self._fields)[0]
         except Unparsed:
             return None
+        return value
 
 
 def nothing() -> Iterator[Sequence[bytes]]:
@@ -109,7 +110,8 @@ class SourceTimes:
             found = self._filled(own, now, facts)
         if len(own.others) < len(events):
             self.last = int(found[-1])
-        return found.tolist()
+        stamps: list[int] = found.tolist()
+        return stamps
 
     def passed(self, events: Sequence[bytes], now: int, facts: TopicFacts) -> None:
         """The next events were shipped by an earlier attempt: their times are known, and not counted."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 from sluice.errors import WrongUse
 from sluice.ship.lines import READ_BYTES, refuse_long
@@ -126,7 +126,7 @@ def recognised(one: Rotated, place: Place) -> Place:
 
 
 @contextmanager
-def _opened(one: Rotated) -> Iterator[BinaryIO]:
+def _opened(one: Rotated) -> Iterator[BufferedIOBase]:
     """Raises Moved when another file has the name by now; once it is open, that does not matter."""
     try:
         descriptor = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -140,6 +140,6 @@ def _opened(one: Rotated) -> Iterator[BinaryIO]:
             yield stream
 
 
-def _skip(stream: BinaryIO, left: int) -> None:
+def _skip(stream: BufferedIOBase, left: int) -> None:
     while left > 0 and (block := stream.read(min(left, _SKIP_BYTES))):
         left -= len(block)

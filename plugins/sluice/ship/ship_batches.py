@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 from sluice.errors import WrongUse
 from sluice.ship.batch_register import Claim, Register
@@ -71,7 +71,7 @@ class Shipper:
         if wrong:
             raise WrongUse("; ".join(wrong))
 
-    def ship_stream(self, name: str, stream: AbstractContextManager[BinaryIO]) -> None:
+    def ship_stream(self, name: str, stream: AbstractContextManager[BufferedIOBase]) -> None:
         """What cannot be read twice has no content to know it by: only its user can give it an id."""
         if self.given is None:
             self._send(name, None, stream, Note())
@@ -86,22 +86,23 @@ class Shipper:
             self._claimed(batch.name, number, _unchanged(path, batch.name, before), ahead)
 
     def _claimed(
-        self, name: str, batch: str, stream: AbstractContextManager[BinaryIO], ahead: Ahead = nothing
+        self, name: str, batch: str, stream: AbstractContextManager[BufferedIOBase], ahead: Ahead = nothing
     ) -> None:
-        begin, claim = self.register.begin(batch, name, self.again)
+        _, claim = self.register.begin(batch, name, self.again)
         if claim is None:
             self.say(f"{name} was shipped before (batch {batch}); --again ships it once more")
             self.reports.append(BatchReport(name, batch, BatchState.BEFORE, 0))
             return
-        if begin.line:
-            self.say(f"{name}: lines up to {begin.line:,} were shipped before; the rest follows")
-        self._send(name, batch, stream, Note(claim, begin.line), ahead)
+        line = claim.entry.line
+        if line:
+            self.say(f"{name}: lines up to {line:,} were shipped before; the rest follows")
+        self._send(name, batch, stream, Note(claim, line), ahead)
 
     def _send(
         self,
         name: str,
         batch: str | None,
-        stream: AbstractContextManager[BinaryIO],
+        stream: AbstractContextManager[BufferedIOBase],
         note: Note,
         ahead: Ahead = nothing,
     ) -> None:
@@ -120,16 +121,20 @@ class Shipper:
             self.reports.append(BatchReport(name, batch, state, note.line, before))
             note.save(sending.window, done)
 
-    def _lines(self, sending: Sending, stream: BinaryIO, before: int) -> bool:
+    def _lines(self, sending: Sending, stream: BufferedIOBase, before: int) -> bool:
         """Whether it came to the end, with every event acknowledged."""
         for chunk in self.interruption.until(chunks(stream, sending.source)):
             sending.pass_over(chunk.until(before))
             last = max(chunk.last, before)
-            sending.ship(chunk.after(before), lambda _, last=last: last)
+            sending.ship(chunk.after(before), _always(last))
         if self.interruption.asked:
             return False
         sending.drain()
         return True
+
+
+def _always(line: int) -> Callable[[object], int]:
+    return lambda _: line
 
 
 def _events(path: Path, name: str) -> Iterator[Sequence[bytes]]:
@@ -139,7 +144,7 @@ def _events(path: Path, name: str) -> Iterator[Sequence[bytes]]:
 
 
 @contextmanager
-def _unchanged(path: Path, name: str, before: tuple[int, int]) -> Iterator[BinaryIO]:
+def _unchanged(path: Path, name: str, before: tuple[int, int]) -> Iterator[BufferedIOBase]:
     """The file's bytes. Raises WrongUse at the end where they may be others than those of its id."""
     with opened(path, name) as stream:
         yield stream

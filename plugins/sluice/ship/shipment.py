@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.clients.kafka.producer import NotTaken, Publisher, out_of_reach
+from sluice.clients.kafka.producer import Headers, NotTaken, Publisher, out_of_reach
 from sluice.errors import EventsRefused, SluiceError
 from sluice.ship.in_flight import Undelivered, Window
 from sluice.ship.lines import Chunk
@@ -102,7 +102,8 @@ class Sending:
         facts, send = sent.publisher.facts, sent.publisher.send
         times = self.times.of(chunk.events, _now_ms(), facts)
         run = self.window.begin(chunk, place(self.times))
-        answer, headers, name = run.delivered, None, (batch or "").encode()
+        answer, name = run.delivered, (batch or "").encode()
+        headers: Headers | None = None
         rows = zip(chunk.events, chunk.numbers, times, sent.keys.of(chunk.events), strict=True)
         for event, number, at, key in rows:
             if batch is not None:

@@ -8,19 +8,23 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, cast
 
 import zstandard
 
 from sluice.errors import WrongUse
 from sluice.ship.lines import READ_BYTES
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 _COMPRESSED = {".gz", ".zst"}
 
 
 @contextmanager
-def opened(path: Path, name: str) -> Iterator[BinaryIO]:
+def opened(path: Path, name: str) -> Iterator[BufferedIOBase]:
     """The file at `path`; `name` is what its user calls it, and has the ending.
 
     Raises WrongUse when there is no such file, or it is damaged.
@@ -34,7 +38,7 @@ def opened(path: Path, name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def decompressed(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
+def decompressed(file: BufferedIOBase, name: str) -> Iterator[BufferedIOBase]:
     """Raises WrongUse when the file is damaged."""
     try:
         yield _reader(file, Path(name).suffix)
@@ -42,15 +46,15 @@ def decompressed(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
         raise WrongUse(f"{name} is damaged ({error}): what came before it was published") from error
 
 
-def standard_input() -> BinaryIO:
-    return sys.stdin.buffer
+def standard_input() -> BufferedIOBase:
+    return cast(BufferedIOBase, sys.stdin.buffer)  # typing says BinaryIO, which has no read1
 
 
 def compressed(name: str) -> bool:
     return Path(name).suffix in _COMPRESSED
 
 
-def _reader(file: BinaryIO, suffix: str) -> BinaryIO:
+def _reader(file: BufferedIOBase, suffix: str) -> BufferedIOBase:
     if suffix == ".gz":
         return gzip.open(file)
     if suffix == ".zst":
@@ -64,7 +68,7 @@ _BLOCK_BYTES = 16 << 10
 class ZstdFile(io.RawIOBase):
     """The content of all frames. `readinto` raises EOFError when the last one has no end."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BufferedIOBase) -> None:
         self._file = file
         self._frame: zstandard.ZstdDecompressionObj | None = None
         self._fed = b""  # compressed, of a frame that has not begun
@@ -73,13 +77,14 @@ class ZstdFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        wanted = memoryview(buffer)
         while not self._ready and (block := self._fed or self._file.read(_BLOCK_BYTES)):
             self._feed(block)
         if not self._ready and self._frame is not None:
             raise EOFError("its last frame is cut off")
-        size = min(len(buffer), len(self._ready))
-        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+        size = min(len(wanted), len(self._ready))
+        wanted[:size], self._ready = self._ready[:size], self._ready[size:]
         return size
 
     def _feed(self, block: bytes) -> None:

@@ -102,8 +102,8 @@ def _partitions(name: str, sight: Sight) -> Iterator[Sample]:
 
 def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[Sample]:
     kinds = Counter(str(problem.kind) for problem in seen.problems)
-    for kind in ProblemKind:
-        yield sample("problems_open", kinds[str(kind)], pipeline=name, kind=kind)
+    for problem_kind in ProblemKind:
+        yield sample("problems_open", kinds[str(problem_kind)], pipeline=name, kind=problem_kind)
     yield sample("partitions_still", kinds[str(ProblemKind.STILL)], pipeline=name)
     open_ones = Counter(one.kind for one in seen.sight.verdict.anomalies)
     for kind in AnomalyKind:

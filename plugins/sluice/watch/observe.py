@@ -13,7 +13,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.kafka.topic_facts import open_inquiry
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.overlay import Overlay
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import KafkaOutOfReach, OutOfReach
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.load.missing_targets import gone
@@ -21,6 +21,7 @@ from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import read_verdict
+from sluice.manifest import Loss
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.lag import Lag, ask_topics, lag_of
 from sluice.slices import Slice, SliceRange, Unit, floor
@@ -79,7 +80,8 @@ def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
 
 def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
     """Changes nothing. Raises LakeOutOfReach: without the lake nothing is known at all."""
-    slices, silent = watched_range(pipeline, now), {}
+    slices = watched_range(pipeline, now)
+    silent: dict[Source, str] = {}
     older = _told(Source.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)) or Backlog()
     first = older.unlanded(_OLDEST)
     asked = [*sorted({unit.slice for unit in first}), *slices]
@@ -117,7 +119,7 @@ def _kafka(
     older: Sequence[Unit],
     now: datetime,
     silent: dict[Source, str],
-) -> tuple[Boundaries, dict[Unit, tuple], dict[str, str]]:
+) -> tuple[Boundaries, dict[Unit, tuple[Loss, ...]], dict[str, str]]:
     """The boundaries of `slices` as resolving now would find them, what Kafka no longer has of the watched
     range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
     resolution = resolve(pipeline, Overlay(lake), slices, now)
@@ -172,7 +174,7 @@ def _topics(pipeline: Pipeline, found: Sequence[UnitStatus], silent: dict[Source
         own = [topic for topic in cluster.topics if (cluster.cluster, topic) in waiting]
         if own:
 
-            def ask(cluster=cluster, own=own) -> Topics:
+            def ask(cluster: Cluster = cluster, own: Sequence[str] = own) -> Topics:
                 with open_inquiry(cluster) as inquiry:
                     return {(cluster.cluster, topic): inquiry.facts(topic) for topic in own}
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.config.pipeline import Pipeline
+from sluice.manifest import OffsetRange
 from sluice.slices import from_ms, utc
 from sluice.state.status import UnitStatus
 from sluice.watch.problems import Kind, LogStart, Problem, Source
@@ -46,7 +47,7 @@ def threats(
 
 
 def _ends(
-    status: UnitStatus, r: object, facts: TopicFacts, earlier: Mapping[str, LogStart], now: datetime
+    status: UnitStatus, r: OffsetRange, facts: TopicFacts, earlier: Mapping[str, LogStart], now: datetime
 ) -> Iterator[tuple[datetime, str]]:
     partition = facts.partitions.get(r.partition)
     if partition is None or partition.start > r.start:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pendulum
 
@@ -127,7 +127,7 @@ def _ago(now: datetime, then: datetime) -> str:
     return _words(now - then)
 
 
-def _words(length: object) -> str:
+def _words(length: timedelta) -> str:
     """`3 hours 10 minutes`, without seconds where there are minutes."""
     seconds = int(length.total_seconds())
     return pendulum.duration(seconds=seconds if seconds < 60 else seconds // 60 * 60).in_words()

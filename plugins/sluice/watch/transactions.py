@@ -38,8 +38,9 @@ def seen(lag: Lag, earlier: Mapping[str, Open], now: datetime) -> dict[str, Open
         before = earlier.get(_name(p))
         known.pop(_name(p), None)
         if p.held:
-            same = before is not None and before.offset == p.log_end
-            known[_name(p)] = before if same else Open(p.log_end, int(utc(now).timestamp()))
+            if before is None or before.offset != p.log_end:
+                before = Open(p.log_end, int(utc(now).timestamp()))
+            known[_name(p)] = before
     return known
 
 

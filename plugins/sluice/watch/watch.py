@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from sluice.clients.lake.base import Lake
@@ -105,7 +106,7 @@ def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[
         except NotSent as error:
             failed.append(str(error))
             continue
-        store.change(lambda known, c=channel, n=notice: _noted(known, c.name, n))
+        store.change(partial(_noted, channel=channel.name, notice=notice))
         sent[channel.name] = (len(notice.raised), len(notice.cleared))
     if failed:
         raise NotSent("; ".join(failed))

@@ -52,6 +52,14 @@ class NotTaken(Exception):
         self.error = error
 
 
+def place_of(message: Message) -> tuple[int, int]:
+    """Partition and offset of an event that was acknowledged."""
+    partition, offset = message.partition(), message.offset()
+    if partition is None or offset is None:
+        raise ValueError("librdkafka acknowledges an event without saying where it is")
+    return partition, offset
+
+
 class Publisher:
     """Sends events to one topic. Methods raise KafkaOutOfReach."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from sluice.clients.kafka.holes import Hole
 from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.config.pipeline import Cluster
 
@@ -35,6 +36,12 @@ class Reader(Protocol):
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
 
     def high_watermarks(self, topic: str, partitions: Iterable[int]) -> Mapping[int, int]: ...
+
+    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]: ...
+
+    def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None: ...
+
+    def compacted(self, topic: str) -> bool: ...
 
     def kept_ms(self, topic: str) -> int | None: ...
 

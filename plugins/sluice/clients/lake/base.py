@@ -32,11 +32,20 @@ class Item:
     modified: datetime
 
 
-class Lake(Protocol):
-    """Every method raises LakeOutOfReach when the store does not answer."""
-
+class Located(Protocol):
     @property
     def url(self) -> str: ...
+
+
+class Files(Located, Protocol):
+    """As much of a lake as reading its files needs."""
+
+    def local(self, key: str) -> AbstractContextManager[Path]:
+        """The object as a local file while the context lasts. Raises FileNotFoundError when absent."""
+
+
+class Objects(Located, Protocol):
+    """As much of a lake as the boundary log needs."""
 
     def read(self, key: str) -> Stored | None:
         """The object, or None when there is none."""
@@ -48,15 +57,19 @@ class Lake(Protocol):
         mean that this very call had won and only its answer was lost.
         """
 
+    def put(self, key: str, data: bytes) -> None:
+        """Writes without a condition: for objects that any writer would write alike, or only this one."""
+
+
+class Lake(Objects, Files, Protocol):
+    """Every method raises LakeOutOfReach when the store does not answer."""
+
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
         """`create` for each (key, data) in turn, as the answers are taken; each object's bytes are safe
         before it is visible. What is left when nobody asks on is not written."""
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         """Compare-and-set: writes `data` if the object still has `version`. Lost answers as in `create`."""
-
-    def put(self, key: str, data: bytes) -> None:
-        """Writes without a condition: for objects that any writer would write alike, or only this one."""
 
     def synced_at_end(self) -> AbstractContextManager[Lake]:
         """This lake, for many writes and moves: a kill of the process takes none of them back, but only when
@@ -92,6 +105,3 @@ class Lake(Protocol):
 
         Raises FileNotFoundError when neither is there.
         """
-
-    def local(self, key: str) -> AbstractContextManager[Path]:
-        """The object as a local file while the context lasts. Raises FileNotFoundError when absent."""

@@ -16,7 +16,7 @@ import pendulum
 from sluice import crash_points
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, Objects
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Resolve
 from sluice.errors import EndInFuture, SluiceError, WrongUse
@@ -48,7 +48,7 @@ class Resolution:
 
 def resolve(
     pipeline: Pipeline,
-    lake: Lake,
+    lake: Objects,
     slices: Iterable[Slice],
     now: datetime,
     topics_of: TopicsOf = open_topics,

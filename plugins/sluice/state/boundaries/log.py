@@ -13,7 +13,7 @@ import pendulum
 
 from sluice import crash_points
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Objects
 from sluice.crash_points import Resolve
 from sluice.state.boundaries.encoding import decode_checkpoint, decode_entry, encode_checkpoint, encode_entry
 from sluice.state.boundaries.model import Boundaries, Entry
@@ -24,9 +24,9 @@ CHECKPOINT_EVERY = 32
 
 @dataclass(frozen=True)
 class BoundaryLog:
-    """`writer` makes the bytes of each writer its own, as `Lake.create` asks."""
+    """`writer` makes the bytes of each writer its own, as `Objects.create` asks."""
 
-    lake: Lake
+    lake: Objects
     writer: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def read(self, known: Boundaries | None = None) -> Boundaries:

@@ -9,7 +9,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.sql import Sql
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Files, Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Refused
 from sluice.flow.load.source.pull import Place, place_of
@@ -23,7 +23,7 @@ from sluice.slices import Unit
 class Reading:
     """`place` is where the server finds the lake, or None when everything is pushed."""
 
-    lake: Lake
+    lake: Files
     place: Place | None
 
     def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Sql]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Files
 from sluice.errors import Conservation
 from sluice.flow.load.source.select import definitions
 from sluice.flow.load.writer import Writer
@@ -48,7 +48,7 @@ def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> It
         writer.run("send", render("clickhouse/drop_table", table=table))
 
 
-def bodies(lake: Lake, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[bytes]:
+def bodies(lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[bytes]:
     """Arrow streams of about 48 MiB of rows, small files together. Raises Conservation for a missing file."""
     schema = pa.schema([(name, _ARROW[name]) for name in (*columns, "_slice")])
     waiting: list[pa.RecordBatch] = []
@@ -64,7 +64,7 @@ def bodies(lake: Lake, keys: Iterable[tuple[Unit, str]], columns: Sequence[str])
         yield _stream(schema, waiting)
 
 
-def _batches(lake: Lake, unit: Unit, key: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(lake: Files, unit: Unit, key: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     columns = [name for name in schema.names if name != "_slice"]
     with ExitStack() as stack:
         try:
