@@ -60,7 +60,8 @@ class Total:
             files = tuple(self._partial(group, f"{name}-total-{level}-{number}") for number, group in groups)
             level += 1
         with ExitStack() as stack, self._writing(f"{name}-total") as written:
-            first, counted = 0, Counter()
+            first = 0
+            counted: Counter[str] = Counter()
             for rows in _blocks(summed(self._opened(stack, files))):
                 counted.update(_by_type(rows))
                 written.write(self._place, _lake_rows(rows, files[0].cluster, self.stamp, first), {})

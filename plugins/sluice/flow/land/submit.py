@@ -152,7 +152,7 @@ def run_locally(spec: SubmitSpec, on_line: Callable[[str], None], running: Runni
     try:
         complaints = threading.Thread(target=_pass_on, args=(process.stderr,))
         complaints.start()
-        for said in process.stdout:
+        for said in process.stdout or ():
             if said.startswith(ERROR):  # spark-submit joins the application's two outputs
                 _pass_on([said])
             elif not said.startswith("{"):

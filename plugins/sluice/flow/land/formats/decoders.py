@@ -90,8 +90,9 @@ class ProtobufByNumber(_ByNumber):
     def __init__(self, registry: Registry, descriptors: bytes | None, name: str | None) -> None:
         """Raises BadSchema for the descriptors."""
         super().__init__(registry)
-        own = descriptors is not None and name is not None
-        self._own = protobuf.message_type(descriptors, name) if own else None
+        self._own = None
+        if descriptors is not None and name is not None:
+            self._own = protobuf.message_type(descriptors, name)
         self._types: dict[tuple[int, tuple[int, ...]], type[Message]] = {}
 
     def __call__(self, message: bytes) -> bytes:

@@ -101,7 +101,7 @@ def address_of(connection: Connection) -> Address:
         url = place._replace(netloc=place.netloc + port).geturl()
         known = httpx.URL(url).scheme in ("http", "https")
     except (ValueError, httpx.InvalidURL):
-        known = False
+        url, known = "", False
     if not known:
         raise WrongUse(f"connection {connection.conn_id!r}: expected http(s)://host as its host, and a port")
     extra = {name: connection.extra.get(name) for name in ("ca", "certificate", "key")}
@@ -166,6 +166,7 @@ class Registry:
 
     def _get(self, place: str) -> httpx.Response:
         """The first answer that another try would not change. Raises RegistryOutOfReach after the last."""
+        reason = ""
         for wait in (*WAITS, None):
             try:
                 with self._client.stream("GET", place, params=self._format) as answer:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-HEADERS = pa.list_(pa.field("element", pa.struct({"key": pa.string(), "value": pa.binary()})))
+HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+_Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
 _POSITION = [
@@ -30,7 +33,8 @@ ROWS = pa.schema([pa.field("_payload", pa.string()), pa.field("_type", _NAME), *
 _SIZE = pa.field("_size", pa.int64())
 REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION, _SIZE])
 
-_MORE = {"_row": pa.int32(), "_raw": pa.binary()}
+_ROW = pa.int32()
+_MORE: dict[str, pa.DataType] = {"_row": _ROW, "_raw": pa.binary()}
 
 # The rest differs from row to row: a dictionary of it would be built only to be thrown away.
 _DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition"]
@@ -38,6 +42,12 @@ _DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition"]
 _DIFFERENCES = ["_offset", "_timestamp", "_row"]
 # Of the others nothing is left to compress: in a small file that would take longer than all else.
 _COMPRESSED = ["_payload", "_key", "_headers.list.element.key", "_headers.list.element.value", "_raw"]
+
+
+def lengths(texts: Any) -> np.ndarray:
+    """Bytes of each value of a binary or string column; 0 of a null."""
+    found: np.ndarray = pc.fill_null(pc.binary_length(texts), 0).to_numpy()
+    return found
 
 
 def like(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
@@ -57,28 +67,33 @@ def writer(
     `plain` are not compressed."""
     own = set(schema.names) - set(plain)
     compressed = [path for path in _COMPRESSED if path.partition(".")[0] in own]
+    codecs: dict[str, _Codec] = dict.fromkeys(schema.names, "none")
+    codecs |= dict.fromkeys(compressed, "zstd")
+    dictionaries = [name for name in _DICTIONARIES if name in schema.names]
     return pq.ParquetWriter(
         place,
         schema,
-        compression=dict.fromkeys(schema.names, "none") | dict.fromkeys(compressed, "zstd"),
+        compression=codecs,
         compression_level=dict.fromkeys(compressed, 1),
-        use_dictionary=[name for name in _DICTIONARIES if name in schema.names],
+        use_dictionary=dictionaries,  # type: ignore[arg-type]  # the stubs know no list
         write_statistics=["_partition", "_offset", "_timestamp"],
         column_encoding={name: "DELTA_BINARY_PACKED" for name in _DIFFERENCES if name in schema.names},
         store_schema=False,
     )
 
 
-def constant(value: str, rows: int) -> pa.DictionaryArray:
+def constant(value: str, rows: int) -> pa.Array[Any]:
     """`value` in each of `rows` rows, at the cost of a number."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [value])
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32), pa.int32()), [value])
 
 
-def names(codes: pa.Array, of: Sequence[str]) -> pa.DictionaryArray:
+def names(codes: pa.Array[Any], of: Sequence[str]) -> pa.Array[Any]:
     return pa.DictionaryArray.from_arrays(codes, pa.array(of, pa.string()))
 
 
-def taken(batch: pa.RecordBatch, cluster: str, topic: str, partition: int, headers: pa.ListArray) -> pa.Table:
+def taken(
+    batch: pa.RecordBatch, cluster: str, topic: str, partition: int, headers: pa.Array[Any]
+) -> pa.Table:
     """The lake's columns of a batch of one topic and partition as Spark hands it over, without `_type`."""
     count = batch.num_rows
     columns = {
@@ -94,7 +109,7 @@ def taken(batch: pa.RecordBatch, cluster: str, topic: str, partition: int, heade
     return pa.table(columns)
 
 
-def rows(kept: pa.Table, types: pa.DictionaryArray) -> pa.Table:
+def rows(kept: pa.Table, types: pa.Array[Any]) -> pa.Table:
     """Rows to be written, out of `taken` ones that are known to be UTF-8."""
     payload = pa.chunked_array([chunk.view(pa.string()) for chunk in kept["_payload"].chunks])
     found = kept.set_column(0, "_payload", payload)
@@ -102,17 +117,17 @@ def rows(kept: pa.Table, types: pa.DictionaryArray) -> pa.Table:
 
 
 def opened(
-    taken: pa.Table, places: np.ndarray, payloads: pa.BinaryArray, numbers: np.ndarray | None
+    taken: pa.Table, places: np.ndarray, payloads: pa.Array[Any], numbers: np.ndarray | None
 ) -> pa.Table:
     """`taken` records as the rows that came out of them: the record of each row, its payload and, of a
     message that was an array, its number."""
-    rows = taken.take(pa.array(places))
+    rows = taken.take(pa.array(places, pa.int64()))
     more = ("_raw", rows["_payload"]) if numbers is None else ("_row", pa.array(numbers))
     return rows.append_column(*more).set_column(0, "_payload", payloads)
 
 
 def rejected(
-    rows: pa.Table, refused: Mapping[int, str], arrays: bool, sizes: pa.Array | None = None
+    rows: pa.Table, refused: Mapping[int, str], arrays: bool, sizes: pa.Array[Any] | None = None
 ) -> pa.Table:
     """Those of `rows` that are refused, in their order. What had to be decoded is kept as it came. `sizes`:
     of each row, where any is too large."""
@@ -124,6 +139,6 @@ def rejected(
     if "_raw" in found.column_names:
         found = found.set_column(0, "_payload", found["_raw"]).drop_columns("_raw")
     if arrays and "_row" not in found.column_names:
-        found = found.append_column("_row", pa.nulls(len(positions), _MORE["_row"]))
+        found = found.append_column("_row", pa.nulls(len(positions), _ROW))
     verdicts = pa.array([refused[position] for position in positions], pa.string())
     return found.add_column(1, "_reason", verdicts)

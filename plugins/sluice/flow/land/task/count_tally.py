@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,7 +25,8 @@ from sluice.flow.land.task.writer import AttemptFiles, Place
 MOST_BYTES = 64 << 20
 _KEY_BYTES = 250  # of a key beside its texts: a tuple, its numbers, its place in the dictionary
 
-PARTIAL = pa.schema([pa.field("key", pa.binary()), pa.field("count", pa.int64())])
+_COLUMNS: list[pa.Field[Any]] = [pa.field("key", pa.binary()), pa.field("count", pa.int64())]
+PARTIAL = pa.schema(_COLUMNS)
 """`key` is a row of counts as JSON without its end: `{"hour":…,"type":…,"country":…`; files are sorted."""
 
 
@@ -34,7 +36,7 @@ class _Sums:
 
     spec: Counts
     fields: FieldTexts
-    sums: Counter[tuple] = field(default_factory=Counter)
+    sums: Counter[tuple[Any, ...]] = field(default_factory=Counter)
 
 
 class Tally:
@@ -51,12 +53,12 @@ class Tally:
         return self._bytes >= MOST_BYTES
 
     def add(
-        self, payloads: pa.ChunkedArray, slices: np.ndarray, types: np.ndarray, hours: np.ndarray
+        self, payloads: pa.ChunkedArray[Any], slices: np.ndarray, types: np.ndarray, hours: np.ndarray
     ) -> None:
         """Rows that land: their events, and the numbers of slice, type and hour (since the epoch)."""
         if not self._tables or not len(slices):
             return
-        texts = payloads.to_pylist()
+        texts: list[Any] = payloads.to_pylist()
         for table in self._tables:
             columns = table.fields.read(texts)
             before = len(table.sums)

@@ -4,6 +4,7 @@ workers."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluice.clients.connections import find as connections
@@ -39,7 +40,7 @@ def decoding_of(event: Event) -> Decoding | None:
         address = address_of(connections.find(event.registry.connection))
     found = Decoding(form.kind, None, form.message, address, str(form.schema_file or ""))
     if form.schema_file is not None:
-        found = Decoding(form.kind, _content(event), form.message, address, found.file)
+        found = Decoding(form.kind, _content(form.kind, form.schema_file), form.message, address, found.file)
     _decode(found)  # a schema that cannot be used is told before anything is read
     return found
 
@@ -51,13 +52,12 @@ def opener(event: Event, decoding: Decoding | None) -> Opener:
     return Arrays() if event.arrays else OneEach()
 
 
-def _content(event: Event) -> bytes:
+def _content(kind: str, file: Path) -> bytes:
     from sluice.flow.land.formats import protobuf
     from sluice.flow.land.reject_reasons import BadSchema
 
-    file = event.format.schema_file
     try:
-        return file.read_bytes() if event.format.kind == AVRO else protobuf.compiled(file)
+        return file.read_bytes() if kind == AVRO else protobuf.compiled(file)
     except (OSError, BadSchema) as error:
         raise SchemaRefused(str(file), str(error)) from error
 

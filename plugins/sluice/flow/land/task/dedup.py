@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +59,7 @@ class Once:
         self._seen: dict[tuple[str, int, int, bytes], Lines] = {}
 
     def refused(
-        self, topic: str, partition: int, headers: pa.StringArray, slices: np.ndarray
+        self, topic: str, partition: int, headers: pa.Array[Any], slices: np.ndarray
     ) -> dict[int, str]:
         """The positions of records whose batch and line came before in their partition, in the slice that
         each is of.

@@ -7,7 +7,7 @@ And the source holds what a fetch brings, decompressed: this reader holds some h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,8 @@ from sluice.flow.land.task import headers
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
 
+_joined: Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
+_joined = pa.concat_batches  # type: ignore[attr-defined]  # newer than its stubs
 _RECORDS = (256 << 20) // CUT_BYTES
 
 
@@ -33,12 +35,12 @@ def batches(reader: BoundedReader, task: Task) -> Iterator[pa.RecordBatch]:
     for records in reader.read(spans):
         place, count = records[:2], len(records.offsets)
         if gathered and (place != before or rows + count > _RECORDS or size > WHOLE_BYTES):
-            yield pa.concat_batches(gathered)
+            yield _joined(gathered)
             gathered, rows, size = [], 0, 0
         gathered.append(_batch(task, records))
         rows, size, before = rows + count, size + gathered[-1].nbytes, place
     if gathered:
-        yield pa.concat_batches(gathered)
+        yield _joined(gathered)
 
 
 def divided(task: Task, rows: int) -> list[Task]:

@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 _SHORT_ESCAPES = '"\\/\b\f\n\r\t'
 
 
-class _Members(list):
+class _Members(list[Any]):
     """An object's (name, value) pairs, all of them."""
 
 
@@ -30,10 +30,10 @@ class Twice:
     """`paths` are dotted: those that every event must have, and others."""
 
     def __init__(self, needed: Iterable[str], others: Iterable[str] = ()) -> None:
-        needed = [tuple(path.split(".")) for path in needed]
-        self._paths: list[Path] = sorted({*needed, *(tuple(path.split(".")) for path in others)})
+        required = [tuple(path.split(".")) for path in needed]
+        self._paths: list[Path] = sorted({*required, *(tuple(path.split(".")) for path in others)})
         names = {name for path in self._paths for name in path}
-        self._needed = {_text(name) for path in needed for name in path}
+        self._needed = {_text(name) for path in required for name in path}
         self._names = sorted(_text(name) for name in names)
         escapes = sorted({_escape(char) for name in names for char in name})
         self._escaped = re.compile("|".join(escapes).encode(), re.IGNORECASE)
@@ -45,7 +45,7 @@ class Twice:
         """
         if not self._paths:
             return []
-        whole = b"\n".join(events if good else [event or b"" for event in events])
+        whole = b"\n".join(filter(None, events) if good else [event or b"" for event in events])
         found: set[int] = set()
         if b"\\" in whole and self._escaped.search(whole):
             good = False

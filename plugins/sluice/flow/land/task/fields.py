@@ -93,11 +93,12 @@ def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
 
 def _plant(tree: dict[str, Any], field: Field) -> None:
     *parents, leaf = field.path
+    place: Any = tree
     for name in parents:
-        tree = tree.setdefault(name, {})
-        if not isinstance(tree, dict):
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
             break
-    if not isinstance(tree, dict) or tree.setdefault(leaf, field.type) != field.type:
+    if not isinstance(place, dict) or place.setdefault(leaf, field.type) != field.type:
         raise WrongUse(f"event: no event has both the type and the time where {'.'.join(field.path)} says")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,7 +26,7 @@ _LIST = msgspec.json.Decoder(list[_Header])
 _ENCODER = msgspec.json.Encoder()
 
 
-def from_json(texts: pa.StringArray) -> pa.ListArray:
+def from_json(texts: pa.Array[Any]) -> pa.Array[Any]:
     """Lists of (key, value); null where a record has no headers."""
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), HEADERS)
@@ -34,7 +35,7 @@ def from_json(texts: pa.StringArray) -> pa.ListArray:
     keys = pa.array([header.key for row in rows for header in row], pa.string())
     values = pa.array([header.value for row in rows for header in row], pa.binary())
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type))
-    return pa.ListArray.from_arrays(pa.array(offsets), pairs, HEADERS, mask=texts.is_null())
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs, type=HEADERS, mask=texts.is_null())
 
 
 def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:
@@ -42,11 +43,12 @@ def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:
     return _ENCODER.encode([_Header(*header) for header in headers]).decode()
 
 
-def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
+def last_values(headers: pa.Array[Any], name: str) -> pa.Array[Any]:
     """Of each record the value of its last header `name`, as Kafka's own `lastHeader`; null without one."""
-    pairs = headers.flatten()
-    wanted = pc.equal(pc.struct_field(pairs, "key"), name)
+    pairs: pa.Array[Any] = pc.list_flatten(headers)
+    wanted = pc.equal(pc.struct_field(pairs, "key"), pa.scalar(name))
     rows = pc.list_parent_indices(headers).filter(wanted).to_numpy()
     last = np.full(len(headers), -1)
     last[rows] = np.arange(len(rows))
-    return pc.struct_field(pairs, "value").filter(wanted).take(pa.array(last, mask=last < 0))
+    values: pa.Array[Any] = pc.struct_field(pairs, "value").filter(wanted)
+    return values.take(pa.array(last, pa.int64(), mask=last < 0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,7 +17,7 @@ _BLOCK, _AROUND = 1 << 20, 32  # bytes, and how many of the next ones a number m
 _BEFORE = np.frombuffer(b" \t\n\r:,[", np.uint8)  # a number of JSON
 
 
-def may_be_long(payloads: pa.ChunkedArray) -> bool:
+def may_be_long(payloads: pa.ChunkedArray[Any]) -> bool:
     """True where any text has RUN digits or points in a row (a slash counts), or a number that may be below a
     double's range; texts are not told apart.
 
@@ -69,10 +71,12 @@ def _digit(text: np.ndarray) -> np.ndarray:
     return text - np.uint8(ord("0")) < 10
 
 
-def _bytes(chunk: pa.Array) -> np.ndarray:
+def _bytes(chunk: pa.Array[Any]) -> np.ndarray:
     """All texts of the chunk, one behind the other, without a copy."""
-    _, offsets, data = chunk.buffers()
+    buffers: list[Any] = chunk.buffers()
+    _, offsets, data = buffers
     if data is None or not len(chunk):  # an empty array need not have offsets
         return np.empty(0, np.uint8)
     edges = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
-    return np.frombuffer(data, np.uint8)[edges[0] : edges[1]]
+    whole: np.ndarray = np.frombuffer(data, np.uint8)
+    return whole[edges[0] : edges[1]]

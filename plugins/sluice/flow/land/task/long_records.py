@@ -12,10 +12,10 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sluice.clients.kafka.records import Record
 from sluice.flow.land.task import headers
+from sluice.flow.land.task.columns import lengths
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
 
@@ -52,8 +52,7 @@ def by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _cut(part: pa.RecordBatch) -> np.ndarray:
     """Which records are longer than CUT_BYTES in what was handed over of them."""
-    lengths = (pc.fill_null(pc.binary_length(part[name]), 0) for name in _CONTENTS)
-    return np.flatnonzero(np.maximum.reduce([length.to_numpy() for length in lengths]) > CUT_BYTES)
+    return np.flatnonzero(np.maximum.reduce([lengths(part[name]) for name in _CONTENTS]) > CUT_BYTES)
 
 
 def _mended(part: pa.RecordBatch, cut: Sequence[int], records: Iterator[Record]) -> Iterator[pa.RecordBatch]:

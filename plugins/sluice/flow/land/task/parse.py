@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -30,9 +30,9 @@ class Records:
     A record's event time may be from `earliest` to `latest`, in ms and both included.
     """
 
-    values: pa.BinaryArray
+    values: pa.Array[Any]
     topic: str
-    headers: pa.ListArray
+    headers: pa.Array[Any]
     timestamps: np.ndarray
     earliest: np.ndarray
     latest: np.ndarray
@@ -87,17 +87,17 @@ class Parser:
         good = np.isin(rows, list(refused), invert=True)
         return Parsed(rows[good], types[good], times[good], refused)
 
-    def _read(self, values: pa.BinaryArray) -> _Read:
+    def _read(self, values: pa.Array[Any]) -> _Read:
         texts = values.to_pylist()
         read = self._read_all(values, texts)
         for position in self._twice.among(texts, not read.refused):
             read.refused.setdefault(position, reject_reasons.FIELD_TWICE)
         return read
 
-    def _read_all(self, values: pa.BinaryArray, texts: Sequence[bytes | None]) -> _Read:
+    def _read_all(self, values: pa.Array[Any], texts: Sequence[bytes | None]) -> _Read:
         if not values.null_count and _is_utf8(values):
             try:
-                events = [*map(self._fast.decode, texts)]
+                events = [*map(self._fast.decode, cast("Sequence[bytes]", texts))]
             except (msgspec.DecodeError, RecursionError):
                 return self._read_one_by_one(texts)
             return _Read(np.arange(len(texts)), [[*map(get, events)] for get in self._fast.getters], {})
@@ -126,12 +126,12 @@ class Parser:
             return slow_read(text, self._fields)
         return [get(event) for get in self._fast.getters]
 
-    def _names(self, records: Records, read: _Read) -> pa.StringArray | pa.BinaryArray:
+    def _names(self, records: Records, read: _Read) -> pa.Array[Any]:
         source = self._event.type
         if source.field is not None:
             return pa.array(read.columns[0], pa.string())
         if source.header is not None:
-            return last_values(records.headers, source.header).take(pa.array(read.rows))
+            return last_values(records.headers, source.header).take(pa.array(read.rows, pa.int64()))
         return pa.repeat(records.topic, len(read.rows))
 
     def _times(self, records: Records, read: _Read) -> tuple[np.ndarray, Reasons]:
@@ -140,7 +140,7 @@ class Parser:
         return READERS[self._event.time.format](read.columns[-1])
 
 
-def _is_utf8(values: pa.BinaryArray) -> bool:
+def _is_utf8(values: pa.Array[Any]) -> bool:
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sluice import crash_points
 from sluice.clients.lake.base import Lake
@@ -133,7 +133,7 @@ class _Landing:
             sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
             self._reject(taken, slices, refused, sizes)
             left = np.setdiff1d(np.arange(batch.num_rows), list(refused))
-            batch, slices = batch.take(pa.array(left)), slices[left]
+            batch, slices = batch.take(pa.array(left, pa.int64())), slices[left]
         if batch.num_rows:
             self._add(topic, partition, batch, slices)
 
@@ -163,13 +163,13 @@ class _Landing:
         self._reject(rows, own, parsed.refused)
         self._reject(taken, slices, opened.refused)
         if parsed.refused:
-            rows, own = rows.take(pa.array(parsed.rows)), own[parsed.rows]
+            rows, own = rows.take(pa.array(parsed.rows, pa.int64())), own[parsed.rows]
         if may_be_long(rows["_payload"]):
             self._long_numbers(topic, partition, rows["_payload"], own)
         self._keep(rows, own, parsed)
 
     def _long_numbers(
-        self, topic: str, partition: int, payloads: pa.ChunkedArray, slices: np.ndarray
+        self, topic: str, partition: int, payloads: pa.ChunkedArray[Any], slices: np.ndarray
     ) -> None:
         for start, until in pairwise(runs_of(slices)):
             if may_be_long(payloads.slice(start, until - start)):
@@ -182,9 +182,9 @@ class _Landing:
             own = None if run.type == OVERFLOW else names[run.type]
             codes = run.rows["_type"].combine_chunks()
             found = columns.constant(own, len(codes)) if own is not None else columns.names(codes, names)
-            counts = {} if own is not None else Counter(found.to_pylist())
+            kinds: list[Any] = [] if own is not None else found.to_pylist()
             place = Place(self._task.slices[run.slice].id, own, hour_name(run.hour))
-            self._files.write(place, columns.rows(run.rows, found), counts)
+            self._files.write(place, columns.rows(run.rows, found), Counter(kinds))
         for run in self._rejected.drain():
             place = Place(self._task.slices[run.slice].id, None, "")
             schema = columns.like(columns.REJECTED, run.rows.column_names)
@@ -195,7 +195,11 @@ class _Landing:
         self._traffic += self._tally.write(self._task.lake, self._task.cluster, self._task.attempt, name)
 
     def _reject(
-        self, rows: pa.Table, slices: np.ndarray, refused: Mapping[int, str], sizes: pa.Array | None = None
+        self,
+        rows: pa.Table,
+        slices: np.ndarray,
+        refused: Mapping[int, str],
+        sizes: pa.Array[Any] | None = None,
     ) -> None:
         if refused:
             nothing = np.zeros(len(refused), np.int32)
@@ -214,10 +218,13 @@ class _Landing:
 
 def _too_large(batch: pa.RecordBatch) -> list[int]:
     sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
-    return [] if sizes is None else pc.indices_nonzero(sizes.is_valid()).to_pylist()
+    if sizes is None:
+        return []
+    positions: list[int] = np.flatnonzero(sizes.is_valid().to_numpy(zero_copy_only=False)).tolist()
+    return positions
 
 
 def _carried(batch: pa.RecordBatch) -> np.ndarray:
     """How many bytes of each record's are repeated in each row of it."""
-    lengths = (pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("key", "headers"))
-    return np.add.reduce([length.to_numpy() for length in lengths])
+    carried: np.ndarray = columns.lengths(batch["key"]) + columns.lengths(batch["headers"])
+    return carried

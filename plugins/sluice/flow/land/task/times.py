@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ _OUTSIDE = LAST_MS + 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Times = tuple[np.ndarray, dict[int, str]]
-Reader = Callable[[Sequence[str] | Sequence[float]], Times]
+Reader = Callable[[Sequence[Any]], Times]
+"""Of a column of values, which are of the type that the format asks for."""
 
 # Python takes any character for the T, so that 2026-11-20510:00 would be ten o'clock.
 _DAY_FIRST = re.compile(r"\d{4}-\d\d-\d\d[0-9A-SU-Za-su-z]", re.ASCII)

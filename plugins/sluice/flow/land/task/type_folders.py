@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ class Admission:
         if len(names) <= self._max_types:
             return types
         pairs, inverse = np.unique(slices.astype(np.int64) * len(names) + types, return_inverse=True)
-        own = [self._admits(*divmod(pair, len(names)), names) for pair in pairs.tolist()]
+        own = [self._admits(pair // len(names), pair % len(names), names) for pair in pairs.tolist()]
         return np.where(np.array(own)[inverse], types, OVERFLOW).astype(types.dtype)
 
     def _admits(self, slice_number: int, code: int, names: Sequence[str]) -> bool:
@@ -73,10 +74,11 @@ class TypeCodes:
         self.names: list[str] = []
         self._codes: dict[str, int] = {}
 
-    def encode(self, names: pa.StringArray | pa.BinaryArray) -> tuple[np.ndarray, dict[int, str]]:
+    def encode(self, names: pa.Array[Any]) -> tuple[np.ndarray, dict[int, str]]:
         """(int32 codes, reason by position). Bytes, which headers are, have to be UTF-8."""
         found = names.dictionary_encode()
-        verdicts = [self._code(name) for name in found.dictionary.to_pylist()]
+        distinct: list[Any] = found.dictionary.to_pylist()
+        verdicts = [self._code(name) for name in distinct]
         if not found.indices.null_count and all(isinstance(verdict, int) for verdict in verdicts):
             return np.array(verdicts, np.int32)[found.indices.to_numpy()], {}
         each = [reject_reasons.NO_TYPE if i is None else verdicts[i] for i in found.indices.to_pylist()]

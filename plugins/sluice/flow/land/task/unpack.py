@@ -151,7 +151,7 @@ class _Piece:
         events = replace(
             records,
             values=pa.array(self._values, pa.binary()),
-            headers=records.headers.take(pa.array(places)),
+            headers=records.headers.take(pa.array(places, pa.int64())),
             timestamps=records.timestamps[places],
             earliest=records.earliest[places],
             latest=records.latest[places],
