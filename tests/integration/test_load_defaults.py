@@ -106,8 +106,9 @@ def test_more_than_a_run_looks_for_end_it_and_destroy_nothing(world: World, monk
     land(world.lake, unit(), events, generation=2)
     monkeypatch.setattr(failing_defaults, "MOST", 5)
     said = (
-        r"the DEFAULT intDiv\(12, v\) of column b fails for more than 5 rows, "
-        r"first for dc1/events/0 offset 0: Division by zero.*; .*: ALTER TABLE .* MODIFY COLUMN `b`"
+        r"the DEFAULT intDiv\(12, v\) of column b fails for more than 5 rows of slice 2026-11-20T10Z/dc1, "
+        r"first for dc1/events/0 offset 0: Division by zero.*; .*: "
+        r"ALTER TABLE .* MODIFY COLUMN `b` Int64 DEFAULT <expression>$"
     )
     with pytest.raises(TargetRefused, match=said):
         world.load(pipeline, unit(), unit(1), unit(2))

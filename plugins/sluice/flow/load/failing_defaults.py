@@ -16,6 +16,7 @@ from sluice.errors import DefaultFails
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.source.select import definitions, filled
 from sluice.flow.load.writer import Writer
+from sluice.slices import Unit
 
 MOST = 100
 """Rows of one run that become misfits by a DEFAULT; each takes some twenty statements to be found."""
@@ -30,6 +31,7 @@ class Failing:
     """`number` is the row's among the suspects, `reason` what the server says of it."""
 
     number: int
+    unit: Unit
     record: Record
     column: Column
     reason: str
@@ -156,9 +158,10 @@ class Suspects:
             low, high = (low, middle) if self._error(number, number + 1, middle) else (middle, high)
         error = self._error(number, number + 1, high)
         suspect = render("load/suspect", suspects=self._table, number=Sql(str(number)))
-        [(cluster, topic, partition, offset, row)] = self.writer.rows(suspect)
+        [(start, cluster, topic, partition, offset, row)] = self.writer.rows(suspect)
         record = (cluster, topic, int(partition), int(offset), int(row))
-        return Failing(number, record, self._computed[high - 1], error.reason if error else "")
+        unit = self.writer.unit_of(int(start), cluster)
+        return Failing(number, unit, record, self._computed[high - 1], error.reason if error else "")
 
     def _check_few(self, found: list[Failing]) -> None:
         if len(found) <= MOST:
@@ -167,10 +170,12 @@ class Suspects:
         cluster, topic, partition, offset, _ = first.record
         raise DefaultFails(
             self.found.table,
-            f"the {column.kind} {column.default} of column {column.name} fails for more than {MOST} rows, "
-            f"first for {cluster}/{topic}/{partition} offset {offset}: {shorten(first.reason, 200)}",
+            f"the {column.kind} {column.default} of column {column.name} fails for more than {MOST} rows of "
+            f"slice {first.unit}, first for {cluster}/{topic}/{partition} offset {offset}: "
+            f"{shorten(first.reason, 200)}",
             "give the column an expression that holds for all values, by ifNull() or functions …OrNull(): "
-            f"ALTER TABLE {table(self.found.table)} MODIFY COLUMN {identifier(column.name)} …",
+            f"ALTER TABLE {table(self.found.table)} MODIFY COLUMN {identifier(column.name)} {column.type} "
+            f"{column.kind} <expression>",
         )
 
 

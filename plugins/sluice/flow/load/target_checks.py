@@ -166,5 +166,6 @@ def _check_constant(client: Client, found: TargetTable, column: Column) -> None:
         raise TargetRefused(
             found.table,
             f"the DEFAULT of column {column.name} ({column.type}) depends on other columns",
-            f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} …",
+            f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} "
+            f"{column.type} {column.kind} <constant>",
         ) from error
