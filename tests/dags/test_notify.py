@@ -15,7 +15,7 @@ from sluice.errors import NotSent
 from sluice.watch import notices
 from sluice.watch.notices import Notice
 from sluice.watch.problems import Alarm, Kind, Problem
-from tests.support.hostile_texts import HALVES, TEXTS, is_plain
+from tests.support.hostile_texts import HALVES, TEXTS, as_sent, is_plain, links
 
 TEMPLATE = "type {{ 7 * 7 }} of <b>dc1</b>"
 SHOWN = "type {{ 7 * 7 }} of ‹b›dc1‹/b›"
@@ -78,13 +78,15 @@ def test_hostile_texts_through_every_channel(data: str, monkeypatch):
     assert subject == "[sluice] adx: 1 problem"
     alike = HEARD[0]["message"]
     assert not set("@<>") & set(alike) and is_plain(alike)
-    assert alike.replace("＠", "@").replace("‹", "<").replace("›", ">") == f"{subject}: {told}"
+    assert as_sent(alike) == f"{subject}: {told}"
     [post] = posts
     assert (post["subject"], post["body"]) == (subject, told)
     assert json.loads(json.dumps(post, ensure_ascii=False).encode()) == post
     assert "@" not in post["text"]
-    for markup in (post["text"].partition("\n")[2].replace("＠", "@"), mail.html_content[5:-6]):
-        assert not set("<>") & set(markup) and html.unescape(markup) == told
+    chat, letter = post["text"].partition("\n")[2], mail.html_content[5:-6]
+    assert not set("<>") & {*chat, *letter}
+    assert (as_sent(html.unescape(chat)), html.unescape(letter)) == (told, told)
+    assert links(chat) == links(alike) == []
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,28 @@ def test_no_text_of_data_calls_anybody(call: str):
     for told in (notices.chat(f"type {call} is gone"), notices.unaddressed(f"type {call} is gone")):
         assert "@" not in told and "<" not in told
         assert "everyone" not in call or "everyone" in told
+
+
+LINKS = {
+    "[x](http://evil.example)": ["http://evil.example"],
+    "![x](http://evil.example/x.png)": ["http://evil.example/x.png"],
+    "[x](/home)": ["/home"],
+    "[x][y]\n\n[y]: http://evil.example": ["http://evil.example"],
+    "[x]\n\n[x]: http://evil.example": ["http://evil.example"],
+    "see https://evil.example/a": ["https://evil.example/a"],
+    "see www.evil.com": ["http://www.evil.com"],
+    "see WWW.evil.com": ["http://WWW.evil.com"],
+    "<http://evil.example>": ["http://evil.example"],
+}
+
+
+@pytest.mark.parametrize(("text", "leads"), LINKS.items(), ids=LINKS)
+def test_no_text_of_data_is_a_link(text: str, leads: list[str]):
+    """Mattermost and Discord read Markdown; the first line is Sluice's own."""
+    assert links(text) == leads
+    for told in (notices.chat(f"[sluice] p: {text}"), notices.unaddressed(f"[sluice] p: {text}")):
+        assert links(told) == []
+        assert told.startswith("[sluice] p: ")
 
 
 def test_what_a_notifier_raises_is_one_line():

@@ -31,7 +31,7 @@ from sluice.watch.problems import Known, decode, encode
 from tests.dags.test_page_api import PLUGINS, login
 from tests.faults.hostile import COLUMNS, TABLES, TYPES, Ran, Site, event_of, site
 from tests.integration.landed import client_of
-from tests.support.hostile_texts import HALVES, TEXTS, is_plain
+from tests.support.hostile_texts import HALVES, TEXTS, is_plain, links
 from tests.support.landing_world import START
 
 pytestmark = pytest.mark.faults
@@ -222,6 +222,7 @@ def test_alarms(loaded: tuple[Site, Ran], broken: Ran):
     told = notices.body(notice)
     assert is_plain(told.replace("\n", "")) and len(told.splitlines()) == len(problems)
     assert "<script>" not in notices.mail(told) + notices.chat(told)
+    assert links(told) and links(notices.chat(told)) == links(notices.unaddressed(told)) == []
 
 
 PAGES = [

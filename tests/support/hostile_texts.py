@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from markdown_it import MarkdownIt
+
 TEXTS = {
     "markup of rich": "[/x]",
     "a style of rich": "[bold red on white]x[/]",
@@ -34,6 +36,8 @@ TEXTS = {
     "a mention": "<!channel> @everyone",
     "other mentions": "@here @all <@123> <!subteam^S1> a@channel",
     "a link of a chat": "[x](http://evil) <http://evil|x>",
+    "an image of a chat": "![x](http://evil.example/x.png) ![x][1] [1]: http://evil.example",
+    "addresses": "https://evil.example www.evil.com ftp://evil.example",
     "a formula": "=cmd|'/c calc'!A1",
     "SQL": "'; DROP TABLE x; --",
     "an option": "--config=/etc/passwd",
@@ -51,6 +55,23 @@ TEXTS = {
     "spaces": "   ",
 }
 HALVES = {"the first half": "a\ud83d", "the second half": "\ude42b", "both, turned": "\ude42\ud83d"}
+
+
+# The signs that look alike in what is sent to chats, and what they stand for.
+_ALIKE = str.maketrans("\uff20\uff0f\uff3d\uff0e\u2039\u203a", "@/].<>")
+
+
+def as_sent(text: str) -> str:
+    """What a text was before signs of it were replaced by others that look alike."""
+    return text.translate(_ALIKE)
+
+
+def links(text: str) -> list[str]:
+    """Where a reader of Markdown is led by links and images of a text, also by bare addresses."""
+    reader = MarkdownIt("gfm-like")
+    reader.linkify.set({"fuzzy_link": "www." in text.lower(), "fuzzy_email": False})
+    inline = [token for block in reader.parse(text) for token in block.children or ()]
+    return [token.attrs.get("href") or token.attrs["src"] for token in inline if token.attrs]
 
 
 def is_plain(text: str) -> bool:

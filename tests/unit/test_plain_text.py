@@ -25,7 +25,7 @@ from sluice.safe_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visi
 from sluice.watch import notices as message
 from sluice.watch.notices import MOST_LINES, Notice
 from sluice.watch.problems import Alarm, Kind, Problem
-from tests.support.hostile_texts import HALVES, TEXTS, is_plain
+from tests.support.hostile_texts import HALVES, TEXTS, as_sent, is_plain, links
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 EVERY = {**TEXTS, **HALVES}
@@ -153,9 +153,10 @@ def test_a_message_for_a_person(text: str):
     told = message.body(notice)
     assert is_plain(told) and len(told) <= 10 * message.LINE_CHARACTERS
     mail, chat = message.mail(told).removeprefix("<pre>").removesuffix("</pre>"), message.chat(told)
-    for markup in (mail, chat.replace("＠", "@")):
+    for markup in (mail, chat):
         assert "<" not in markup and ">" not in markup
-        assert html.unescape(markup) == told
+    assert (html.unescape(mail), as_sent(html.unescape(chat))) == (told, told)
+    assert links(chat) == links(message.unaddressed(told)) == []
 
 
 def test_a_long_message_is_cut():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -113,8 +114,12 @@ def forget(alarms: Mapping[str, Alarm], channels: Collection[str]) -> dict[str, 
 
 MOST_LINES = 50
 LINE_CHARACTERS = 2_000
-_AT = "\uff20"  # a full-width @
-_ALIKE = str.maketrans({"@": _AT, "<": "\u2039", ">": "\u203a"})
+# Full-width signs look alike, and are no markup.
+_AT = "\uff20"
+_BRACKETS = str.maketrans({"<": "\u2039", ">": "\u203a"})
+# What chats make a link of: [x](…), [x][…], ![x](…), an address with a scheme, and one that begins with www.
+_LINK = re.compile(r"\](?=\s*[(\[:])|(?<=:)//|(?<=www)\.", re.IGNORECASE)
+_NO_LINK = {"]": "\uff3d", "//": "\uff0f\uff0f", ".": "\uff0e"}
 
 
 def subject(pipeline: str, notice: Notice) -> str:
@@ -146,12 +151,16 @@ def chat(text: str) -> str:
     """What Slack, and who takes its webhooks, shows as `text`: no link, no mention.
 
     Source: https://docs.slack.dev/messaging/formatting-message-text#escaping. Discord and Mattermost find
-    `@everyone` and `@channel` in plain text, too.
+    `@everyone` and `@channel` in plain text, too, and read Markdown, whose images they fetch.
     """
-    return html.escape(text.replace("@", _AT), quote=False)
+    return html.escape(_inert(text), quote=False)
 
 
 def unaddressed(text: str) -> str:
     """`text` for a reader of whom nobody knows what is markup to it: what calls people in Slack, Discord and
-    Mattermost (`@everyone`, `<!channel>`, `<@123>`) is there with signs that look alike."""
-    return text.translate(_ALIKE)
+    Mattermost (`@everyone`, `<!channel>`, `<@123>`), and links, are there with signs that look alike."""
+    return _inert(text).translate(_BRACKETS)
+
+
+def _inert(text: str) -> str:
+    return _LINK.sub(lambda found: _NO_LINK[found[0]], text.replace("@", _AT))
