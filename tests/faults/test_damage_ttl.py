@@ -9,6 +9,7 @@ import pytest
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -25,12 +26,14 @@ def at(hour: int) -> str:
 
 @pytest.mark.parametrize(
     "ttl",
-    [
-        "_slice + INTERVAL 1 DAY TO DISK 'default'",
-        "_slice + INTERVAL 1 DAY RECOMPRESS CODEC(ZSTD(3))",
-        "_slice + INTERVAL 1 DAY TO VOLUME 'default', _slice + INTERVAL 50 YEAR DELETE WHERE n > 3",
-        "_slice + INTERVAL 50 YEAR",
-    ],
+    per_commit(
+        [
+            "_slice + INTERVAL 1 DAY TO DISK 'default'",
+            "_slice + INTERVAL 1 DAY RECOMPRESS CODEC(ZSTD(3))",
+            "_slice + INTERVAL 1 DAY TO VOLUME 'default', _slice + INTERVAL 50 YEAR DELETE WHERE n > 3",
+            "_slice + INTERVAL 50 YEAR",
+        ]
+    ),
 )
 def test_rows_that_no_ttl_can_have_deleted(damaged: Damaged, ttl: str):
     """By their age the rows are moved or compressed anew, but none is deleted."""
@@ -45,7 +48,7 @@ def test_rows_that_no_ttl_can_have_deleted(damaged: Damaged, ttl: str):
     }
 
 
-@pytest.mark.parametrize(("age", "expired"), [("1 DAY", True), ("50 YEAR", False)])
+@pytest.mark.parametrize(("age", "expired"), per_commit([("1 DAY", True), ("50 YEAR", False)]))
 def test_a_ttl_that_adds_rows_up(damaged: Damaged, age: str, expired: bool):
     """What has expired is compared with nothing; of the rest every value is."""
     damaged.make()
@@ -62,6 +65,7 @@ def test_a_ttl_that_adds_rows_up(damaged: Damaged, age: str, expired: bool):
     assert set(found) == (set() if expired else {("values differ", damaged.slice_id(2))})
 
 
+@pytest.mark.long
 def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
     damaged.make()
     damaged.sql("ALTER TABLE {db}.clicks MODIFY TTL _slice + toIntervalYear(n + 50)")

@@ -176,19 +176,23 @@ def expect_found(viewed: Viewed, names: set[str]) -> None:
     assert viewed.verify("--contents") == []
 
 
-@pytest.mark.parametrize("changes", [CHANGED, GONE], ids=["changed", "gone"])
+@pytest.mark.parametrize(
+    "changes", [pytest.param(CHANGED, id="changed"), pytest.param(GONE, id="gone", marks=pytest.mark.long)]
+)
 def test_rows_that_somebody_has_changed_or_taken_away(viewed: Viewed, changes: tuple[str, ...]):
     for change in changes:
         viewed.sql(f"ALTER TABLE {{db}}.{change} AND {HERE} SETTINGS mutations_sync = 2")
     expect_found(viewed, {change.split()[0] for change in changes})
 
 
+@pytest.mark.long
 def test_rows_that_somebody_has_added(viewed: Viewed):
     for name, select in ADDED.items():
         viewed.sql(f"INSERT INTO {{db}}.{name} {select}{HERE} LIMIT 1")
     expect_found(viewed, set(ADDED))
 
 
+@pytest.mark.long
 def test_what_cannot_be_compared_is_said(viewed: Viewed):
     _, out = viewed.command(f"sluice verify ads --config {viewed.config} --contents")
     often = "how often a row is there is not compared: blocks of rows, or another table, decide"
@@ -226,6 +230,7 @@ def test_a_view_that_was_made_after_a_load(viewed: Viewed):
         viewed.sql("DROP TABLE {db}.young SYNC")
 
 
+@pytest.mark.long
 def test_rows_of_no_slice_go_by_the_statement_that_is_printed(viewed: Viewed):
     """Of another cluster, between two slices and of the future; a lightweight DELETE refuses projections."""
     projected = ("clicks", "joined")

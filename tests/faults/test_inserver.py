@@ -16,6 +16,7 @@ from tests.faults.fault_log import FaultLog
 from tests.faults.inserver import AFTER, BEFORE, Operation, shimmed
 from tests.faults.inserver_load import NEW, Commit
 from tests.faults.inserver_rig import Rig
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -39,7 +40,7 @@ def points(operations: list[Operation], long_form: bool, seed: int) -> list[tupl
     return [(int(n * stretch + chance.random() * stretch) + 1, n % 2) for n in range(SHORT)]
 
 
-@pytest.mark.parametrize("commit", Commit)
+@pytest.mark.parametrize("commit", per_commit(Commit))
 def test_killed_at_a_file_operation(rig: Rig, long_form: bool, seed: int, fault_log: FaultLog) -> None:
     operations = rig.count()
     assert {"write", "rename", "unlink", "fdatasync"} <= {o.kind for o in operations}

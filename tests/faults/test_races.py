@@ -55,6 +55,7 @@ def test_sixteen_processes_run_the_same_hour(scene: Scene, fault_log):
         same_hour(scene)
 
 
+@pytest.mark.long
 def test_sixteen_processes_run_the_same_hour_in_s3(scene: Scene, s3, monkeypatch, fault_log):
     for name, value in s3.items():
         monkeypatch.setenv(name, value)

@@ -47,6 +47,7 @@ KINDS |= {Step.RELEASED: "lease"}
 KILLED = [(Step.REVOKED, True), (Step.DELETED, True), (Step.REJECTED, True), (Step.MOVED, True)]
 
 
+@pytest.mark.long
 def test_a_reload_that_is_killed_is_finished_by_a_fill(make_scene, fault_log, long_form: bool):
     scene = make_scene("reload")
     race(scene.job(0, HOURS))

@@ -13,6 +13,7 @@ from local import services
 from tests.faults.damage import HOURS, Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, World, hours
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -50,7 +51,7 @@ def run(damaged: Damaged, mode: str) -> tuple[int, str]:
     return damaged.command(shlex.join(["sluice", "run", "ads", "--config", str(damaged.config), *span]))
 
 
-@pytest.mark.parametrize("mode", ["fill", "reload"])
+@pytest.mark.parametrize("mode", per_commit(["fill", "reload"]))
 def test_clickhouse_is_lost(damaged: Damaged, mode: str):
     """Tables, ledger and claims are gone: the lake alone brings them back, without Kafka."""
     before = content(damaged)
@@ -66,7 +67,7 @@ def test_clickhouse_is_lost(damaged: Damaged, mode: str):
     assert damaged.verify() == []
 
 
-@pytest.mark.parametrize("lost", ["type=click/date=2026-01-01/hour=01", "_rejected"])
+@pytest.mark.parametrize("lost", per_commit(["type=click/date=2026-01-01/hour=01", "_rejected"]))
 def test_a_folder_of_the_lake_is_lost(damaged: Damaged, lost: str):
     """verify names each file that was in it and the command; the tables stay right all the while."""
     before = content(damaged)

@@ -139,6 +139,7 @@ def test_what_neither_compaction_nor_a_transaction_explains(
         story.expect({0: range(6)})
 
 
+@pytest.mark.long
 def test_compaction(compacting, clickhouse_server, tmp_path, monkeypatch, engine, fault_log):
     """What is left lands, in the hour of its boundaries. Were the topic not compacted, records were lost."""
     story = Story(compacting, tmp_path, clickhouse_server, monkeypatch)

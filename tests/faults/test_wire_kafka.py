@@ -101,6 +101,7 @@ def request(name: str) -> bytes:
     return rb"^...." + struct.pack(">h", REQUESTS[name])
 
 
+@pytest.mark.long
 def test_a_bad_line_never_stores_a_wrong_boundary(
     topic: str, wire: Wire, fault_log: FaultLog, long_form: bool, seed: int
 ) -> None:

@@ -210,6 +210,7 @@ def test_the_backfill_dag(stack: Stack):
     assert replaced & set(stack.files()) == set()
 
 
+@pytest.mark.long
 def test_a_landing_that_cannot_begin_fails_the_run_and_changes_nothing(stack: Stack):
     pipeline = stack.folder / "pipelines" / f"{stack.name}.yaml"
     pipeline.write_text(pipeline.read_text() + "spark_connection: spark_elsewhere\n")

@@ -25,6 +25,7 @@ from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus, statuses
 from tests.integration.landed import Event, World, client_of, event, land, unit
 from tests.integration.rolled import Rolled, clicks
+from tests.support.long_form import per_commit
 from tests.support.shards_world import made, shards
 
 pytestmark = pytest.mark.integration
@@ -81,7 +82,7 @@ def change(world: World, what: str) -> None:
     world.sql(f"ALTER TABLE {{db}}.{what} SETTINGS mutations_sync = 2")
 
 
-@pytest.mark.parametrize("read", ["auto", "push"])
+@pytest.mark.parametrize("read", per_commit(["auto", "push"]))
 def test_a_value_of_every_type(world: World, read: str):
     columns = ", ".join(f"{name} {kind}" for name, (kind, _, _) in TYPES.items())
     world.sql(f"CREATE TABLE {{db}}.clicks ({columns}, {KEYS}) ENGINE = MergeTree ORDER BY _offset")

@@ -15,6 +15,7 @@ from sluice.flow.land.land import land
 from sluice.flow.steps import resolve_range
 from sluice.slices import to_ms
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
+from tests.support.long_form import per_commit
 from tests.support.stored_batch import batch, bomb, bomb_size, record, send
 
 pytestmark = pytest.mark.integration
@@ -61,7 +62,7 @@ def lands(world: SparkWorld, topic: str, **more: Any) -> tuple[Pipeline, list[st
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])
-@pytest.mark.parametrize("codec", sorted(SIZES))
+@pytest.mark.parametrize("codec", per_commit(sorted(SIZES)))
 def test_a_bomb_is_rejected_and_its_neighbours_and_the_other_hours_land(
     kafka_broker, name, tmp_path, engine, monkeypatch, codec, together
 ):

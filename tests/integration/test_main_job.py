@@ -149,6 +149,7 @@ def test_foreign_events_arrive_once_with_a_pipeline_file_alone(user):
         assert user.tables() == before, mode
 
 
+@pytest.mark.long
 def test_a_lake_on_s3(user):
     """The same pipeline with another address: credentials by environment, files pushed to ClickHouse."""
     events = foreign_events.make(START, HOURS, 200, seed=9)
@@ -177,6 +178,7 @@ def ids_in_tables(user: User) -> list[str]:
     return sorted(row[0] for row in found)
 
 
+@pytest.mark.long
 def test_two_runs_of_the_same_hours_at_once(user):
     events = foreign_events.make(START, HOURS, 300, seed=8)
     create_tables(user)
@@ -246,6 +248,7 @@ def test_bad_input_ends_where_the_contract_says(user, kafka_broker):
     user.do("verify", *RANGE)
 
 
+@pytest.mark.long
 def test_an_empty_topic_gives_complete_hours(user):
     user.client.command(
         f"CREATE TABLE {user.name}.other (_payload String, {SYSTEM_COLUMNS}) "

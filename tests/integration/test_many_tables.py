@@ -21,6 +21,7 @@ from sluice.doctor.examine import sampled
 from sluice.errors import RegistryOutOfReach, SluiceError
 from sluice.flow.verify.anomaly import Kind
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
+from tests.support.long_form import per_commit
 from tests.support.registry_server import serve
 
 pytestmark = pytest.mark.integration
@@ -192,7 +193,7 @@ def test_avro_by_a_schema_file_from_two_topics_into_one_table(world: SparkWorld)
     }
 
 
-@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+@pytest.mark.parametrize("kind", per_commit(["avro", "protobuf"]))
 def test_messages_name_their_schema_in_a_registry(world: SparkWorld, monkeypatch, kind: str):
     topic = world.topic(kind)
     with serve() as registry:

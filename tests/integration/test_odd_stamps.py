@@ -22,6 +22,7 @@ from sluice.slices import to_ms
 from tests.integration.landed import client_of
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.integration.test_own_read import NotText
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -91,7 +92,7 @@ def landed(world: SparkWorld, manifest: Manifest) -> tuple[list[tuple], list[tup
 @pytest.mark.parametrize(
     "odd", [MICRO, NANO, BEFORE, [*NANO, *BEFORE, *MICRO]], ids=["micro", "nano", "before", "all"]
 )
-@pytest.mark.parametrize("at_once", [False, True], ids=["by Spark's source", "by tasks"])
+@pytest.mark.parametrize("at_once", per_commit([False, True]), ids=["by Spark's source", "by tasks"])
 def test_records_with_odd_stamps_land_with_their_numbers(world, odd, at_once):
     topic, sent = stamped(world, odd)
     table = world.table("t", DDL)

@@ -14,6 +14,7 @@ from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
 from tests.integration.landed import START, event, land, unit
 from tests.integration.test_contents import compared
+from tests.support.long_form import per_commit
 from tests.support.shards_world import Shards, made, shards
 
 pytestmark = pytest.mark.integration
@@ -106,7 +107,7 @@ def inner(two: Shards, number: int) -> str:
     return f"`.inner_id.{found}`"
 
 
-@pytest.mark.parametrize("by", ["partition", "intDiv(n, 4)"])
+@pytest.mark.parametrize("by", per_commit(["partition", "intDiv(n, 4)"]))
 def test_each_shards_views_are_compared_with_its_own_rows(two: Shards, by: str):
     pipeline = pipeline_of(two, by)
     two.load(pipeline, unit(0), unit(1))
