@@ -24,11 +24,11 @@ def app() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop_at_once)
     _open_streams()
+    code = _run()
     try:
-        code = _run()
         sys.stdout.flush()
     except BrokenPipeError:
-        _read_by_nobody()  # only the last lines: what was to be done is done
+        _read_by_nobody(1)  # only the last lines: what was to be done is done
     sys.exit(code)
 
 
@@ -70,13 +70,13 @@ def _run() -> int:
         # Typer and Rich make a BrokenPipeError an exit code of 1, which says that the answer is no.
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
-        _read_by_nobody()
+        _read_by_nobody(1)
         return _say(f"nobody reads the output any more: stopped; {_CONTINUES}", UNREAD)
 
 
-def _read_by_nobody() -> None:
-    """Python flushes the output once more at its end, and would complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _read_by_nobody(stream: int) -> None:
+    """Python flushes the stream once more at its end, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def _interrupted() -> int:
@@ -86,5 +86,8 @@ def _interrupted() -> int:
 def _say(message: str, exit_code: int) -> int:
     from sluice.safe_text import line
 
-    print(f"sluice: {line(message)}", file=sys.stderr)
+    try:
+        print(f"sluice: {line(message)}", file=sys.stderr)
+    except BrokenPipeError:
+        _read_by_nobody(2)
     return exit_code

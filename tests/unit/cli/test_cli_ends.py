@@ -77,6 +77,15 @@ def test_a_command_that_is_done_says_so_unread(code: str):
     assert (process.returncode, said) == (int(code), "")
 
 
+def test_an_error_that_nobody_reads_is_an_exit_code():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(PRINTING, "nothing-there", stderr=writing) as process:
+        os.close(writing)
+        said = process.stdout.read()
+    assert (process.returncode, said) == (2, "")
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 @pytest.mark.parametrize("way", ["print", "table"])
 def test_started_without_streams(closed: str, way: str):
