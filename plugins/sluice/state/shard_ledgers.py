@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.concurrency import each
 from sluice.config.clickhouse import ClickHouse, Shard
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import OutOfReach, WrongUse
+from sluice.errors import OutOfReach, ShardOutOfReach, WrongUse
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import Ledger, LedgerRow, Question, ask_ledger
 
@@ -63,6 +63,15 @@ def by_shard(
         }
         for target in question.targets
     }
+
+
+def answered(shares: Shares) -> Mapping[str, Mapping[str, Held]]:
+    """What all shards hold. Raises ShardOutOfReach for one that does not answer."""
+    for held in shares.values():
+        for shard, ledger in held.items():
+            if ledger is None:
+                raise ShardOutOfReach(shard, "it went away while its ledger was read")
+    return {table: {shard: ledger or {} for shard, ledger in held.items()} for table, held in shares.items()}
 
 
 def merged(pipeline: Pipeline, shares: Shares) -> dict[str, Ledger]:

@@ -18,7 +18,7 @@ from sluice.errors import Busy
 from sluice.flow.verify.anomaly import Anomaly, Kind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.check_files import dead
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import Facts, TableFacts
 from sluice.flow.verify.locate import locate
 from sluice.flow.verify.notes import notes
 from sluice.flow.verify.read_lake import list_files, look_at_lake, own, read_all
@@ -29,7 +29,7 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.settling import Looks, Settled
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.shard_ledgers import ledgers_by_shard, merge
+from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.units import units_of
 
@@ -69,7 +69,9 @@ def audit(pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say 
     """
     lake, repairs = open_lake(pipeline), Repairs(pipeline.name, look.config)
     facts = look_at(pipeline, lake, slices, look, say)
-    anomalies, moving, pending = check(facts, repairs), [], frozenset()
+    anomalies = check(facts, repairs)
+    moving: list[str] = []
+    pending: frozenset[tuple[str, str]] = frozenset()
     if anomalies:
         facts, settled, moving = _settled(pipeline, lake, look, say, facts, repairs)
         anomalies = list(settled.sure)
@@ -137,7 +139,7 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say:
     with connect_shards(pipeline, READ_QUORUM) as servers:
         for server in servers:
             _ = server.reached
-        held = ledgers_by_shard(servers, pipeline, lake.url)
+        held = answered(ledgers_by_shard(servers, pipeline, lake.url))
         ledgers = {table: merge(pipeline.clickhouse, table, parts) for table, parts in held.items()}
         now = pendulum.now("UTC")
         found = statuses(pipeline, units, boundaries, manifests, ledgers, now)
@@ -145,7 +147,8 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say:
         say(f"comparing {files:,} files with the lake" + (", byte by byte" if look.checksums else ""))
         seen = look_at_lake(pipeline, lake, slices, manifests, listing, look.whole, look.checksums)
         span = Span() if look.whole else Span.of(slices)
-        tables, shards = [], []
+        tables: list[TableFacts] = []
+        shards: list[TableFacts] = []
         for target in pipeline.targets:
             say(f"counting {target.table}")
             table, parts = look_at_shards(servers, pipeline, target, held[target.table], span)

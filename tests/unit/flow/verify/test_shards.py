@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -9,13 +10,15 @@ import pytest
 from pydantic import ValidationError
 
 from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.shards import Server
 from sluice.clients.lake import layout
 from sluice.config.clickhouse import ClickHouse
-from sluice.errors import ShardsWait
+from sluice.errors import ClickHouseOutOfReach, ShardOutOfReach, ShardsWait
 from sluice.flow import steps
 from sluice.flow.batch_loop import one_by_one, run_batches
 from sluice.flow.load.shards import merged
 from sluice.flow.load.work import LoadResult, UnitLoad
+from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import Kind
 from sluice.flow.verify.facts import Facts, Left, TableFacts
 from sluice.flow.verify.read_shards import whole
@@ -28,7 +31,7 @@ from sluice.state.status import statuses
 from sluice.state.unit_state import State
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours
-from tests.support.verified import FACTS, FOUND, LEDGERS, TEN, found
+from tests.support.verified import FACTS, FOUND, LEDGERS, TEN, found, pipeline
 
 TWO = {"shards": [{"name": "s1", "connection": "a"}, {"name": "s2", "connection": "b"}]}
 
@@ -165,6 +168,27 @@ def test_the_lake_remembers_shards_that_leave():
     remember(lake, ClickHouse.model_validate(moved))
     assert left(lake, ClickHouse.model_validate(moved)) == {"s2": ("b",)}
     assert left(lake, ClickHouse(connection="b")) == {"s1": ("a", "c")}
+
+
+class Absent:
+    """A shard's client that does not answer the first `silent` statements, and has nothing to say then."""
+
+    def __init__(self, silent: int) -> None:
+        self.silent = silent
+
+    def rows(self, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if self.silent:
+            self.silent -= 1
+            raise ClickHouseOutOfReach("h:8123", "connection reset")
+        return []
+
+
+def test_a_shard_that_goes_away_while_its_ledger_is_read_is_told(monkeypatch):
+    two = pipeline(clickhouse=TWO)
+    servers = tuple(Server(shard, Absent(n)) for n, shard in enumerate(two.clickhouse.shards))
+    monkeypatch.setattr(audit, "connect_shards", lambda *_: nullcontext(servers))
+    with pytest.raises(ShardOutOfReach, match="^shard s2: it went away while its ledger was read$"):
+        audit.look_at(two, MemoryLake(), FACTS.slices, audit.Look(), print)
 
 
 def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):
