@@ -64,7 +64,8 @@ def older_batches(pipeline: Pipeline, until: datetime, turn: int) -> Older:
     Boundaries of a range of them are stored, and what of it can be landed or loaded is cut into batches.
     Raises what the lake, ClickHouse and `resolve_range` raise.
     """
-    lake, waiting = open_lake(pipeline), {}
+    lake = open_lake(pipeline)
+    waiting: dict[str, SluiceError] = {}
     left = backlog_before(pipeline, lake, until)
     while True:
         skipped = stuck(left, pipeline.on_expired, waiting)

@@ -36,6 +36,7 @@ from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import sink
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import Expected, expected, rates
+from sluice.plan.modes import mode_of
 from sluice.plan.plan import Work, work_of
 from sluice.plan.waiting import waiting
 from sluice.safe_text import line
@@ -164,7 +165,7 @@ def load_table(
     with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
         units = list(finish_moves(lake, units_of(pipeline, slices, BoundaryLog(lake).read())))
         result = load_shards(
-            pipeline, target, units, lake, mode=mode, token=token, on_progress=say, then=look
+            pipeline, target, units, lake, mode=mode_of(mode), token=token, on_progress=say, then=look
         )
         found = result.summary()
         count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})

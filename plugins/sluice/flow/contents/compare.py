@@ -119,18 +119,19 @@ class Auditor:
             return
         stage = stage_of(server, self.pipeline, target, self.lake)
         units = [status for status in found if is_current(self.pipeline, target, status)]
+        reason = ""
         for _ in range(_AGAIN):
             try:
                 works = self._works(stage, units)
                 self.say(f"comparing {sum(work.landed for work in works):,} rows of {target.table}")
-                table = Comparing(stage, self.repairs).check(works) if works else TableContents()
+                seen = Comparing(stage, self.repairs).check(works) if works else TableContents()
             except Busy as error:
                 reason = str(error)
                 continue
-            contents.add(table)
-            if table.moved:
+            contents.add(seen)
+            if seen.moved:
                 contents.busy.append(
-                    f"table {target.table}: {len(table.moved):,} slices were loaded meanwhile"
+                    f"table {target.table}: {len(seen.moved):,} slices were loaded meanwhile"
                 )
             return
         contents.busy.append(reason)
@@ -143,7 +144,7 @@ class Auditor:
                 for s in units
                 if s.manifest and s.unit in ledger and ledger[s.unit].manifest == s.manifest.id
             ]
-        made = Made(target.rollup, stage.source(), ledger, "reload", "", stage.placement.stamp)
+        made = Made(target.rollup, stage.source(target.rollup), ledger, "reload", "", stage.placement.stamp)
         works, _ = choose_rollup(stage.client, self.pipeline, made, [status.unit for status in units])
         return [w for w in works if w.unit in ledger and ledger[w.unit].manifest == w.manifest]
 

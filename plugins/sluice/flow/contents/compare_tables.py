@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.errors import Conservation, TargetRefused
@@ -85,7 +86,7 @@ class Comparing:
             anomalies = list(self._values(staged, comparison, own, wrong))
             if reading is None and self.stage.target.rollup is None:
                 anomalies += self._misfits(staged)
-            views = ViewContents(client, self.stage.pipeline, staged, self._place)
+            views = ViewContents(client, self.stage.pipeline, staged, self._anomaly)
             if reading is None and self.views:
                 views.check([work.unit for work in works], self.stage.target.rollup is not None)
         after = self.stage.ledger()
@@ -122,7 +123,7 @@ class Comparing:
 
     def _located(
         self, staged: Staged, comparison: Comparison, unit: Unit
-    ) -> list[tuple[str, int, list[int]]]:
+    ) -> list[tuple[str, int | None, list[int]]]:
         """(topic, partition, offsets) of the records that differ, at most a thousand."""
         sql = render(
             "verify/differing",
@@ -135,7 +136,7 @@ class Comparing:
         offsets: dict[tuple[str, int], list[int]] = {}
         for topic, partition, offset in self.stage.client.rows(sql, where):
             offsets.setdefault((topic, partition), []).append(offset)
-        return [(*place, found) for place, found in offsets.items()]
+        return [(topic, partition, found) for (topic, partition), found in offsets.items()]
 
     def _of_unit(
         self,
@@ -143,7 +144,7 @@ class Comparing:
         comparison: Comparison,
         mine: Sums,
         theirs: Sums,
-        located: Sequence[tuple[str, int, list[int]]],
+        located: Sequence[tuple[str, int | None, list[int]]],
     ) -> Iterator[Anomaly]:
         columns = columns_that_differ(comparison, mine, theirs) if mine.columns and theirs.columns else []
         named = f", other values in {', '.join(columns)}" if columns and mine.rows == theirs.rows else ""
@@ -151,14 +152,13 @@ class Comparing:
         for topic, partition, offsets in located or [("", None, [])]:
             records = f"; records {', '.join(map(str, offsets[:10]))}" if offsets else ""
             more = f" and {len(offsets) - 10:,} more" if len(offsets) > 10 else ""
-            yield Anomaly(
+            yield self._anomaly(unit)(
                 Kind.VALUES,
                 expected=fault[0],
                 seen=f"{fault[1]}{records}{more}",
                 topic=topic,
                 partition=partition,
                 offsets=(offsets[0], offsets[-1] + 1) if offsets else None,
-                **self._place(unit),
             )
 
     def _misfits(self, staged: Staged) -> Iterator[Anomaly]:
@@ -169,22 +169,24 @@ class Comparing:
             mine, theirs = here.get(unit, Sums()), given.get(unit, Sums())
             expected = f"{theirs.rows:,} misfits with the records, columns and payloads that the lake gives"
             seen = f"{mine.rows:,} in sluice.rejected" + (", other ones" if mine.rows == theirs.rows else "")
-            yield Anomaly(Kind.MISFITS, expected=expected, seen=seen, **self._place(unit))
+            yield self._anomaly(unit)(Kind.MISFITS, expected=expected, seen=seen)
 
-    def _place(self, unit: Unit) -> dict[str, str]:
+    def _anomaly(self, unit: Unit) -> partial[Anomaly]:
         hour = not unit.cluster  # of a rollup by event hour: the slices of its rows are not the unit's
-        return {
-            "command": "" if hour else self.repairs.reload(unit.slice),
-            "advice": "reload the slices that brought rows of this event hour" if hour else "",
-            "slice": unit.slice.id,
-            "cluster": unit.cluster,
-            "table": self.stage.target.table,
-            "shard": self.stage.placement.shard,
-        }
+        return partial(
+            Anomaly,
+            command="" if hour else self.repairs.reload(unit.slice),
+            advice="reload the slices that brought rows of this event hour" if hour else "",
+            slice=unit.slice.id,
+            cluster=unit.cluster,
+            table=self.stage.target.table,
+            shard=self.stage.placement.shard,
+        )
 
     def _lake_changed(self, work: Work, error: Conservation) -> Anomaly:
-        place = self._place(work.unit) | {"command": self.repairs.reland(work.unit.slice)}
-        return Anomaly(Kind.VALUES, "the lake's files give what landed", str(error), **place)
+        command = self.repairs.reland(work.unit.slice)
+        anomaly = self._anomaly(work.unit)
+        return anomaly(Kind.VALUES, "the lake's files give what landed", str(error), command=command)
 
     def _notes(self, comparison: Comparison) -> Iterator[str]:
         for name, why in comparison.left_out:

@@ -21,18 +21,17 @@ from sluice.flow.verify.view_sums import Sums as Merged
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
 
-Place = Callable[[Unit], Mapping[str, str]]
 _OFTEN = "how often a row is there is not compared: blocks of rows, or another table, decide"
 
 
 @dataclass
 class ViewContents:
-    """The views' tables of one target on one server. `place`: the place fields of a unit's anomalies."""
+    """The views' tables of one target on one server. `anomaly` makes those of a unit."""
 
     client: Client
     pipeline: Pipeline
     staged: Staged
-    place: Place
+    anomaly: Callable[[Unit], Callable[..., Anomaly]]
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -131,4 +130,4 @@ class ViewContents:
     def _anomaly(self, unit: Unit, expected: str, seen: str, found: FedShape) -> Anomaly:
         views = ", ".join(dict.fromkeys(fed.view for fed in found.fed))
         expected = f"{expected} with the values that {views} gives of the lake's"
-        return Anomaly(Kind.VALUES, expected, seen, **self.place(unit))
+        return self.anomaly(unit)(Kind.VALUES, expected, seen)

@@ -40,7 +40,7 @@ def _refuse(constant: str) -> None:
     raise Unreadable(f"{constant} is no JSON")
 
 
-class Ambiguous(dict):
+class Ambiguous(dict[str, Any]):
     """An object in which names stand `twice`: readers differ in which of them they take."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
@@ -127,7 +127,8 @@ def hour_named(text: str) -> int:
     found = _FOLDER_HOUR.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no hour")
-    return (datetime(*map(int, found.groups()), tzinfo=UTC) - _EPOCH) // _HOUR
+    year, month, day, hour = map(int, found.groups())
+    return (datetime(year, month, day, hour, tzinfo=UTC) - _EPOCH) // _HOUR
 
 
 def hour_name(hour: int) -> str:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _ROWS_AT_ONCE = 8_192
-_NEEDED = ("_payload", "_cluster", "_topic", "_partition", "_offset")
+_PLACE = ("_cluster", "_topic", "_partition", "_offset")
+_NEEDED = ("_payload", *_PLACE)
 _MORE = ("_type", "_reason", "_row", "_timestamp")
 HEADERS = "_headers"
 
@@ -51,6 +52,6 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Rows:
 
     payloads = batch.column("_payload").cast(pa.binary()).to_pylist()
     stamps = batch.column("_timestamp").cast(pa.int64()).to_pylist()
-    places = [column(name) or [] for name in _NEEDED[1:]]
+    clusters, topics, partitions, offsets = (column(name) or [] for name in _PLACE)
     more = [column(name) for name in ("_type", "_reason", "_row", HEADERS)]
-    return Rows(payloads, *places, stamps, *more)
+    return Rows(payloads, clusters, topics, partitions, offsets, stamps, *more)

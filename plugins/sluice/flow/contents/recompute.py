@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 from sluice.config.pipeline import Event
@@ -110,7 +111,7 @@ class FileJudge:
             told = hour_name(times[0]) if times else "none"
             yield Kind.ROW_HOUR, f"event hour {told}, by its payload", hour_name(self.folder.hour)
 
-    def _type(self, event: dict, rows: Rows, number: int) -> str | None:
+    def _type(self, event: dict[str, Any], rows: Rows, number: int) -> str | None:
         if self._type_path is not None:
             value = field_of(event, self._type_path)
             return value if is_text(value) else None
@@ -118,7 +119,7 @@ class FileJudge:
             return _last(rows, number, self.event.type.header)
         return rows.topics[number]
 
-    def _hours(self, event: dict, rows: Rows, number: int) -> tuple[int, ...]:
+    def _hours(self, event: dict[str, Any], rows: Rows, number: int) -> tuple[int, ...]:
         if self._time_path is not None:
             return hours(field_of(event, self._time_path), self.event.time.format)
         stamp = rows.stamps[number]

@@ -44,7 +44,7 @@ class Share:
         contents.anomalies += [of_file(chosen.unit, chosen.file, one, self.repairs) for one in wrong]
         for target in self.pipeline.targets:
             plain = not target.counted and target.rollup is None
-            routed = self.pipeline.routed(target, [chosen.file.type]) if plain else ()
+            routed = self.pipeline.routed(target, chosen.file.types()) if plain else ()
             if not routed or not rows.num_rows or not is_current(self.pipeline, target, status):
                 continue
             for server in servers:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -106,7 +107,7 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> Rows | None:
         return None
     own = [*IDENTITY, *(["_row"] if "_row" in names else [])]
     keys = listed(map(identifier, own))
-    offsets = rows["_offset"].to_pylist()
+    offsets: list[Any] = rows["_offset"].to_pylist()
     # Of a large table nothing but the offsets is read to find them.
     between = Sql(f"PREWHERE _offset >= {min(offsets)} AND _offset <= {max(offsets)}")
     return Rows(Sql(f"({keys}) IN (SELECT {keys} FROM {{staged}})"), between)  # noqa: S608 - quoted
@@ -117,7 +118,7 @@ def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldP
     files = [file for file in manifest.files if file.type == name]
     enough = [file for file in files if file.rows >= MOST_ROWS]
     smallest = sorted(enough, key=lambda file: file.bytes)[:1] or sorted(files, key=lambda file: -file.rows)
-    events: list[dict] = []
+    events: list[dict[str, Any]] = []
     for file in smallest:
         if len(events) >= MOST_ROWS:
             break
@@ -125,14 +126,15 @@ def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldP
     return sample_of(events, wanted)
 
 
-def _events(lake: Lake, file: LandedFile, most: int) -> list[dict]:
+def _events(lake: Lake, file: LandedFile, most: int) -> list[dict[str, Any]]:
     with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
         for batch in parquet.iter_batches(most, columns=["_payload"]):
-            return [event for payload in batch.column(0).to_pylist() if (event := _read(payload)) is not None]
+            payloads: list[Any] = batch.column(0).to_pylist()
+            return [event for payload in payloads if (event := _read(payload)) is not None]
     return []
 
 
-def _read(payload: str) -> dict | None:
+def _read(payload: str) -> dict[str, Any] | None:
     """None for one that is told elsewhere: it is no event."""
     try:
         return read_event(payload.encode())

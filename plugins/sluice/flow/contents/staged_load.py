@@ -23,6 +23,7 @@ from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import Rollup
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
 from sluice.flow.load.destinations import staged_names
@@ -34,7 +35,7 @@ from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import Work
 from sluice.flow.load.writer import Writer
-from sluice.state.ledger import committed, unit_of
+from sluice.state.ledger import Commits, committed, unit_of
 
 _CANCELLED = 394
 _KEEPING = "MergeTree ORDER BY tuple()"
@@ -63,7 +64,7 @@ class Stage:
     lake: Lake
     placement: Placement
 
-    def ledger(self) -> dict:
+    def ledger(self) -> Commits:
         """What is committed now, by unit."""
         return committed(self.client, self.pipeline, self.lake.url, self.target)
 
@@ -83,9 +84,10 @@ class Stage:
             filling = filling.of_short_numbers()
         known = (self.pipeline, self.target, keeping_all(found), filling, works)
         tools = (writer, Sieve(self.placement, found, writer))
-        if self.target.rollup is not None:
-            reading = Reading(self.lake, None)
-            staging: Staging = RollupStaging(*known, reading, *tools, self.target.rollup, self.source)
+        rollup = self.target.rollup
+        if rollup is not None:
+            reading, source = Reading(self.lake, None), partial(self.source, rollup)
+            staging: Staging = RollupStaging(*known, reading, *tools, rollup, source)
         else:
             read = reading or choose_reading(client, self.pipeline, self.lake, works[0].unit)
             staging = Staging(*known, read, *tools)
@@ -101,9 +103,9 @@ class Stage:
                 client.run(render("clickhouse/drop_table", table=made))
             crash_points.reached(Verify.DROPPED)
 
-    def source(self) -> dict:
+    def source(self, rollup: Rollup) -> Commits:
         """What is committed of the table that a rollup is made from."""
-        source = next(t for t in self.pipeline.targets if t.table == self.target.rollup.source)
+        source = next(t for t in self.pipeline.targets if t.table == rollup.source)
         return committed(self.client, self.pipeline, self.lake.url, source)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
@@ -85,7 +86,7 @@ def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sq
     return _read(pipeline, client.rows(sql, {"target": staged.found.table}))
 
 
-def _read(pipeline: Pipeline, rows: list[Sequence]) -> dict[Unit, Sums]:
+def _read(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, Sums]:
     return {
         unit_of(pipeline, start, cluster): Sums(count, first, second, tuple(columns))
         for start, cluster, count, first, second, columns in rows

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import WRITE
@@ -101,7 +102,8 @@ def _orphans(client: Client) -> list[str]:
     An attempt drops its fence after its mutations are done. So a fence that is gone once its mutation has
     been seen belongs to nobody; the mutation is retried for ever, and every later one waits behind it.
     """
-    reads = dict(client.rows(render("load/orphaned_mutations")))
+    found: Iterable[Any] = client.rows(render("load/orphaned_mutations"))
+    reads: dict[str, str] = dict(found)
     there = (
         client.rows(render("load/existing_tables"), {"names": sorted(set(reads.values()))}) if reads else []
     )

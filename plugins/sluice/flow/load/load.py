@@ -16,6 +16,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import Rollup
 from sluice.crash_points import Load, Step
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
 from sluice.flow.load.casts.columns import Filling
@@ -31,9 +32,10 @@ from sluice.flow.load.shard_filter import Sieve
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.load.work import LoadResult, Mode, UnitLoad, Work, choose, cut
+from sluice.flow.load.work import LoadResult, UnitLoad, Work, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
+from sluice.plan.modes import Mode
 from sluice.slices import Unit
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, LedgerRow, committed, unit_of
@@ -165,14 +167,15 @@ class _Loading:
 
     def _todo(self, units: list[Unit], ledger: Commits) -> Choice:
         how = (ledger, self.mode, self.token, self.placement.stamp)
-        if self.target.rollup is not None:
-            made = Made(self.target.rollup, self._source(), *how)
+        rollup = self.target.rollup
+        if rollup is not None:
+            made = Made(rollup, self._source(rollup), *how)
             return choose_rollup(self.client, self.pipeline, made, units)
         return choose(self.pipeline, self.target, read_manifests(self.lake, units), *how)
 
-    def _source(self) -> Mapping[Unit, LedgerRow]:
+    def _source(self, rollup: Rollup) -> Mapping[Unit, LedgerRow]:
         """What the ledger holds of the table that a rollup is made from."""
-        source = next(t for t in self.pipeline.targets if t.table == self.target.rollup.source)
+        source = next(t for t in self.pipeline.targets if t.table == rollup.source)
         return committed(self.client, self.pipeline, self.lake.url, source)
 
     def _staging(self, found: TargetTable, filling: Filling, works: list[Work], writer: Writer) -> Staging:
@@ -180,8 +183,10 @@ class _Loading:
             filling = filling.of_short_numbers()
         known = (self.pipeline, self.target, found, filling, works)
         tools = (writer, Sieve(self.placement, found, writer))
-        if self.target.rollup is not None:
-            return RollupStaging(*known, Reading(self.lake, None), *tools, self.target.rollup, self._source)
+        rollup = self.target.rollup
+        if rollup is not None:
+            source = partial(self._source, rollup)
+            return RollupStaging(*known, Reading(self.lake, None), *tools, rollup, source)
         reading = choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
         return Staging(*known, reading, *tools)
 

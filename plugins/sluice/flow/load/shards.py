@@ -16,7 +16,8 @@ from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardsRefused, ShardsWait, SluiceError
 from sluice.flow.load.load import Say, load
-from sluice.flow.load.work import LoadResult, Mode, UnitLoad
+from sluice.flow.load.work import LoadResult, UnitLoad
+from sluice.plan.modes import Mode
 from sluice.slices import Unit
 from sluice.state.known_shards import remember
 from sluice.state.shard_ledgers import check_different
@@ -51,10 +52,19 @@ def load_shards(
     def one(shard: Shard) -> LoadResult:
         with connect_replicas(connections[shard.name]) as clients:
             client, others = clients[0], clients[1:] if shard.replicas else None
-            options = {"mode": mode, "token": token, "on_progress": on_progress, "patience": patience}
             placement = placement_of(pipeline.clickhouse, shard, target.table)
             result = load(
-                pipeline, target, places, lake, client, **options, placement=placement, others=others
+                pipeline,
+                target,
+                places,
+                lake,
+                client,
+                mode=mode,
+                token=token,
+                on_progress=on_progress,
+                patience=patience,
+                placement=placement,
+                others=others,
             )
             then(client, result)
             return result

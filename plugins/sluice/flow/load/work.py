@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import LandedFile, Manifest
+from sluice.plan.modes import Mode
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
-
-Mode = Literal["fill", "reload", "reland"]
 
 MAX_ROWS = 50_000_000
 MAX_UNITS = 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -28,8 +29,9 @@ def check_counts(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             own = {**place, "table": traffic.table, "command": command}
             yield from _differences(_landed(manifest, traffic), traffic.sums, "landed", own)
             table = tables.get(traffic.table)
-            held = table is not None and is_current(facts.pipeline, targets[traffic.table], status)
-            if held and not table.may_lack(status.unit):
+            if table is None or not is_current(facts.pipeline, targets[traffic.table], status):
+                continue
+            if not table.may_lack(status.unit):
                 own = {**place, "table": traffic.table, "command": repairs.reload(status.unit.slice)}
                 yield from _differences(traffic.sums, _held(table, status), "counted", own)
 
@@ -69,15 +71,15 @@ def _anomaly(
     facts: Facts, table: TableFacts, unit: Unit, row: LedgerRow, there: int, repairs: Repairs
 ) -> Anomaly:
     kind = Kind.ROWS_EXTRA if there > row.rows else Kind.ROWS_MISSING
-    place = {"slice": unit.slice.id, "cluster": unit.cluster, "table": table.table}
+    anomaly = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     if is_hour(unit):
         expected = f"{row.rows:,} rows of event hour {unit.slice.id}, by the ledger"
         command, advice = _reload(facts, row, repairs)
-        return Anomaly(kind, expected, f"{there:,}", command, advice, **place)
+        return anomaly(kind, expected, f"{there:,}", command, advice)
     expected = f"{row.rows:,} rows, by the ledger"
     if _by_hour(facts, table):
         expected = "no rows: those of this rollup belong to event hours, not to slices"
-    return Anomaly(kind, expected, f"{there:,}", repairs.reload(unit.slice), **place)
+    return anomaly(kind, expected, f"{there:,}", repairs.reload(unit.slice))
 
 
 def _by_hour(facts: Facts, table: TableFacts) -> bool:

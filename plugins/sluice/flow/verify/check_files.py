@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from sluice.errors import WrongUse
 from sluice.flow.verify.anomaly import Anomaly, Kind
@@ -67,23 +68,24 @@ def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile
     size, sha = facts.lake.sizes.get(file.key), facts.lake.checksums.get(file.key)
     if size == file.bytes and sha in (None, file.sha256):
         return
-    place = {
-        "slice": status.unit.slice.id,
-        "cluster": status.unit.cluster,
-        "type": file.type or "",
-        "file": file.key,
-    }
+    anomaly = partial(
+        Anomaly,
+        slice=status.unit.slice.id,
+        cluster=status.unit.cluster,
+        type=file.type or "",
+        file=file.key,
+    )
     command = repairs.reland(status.unit.slice)
     expected = f"{file.bytes:,} bytes"
     if size is None and file.key in facts.lake.unmoved and not status.state.done:
         fill = repairs.fill(status.unit.slice)
-        yield Anomaly(Kind.FILE_NOT_MOVED, expected, f"it is still at {file.attempt_key}", fill, **place)
+        yield anomaly(Kind.FILE_NOT_MOVED, expected, f"it is still at {file.attempt_key}", fill)
     elif size is None:
-        yield Anomaly(Kind.FILE_MISSING, expected, "no file", command, **place)
+        yield anomaly(Kind.FILE_MISSING, expected, "no file", command)
     elif size != file.bytes:
-        yield Anomaly(Kind.FILE_SIZE, expected, f"{size:,} bytes", command, **place)
+        yield anomaly(Kind.FILE_SIZE, expected, f"{size:,} bytes", command)
     else:
-        yield Anomaly(Kind.FILE_CHECKSUM, f"SHA-256 {file.sha256}", sha or "", command, **place)
+        yield anomaly(Kind.FILE_CHECKSUM, f"SHA-256 {file.sha256}", sha or "", command)
 
 
 def _unlisted(facts: Facts, repairs: Repairs, key: str) -> Iterator[Anomaly]:
@@ -95,16 +97,16 @@ def _unlisted(facts: Facts, repairs: Repairs, key: str) -> Iterator[Anomaly]:
             Kind.FILE_UNKNOWN, "no file", size, repairs.clean(), "Sluice did not write it", file=key
         )
         return
-    place = {"slice": name.slice, "cluster": name.cluster, "file": key}
+    anomaly = partial(Anomaly, slice=name.slice, cluster=name.cluster, file=key)
     if any(unit.slice.id == name.slice and unit.cluster == name.cluster for unit in facts.unreadable):
         return  # its manifest may well list it
     if _manifest(facts, name) is not None:
-        yield Anomaly(Kind.FILE_UNKNOWN, "no file", size, repairs.clean(piece), **place)
+        yield anomaly(Kind.FILE_UNKNOWN, "no file", size, repairs.clean(piece))
         return
     # Its manifest is gone, and Kafka's records may be too: then this is the only copy.
     advice = "when the hour has landed again, `sluice verify --clean` removes what is left"
     command = repairs.fill(piece) if name.cluster in facts.pipeline.clusters else ""
-    yield Anomaly(Kind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice, **place)
+    yield anomaly(Kind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice)
 
 
 def _manifest(facts: Facts, name: FileName) -> Manifest | None:

@@ -4,6 +4,7 @@ hold several rows: rows of the parsed records = rows landed + rows unparsed. Pur
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from sluice.flow.verify.anomaly import Anomaly, Kind
 from sluice.flow.verify.facts import Facts
@@ -13,22 +14,22 @@ from sluice.manifest import Manifest, OffsetRange
 
 def check_conservation(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
-        place = {
-            "slice": status.unit.slice.id,
-            "cluster": status.unit.cluster,
-            "command": repairs.reland(status.unit.slice),
-        }
+        anomaly = partial(
+            Anomaly,
+            slice=status.unit.slice.id,
+            cluster=status.unit.cluster,
+            command=repairs.reland(status.unit.slice),
+        )
         for kind, expected, seen in _sums(manifest):
-            yield Anomaly(kind, expected, seen, **place)
+            yield anomaly(kind, expected, seen)
         for r, expected, seen in _partitions(manifest):
-            yield Anomaly(
+            yield anomaly(
                 Kind.READ,
                 expected,
                 seen,
                 topic=r.topic,
                 partition=r.partition,
                 offsets=(r.start, r.until),
-                **place,
             )
 
 
@@ -49,7 +50,7 @@ def _sums(manifest: Manifest) -> Iterator[tuple[Kind, str, str]]:
     if kept != manifest.kept:
         yield Kind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{kept:,}"
     if manifest.rows is not None:
-        yield from _rows(manifest)
+        yield from _rows(manifest, manifest.rows)
 
 
 def _landed(manifest: Manifest) -> str:
@@ -58,14 +59,14 @@ def _landed(manifest: Manifest) -> str:
     return f"{manifest.landed:,} rows of the {manifest.rows:,} in {manifest.parsed:,} records parsed"
 
 
-def _rows(manifest: Manifest) -> Iterator[tuple[Kind, str, str]]:
+def _rows(manifest: Manifest, rows: int) -> Iterator[tuple[Kind, str, str]]:
     """A record that is parsed and not empty holds a row at least."""
     by_partition = sum(count.rows or 0 for count in manifest.counts)
-    if by_partition != manifest.rows:
-        yield Kind.LANDED, f"{by_partition:,} rows, by partition", f"{manifest.rows:,}"
-    if manifest.rows < manifest.parsed - manifest.empty:
+    if by_partition != rows:
+        yield Kind.LANDED, f"{by_partition:,} rows, by partition", f"{rows:,}"
+    if rows < manifest.parsed - manifest.empty:
         expected = f"at least {manifest.parsed - manifest.empty:,} rows of as many records that are not empty"
-        yield Kind.LANDED, expected, f"{manifest.rows:,}"
+        yield Kind.LANDED, expected, f"{rows:,}"
 
 
 def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:

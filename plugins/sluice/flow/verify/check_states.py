@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from sluice.flow.verify.anomaly import Anomaly, Kind
 from sluice.flow.verify.check_missing_tables import missing_tables
@@ -20,15 +21,14 @@ def check_states(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
     """With `on_expired: land_rest` a recorded loss is accepted: `status` shows it, no equation breaks."""
     targets, missing = targets_of(facts.pipeline), missing_tables(facts)
     for status in facts.found:
-        place = {"slice": status.unit.slice.id, "cluster": status.unit.cluster}
+        anomaly = partial(Anomaly, slice=status.unit.slice.id, cluster=status.unit.cluster)
         if status.unit in facts.unreadable:
-            yield Anomaly(
+            yield anomaly(
                 Kind.MANIFEST,
                 expected="a manifest",
                 seen=facts.unreadable[status.unit],
                 advice="put it back from a copy; without one, and if Kafka still has the hour, delete the "
                 f"object and run `{repairs.fill(status.unit.slice)}`",
-                **place,
             )
         elif status.state is State.EXPIRED:
             yield from _losses(status, status.losses)
@@ -38,7 +38,7 @@ def check_states(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             if missing and status.manifest and lacking(facts.pipeline, targets, status) <= missing:
                 continue  # the missing table is an anomaly of its own
             command = repairs.fill(status.unit.slice)
-            yield Anomaly(Kind.INCOMPLETE, "complete", status.seen, command, **place)
+            yield anomaly(Kind.INCOMPLETE, "complete", status.seen, command)
 
 
 def _losses(status: UnitStatus, losses: tuple[Loss, ...]) -> Iterator[Anomaly]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.sql import table as sql_table
@@ -53,23 +54,23 @@ def _unit(
     wanted = _wanted(facts.pipeline, target, manifest)
     row, unit = status.tables[target.table], status.unit
     total, misfits = sum(wanted.values()), table.misfits.get(unit, {})
-    place = {"slice": unit.slice.id, "cluster": unit.cluster, "table": table.table}
+    told = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     if row.rows + row.misfits != total:
         seen = f"{row.rows:,} rows and {row.misfits:,} misfits in the ledger"
-        yield Anomaly(Kind.LEDGER, f"{total:,} rows landed", seen, **place)
+        yield told(Kind.LEDGER, f"{total:,} rows landed", seen)
     if sum(misfits.values()) != row.misfits:
         seen = f"{sum(misfits.values()):,} in {REJECTED}"
-        yield Anomaly(Kind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen, **place)
+        yield told(Kind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen)
         misfits = {}
     again = 0
     for anomaly, amount in _records(manifest, identities.get(unit, [])):
         again += amount
-        yield replace(anomaly, **place)
-    for name, expected, seen in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
-        if seen > expected and seen - expected != again:
-            yield Anomaly(Kind.ROWS_EXTRA, f"{expected:,} rows", f"{seen:,}", type=name, **place)
-        elif seen < expected and not table.may_lack(unit):
-            yield Anomaly(Kind.ROWS_MISSING, f"{expected:,} rows", f"{seen:,}", type=name, **place)
+        yield replace(anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
+    for name, expected, there in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
+        if there > expected and there - expected != again:
+            yield told(Kind.ROWS_EXTRA, f"{expected:,} rows", f"{there:,}", type=name)
+        elif there < expected and not table.may_lack(unit):
+            yield told(Kind.ROWS_MISSING, f"{expected:,} rows", f"{there:,}", type=name)
 
 
 def _wanted(pipeline: Pipeline, target: Target, manifest: Manifest) -> dict[str, int]:
@@ -99,19 +100,19 @@ def _records(manifest: Manifest, found: list[Identities]) -> Iterator[tuple[Anom
     ranges = {(r.topic, r.partition): (r.start, r.until) for r in manifest.ranges}
     for one in found:
         start, until = ranges.get((one.topic, one.partition), (0, 0))
-        place = {"topic": one.topic, "partition": one.partition}
+        told = partial(Anomaly, topic=one.topic, partition=one.partition)
         if one.rows > one.different and (one.by_row or manifest.rows is None):
             what, expected = "records", "a row for each record"
             if manifest.rows is not None:
                 what, expected = "different ones", "each row of a record once"
             seen = f"{one.rows:,} rows of {one.different:,} {what}"
             again = one.rows - one.different
-            yield Anomaly(Kind.ROWS_DUPLICATE, expected, seen, **place), again
+            yield told(Kind.ROWS_DUPLICATE, expected, seen), again
         if one.first < start or one.last >= until:
             expected = f"offsets in [{start}, {until})"
             seen = f"offsets from {one.first} to {one.last}"
             span = (one.first, one.last + 1)
-            yield Anomaly(Kind.ROWS_FOREIGN, expected, seen, offsets=span, **place), 0
+            yield told(Kind.ROWS_FOREIGN, expected, seen, offsets=span), 0
 
 
 def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:

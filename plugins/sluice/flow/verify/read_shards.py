@@ -74,7 +74,7 @@ def _lasting(parts: Sequence[TableFacts]) -> frozenset[Unit]:
     return frozenset(unit for unit in units if not any(part.may_lack(unit) for part in parts))
 
 
-def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> dict[Unit, ByType]:
+def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> Mapping[Unit, ByType]:
     units: dict[Unit, dict[str, int]] = {}
     for unit, counts in chain.from_iterable(part.items() for part in parts):
         known = units.setdefault(unit, {})

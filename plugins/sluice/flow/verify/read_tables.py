@@ -85,7 +85,7 @@ def _names(found: TargetTable) -> set[str]:
 
 def _rows(
     client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Span
-) -> dict[Unit, ByType]:
+) -> Mapping[Unit, ByType]:
     kind = Sql("toString(_type)" if "_type" in _names(found) else "''")
     sql = render("verify/rows", table=table(target.table), type=kind)
     return _by_type(pipeline, _ask(client, sql, span.parameters))
@@ -100,10 +100,13 @@ def _identities(
     identity = _BY_ROW if by_row else _BY_RECORD
     sql = render("verify/identities", table=table(target.table), identity=identity)
     rows = _ask(client, sql, span.parameters)
-    return tuple(Identities(unit_of(pipeline, at, cluster), *rest, by_row) for at, cluster, *rest in rows)
+    return tuple(
+        Identities(unit_of(pipeline, at, cluster), topic, partition, count, different, first, last, by_row)
+        for at, cluster, topic, partition, count, different, first, last in rows
+    )
 
 
-def _by_type(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, ByType]:
+def _by_type(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> Mapping[Unit, ByType]:
     units: dict[Unit, dict[str, int]] = {}
     for start, cluster, kind, count in rows:
         units.setdefault(unit_of(pipeline, start, cluster), {})[kind] = count

@@ -118,7 +118,10 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
     values = {name: Sql(f"v{number}") for name, number in numbers.items()}
     values |= {name: value for name, (value, _) in held.items()}
-    stages = [*extract(tree, marked), *([part for one in made for part in one[stage]] for stage in range(3))]
+    stages = [
+        *extract(tree, marked),
+        *([part for one in made for part in one[:3][stage]] for stage in range(3)),
+    ]
     checks = [
         *([whole(tree)] if fields else []),
         *strays(tree, [(column.name, path) for column, path in fields]),

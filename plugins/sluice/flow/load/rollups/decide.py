@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.config.rollups import Rollup
-from sluice.flow.load.work import Mode, Work, done
+from sluice.flow.load.work import Work, done
+from sluice.plan.modes import Mode
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import commit_of, is_hour

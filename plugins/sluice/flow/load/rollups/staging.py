@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sluice.clients.clickhouse.errors import THROWN, ServerError
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.config.rollups import Rollup
 from sluice.errors import SourceChanged, TargetRefused
+from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.rollups.decide import Ledger, changed
 from sluice.flow.load.rollups.select import instant, of_hour, of_unit
 from sluice.flow.load.staging import Staging
@@ -33,7 +34,8 @@ class RollupStaging(Staging):
     rollup: Rollup
     source: Callable[[], Ledger]
 
-    def _insert_own(self) -> None:
+    def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
+        """Its rows are no events: none is left out as `failing`."""
         for work in self.works:
             select = self._select(work)
             if select is None:

@@ -13,7 +13,8 @@ from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
-from sluice.flow.load.casts.columns import ALWAYS, Check, Filling
+from sluice.flow.load.casts.columns import ALWAYS, Filling
+from sluice.flow.load.casts.nested import Check
 from sluice.flow.load.rollups.values import Unprovable, convert
 from sluice.state.target_ddl import everything
 

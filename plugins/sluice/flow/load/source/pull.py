@@ -18,7 +18,8 @@ _GLOB = frozenset("{}*?,")
 class Place(Protocol):
     """What the lake is to the server. `remedy` says what has to be so for it to read there."""
 
-    remedy: str
+    @property
+    def remedy(self) -> str: ...
 
     def reads(self, key: str) -> bool:
         """Whether the server can be told the file's name."""

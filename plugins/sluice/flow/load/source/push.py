@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from sluice.slices import Unit
 
 _BODY_BYTES = 48 * 1024 * 1024
 _ROWS_AT_ONCE = 65_536
-_ARROW = {
+_ARROW: dict[str, pa.DataType] = {
     "_type": pa.string(),
     "_cluster": pa.string(),
     "_topic": pa.string(),
@@ -77,12 +78,12 @@ def _batches(lake: Files, unit: Unit, key: str, schema: pa.Schema) -> Iterator[p
         file = stack.enter_context(pq.ParquetFile(path))
         there = [name for name in columns if name in file.schema_arrow.names]
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
-            start = pa.scalar(int(unit.slice.start.timestamp()), pa.int64()).cast(_ARROW["_slice"])
+            start: Any = pa.scalar(int(unit.slice.start.timestamp()), pa.int64()).cast(_ARROW["_slice"])
             arrays = [_column(batch, name).cast(schema.field(name).type) for name in columns]
             yield pa.record_batch([*arrays, pa.repeat(start, batch.num_rows)], schema=schema)
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array[Any]:
     """Files of messages that were no arrays have no `_row`, which is 0."""
     if name == "_row" and name not in batch.schema.names:
         return pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
