@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import odd_stamps
 import pyarrow as pa
 import workers
 from kafka_source import not_handed_over, records
 from progress import Progress
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # Spark's bridge has no types
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -35,14 +35,14 @@ from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.runtime import collect_seldom
 
 # Workers have the library, but not this folder.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
-cloudpickle.register_pickle_by_value(odd_stamps)
-cloudpickle.register_pickle_by_value(workers)
+for _module in (sys.modules[__name__], odd_stamps, workers):
+    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # a copy without types
 
 _RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
 _CUT_RECORDS = (256 << 20) // CUT_BYTES
 _NO_BOUND = (1 << 31) - 1
-_Work = TypeVar("_Work", Task, Merge, Total)
+_ELSEWHERE: Any = None  # the lake of a work that travels without it
+_Work = TypeVar("_Work", bound=Task | Merge | Total)
 _Done = TypeVar("_Done", bytes, WrittenFile)
 _OWN_ERROR = re.compile(r"^sluice\.errors\.(\w+): (.+)$", re.MULTILINE)
 
@@ -126,9 +126,9 @@ class SparkEngine:
         function, in memory.
         """
         context, lake = self.session().sparkContext, works[0].lake
-        bare = [replace(work, lake=None) for work in works]
+        bare = [replace(work, lake=_ELSEWHERE) for work in works]
 
-        def all_of(parts: Iterator[_Work]) -> Iterator[_Done]:
+        def all_of(parts: Iterable[_Work]) -> Iterator[_Done]:
             workers.without_pandas()
             collect_seldom()
             for number, part in enumerate(parts):
@@ -173,6 +173,8 @@ def _landing(
 def _task_name() -> str:
     """Unique in the application: a task that is tried again, or twice at once, writes other files."""
     context = TaskContext.get()
+    if context is None:
+        raise SparkFailed("this is no task of Spark's")
     return f"{context.stageId()}-{context.partitionId()}-{context.taskAttemptId()}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import odd_stamps
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # Spark's bridge has no types
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.clients.kafka.settings import settings_of

@@ -55,8 +55,8 @@ def run(given: argparse.Namespace) -> dict[str, object]:
     started = time.monotonic()
     pipeline = _only(read(given.config), given.cluster)
     now = pendulum.now("UTC")
-    edges = (parse_instant(text, now, pipeline.slice) for text in (given.start, given.to))
-    slices = SliceRange.widen(*edges, pipeline.slice)
+    start, end = (parse_instant(text, now, pipeline.slice) for text in (given.start, given.to))
+    slices = SliceRange.widen(start, end, pipeline.slice)
     lake, token = open_lake(pipeline), given.token or uuid.uuid4().hex
     with timed(lake, "land", slices, mode=given.mode, run=token) as count:
         with SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
