@@ -55,7 +55,7 @@ def hourly_dag(pipeline: Pipeline, config: str) -> DAG:
         doc_md=doc_md.hourly(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices = plan_hour(config)
+        slices: Any = plan_hour(config)  # what the task gives once it has run
         settled = settle(config, slices)
         batches = resolve_hour(config, slices)
         chain(settled, batches)
@@ -75,7 +75,7 @@ def backfill_dag(pipeline: Pipeline, config: str) -> DAG:
         doc_md=doc_md.backfill(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices = plan_backfill(config)
+        slices: Any = plan_backfill(config)
         _steps(pipeline, config, slices, resolve(config, slices))
     return dag
 

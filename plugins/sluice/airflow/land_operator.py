@@ -35,7 +35,7 @@ class Land(SparkSubmitOperator):
     into its environment, never into its command line or Airflow's rendered fields.
     """
 
-    template_fields = ("batch",)
+    template_fields: Sequence[str] = ("batch",)
 
     def __init__(self, *, config: str, connection: str, batch: Any, **kwargs: Any) -> None:
         super().__init__(conn_id=connection, **{"max_active_tis_per_dag": 1, "doc_md": DOC, **kwargs})

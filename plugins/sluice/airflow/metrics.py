@@ -65,8 +65,8 @@ def measuring(pipeline: str, step: str) -> Iterator[None]:
         except Exception as error:
             again = _again(error)
             outcome = "retry" if again else "failed"
-            known = {"error": type(error).__name__, "retry": "yes" if again else "no"}
-            count("step_errors", pipeline=pipeline, step=step, **known)
+            name, retry = type(error).__name__, "yes" if again else "no"
+            count("step_errors", pipeline=pipeline, step=step, error=name, retry=retry)
             raise
         finally:
             count("step_seconds", time.monotonic() - started, pipeline=pipeline, step=step)

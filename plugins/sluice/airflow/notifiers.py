@@ -75,7 +75,8 @@ def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
         return WebhookNotifier(channel.webhook, subject, text)
     module, _, name = (channel.notifier or "").rpartition(".")
     own = _filled(channel.arguments, unaddressed(subject), unaddressed(text))
-    return getattr(import_module(module), name)(**own)
+    notifier: BaseNotifier = getattr(import_module(module), name)(**own)
+    return notifier
 
 
 def _filled(arguments: Mapping[str, Any], subject: str, text: str) -> dict[str, Any]:

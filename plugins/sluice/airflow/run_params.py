@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-import pendulum
 from airflow.sdk import Param
 
 from sluice.errors import ClockBehind, EndInFuture
@@ -36,8 +35,8 @@ def requested_slices(start: str, end: str, now: datetime, length: timedelta) -> 
 
     Raises WrongUse for what is no range, and for one of more slices than a run takes.
     """
-    edges = [parse_instant(text, now, length) for text in (start, end)]
-    return SliceRange.widen(*edges, length).at_most()
+    first, last = (parse_instant(text, now, length) for text in (start, end))
+    return SliceRange.widen(first, last, length).at_most()
 
 
 def refuse_future(slices: SliceRange, now: datetime, started: datetime | None = None) -> SliceRange:
@@ -65,7 +64,8 @@ def to_xcom(slices: SliceRange) -> dict[str, str]:
 
 
 def from_xcom(value: dict[str, str], length: timedelta) -> SliceRange:
-    return SliceRange(utc(pendulum.parse(value["from"])), utc(pendulum.parse(value["to"])), length)
+    start, end = (utc(datetime.fromisoformat(value[edge])) for edge in ("from", "to"))
+    return SliceRange(start, end, length)
 
 
 # The years are those of sluice.slices: no table's `_slice` holds others.
@@ -76,7 +76,7 @@ DEFAULT_MODE = "fill"
 
 def mode_of(params: Mapping[str, Any]) -> str:
     """The backfill's mode; the hourly DAG has no params and always fills."""
-    return params.get("mode", DEFAULT_MODE)
+    return str(params.get("mode", DEFAULT_MODE))
 
 
 def backfill_params() -> dict[str, Param]:

@@ -79,6 +79,6 @@ def _print(report: Report, json: bool) -> None:
     rows = [(number, found.records, found.first, found.last) for number, found in report.partitions.items()]
     console().print(table_of("acknowledged", columns, rows))
     if report.batches:
-        rows = [(b.source, b.batch or "-", str(b.state), b.line, b.resumed_after) for b in report.batches]
+        shipped = [(b.source, b.batch or "-", str(b.state), b.line, b.resumed_after) for b in report.batches]
         names = ("source", "batch", "state", "lines", "shipped before")
-        console().print(table_of("batches", names, rows))
+        console().print(table_of("batches", names, shipped))

@@ -43,7 +43,8 @@ class Traffic:
 def added(parts: Iterable[Traffic]) -> list[Traffic]:
     """One for each hour and value, in order: of several shards, or with one value of several fields. An hour
     that one of the shards has not seen has not landed."""
-    parts, sums = list(parts), {}
+    parts = list(parts)
+    sums: dict[tuple[int, str], Traffic] = {}
     unseen = {part.at for part in parts if part.seen is None}
     for part in parts:
         key = (part.at, part.value)
@@ -75,13 +76,15 @@ def by_value(found: Sequence[Traffic], most: int = 12) -> list[tuple[object, ...
     Expected, seen and their difference are of the hours that have both; what is next is of those after the
     last that was seen.
     """
-    rows, last = [], max((one.at for one in found if one.seen is not None), default=0)
+    rows: list[tuple[str, int, tuple[object, object, object], int]] = []
+    last = max((one.at for one in found if one.seen is not None), default=0)
     for value in sorted({one.value for one in found}):
         own = [one for one in found if one.value == value]
         both = [one for one in own if one.difference is not None]
         ahead = round(sum(one.expected or 0 for one in own if one.at > last))
-        rows.append((value, sum(one.seen or 0 for one in own), *_compared(both), ahead))
-    return sorted(rows, key=lambda row: (-row[1], row[0]))[:most]
+        rows.append((value, sum(one.seen or 0 for one in own), _compared(both), ahead))
+    most_rows = sorted(rows, key=lambda row: (-row[1], row[0]))[:most]
+    return [(value, seen, *compared, ahead) for value, seen, compared, ahead in most_rows]
 
 
 def _compared(both: Sequence[Traffic]) -> tuple[object, object, object]:

@@ -8,7 +8,7 @@ custom view to every viewer.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -39,7 +39,9 @@ def may_see_payloads(user: BaseUser, pipeline: str) -> bool:
     return granted and _may(user, pipeline, "PUT", None)
 
 
-def _may(user: BaseUser, dag_id: str, method: str, entity: DagAccessEntity | None) -> bool:
+def _may(
+    user: BaseUser, dag_id: str, method: Literal["GET", "POST", "PUT"], entity: DagAccessEntity | None
+) -> bool:
     details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
     return get_auth_manager().is_authorized_dag(
         method=method, access_entity=entity, details=details, user=user

@@ -139,8 +139,8 @@ def progress(pipeline: Readable, session: SessionDep, run: RunId) -> models.Prog
 
 def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
     now = pendulum.now("UTC")
-    edges = [parse_instant(text, now, pipeline.slice) for text in (start, end)]
-    return bounded(SliceRange.widen(*edges, pipeline.slice))
+    first, last = (parse_instant(text, now, pipeline.slice) for text in (start, end))
+    return bounded(SliceRange.widen(first, last, pipeline.slice))
 
 
 def problems_of(session: Session, pipeline: Pipeline) -> Problems:
