@@ -10,7 +10,7 @@ import ast
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
@@ -23,12 +23,18 @@ from pydantic_core import PydanticUndefined
 from local.documents.markdown import code, table
 from sluice.config.message_format import MessageFormat
 from sluice.config.pipeline import Pipeline
-from sluice.config.types import Duration, OptionalDuration, PlainName, Size
+from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _COLUMNS = ("key", "type", "default", "meaning", "example")
-_NAMED = {Duration: "duration", OptionalDuration: "duration or `none`", PlainName: "name", Size: "size"}
-_PLAIN = {str: "text", int: "integer", float: "number", datetime: "instant", bool: "`true`", Any: "any"}
+_NAMED = {
+    Duration: "duration",
+    OptionalDuration: "duration or `none`",
+    Instant: "instant",
+    PlainName: "name",
+    Size: "size",
+}
+_PLAIN = {str: "text", int: "integer", float: "number", bool: "`true`", Any: "any"}
 _INTRODUCTION = """# The pipeline file
 
 Every key of `include/pipelines/<name>.yaml`; the pipeline's name is the file's. This page is made from the

@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.kafka.timestamps import read_stamps
 from sluice.clients.kafka.topics import open_topics
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.slices import to_ms
 from tests.integration.landed import client_of
 from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark

@@ -21,7 +21,8 @@ from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.clients.kafka.topics import Topics, open_topics
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.land import land
 from sluice.flow.land.submit import run_locally, spark_submit_arguments

@@ -14,7 +14,7 @@ import pendulum
 from sluice.clients.kafka.lookups import NONE, PartitionLookUp
 from sluice.clients.kafka.topics import TopicState
 from sluice.clients.lake.base import Item, Stored
-from sluice.config.pipeline import Cluster
+from sluice.config.kafka import Cluster
 from sluice.errors import KafkaOutOfReach, LakeOutOfReach, UnknownTopic
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.ship.follow import Follower
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes

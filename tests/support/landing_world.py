@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from sluice.clients.kafka.records import Record
 from sluice.clients.lake.base import Lake
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaOutOfReach
 from sluice.flow.land.land import Landing, land
 from sluice.flow.land.merge import Merge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -12,138 +12,20 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from sluice.config.alarms import Alarms
 from sluice.config.clickhouse import ClickHouse
 from sluice.config.counts import Counts
-from sluice.config.message_format import JSON, MessageFormat, Registry
+from sluice.config.event import Event
+from sluice.config.kafka import Cluster
 from sluice.config.page import PageSettings
 from sluice.config.rollups import Rollup
 from sluice.config.secrets import assigns_secret, names_secret
-from sluice.config.types import Duration, OptionalDuration, PlainName, Size
-from sluice.errors import WrongUse
-from sluice.slices import HOUR, bounded, floor
+from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
+from sluice.slices import HOUR, floor
 
 CATCH_ALL = "*"
 _DAY = timedelta(days=1)
-# https://github.com/apache/kafka/blob/4.2/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
-
-def _instant(value: datetime) -> datetime:
-    try:
-        return bounded(value)
-    except WrongUse as error:
-        raise ValueError(str(error)) from error
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Cluster(_Strict):
-    """One independent Kafka cluster; its name is part of the identity of every record."""
-
-    cluster: PlainName
-    """Name of the cluster, a part of every record's identity: never give it to another one. Example: `dc1`"""
-    topics: list[str] = Field(min_length=1)
-    """Topics that are read. Example: `[bids, clicks]`"""
-    bootstrap: str | None = None
-    """Its brokers, instead of `connection`. Example: `kafka.dc1:9092`"""
-    connection: str | None = None
-    """Airflow connection of type `kafka`, with address and login. Example: `kafka_dc1`"""
-    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    """Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
-    start: datetime | None = None
-    """Its earliest slice, on a slice's edge; without it the first slice that it was asked for.
-    Example: `2026-11-01T00:00Z`"""
-
-    @model_validator(mode="after")
-    def _one_address(self) -> Cluster:
-        if (self.bootstrap is None) == (self.connection is None):
-            raise ValueError("expected exactly one of `bootstrap` and `connection`")
-        if len(set(self.topics)) != len(self.topics):
-            raise ValueError("a topic is listed twice")
-        for topic in self.topics:
-            if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-                raise ValueError(f"Kafka has no topic {topic[:99]!r}: expected letters, digits, . _ and -")
-        return self
-
-    @field_validator("start")
-    @classmethod
-    def _start_in_utc(cls, value: datetime | None) -> datetime | None:
-        return None if value is None else _instant(value)
-
-
-class TypeSource(_Strict):
-    """Where a record's type is: a field of the event (a dotted path), a record header, or its topic."""
-
-    field: str | None = None
-    """Field of the event, a dotted path. Example: `meta.kind`"""
-    header: str | None = None
-    """Record header; the last of that name counts. Example: `table`"""
-    topic: bool = False
-    """The topic is the type. Example: `true`"""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> TypeSource:
-        if sum([self.field is not None, self.header is not None, self.topic]) != 1:
-            raise ValueError("expected exactly one of {field: …}, {header: …}, {topic: true}")
-        return self
-
-
-class TimeSource(_Strict):
-    """Where a record's event time is: a field of the event, or the record's own timestamp."""
-
-    field: str | None = None
-    """Field of the event, a dotted path. Example: `timestamp`"""
-    format: Literal["iso8601", "epoch_s", "epoch_ms"] = "iso8601"
-    """How the field has the time. Example: `epoch_ms`"""
-    record: bool = False
-    """The record's own timestamp is the time. Example: `true`"""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> TimeSource:
-        if (self.field is None) != self.record:
-            raise ValueError("expected exactly one of {field: …, format: …} and {record: true}")
-        return self
-
-
-class BatchSource(_Strict):
-    """The header in which `sluice publish` names batch and line: of a line shipped twice, one lands."""
-
-    header: str
-    """Header in which `sluice publish` names batch and line; of copies of a line one lands.
-    Example: `sluice_batch`"""
-
-
-class Event(_Strict):
-    """How a message becomes rows. `rows: array`: it is a JSON array, and each element is a row."""
-
-    type: TypeSource
-    """Where a record's type is. Example: `{field: type}`"""
-    time: TimeSource
-    """Where a record's event time is. Example: `{field: timestamp, format: epoch_ms}`"""
-    rows: Literal["one", "array"] = "one"
-    """`array`: a message is a JSON array, and each element is a row. Example: `array`"""
-    format: MessageFormat = MessageFormat.model_validate(JSON)
-    """The message's format: `json`, `avro`, `protobuf`, `{avro: FILE}` or `{protobuf: {file: FILE, message:
-    NAME}}`. A schema file's path counts from the pipeline file's folder.
-    Example: `json`"""
-    registry: Registry | None = None
-    """Schema registry of Avro and Protobuf messages. Example: `{connection: schema_registry}`"""
-    batch: BatchSource | None = None
-    """Which lines were shipped twice; without it every copy lands. Example: `{header: sluice_batch}`"""
-
-    @property
-    def arrays(self) -> bool:
-        return self.rows == "array"
-
-    @model_validator(mode="after")
-    def _readable(self) -> Event:
-        if self.format.decoded and self.arrays:
-            raise ValueError(f"`rows: array` is for messages in JSON, not in {self.format.kind}")
-        if self.format.decoded and self.registry is None and self.format.schema_file is None:
-            raise ValueError(f"`format: {self.format.kind}` needs a schema file or a `registry`")
-        if self.registry is not None and not self.format.decoded:
-            raise ValueError("`registry` is for `format: avro` and `format: protobuf`")
-        return self
 
 
 class Pools(_Strict):
@@ -222,7 +104,7 @@ class Pipeline(_Strict):
     """Length of a slice: 15m to 1d, a multiple of 15m that divides the day. The first boundary fixes it for
     good.
     Example: `15m`"""
-    start: datetime | None = None
+    start: Instant | None = None
     """The earliest slice ever, on a slice's edge; without it the first that was resolved.
     Example: `2026-11-01T00:00Z`"""
     settle: Duration = timedelta(minutes=2)
@@ -297,11 +179,6 @@ class Pipeline(_Strict):
         if not timedelta(minutes=15) <= value <= _DAY or _DAY % value or value % timedelta(minutes=15):
             raise ValueError("expected 15m … 1d, a multiple of 15m that divides the day")
         return value
-
-    @field_validator("start")
-    @classmethod
-    def _start_in_utc(cls, value: datetime | None) -> datetime | None:
-        return None if value is None else _instant(value)
 
     @model_validator(mode="after")
     def _consistent(self) -> Pipeline:

@@ -1,12 +1,15 @@
-"""Durations as pipeline files write them: `90s`, `15m`, `1h`, `7d`."""
+"""Durations, instants, names and sizes as pipeline files write them: `15m`, `2026-11-01T00:00Z`, `64MiB`."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
+
+from sluice.errors import WrongUse
+from sluice.slices import bounded
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _MOST = timedelta(days=36_500)  # the calendar holds it on both sides of any slice
@@ -34,6 +37,16 @@ def _parse_optional(value: Any) -> timedelta | None:
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 OptionalDuration = Annotated[timedelta | None, BeforeValidator(_parse_optional)]
+
+
+def _instant(value: datetime) -> datetime:
+    try:
+        return bounded(value)
+    except WrongUse as error:
+        raise ValueError(str(error)) from error
+
+
+Instant = Annotated[datetime, AfterValidator(_instant)]
 
 
 def _plain_name(value: str) -> str:

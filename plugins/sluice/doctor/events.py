@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.clients.kafka.samples import Record
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.doctor.check import Area, Check, ok
 from sluice.flow.land.reject_reasons import TOO_LARGE
 from sluice.flow.land.task.columns import HEADERS

@@ -19,7 +19,8 @@ from sluice.clients.kafka.topic_facts import TopicInquiry, open_inquiry
 from sluice.clients.lake.open import open_lake
 from sluice.config.alarms import Channel
 from sluice.config.clickhouse import Shard
-from sluice.config.pipeline import Cluster, Pipeline, Target
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, guarded, ok
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.doctor.columns import fit_checks, sample_checks

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from sluice.clients.kafka.reader import Reader, TopicsOf, TopicState
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.plan.backlog import backlog_of, hours_until, unlanded
 from sluice.slices import SliceRange, floor, utc

@@ -14,7 +14,8 @@ from sluice.clients.kafka.producer import Publisher, open_publisher
 from sluice.clients.kafka.settings import settings_of
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.settings import settings_for
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.ship.batch_register import Register
 from sluice.ship.batches import Batch, batches_of, given_id

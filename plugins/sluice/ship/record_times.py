@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from sluice.clients.kafka.create_topic import TopicFacts
-from sluice.config.pipeline import Event, TypeSource
+from sluice.config.event import Event, TypeSource
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
 from sluice.flow.land.task.times import READERS

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 import pendulum
 
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SliceLengthFixed
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries

@@ -13,7 +13,8 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.kafka.topic_facts import open_inquiry
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.overlay import Overlay
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaOutOfReach, OutOfReach
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.load.missing_targets import gone

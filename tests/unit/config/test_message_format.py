@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sluice.config.event import Event
 from sluice.config.files import read
-from sluice.config.pipeline import Event
 from sluice.errors import WrongPipeline
 
 FORMS = "expected json, avro, protobuf, {avro: FILE} or {protobuf: {file: FILE, message: NAME}}"

@@ -12,8 +12,10 @@ from pydantic import BaseModel, TypeAdapter
 from local.documents.commands import parser
 from local.documents.generated import generated
 from local.documents.pipeline_file import keys, sections
+from sluice.config.event import TimeSource, TypeSource
 from sluice.config.files import read
-from sluice.config.pipeline import Cluster, Pipeline, Target, TimeSource, TypeSource
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongPipeline
 
 ROOT = Path(__file__).parents[3]

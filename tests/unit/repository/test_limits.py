@@ -10,7 +10,7 @@ import pendulum
 import pyarrow as pa
 import pytest
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.parse import Parser, Records
 from sluice.flow.verify import verdict as summary

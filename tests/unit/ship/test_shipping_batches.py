@@ -16,7 +16,7 @@ import pytest
 
 from sluice.clients.kafka.producer import DeliveryError
 from sluice.clients.lake.folder import FolderLake
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.errors import EventsRefused, Fenced, KafkaOutOfReach, WrongUse
 from sluice.ship.batch_register import Begin, Entry, Register, decide
 from sluice.ship.batches import batches_of, content_id, given_id

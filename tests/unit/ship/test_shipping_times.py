@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from sluice.clients.kafka.create_topic import TopicFacts
-from sluice.config.pipeline import Event, Pipeline
+from sluice.config.event import Event
+from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.ship.publish import choose
 from sluice.ship.record_keys import RecordKeys

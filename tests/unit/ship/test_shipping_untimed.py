@@ -11,7 +11,7 @@ from random import Random
 import pendulum
 import pytest
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.ship.positions import Place
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import World

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 
 

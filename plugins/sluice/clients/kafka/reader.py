@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sluice.clients.kafka.holes import Hole
 from sluice.clients.kafka.lookups import PartitionLookUp
-from sluice.config.pipeline import Cluster
+from sluice.config.kafka import Cluster
 
 
 class TopicState(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sluice.clients.kafka.records import BoundedReader, Records, Span
 from sluice.clients.kafka.settings import settings_of
 from sluice.clients.kafka.topics import open_topics
-from sluice.config.pipeline import Cluster
+from sluice.config.kafka import Cluster
 
 
 @dataclass(frozen=True)

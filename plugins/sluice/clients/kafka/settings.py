@@ -16,7 +16,7 @@ from typing import Any
 
 from sluice.clients.connections import find as connections
 from sluice.clients.connections.connection import Connection
-from sluice.config.pipeline import Cluster
+from sluice.config.kafka import Cluster
 from sluice.errors import WrongUse
 
 _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})

@@ -15,7 +15,7 @@ from sluice.clients.kafka.client import admin, error_of, reached
 from sluice.clients.kafka.records import BoundedReader, Span
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.clients.kafka.timestamps import first_stamp
-from sluice.config.pipeline import Cluster
+from sluice.config.kafka import Cluster
 from sluice.errors import UnknownTopic
 
 

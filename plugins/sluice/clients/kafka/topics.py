@@ -27,7 +27,7 @@ from sluice.clients.kafka.lookups import PartitionLookUp, Question, Reply, divid
 from sluice.clients.kafka.record_batch import Stored
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.clients.kafka.timestamps import read_stamps
-from sluice.config.pipeline import Cluster
+from sluice.config.kafka import Cluster
 from sluice.errors import UnknownTopic
 
 # A look-up waits for its metadata and then for its answer; kafka-python keeps at most five requests on a

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Lake
-from sluice.config.pipeline import Event, Pipeline
+from sluice.config.event import Event
+from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.identities import Fault, Identities
 from sluice.flow.contents.read_rows import Rows, read
 from sluice.flow.contents.recompute import FileJudge, Folder, Wrong, misplaced, ranges_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.contents.payload import (
     TooDeep,
     Unreadable,

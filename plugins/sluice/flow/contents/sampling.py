@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from sluice.clients.clickhouse.sql import Sql, identifier, listed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.contents.comparable_columns import IDENTITY
 from sluice.flow.contents.payload import TooDeep, Unreadable, read_event
 from sluice.flow.contents.payload_fields import MOST_ROWS, Sample, sample_of

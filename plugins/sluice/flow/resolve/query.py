@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 from sluice.clients.kafka.reader import Reader, TopicsOf
-from sluice.config.pipeline import Cluster, Pipeline
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaOutOfReach, PartitionMissing, SluiceError, TopicRecreated
 from sluice.flow.resolve.clamp import Answers, settle
 from sluice.flow.resolve.lookup import FutureStamped, Held, ask

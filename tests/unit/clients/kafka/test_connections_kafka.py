@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from sluice.clients.connections.connection import Connection
 from sluice.clients.kafka.settings import from_connection, settings_of
-from sluice.config.pipeline import Cluster
+from sluice.config.kafka import Cluster
 from sluice.errors import WrongUse
 
 

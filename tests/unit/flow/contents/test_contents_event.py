@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.contents.payload import (
     Number,
     TooDeep,

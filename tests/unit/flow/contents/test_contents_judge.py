@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.clients.lake import layout
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.contents.identities import Identities
 from sluice.flow.contents.read_rows import Rows
 from sluice.flow.contents.recompute import FileJudge, Folder

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.contents.read_rows import Rows
 from sluice.flow.contents.recompute import FileJudge, Folder, Wrong
 from sluice.flow.verify.anomaly import Kind

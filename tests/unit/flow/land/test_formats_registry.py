@@ -15,7 +15,7 @@ import fastavro
 import pytest
 
 from sluice.clients.connections.connection import Connection
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused, WrongUse
 from sluice.flow.land.formats.registry import Registry, Stored, address_of
 from sluice.flow.land.formats.wire import framed, indexed

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.errors import WrongUse
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.parse import Parser, Records

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluice.clients.connections import find as connections
+from sluice.config.event import Event
 from sluice.config.message_format import AVRO
-from sluice.config.pipeline import Event
 from sluice.errors import SchemaRefused
 from sluice.flow.land.task.unpack import Arrays, Decoded, OneEach, Opener
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.land.reject_reasons import SHIPPED_TWICE
 from sluice.flow.land.task.headers import from_json, last_values
 

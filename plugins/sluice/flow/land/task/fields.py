@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.errors import WrongUse
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sluice.config.pipeline import Event
+from sluice.config.event import Event
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.duplicate_fields import Twice
