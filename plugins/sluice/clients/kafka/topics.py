@@ -167,8 +167,9 @@ class _Admin(BatchAdmin):
         except UnknownError:
             if len(question) == 1:
                 return {}
-            alone = [self._answered({place: at}, isolation) for place, at in question.items()]
-            return {place: answer for one in alone for place, answer in one.items()}
+            places, middle = list(question), len(question) // 2
+            halves = ({p: question[p] for p in half} for half in (places[:middle], places[middle:]))
+            return {p: at for half in halves for p, at in self._answered(half, isolation).items()}
         return {place: (at.offset, at.timestamp) for place, at in found.items()}
 
     def _by_reading(
