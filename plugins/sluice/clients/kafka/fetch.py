@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
@@ -33,10 +34,11 @@ _Out = TypeVar("_Out")
 @dataclass(frozen=True)
 class Fetched:
     """Some stored batches, from the one on that holds the asked offset. `hidden` has the place of each that
-    no consumer shows: markers, and with `read_committed` what was aborted."""
+    no consumer shows: markers, and with `read_committed` what was aborted. Before `end` all can be read."""
 
     batches: tuple[Stored, ...]
     hidden: frozenset[int] = frozenset()
+    end: int = -1
 
     @property
     def hidden_batches(self) -> list[Stored]:
@@ -91,14 +93,28 @@ class FetchAdmin(KafkaAdminClient):
         while start < until:
             found = self.fetch(place, start, isolation)
             if not found.batches:
+                if self.emptied(place.topic, found, until):
+                    return
                 raise KafkaTimeoutError(f"{place.topic}/{place.partition} brings no more records")
             yield from found.batches
             start = found.batches[-1].until
 
-    def _fetch(self, place: TopicPartition, offset: int, isolation: IsolationLevel, most: int) -> Fetched:
+    def emptied(self, topic: str, found: Fetched, until: int) -> bool:
+        """Whether an answer without batches says that none is left before `until`: the broker gives the next
+        one that it holds, and compaction may have removed all. Another topic's records are waited for."""
+        return not found.batches and found.end >= until and self.compacted(topic)
+
+    def compacted(self, topic: str) -> bool:
+        """False, too, without the right to see the topic's settings: Kafka then names none."""
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": ""})
+        found = self.describe_configs([resource], config_filter="all")
+        policy = found.get("topic", {}).get(topic, {}).get("cleanup.policy", {})
+        return "compact" in (policy.get("value") or "")
+
+    def _fetch(self, place: TopicPartition, offset: int, level: IsolationLevel, most: int) -> Fetched:
         if place not in self._led_by:
             self._led_by[place] = self._leader(place)
-        request = _request(place, offset, isolation, most)
+        request = _request(place, offset, level, most)
         response: Any = self._manager.run(self._sent, request, self._led_by[place])
         found = response.responses[0].partitions[0]
         error = error_of(found.error_code)
@@ -106,7 +122,8 @@ class FetchAdmin(KafkaAdminClient):
             raise error(f"{place.topic}/{place.partition} at offset {offset}")
         batches = _sound(place, offset, list(stored_batches(found.records or b"", offset)))
         aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
-        return Fetched(batches, hidden_of(batches, aborted))
+        end = found.last_stable_offset if level is IsolationLevel.READ_COMMITTED else found.high_watermark
+        return Fetched(batches, hidden_of(batches, aborted), end)
 
     def _leader(self, place: TopicPartition) -> int:
         (topic,) = self.describe_topics([place.topic])

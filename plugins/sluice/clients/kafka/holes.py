@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
 
 from sluice.clients.kafka.fetch import FETCH_BYTES, FetchAdmin, Fetched
 from sluice.clients.kafka.record_batch import Stored
@@ -87,13 +86,6 @@ class BatchAdmin(FetchAdmin):
         """
         bare = self._outside_transactions(place, holes)
         return None if bare is None or self.compacted(place.topic) else bare
-
-    def compacted(self, topic: str) -> bool:
-        """False, too, without the right to see the topic's settings: Kafka then names none."""
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": ""})
-        found = self.describe_configs([resource], config_filter="all")
-        policy = found.get("topic", {}).get(topic, {}).get("cleanup.policy", {})
-        return "compact" in (policy.get("value") or "")
 
     def _outside_transactions(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
         """The first hole of which an offset is neither in a transaction's batch nor in a control batch."""

@@ -30,38 +30,57 @@ def by_reading(
     log_start: int,
     instants: Sequence[int],
 ) -> list[Answer]:
-    """Answers to the instants, in milliseconds and ascending.
+    """Answers to the instants, in milliseconds and ascending, of which the broker has failed at the first.
 
-    `ask` gives a broker's answer, None where it fails; `batches` all batches from the one on that holds an
-    offset. Raises Unreadable.
+    `ask` gives a broker's answer, None where it fails: that costs it all its memory, so it is not asked for
+    what is known to lie in a batch at which it fails. `batches` gives all batches from the one on that holds
+    an offset. Raises Unreadable.
     """
     found: list[Answer] = []
+    held: Stored | None = None  # in which the last answer was found by reading
     for instant in instants:
         last = found[-1] if found else None
         if last is not None and (last[0] == NONE or instant <= last[1]):
             found.append(last)
-        else:
-            start = _earlier(ask, instant)
-            start = log_start if start is None else start
-            found.append((NONE, -1) if start == NONE else first_at(batches(start), start, instant))
+            continue
+        answer: Answer | None = None
+        if last is not None and held is not None and instant <= held.max_stamp:
+            answer, _ = first_at([held], last[0], instant)
+            answer = None if answer[0] == NONE else answer
+        elif last is not None:
+            answer = ask(instant)
+            held = held if answer is None else None
+        if answer is None:
+            start = _start(ask, log_start, instant, last, held)
+            answer, held = ((NONE, -1), None) if start == NONE else first_at(batches(start), start, instant)
+        found.append(answer)
     return found
 
 
-def first_at(batches: Iterable[Stored], start: int, instant: int) -> Answer:
-    """The first record from `start` on that is stamped at or after the instant."""
+def first_at(batches: Iterable[Stored], start: int, instant: int) -> tuple[Answer, Stored | None]:
+    """The first record from `start` on that is stamped at or after the instant, and its batch."""
     for batch in batches:
         if batch.max_stamp >= instant:
             for offsets, stamps in stamps_of(batch):
                 late = np.flatnonzero((offsets >= start) & (stamps >= instant))
                 if len(late):
-                    return int(offsets[late[0]]), int(stamps[late[0]])
-    return NONE, -1
+                    return (int(offsets[late[0]]), int(stamps[late[0]])), batch
+    return (NONE, -1), None
 
 
-def _earlier(ask: Callable[[int], Answer | None], instant: int) -> int | None:
-    """An offset that the answer does not lie before; None where the broker fails at each."""
+def _start(
+    ask: Callable[[int], Answer | None],
+    log_start: int,
+    instant: int,
+    last: Answer | None,
+    held: Stored | None,
+) -> int:
+    """An offset that the answer does not lie before; NONE where there is no record that late."""
+    known = held.max_stamp if held is not None else None
     for before in EARLIER_MS:
+        if last is not None and known is not None and instant - before <= known:
+            return last[0]
         answer = ask(max(instant - before, 0))
         if answer is not None:
             return answer[0]
-    return None
+    return log_start if last is None else last[0]

@@ -90,10 +90,12 @@ class BoundedReader:
                 yield from self._batch(span, batch)
 
     def visible(self, span: Span) -> Iterator[Stored]:
-        """The stored batches that hold the visible records of the span."""
+        """The stored batches that hold the visible records of the span; compaction may have left none."""
         place, at = TopicPartition(*span[:2]), span.start
         while at < span.until:
-            found = self._next(place, at)
+            found = self._next(place, at, span.until)
+            if not found.batches:
+                return
             yield from (batch for batch in found.visible if batch.start < span.until)
             at = found.batches[-1].until
 
@@ -135,8 +137,11 @@ class BoundedReader:
             if batches[0].start <= offset < batches[-1].until:
                 return self._held[1]
         self._held = None
-        self._held = place, self._next(place, offset, _FEW_BYTES)
-        return self._held[1]
+        found = self._next(place, offset, offset + 1, _FEW_BYTES)
+        if not found.batches:
+            raise self._silent(place, f"no longer has offset {offset}")
+        self._held = place, found
+        return found
 
     def _chosen(self, place: TopicPartition, batch: Stored, offsets: Sequence[int]) -> Iterator[Record]:
         span, wanted = Span(*place, offsets[0], offsets[-1] + 1), set(offsets)
@@ -149,19 +154,23 @@ class BoundedReader:
         if wanted:
             raise self._silent(place, f"no longer has offset {min(wanted)}")
 
-    def _next(self, place: TopicPartition, at: int, *most: int) -> Fetched:
+    def _next(self, place: TopicPartition, at: int, until: int, *most: int) -> Fetched:
+        """The next batches; none where compaction has left none of `[at, until)`."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with reached(self._settings):
             while time.monotonic() < deadline:
                 found = self._fetched(place, at, *most)
-                if found.batches:
+                if found.batches or self._opened().emptied(place.topic, found, until):
                     return found
         raise self._silent(place, "brings no more records")
 
     def _fetched(self, place: TopicPartition, at: int, *most: int) -> Fetched:
+        return self._opened().fetch(place, at, self._settings.isolation, *most)
+
+    def _opened(self) -> FetchAdmin:
         if self._client is None:
             self._client = self._stack.enter_context(fetching(self._settings))
-        return self._client.fetch(place, at, self._settings.isolation, *most)
+        return self._client
 
     def _silent(self, place: TopicPartition, what: str) -> KafkaOutOfReach:
         reason = f"{place.topic}/{place.partition} {what}"

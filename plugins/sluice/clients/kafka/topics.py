@@ -145,10 +145,12 @@ class _Admin(BatchAdmin):
         return {name: item["value"] for name, item in found.items() if item["value"] is not None}
 
     def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
-        """Where a broker fails to answer, records are read."""
+        """Where a broker fails to answer, records are read. A failure costs it all its memory: a partition that
+        has failed is asked no more."""
+        fails: set[TopicPartition] = set()
         asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = list(pool.map(partial(self._answered, isolation=isolation), asked))
+            found = list(pool.map(partial(self._answered, isolation=isolation, fails=fails), asked))
         failed: dict[TopicPartition, list[int]] = {}
         for question, answers in zip(asked, found, strict=True):
             for place in question.keys() - answers.keys():
@@ -160,16 +162,22 @@ class _Admin(BatchAdmin):
                     answers[place] = read[question[place]]
         return [{place.partition: answer for place, answer in one.items()} for one in found]
 
-    def _answered(self, question: dict[TopicPartition, int], isolation: IsolationLevel) -> _Found:
-        """Without the partitions for which the broker fails."""
+    def _answered(
+        self, question: Mapping[TopicPartition, int], isolation: IsolationLevel, fails: set[TopicPartition]
+    ) -> _Found:
+        """Without the partitions for which the broker fails, which are added to `fails`."""
+        wanted = {place: at for place, at in question.items() if place not in fails}
+        if not wanted:
+            return {}
         try:
-            found = self.list_partition_offsets(question, isolation_level=isolation)
+            found = self.list_partition_offsets(wanted, isolation_level=isolation)
         except UnknownError:
-            if len(question) == 1:
+            if len(wanted) == 1:
+                fails.update(wanted)
                 return {}
-            places, middle = list(question), len(question) // 2
-            halves = ({p: question[p] for p in half} for half in (places[:middle], places[middle:]))
-            return {p: at for half in halves for p, at in self._answered(half, isolation).items()}
+            places, middle = list(wanted), len(wanted) // 2
+            halves = ({p: wanted[p] for p in half} for half in (places[:middle], places[middle:]))
+            return {p: at for half in halves for p, at in self._answered(half, isolation, fails).items()}
         return {place: (at.offset, at.timestamp) for place, at in found.items()}
 
     def _by_reading(
@@ -182,7 +190,7 @@ class _Admin(BatchAdmin):
         last: list[Stored] = []
 
         def ask(instant: int) -> tuple[int, int] | None:
-            return self._answered({place: instant}, isolation).get(place)
+            return self._answered({place: instant}, isolation, set()).get(place)
 
         def batches(start: int) -> Iterator[Stored]:
             for batch in self.batches(place, start, ends[OffsetSpec.LATEST], isolation):

@@ -112,6 +112,27 @@ def test_one_read_answers_the_hours_before_a_bomb_that_has_none():
     assert log.read == [0, 1]
 
 
+HOURS = [T + n * HOUR for n in range(64)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "bombs", "failures", "questions"),
+    [
+        ([[T - 90 * DAY], [T + 63 * HOUR]], {1}, 4, 4),
+        ([[T - 90 * DAY], HOURS], {1}, 4, 4),
+        ([[T - 90 * DAY], HOURS[:32], *([at] for at in HOURS[32:])], {1}, 4, 4 + 32),
+        ([[T - 90 * DAY], HOURS[:32], HOURS[32:]], {1, 2}, 6, 6),
+    ],
+    ids=["a gap before it", "it is of many hours", "hours behind it", "two in a row"],
+)
+def test_questions_that_fail_are_few(shape, bombs, failures, questions):
+    """Each costs the broker all its memory. That of the first hour has failed before."""
+    log = Log(shape, bombs)
+    assert log.answers(HOURS) == [log.first(instant) for instant in HOURS]
+    failing = [instant for instant in list(log.asked) if log.ask(instant) is None]
+    assert (len(failing), len(log.asked) // 2) == (failures, questions)
+
+
 @pytest.mark.parametrize(
     ("stamps", "attributes", "start", "answer"),
     [
@@ -126,4 +147,4 @@ def test_one_read_answers_the_hours_before_a_bomb_that_has_none():
     ids=["the second", "from an offset on", "no order", "the broker's", "too early", "a marker", "no times"],
 )
 def test_the_first_record_of_one_batch(stamps, attributes, start, answer):
-    assert first_at([stored(7, stamps, attributes)], start, T) == answer
+    assert first_at([stored(7, stamps, attributes)], start, T)[0] == answer
