@@ -26,7 +26,6 @@ from sluice.airflow.api.access import may_see_page
 from sluice.airflow.api.gate import Gate, one_line
 from sluice.airflow.api.pipelines import pipelines
 from sluice.airflow.api.slices import slices
-from sluice.airflow.pipelines import find_pipelines
 from sluice.errors import OutOfReach, SluiceError, WrongUse
 from sluice.page.rows import Asked, rows_of
 
@@ -110,7 +109,7 @@ def look_ahead() -> threading.Thread:
 
 
 def _look() -> None:
-    sound = [pipeline for _, pipeline in find_pipelines().sound]
+    sound = known.sound()
     for since in _VIEWS:
         rows_of(known.memory, sound, Asked.of(since, "now", pendulum.now("UTC")), {})
     # What Airflow's web server has made by now stays as long as it runs. Python would walk through all of it

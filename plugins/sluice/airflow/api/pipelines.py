@@ -43,6 +43,11 @@ RunId = Annotated[str, Query(max_length=MOST_NAME)]
 _LATE_SPAN = timedelta(days=3)
 
 
+def sound() -> list[Pipeline]:
+    """The pipelines whose files can be read."""
+    return [pipeline for _, pipeline in find_pipelines().sound]
+
+
 @pipelines.get("/overview")
 def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "now") -> Response:
     """`models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an end

@@ -145,8 +145,8 @@ class _Admin(BatchAdmin):
         return {name: item["value"] for name, item in found.items() if item["value"] is not None}
 
     def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
-        """Where a broker fails to answer, records are read. A failure costs it all its memory: a partition that
-        has failed is asked no more."""
+        """Where a broker fails to answer, records are read. A failure costs it all its memory: a partition
+        that has failed is asked no more."""
         fails: set[TopicPartition] = set()
         asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
