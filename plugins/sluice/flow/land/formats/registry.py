@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
@@ -20,8 +21,10 @@ import msgspec
 
 from sluice.clients.connections.connection import Connection
 from sluice.errors import RegistryOutOfReach, RegistryRefused, SluiceError, WrongUse
+from sluice.flow.land.formats.answer_deadline import Deadline
 
 SECONDS = 20
+"""For an answer, from the connection to its last byte."""
 WAITS = (0.5, 1.0, 2.0, 4.0)
 """Seconds before each further try of a call that a later one may cure."""
 _LOOPBACK = ("localhost", "127.0.0.1")
@@ -126,6 +129,7 @@ class Registry:
             verify=_trust(address),
             trust_env=False,
             headers=_PLAIN,
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
 
     def schema(self, number: int) -> Stored | None:
@@ -169,7 +173,7 @@ class Registry:
         reason = ""
         for wait in (*WAITS, None):
             try:
-                with self._client.stream("GET", place, params=self._format) as answer:
+                with self._asked(place) as answer:
                     if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
                         return self._held(answer)
                 reason = f"status {answer.status_code} of {place}"
@@ -178,6 +182,20 @@ class Registry:
             if wait is not None:
                 self._sleep(wait)
         raise RegistryOutOfReach(self._address.url, _one_line(reason))
+
+    @contextmanager
+    def _asked(self, place: str) -> Iterator[httpx.Response]:
+        """The answer as it comes. Raises httpx.RequestError also when it is not whole in time."""
+        late = f"no whole answer of {place} within {SECONDS} s"
+        try:
+            with Deadline(SECONDS) as deadline:
+                traced = {"trace": deadline.trace}
+                with self._client.stream("GET", place, params=self._format, extensions=traced) as answer:
+                    yield answer
+        except httpx.RequestError as error:
+            raise httpx.ReadTimeout(late) if deadline.over else error from None
+        if deadline.over:
+            raise httpx.ReadTimeout(late)
 
     def _held(self, answer: httpx.Response) -> httpx.Response:
         """The answer with its content. Raises RegistryRefused for one that is larger than any schema,
