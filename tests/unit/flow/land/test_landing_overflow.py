@@ -98,10 +98,13 @@ def test_a_landed_hour_has_its_types_and_its_counts(lake):
 def test_the_code_of_the_overflow_is_never_that_of_a_type():
     admission, names = Admission({"click"}, 2), ["a", "b", "c", "click"]
     slices = np.zeros(4, np.int64)
-    first = admission.codes(slices, np.arange(4, dtype=np.int32), names)
+    hours = np.zeros(4, np.int64)
+    first = admission.codes(slices, np.arange(4, dtype=np.int32), hours, names)
     names += ["d", "e"]
     assert first.tolist() == [0, 1, OVERFLOW, 3]
-    assert admission.codes(slices, np.array([4, 5, 1, 3], np.int32), names).tolist() == [OVERFLOW] * 2 + [
+    assert admission.codes(slices, np.array([4, 5, 1, 3], np.int32), hours, names).tolist() == [
+        OVERFLOW
+    ] * 2 + [
         1,
         3,
     ]

@@ -36,7 +36,7 @@ def test_accepted_types_take_so_much():
     for at in range(0, count, 10_000):
         found, refused = codes.encode(pa.array(names[at : at + 10_000]))
         assert not refused
-        admission.codes(slices, found, codes.names)
+        admission.codes(slices, found, slices, codes.names)
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert codes.names == names

@@ -187,8 +187,9 @@ class Registry:
     def _asked(self, place: str) -> Iterator[httpx.Response]:
         """The answer as it comes. Raises httpx.RequestError also when it is not whole in time."""
         late = f"no whole answer of {place} within {SECONDS} s"
+        deadline = Deadline(SECONDS)
         try:
-            with Deadline(SECONDS) as deadline:
+            with deadline:
                 traced = {"trace": deadline.trace}
                 with self._client.stream("GET", place, params=self._format, extensions=traced) as answer:
                     yield answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -60,9 +60,10 @@ class _Read:
 class Parser:
     """One per task; `types.names[code]` is the type of a code in all its batches."""
 
-    def __init__(self, event: Event, counted: Iterable[str] = ()) -> None:
-        """`counted`: dotted paths of more fields that are read of each event, and may be missing."""
-        self.types = TypeCodes()
+    def __init__(self, event: Event, counted: Iterable[str] = (), configured: Collection[str] = ()) -> None:
+        """`counted`: dotted paths of more fields that are read of each event, and may be missing.
+        `configured`: the types under `tables`."""
+        self.types = TypeCodes(configured)
         self._event = event
         self._fields = fields_of(event)
         self._fast = FastReader(self._fields)

@@ -97,7 +97,7 @@ class _Landing:
         self._places = {task.place(*place): place for place in task.edges}
         self._files = files
         counted = {path for spec in pipeline.counts for path in spec.by.values()}
-        self._parser = Parser(pipeline.event, counted)
+        self._parser = Parser(pipeline.event, counted, pipeline.types)
         self._shipped = Once(pipeline.event)
         self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
         self._far = FarHours(task.slices, pipeline.max_early, pipeline.max_late)
@@ -211,7 +211,7 @@ class _Landing:
         self._tally.add(rows["_payload"], slices, parsed.types, hours)
         if self._tally.full:
             self._write_counts()
-        types = self._admission.codes(slices, parsed.types, self._parser.types.names)
+        types = self._admission.codes(slices, parsed.types, hours, self._parser.types.names)
         rows = rows.add_column(1, "_type", pa.array(parsed.types))
         self._rows.add(rows, Codes(slices, types, hours))
 

@@ -17,16 +17,58 @@ OVERFLOW = -1
 """The code of rows that go to the overflow: types are counted from 0, those of later batches too."""
 
 
+MOST_TYPES = 500_000
+"""That a task knows, beside those configured: as many as `rows_per_read` has records by default."""
+MOST_FILES = 10_000
+"""Of a slice in a task, by type and event hour: at most, beside as many before they are counted."""
+
+
 class Admission:
-    """In one task: the configured types have their files, and of each slice the first `max_types` others."""
+    """In one task: the configured types have their files, and of each slice the first `max_types` others, as
+    long as their event hours make no more than MOST_FILES files of them."""
 
     def __init__(self, configured: Collection[str], max_types: int) -> None:
         self._configured = frozenset(configured)
         self._max_types = max_types
         self._admitted: dict[int, set[int]] = {}
+        self._files: dict[int, set[tuple[int, int]]] = {}
+        self._first, self._last = 0, -1  # event hours
 
-    def codes(self, slices: np.ndarray, types: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    def codes(
+        self, slices: np.ndarray, types: np.ndarray, hours: np.ndarray, names: Sequence[str]
+    ) -> np.ndarray:
         """`types` with OVERFLOW for those that have no file of their own."""
+        own = self._by_type(slices, types, names)
+        return self._by_file(slices, own, hours, names) if len(own) else own
+
+    def _by_file(
+        self, slices: np.ndarray, types: np.ndarray, hours: np.ndarray, names: Sequence[str]
+    ) -> np.ndarray:
+        low, high = int(hours.min()), int(hours.max())
+        known = self._first <= self._last
+        self._first = min(self._first, low) if known else low
+        self._last = max(self._last, high) if known else high
+        span = self._last - self._first + 1
+        if len(names) * span <= MOST_FILES:
+            return types
+        rows = np.flatnonzero(types != OVERFLOW)
+        found = (slices[rows].astype(np.int64) * len(names) + types[rows]) * span + hours[rows] - self._first
+        places, inverse = np.unique(found, return_inverse=True)
+        good = [self._has_file(place // span, place % span, names) for place in places.tolist()]
+        own = types.copy()
+        own[rows[~np.array(good, bool)[inverse]]] = OVERFLOW
+        return own
+
+    def _has_file(self, place: int, hour: int, names: Sequence[str]) -> bool:
+        slice_number, code = divmod(place, len(names))
+        if names[code] in self._configured:
+            return True
+        files, own = self._files.setdefault(slice_number, set()), (code, hour + self._first)
+        if own not in files and len(files) < MOST_FILES:
+            files.add(own)
+        return own in files
+
+    def _by_type(self, slices: np.ndarray, types: np.ndarray, names: Sequence[str]) -> np.ndarray:
         if len(names) <= self._max_types:
             return types
         pairs, inverse = np.unique(slices.astype(np.int64) * len(names) + types, return_inverse=True)
@@ -68,11 +110,14 @@ FOLDER_BYTES = 200  # of an escaped type; file systems allow 255 for `type=` and
 
 
 class TypeCodes:
-    """One per task: `names[code]` is the type of a code, the same over all its batches."""
+    """One per task: `names[code]` is the type of a code, the same over all its batches. Of types that are not
+    `configured` it knows MOST_TYPES; others have no code."""
 
-    def __init__(self) -> None:
+    def __init__(self, configured: Collection[str] = ()) -> None:
         self.names: list[str] = []
         self._codes: dict[str, int] = {}
+        self._configured = frozenset(configured)
+        self._others = 0
 
     def encode(self, names: pa.Array[Any]) -> tuple[np.ndarray, dict[int, str]]:
         """(int32 codes, reason by position). Bytes, which headers are, have to be UTF-8."""
@@ -96,6 +141,10 @@ class TypeCodes:
         verdict = _verdict(text)
         if verdict is not None:  # not kept: it may be of any length, and another one in each record
             return verdict
+        if text not in self._configured:
+            if self._others >= MOST_TYPES:
+                return reject_reasons.TOO_MANY_TYPES
+            self._others += 1
         self._codes[text] = len(self.names)
         self.names.append(text)
         return self._codes[text]
