@@ -9,6 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
+from benchmarks.report import INTRODUCTION, PAGE
 from local.documents.commands import parser
 from local.documents.generated import generated
 from local.documents.pipeline_file import keys, sections
@@ -54,6 +55,11 @@ UNTOLD = {(Pipeline, "name")} | {(Target, name) for name in ("types", "catch_all
 def test_a_document_is_what_its_source_gives(path: Path):
     renew = "`.venv/bin/python -m local.documents.generated` writes it"
     assert path.read_text(encoding="utf-8") == generated()[path], f"{path.relative_to(ROOT)}: {renew}"
+
+
+def test_the_page_of_the_benchmarks_begins_with_its_introduction():
+    """`make bench` writes the rest out of what it has measured."""
+    assert PAGE.read_text(encoding="utf-8").startswith(INTRODUCTION.read_text(encoding="utf-8").strip())
 
 
 @pytest.mark.parametrize(("place", "model", "key"), EXAMPLES, ids=lambda one: getattr(one, "name", str(one)))
