@@ -5,10 +5,33 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
+
+import httpx
+
+
+@contextmanager
+def whole_answer(
+    client: httpx.Client, place: str, params: Mapping[str, str], seconds: float
+) -> Iterator[httpx.Response]:
+    """The answer to a GET as it comes; what reads it does so inside. `client` keeps no connections.
+
+    Raises httpx.RequestError, also when the answer is not whole in time.
+    """
+    late = f"no whole answer of {place} within {seconds} s"
+    deadline = Deadline(seconds)
+    try:
+        with deadline:
+            traced = {"trace": deadline.trace}
+            with client.stream("GET", place, params=params, extensions=traced) as answer:
+                yield answer
+    except httpx.RequestError as error:
+        raise httpx.ReadTimeout(late) if deadline.over else error from None
+    if deadline.over:
+        raise httpx.ReadTimeout(late)
 
 
 class Deadline:
@@ -25,9 +48,8 @@ class Deadline:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
-    def __enter__(self) -> Deadline:
+    def __enter__(self) -> None:
         self._timer.start()
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
         self._timer.cancel()

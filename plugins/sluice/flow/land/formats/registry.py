@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
@@ -21,7 +20,7 @@ import msgspec
 
 from sluice.clients.connections.connection import Connection
 from sluice.errors import RegistryOutOfReach, RegistryRefused, SluiceError, WrongUse
-from sluice.flow.land.formats.answer_deadline import Deadline
+from sluice.flow.land.formats.answer_deadline import whole_answer
 
 SECONDS = 20
 """For an answer, from the connection to its last byte."""
@@ -173,7 +172,7 @@ class Registry:
         reason = ""
         for wait in (*WAITS, None):
             try:
-                with self._asked(place) as answer:
+                with whole_answer(self._client, place, self._format, SECONDS) as answer:
                     if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
                         return self._held(answer)
                 reason = f"status {answer.status_code} of {place}"
@@ -182,21 +181,6 @@ class Registry:
             if wait is not None:
                 self._sleep(wait)
         raise RegistryOutOfReach(self._address.url, _one_line(reason))
-
-    @contextmanager
-    def _asked(self, place: str) -> Iterator[httpx.Response]:
-        """The answer as it comes. Raises httpx.RequestError also when it is not whole in time."""
-        late = f"no whole answer of {place} within {SECONDS} s"
-        deadline = Deadline(SECONDS)
-        try:
-            with deadline:
-                traced = {"trace": deadline.trace}
-                with self._client.stream("GET", place, params=self._format, extensions=traced) as answer:
-                    yield answer
-        except httpx.RequestError as error:
-            raise httpx.ReadTimeout(late) if deadline.over else error from None
-        if deadline.over:
-            raise httpx.ReadTimeout(late)
 
     def _held(self, answer: httpx.Response) -> httpx.Response:
         """The answer with its content. Raises RegistryRefused for one that is larger than any schema,
