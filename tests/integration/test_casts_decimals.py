@@ -43,6 +43,20 @@ CASES: list[tuple[str, str, str | None]] = [
     ("Decimal(38, 19)", "0.1234567890123456789", "0.1234567890123456789"),
     ("Decimal(38, 18)", "0.000000000000000001", "0.000000000000000001"),
     ("Decimal(38, 18)", "1e-19", REJECTED),
+    # A long mantissa with an exponent.
+    *(
+        (kind, f"1.{'0' * noughts}e-30", f"0.{'0' * 29}1")
+        for kind in ("Decimal(76, 30)", "Decimal(40, 30)", "Decimal(38, 30)", "Decimal(39, 38)")
+        for noughts in (20, 46, 60, 100, 400)
+    ),
+    # The server's parser does not take more digits before the exponent than fit ("What is not there yet").
+    *(("Decimal(9, 4)", text, REJECTED) for text in (f"12{NOUGHTS}e-20", f"0.{NOUGHTS}12e21")),
+    *(("Decimal(9, 4)", text, "1.2") for text in ("12000e-4", "0.00012e4")),
+    *(
+        (kind, f"-1.2{'0' * noughts}E+3", "-1200")
+        for kind in ("Decimal(9, 2)", "Decimal(18, 4)", "Decimal(30, 4)", "Decimal(76, 4)")
+        for noughts in (5, 20, 80)
+    ),
 ]
 
 
