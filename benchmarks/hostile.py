@@ -22,7 +22,7 @@ import pendulum
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.hostile_records import HOUR_MS, START_MS, Sent, bombs, hostile, ordinary
+from benchmarks.hostile_records import HOUR_MS, ROWS, START_MS, Sent, bombs, hostile, in_array, ordinary
 from benchmarks.memory import Used, Watch
 from benchmarks.results import Result, say, store
 from benchmarks.world import World, world
@@ -44,23 +44,25 @@ CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True)
 class Case:
-    """`rejected` of the hostile hour's `records` are no rows. `fill` puts them into partition 0."""
+    """`rejected` of the hostile hour's `records` are no rows. `fill` puts them into partition 0. `arrays`:
+    each message of the topic is an array of rows."""
 
     name: str
     what: str
     records: int
     fill: Callable[[str, str], None]
     rejected: int = 0
+    arrays: bool = False
 
 
 def cases(scale: float) -> dict[str, Case]:
-    def of(name: str, what: str, count: int, refused: bool = False) -> Case:
+    def of(name: str, what: str, count: int, refused: bool = False, arrays: bool = False) -> Case:
         number = max(int(count * scale), 10)
 
         def fill(bootstrap: str, topic: str) -> None:
             produce(bootstrap, topic, hostile(name, number))
 
-        return Case(name, f"{number:,} {what}", number, fill, number if refused else 0)
+        return Case(name, f"{number:,} {what}", number, fill, number if refused else 0, arrays)
 
     def bomb(codec: str) -> Case:
         def fill(bootstrap: str, topic: str) -> None:
@@ -72,7 +74,9 @@ def cases(scale: float) -> dict[str, Case]:
 
     found = [
         of("ordinary", "ordinary records", ORDINARY),
-        of("types", "records, each of another type", ORDINARY),
+        of("types", "records, each of another type", 1_000_000),
+        of("types_in_arrays", f"arrays of {ROWS} rows, each of another type", 3_000, arrays=True),
+        of("types_by_hours", "records, each of another type and event hour", ORDINARY),
         of("long_types", "records, each of another type of 10 KB", 20_000, refused=True),
         of("megabytes", "records of 1 MB", 400),
         of("below_64k", "records of 64 KiB", 5_000),
@@ -116,11 +120,13 @@ def prepared(there: World, case: Case) -> Path:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(_DEADLINE_SECONDS)
     case.fill(bootstrap, topic)
-    produce(bootstrap, topic, ordinary(ORDINARY // 10, START_MS + HOUR_MS))
+    behind = ordinary(ORDINARY // 10, START_MS + HOUR_MS)
+    produce(bootstrap, topic, map(in_array, behind) if case.arrays else behind)
     config = there.folder / f"{topic}.yaml"
     spec = {
         "kafka": [{"cluster": "dc1", "bootstrap": bootstrap, "topics": [topic]}],
-        "event": {"type": {"field": "type"}, "time": {"record": True}},
+        "event": {"type": {"field": "type"}, "time": {"record": True}}
+        | ({"rows": "array"} if case.arrays else {}),
         "lake": f"file://{there.folder}/lake",
         "max_record": "8MiB",
     }

@@ -13,6 +13,9 @@ HOUR_MS = 3_600_000
 SIZES = {"gzip": 860 << 20, "snappy": 18 << 20, "lz4": 200 << 20, "zstd": 880 << 20}
 """What 900 KB and less become, decompressed; a zstd bomb of the size is 30 KB."""
 
+ROWS = 300  # of a message that is an array
+TYPES = 1_000  # as many as have a folder of their own; each is in every event hour
+
 Sent = tuple[bytes, int, list[tuple[str, bytes]] | None]
 """Value, record time in ms, headers."""
 
@@ -28,6 +31,11 @@ def hostile(name: str, count: int) -> Iterator[Sent]:
         yield _bent(name, number, value, at)
 
 
+def in_array(sent: Sent) -> Sent:
+    value, at, headers = sent
+    return b"[" + value + b"]", at, headers
+
+
 def bombs(bootstrap: str, topic: str, codec: str, count: int) -> None:
     """Each in a stored batch of its own, in the middle of the hour."""
     for number in range(count):
@@ -36,7 +44,12 @@ def bombs(bootstrap: str, topic: str, codec: str, count: int) -> None:
 
 def _bent(name: str, number: int, value: bytes, at: int) -> Sent:
     if name == "types":
-        return b'{"type":"%08d-%s",' % (number, b"t" * 60) + value[1:].replace(b'"type"', b'"kind"'), at, None
+        return _of_type(value, number), at, None
+    if name == "types_in_arrays":
+        rows = (_of_type(value, number * ROWS + row) for row in range(ROWS))
+        return b"[" + b",".join(rows) + b"]", at, None
+    if name == "types_by_hours":  # the first record is where its hour begins
+        return _of_type(value, number % TYPES), at if number == 0 else at - number // TYPES * HOUR_MS, None
     if name == "long_types":
         return b'{"type":"%08d-%s"}' % (number, b"t" * 10_000), at, None
     if name == "levels":
@@ -45,6 +58,10 @@ def _bent(name: str, number: int, value: bytes, at: int) -> Sent:
         return value, at, [(f"h{n}", b"%d" % (number * n)) for n in range(1000)]
     size = _size(name, number)
     return (value if size is None else _padded(number, value, size)), at, None
+
+
+def _of_type(value: bytes, number: int) -> bytes:
+    return b'{"type":"%08d-%s",' % (number, b"t" * 60) + value[1:].replace(b'"type"', b'"kind"')
 
 
 def _size(name: str, number: int) -> int | None:
