@@ -12,6 +12,7 @@ from sluice.errors import WrongUse
 from sluice.page import history
 from sluice.page.rows import Asked, bounded
 from sluice.slices import SliceRange
+from tests.support.long_form import per_commit
 
 NOW = pendulum.datetime(2026, 11, 20, 10, 30)
 
@@ -50,7 +51,7 @@ def test_five_years_are_taken_and_an_hour_more_is_not():
         bounded(SliceRange(five.start - timedelta(hours=1), five.end))
 
 
-@pytest.mark.parametrize("minutes", [15, 60, 1440])
+@pytest.mark.parametrize("minutes", per_commit([15, 60, 1440]))
 def test_ids_of_many_ranges_keep_little(minutes: int):
     """Each viewer may ask for another range: what is remembered of them does not grow with their number."""
     length = timedelta(minutes=minutes)

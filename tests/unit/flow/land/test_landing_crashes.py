@@ -18,6 +18,7 @@ from sluice.state.file_moves import finish_moves, move
 from sluice.state.manifests import read_manifest, read_manifests
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline, rows_in
+from tests.support.long_form import per_commit
 
 BIDS = ("dc1", "bids")
 ENOUGH = 1000
@@ -119,7 +120,7 @@ def test_killed_before_any_step_and_repeated(mode: str, with_first: bool):
     assert not [key for key in lake.objects if key.startswith("_attempts/")]
 
 
-@pytest.mark.parametrize("killed_before", range(14))
+@pytest.mark.parametrize("killed_before", per_commit(range(14), 4))
 def test_killed_and_then_relanded_shows_one_generation(killed_before: int):
     lake = prepared(with_first=False)
     with pytest.raises(Killed):

@@ -14,6 +14,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.slices import Unit, to_ms
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import START, World, hours, pipeline, rows_in
+from tests.support.long_form import per_commit
 
 BIDS = ("dc1", "bids")
 ANY = {"max_early": None}
@@ -67,6 +68,7 @@ def test_far_hours_have_a_bound_and_near_ones_none(tmp_path):
     assert (good, bad) == (told(0, [*far, *near, *again]), told(0, [*beyond, *beyond]))
 
 
+@pytest.mark.long
 def test_each_slice_has_its_own(tmp_path):
     far = [START - timedelta(days=100 + n) for n in range(1001)]
     good, bad = landed(tmp_path, {0: far, 1: far[::-1]})
@@ -74,7 +76,7 @@ def test_each_slice_has_its_own(tmp_path):
     assert bad == told(0, far[1000:]) + told(1, far[:1])
 
 
-@pytest.mark.parametrize("sign", [-1, 1], ids=["late", "early"])
+@pytest.mark.parametrize("sign", per_commit([-1, 1]), ids=["late", "early"])
 def test_a_bound_that_is_set_is_the_bound(tmp_path, sign):
     """All hours within it land, however many; the other side is bounded nonetheless."""
     far = [START + sign * timedelta(days=100 + n) for n in range(1100)]
@@ -85,6 +87,7 @@ def test_a_bound_that_is_set_is_the_bound(tmp_path, sign):
     assert (good, bad) == (told(0, [*far, *other[:1000]]), told(0, other[1000:]))
 
 
+@pytest.mark.long
 def test_a_replay_of_eight_weeks_in_one_hour_lands(tmp_path):
     replayed = [START - timedelta(hours=n, minutes=1) for n in range(8 * 7 * 24)]
     assert landed(tmp_path, {0: replayed}) == (told(0, replayed), Counter())

@@ -21,6 +21,7 @@ from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import START, World, hours, pipeline
+from tests.support.long_form import per_commit
 
 HOURS = 3
 KINDS = ["click", "bid", *(f"k{n}" for n in range(9)), "a/b=c", "_overflow", "ü"]
@@ -202,7 +203,7 @@ def compare(case: Case, lake: FolderLake, manifests: list[Manifest]) -> None:
 FOLDERS = {kind: kind for kind in (*KINDS, "bids")} | {"a/b=c": "a%2Fb%3Dc", "_overflow": "%5Foverflow"}
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", per_commit(range(24), 8))
 def test_every_row_is_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int):
     case = case_of(seed)
     gathered = (7, 60, 250_000)[seed % 3]

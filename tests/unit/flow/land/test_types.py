@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from sluice.flow.land.task.type_folders import Admission, TypeCodes
+from tests.support.long_form import per_commit
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=["field", "header"])
+@pytest.mark.parametrize("kind", per_commit([pa.string(), pa.binary()]), ids=["field", "header"])
 def test_refused_types_are_not_held(kind):
     codes = TypeCodes()
     batches = [[f"t{batch}", *(f"{batch}-{n}".ljust(10_000, "x") for n in range(100))] for batch in range(50)]
