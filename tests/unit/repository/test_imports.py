@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def nodes(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
             yield from nodes(node, for_types)
 
 
+@cache
 def imported(path: Path, for_types: bool = True) -> set[str]:
     """The packages that a file imports; without `for_types` only those that it takes to run."""
     names: set[str] = set()
