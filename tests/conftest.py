@@ -5,6 +5,8 @@ clickhouse_server        session   .url .host .port .at (its login); make your o
 clickhouse_servers       session   two of them, with TCP ports: the shards of tests/support/shards_world.py
 start_kafka_broker       function  factory: () -> KafkaBroker .bootstrap .port .kill() .stop() .start()
 start_clickhouse_server  function  factory: (tcp=False, users=None, config=None) -> ClickHouseServer
+engine                   module    Spark local[2] in this process: what lands
+spark_world              function  a broker, Spark and ClickHouse: tests/support/spark_world.py
 stack_env                session   environment of a subprocess that points at the two session servers
 name                     function  a name of its own for topics and databases: letters, digits and _
 
@@ -17,6 +19,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -100,6 +103,23 @@ def start_clickhouse_server(tmp_path: Path) -> Iterator[Callable[..., services.C
     yield start
     for server in started:
         server.kill()
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Any]:
+    from tests.support.spark_world import spark
+
+    with spark() as started:
+        yield started
+
+
+@pytest.fixture
+def spark_world(name, tmp_path, kafka_broker, clickhouse_server, engine, monkeypatch) -> Any:
+    from tests.integration.landed import client_of
+    from tests.support.spark_world import SparkWorld
+
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
+    return SparkWorld(name, tmp_path, kafka_broker, client_of(clickhouse_server), engine)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pendulum
@@ -11,7 +10,6 @@ from confluent_kafka import TopicPartition
 
 from local.readiness import wait_until
 from sluice.errors import CompactedAway, Conservation, NotAllLanded
-from tests.faults.topic_spark import spark_engine
 from tests.faults.topic_story import PlainEngine, Story
 from tests.faults.topics import CLUSTER, HOURS, SECONDS, START, Topic, visible
 
@@ -37,12 +35,6 @@ def compacting(kafka_broker) -> Topic:
     for n in range(30):
         topic.send(n, at=n / 10 + 0.05, key=b"%d" % n if n in ALONE else b"others")
     return topic
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[object]:
-    with spark_engine() as started:
-        yield started
 
 
 @pytest.fixture

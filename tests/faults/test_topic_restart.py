@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -20,7 +20,6 @@ from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import Run
 from sluice.flow.land.task.reports import Report, WrittenFile
 from sluice.flow.land.task.task import Task
-from tests.faults.topic_spark import spark_engine
 from tests.faults.topic_story import Story
 from tests.faults.topics import Topic
 
@@ -45,10 +44,9 @@ class Apart:
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Apart]:
-    with spark_engine() as started:
-        started.session()  # however long that takes
-        yield Apart(started)
+def engine(engine: Any) -> Apart:
+    engine.session()  # however long that takes
+    return Apart(engine)
 
 
 def fill(topic: Topic) -> dict[int, list[int]]:

@@ -4,9 +4,6 @@ and the broker lives on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -14,11 +11,9 @@ from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.kafka.timestamps import read_stamps
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
 from sluice.slices import to_ms
-from tests.integration.landed import client_of
-from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.integration.test_hostile_records import BY_FIELD, in_lake
+from tests.support.spark_world import START, SparkWorld, event, hours
 from tests.support.stored_batch import batch, bomb, bomb_size, record, send
 
 pytestmark = pytest.mark.integration
@@ -27,41 +22,29 @@ SIZE = 880 << 20  # the embedded broker has 512 MiB
 DDL = "n UInt32, _offset UInt64, _payload String"
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Any]:
-    with spark(Pipeline.model_validate(PLAIN)) as started:
-        yield started
-
-
-@pytest.fixture
-def world(name, tmp_path, kafka_broker, clickhouse_server, engine, monkeypatch) -> SparkWorld:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
-    return SparkWorld(name, tmp_path, kafka_broker, client_of(clickhouse_server), engine)
-
-
-def store(world: SparkWorld, topic: str, minute: float, *records: bytes, codec: str = "gzip") -> None:
-    send(world.bootstrap, topic, 0, batch(records, 1, codec, to_ms(START.add(seconds=minute * 60))))
+def store(spark_world: SparkWorld, topic: str, minute: float, *records: bytes, codec: str = "gzip") -> None:
+    send(spark_world.bootstrap, topic, 0, batch(records, 1, codec, to_ms(START.add(seconds=minute * 60))))
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["after other hours", "as the log's first"])
-def test_its_hour_resolves_lands_loads_and_verifies(world, alone):
-    topic = world.topic("t")
+def test_its_hour_resolves_lands_loads_and_verifies(spark_world, alone):
+    topic = spark_world.topic("t")
     before = [] if alone else [event(minute, n=n) for n, minute in enumerate((1, 2, 59))]
     for n, text in enumerate(before):
-        store(world, topic, (1, 2, 59)[n], record(0, text))
-    store(world, topic, 60, *bomb(0, SIZE))
+        store(spark_world, topic, (1, 2, 59)[n], record(0, text))
+    store(spark_world, topic, 60, *bomb(0, SIZE))
     after = [event(61, n=10), event(119, n=11), event(121, n=12)]
     for text, minute in zip(after, (61, 119, 121), strict=True):
-        store(world, topic, minute, record(0, text))
-    table = world.table("t", DDL)
-    pipeline = world.pipeline(kafka=world.cluster(topic), event=BY_FIELD, tables={topic: table})
-    assert world.run(pipeline, hours(0, 3)) == []
+        store(spark_world, topic, minute, record(0, text))
+    table = spark_world.table("t", DDL)
+    pipeline = spark_world.pipeline(kafka=spark_world.cluster(topic), event=BY_FIELD, tables={topic: table})
+    assert spark_world.run(pipeline, hours(0, 3)) == []
     first = len(before)
     rows = [*enumerate(before), *enumerate(after, first + 1)]
-    assert in_lake(world, pipeline) == (rows, [(first, "too large", bomb_size(0, SIZE), None)])
-    edges = [(r.start, r.until) for m in world.manifests(pipeline, hours(0, 3)) for r in m.ranges]
+    assert in_lake(spark_world, pipeline) == (rows, [(first, "too large", bomb_size(0, SIZE), None)])
+    edges = [(r.start, r.until) for m in spark_world.manifests(pipeline, hours(0, 3)) for r in m.ranges]
     assert edges == [(0, first), (first, first + 3), (first + 3, first + 4)]
-    loaded = world.rows("SELECT _offset, _payload FROM DB.t ORDER BY 1")
+    loaded = spark_world.rows("SELECT _offset, _payload FROM DB.t ORDER BY 1")
     assert [(offset, text.encode()) for offset, text in loaded] == rows
 
 

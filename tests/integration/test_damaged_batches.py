@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,17 +13,11 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import BatchUnreadable, SluiceError
 from sluice.flow.land.land import land
 from sluice.flow.steps import resolve_range
-from tests.integration.spark_world import PLAIN, SparkWorld, event, hours, spark
+from tests.support.spark_world import SparkWorld, event, hours
 
 pytestmark = pytest.mark.integration
 
 WORD, BENT = b"amount-100", b"amount-900"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Any]:
-    with spark(Pipeline.model_validate(PLAIN)) as started:
-        yield started
 
 
 def damaged(world: SparkWorld, broker: KafkaBroker) -> str:

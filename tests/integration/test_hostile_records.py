@@ -3,7 +3,6 @@ others land; whichever way they are read, in every compression."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,20 +13,14 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.land.land import land
 from sluice.flow.steps import resolve_range
 from sluice.slices import to_ms
-from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.support.long_form import per_commit
+from tests.support.spark_world import START, SparkWorld, event, hours
 from tests.support.stored_batch import batch, bomb, bomb_size, record, send
 
 pytestmark = pytest.mark.integration
 
 BY_FIELD = {"type": {"topic": True}, "time": {"field": "at"}}
 SIZES = {"gzip": 880 << 20, "zstd": 880 << 20, "lz4": 200 << 20, "snappy": 16 << 20}
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Any]:
-    with spark(Pipeline.model_validate(PLAIN)) as started:
-        yield started
 
 
 def beside(world: SparkWorld, topic: str, minute: float, codec: str, size: int) -> list[bytes]:

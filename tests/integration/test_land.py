@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from local.versions import ROOT, SPARK_JARS_DIR
+from local.versions import SPARK_JARS_DIR
 from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.clients.kafka.topics import Topics, open_topics
 from sluice.clients.lake.open import open_lake
@@ -72,24 +71,6 @@ class Feed:
 def event(kind: str, minute: float, **fields) -> bytes:
     at = START.add(seconds=minute * 60).isoformat()
     return json.dumps({"type": kind, "at": at, **fields}).encode()
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[object]:
-    """Spark local[2] in this process, with the settings that the application gets."""
-    spec = spark_submit_arguments(
-        minimal(), Path("x"), SLICES, "fill", "t", {"SLUICE_SPARK_JARS": str(SPARK_JARS_DIR)}
-    )
-    words = [word.replace("local[*]", "local[2]") for word in spec.options()]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in spec.env_vars.items():
-            patch.setenv(name, value)
-        patch.setenv("PYSPARK_SUBMIT_ARGS", shlex.join([*words, "pyspark-shell"]))
-        patch.syspath_prepend(str(ROOT / "spark_jobs"))
-        from engine import SparkEngine
-
-        with SparkEngine("tests", lambda line: None) as started:
-            yield started
 
 
 def minimal() -> Pipeline:

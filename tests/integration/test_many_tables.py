@@ -4,79 +4,65 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
 from decimal import Decimal
 from io import BytesIO
-from typing import Any
 
 import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.connection import Connection
-from sluice.config.pipeline import Pipeline
 from sluice.doctor.events import format_checks
 from sluice.doctor.examine import sampled
 from sluice.errors import RegistryOutOfReach, SluiceError
 from sluice.flow.verify.anomaly import Kind
-from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.support.long_form import per_commit
 from tests.support.registry_server import serve
+from tests.support.spark_world import START, SparkWorld, event, hours
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Any]:
-    with spark(Pipeline.model_validate(PLAIN)) as started:
-        yield started
-
-
-@pytest.fixture
-def world(name, tmp_path, kafka_broker, clickhouse_server, engine, monkeypatch) -> SparkWorld:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
-    server = Connection("clickhouse_test", **clickhouse_server.at.place)
-    return SparkWorld(name, tmp_path, kafka_broker, open_client(server), engine)
-
-
-def test_tables_and_topics_come_and_go_by_a_line_each(world: SparkWorld):
+def test_tables_and_topics_come_and_go_by_a_line_each(spark_world: SparkWorld):
     """The table named by a field; a column added between two hours; a table and a topic added later."""
-    one, two = world.topic("one"), world.topic("two")
+    one, two = spark_world.topic("one"), spark_world.topic("two")
     for minute in (1, 61):
         kinds = ["click", "bid", "view", "click"]
-        world.send(one, [event(minute, type=kind, n=n, more=n + 10) for n, kind in enumerate(kinds)], minute)
-        world.send(two, [event(minute, type="click", n=7, more=17)], minute)
-    clicks = world.table("clicks", "n UInt8, _topic String")
-    other = world.table(
+        spark_world.send(
+            one, [event(minute, type=kind, n=n, more=n + 10) for n, kind in enumerate(kinds)], minute
+        )
+        spark_world.send(two, [event(minute, type="click", n=7, more=17)], minute)
+    clicks = spark_world.table("clicks", "n UInt8, _topic String")
+    other = spark_world.table(
         "other", "_type String, _payload String, _topic String, _partition Int32, _offset Int64"
     )
     read_by = {"type": {"field": "type"}, "time": {"field": "at"}}
     tables = {"click": clicks, "*": other}
-    pipeline = world.pipeline(kafka=world.cluster(one), event=read_by, tables=tables)
-    assert world.run(pipeline, hours(0, 1)) == []
+    pipeline = spark_world.pipeline(kafka=spark_world.cluster(one), event=read_by, tables=tables)
+    assert spark_world.run(pipeline, hours(0, 1)) == []
 
-    world.do("ALTER TABLE DB.clicks ADD COLUMN more UInt8")
-    assert world.run(pipeline, hours(0, 2)) == []
-    assert sorted(world.rows("SELECT n, more FROM DB.clicks")) == [(0, 0), (0, 10), (3, 0), (3, 13)]
-    assert world.load(pipeline, hours(0, 2), "reload") == []
-    assert sorted(world.rows("SELECT n, more FROM DB.clicks")) == [(0, 10), (0, 10), (3, 13), (3, 13)]
+    spark_world.do("ALTER TABLE DB.clicks ADD COLUMN more UInt8")
+    assert spark_world.run(pipeline, hours(0, 2)) == []
+    assert sorted(spark_world.rows("SELECT n, more FROM DB.clicks")) == [(0, 0), (0, 10), (3, 0), (3, 13)]
+    assert spark_world.load(pipeline, hours(0, 2), "reload") == []
+    assert sorted(spark_world.rows("SELECT n, more FROM DB.clicks")) == [(0, 10), (0, 10), (3, 13), (3, 13)]
 
     def others() -> dict[str, int]:
-        return dict(world.rows("SELECT _type, count() FROM DB.other GROUP BY _type"))
+        return dict(spark_world.rows("SELECT _type, count() FROM DB.other GROUP BY _type"))
 
     assert others() == {"bid": 2, "view": 2}
-    pipeline = world.pipeline(tables={**tables, "bid": world.table("bids", "n UInt8")})
-    assert world.load(pipeline, hours(0, 2)) == []
-    assert (others(), world.rows("SELECT n FROM DB.bids")) == ({"view": 2}, [(1,), (1,)])
+    pipeline = spark_world.pipeline(tables={**tables, "bid": spark_world.table("bids", "n UInt8")})
+    assert spark_world.load(pipeline, hours(0, 2)) == []
+    assert (others(), spark_world.rows("SELECT n FROM DB.bids")) == ({"view": 2}, [(1,), (1,)])
 
-    pipeline = world.pipeline(kafka=world.cluster(one, two))
-    assert world.run(pipeline, hours(0, 2)) == []
-    assert world.rows("SELECT count() FROM DB.clicks") == [(4,)]  # the past has landed without the topic
-    assert world.run(pipeline, hours(0, 2), "reland") == []
-    found = world.rows("SELECT _topic, n, count() FROM DB.clicks GROUP BY _topic, n ORDER BY _topic, n")
+    pipeline = spark_world.pipeline(kafka=spark_world.cluster(one, two))
+    assert spark_world.run(pipeline, hours(0, 2)) == []
+    assert spark_world.rows("SELECT count() FROM DB.clicks") == [
+        (4,)
+    ]  # the past has landed without the topic
+    assert spark_world.run(pipeline, hours(0, 2), "reland") == []
+    found = spark_world.rows("SELECT _topic, n, count() FROM DB.clicks GROUP BY _topic, n ORDER BY _topic, n")
     assert found == [(one, 0, 2), (one, 3, 2), (two, 7, 2)]
-    assert (others(), world.rows("SELECT n FROM DB.bids")) == ({"view": 2}, [(1,), (1,)])
+    assert (others(), spark_world.rows("SELECT n FROM DB.bids")) == ({"view": 2}, [(1,), (1,)])
 
 
 ROW = "_type String, _topic String, _partition Int32, _offset UInt64, _row UInt32"
@@ -90,47 +76,49 @@ BATCHES = [
 ]
 
 
-def test_a_message_of_many_rows_goes_to_the_table_in_its_header(world: SparkWorld):
-    topic = world.topic("batches")
+def test_a_message_of_many_rows_goes_to_the_table_in_its_header(spark_world: SparkWorld):
+    topic = spark_world.topic("batches")
     for kind, message in BATCHES:
-        world.send(topic, [message], headers=[("table", kind.encode())])
-    tables = {kind: world.table(kind, f"n UInt16, {ROW}") for kind in ("click", "bid")}
+        spark_world.send(topic, [message], headers=[("table", kind.encode())])
+    tables = {kind: spark_world.table(kind, f"n UInt16, {ROW}") for kind in ("click", "bid")}
     read_by = {"type": {"header": "table"}, "time": {"record": True}, "rows": "array"}
-    pipeline = world.pipeline(kafka=world.cluster(topic), event=read_by, tables=tables)
-    assert world.run(pipeline, hours()) == []
+    pipeline = spark_world.pipeline(kafka=spark_world.cluster(topic), event=read_by, tables=tables)
+    assert spark_world.run(pipeline, hours()) == []
 
     clicks, bids = "SELECT _offset, _row, n FROM DB.click", "SELECT _offset, _row, n FROM DB.bid"
     expected = {(0, 0, 1), (0, 1, 2), (0, 2, 3), (2, 0, 4)}
-    assert (set(world.rows(clicks)), world.rows(bids)) == (expected, [(4, 0, 7)])
-    misfit = f"SELECT offset, row, column, payload FROM sluice.rejected WHERE target = '{world.name}.click'"
-    assert world.rows(misfit) == [(2, 2, "n", '{"n":70000}')]
-    kept = pq.read_table(world.folder / "lake" / world.name / "_rejected").to_pylist()
+    assert (set(spark_world.rows(clicks)), spark_world.rows(bids)) == (expected, [(4, 0, 7)])
+    misfit = (
+        f"SELECT offset, row, column, payload FROM sluice.rejected WHERE target = '{spark_world.name}.click'"
+    )
+    assert spark_world.rows(misfit) == [(2, 2, "n", '{"n":70000}')]
+    kept = pq.read_table(spark_world.folder / "lake" / spark_world.name / "_rejected").to_pylist()
     assert sorted((r["_offset"], r["_row"], r["_reason"], r["_payload"]) for r in kept) == [
         (2, 1, "not an object", b"5"),
         (3, None, "not an array", b'{"n":6}'),
     ]
-    [manifest] = world.manifests(pipeline, hours())
+    [manifest] = spark_world.manifests(pipeline, hours())
     assert (manifest.read, manifest.parsed, manifest.empty) == (5, 4, 1)
     assert (manifest.rows, manifest.landed, manifest.kept) == (7, 6, 2)
 
-    pushed = world.pipeline(clickhouse={"read": "push"})
-    assert world.load(pushed, hours(), "reload") == []
-    assert (set(world.rows(clicks)), world.rows(bids)) == (expected, [(4, 0, 7)])
+    pushed = spark_world.pipeline(clickhouse={"read": "push"})
+    assert spark_world.load(pushed, hours(), "reload") == []
+    assert (set(spark_world.rows(clicks)), spark_world.rows(bids)) == (expected, [(4, 0, 7)])
     sample = sampled(pipeline, 100)
     assert (sample.types(), sample.refused) == (
         {"click": 5, "bid": 1},
         {"not an object": 1, "not an array": 1},
     )
 
-    world.do("INSERT INTO DB.click SELECT * FROM DB.click WHERE _offset = 0 AND _row = 1")
-    world.do("DELETE FROM DB.click WHERE _offset = 2")
-    found = world.verify(pipeline, hours())
+    spark_world.do("INSERT INTO DB.click SELECT * FROM DB.click WHERE _offset = 0 AND _row = 1")
+    spark_world.do("DELETE FROM DB.click WHERE _offset = 2")
+    found = spark_world.verify(pipeline, hours())
     assert {(a.kind, a.partition, a.offsets) for a in found} == {(Kind.ROWS_DUPLICATE, 0, (0, 1))}
-    world.do("DELETE FROM DB.click WHERE _row = 1")
-    found = world.verify(pipeline, hours())
+    spark_world.do("DELETE FROM DB.click WHERE _row = 1")
+    found = spark_world.verify(pipeline, hours())
     assert [a.kind for a in found] == [Kind.ROWS_MISSING] * len(found) and found
     assert {a.offsets for a in found} == {(0, 3)}
-    assert world.load(pipeline, hours(), "reload") == []
+    assert spark_world.load(pipeline, hours(), "reload") == []
 
 
 AT = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}
@@ -167,25 +155,27 @@ BIG = 2**63 - 1
 MINUTE = START.add(minutes=1)
 
 
-def test_avro_by_a_schema_file_from_two_topics_into_one_table(world: SparkWorld):
-    one, two = world.topic("one"), world.topic("two")
-    world.send(one, [avro(SECOND, {"at": MINUTE, "id": BIG, "price": Decimal("12.50")}), b"\x01"])
-    world.send(two, [avro(SECOND, {"at": MINUTE, "id": 2**53 + 1, "price": None})])
-    (world.folder / "click.avsc").write_text(json.dumps(SECOND))
-    clicks = world.table(
+def test_avro_by_a_schema_file_from_two_topics_into_one_table(spark_world: SparkWorld):
+    one, two = spark_world.topic("one"), spark_world.topic("two")
+    spark_world.send(one, [avro(SECOND, {"at": MINUTE, "id": BIG, "price": Decimal("12.50")}), b"\x01"])
+    spark_world.send(two, [avro(SECOND, {"at": MINUTE, "id": 2**53 + 1, "price": None})])
+    (spark_world.folder / "click.avsc").write_text(json.dumps(SECOND))
+    clicks = spark_world.table(
         "clicks", "id Int64, price Nullable(Decimal(9, 2)), at DateTime64(3, 'UTC'), _topic String"
     )
     read_by = {"type": {"topic": True}, "time": {"field": "at"}, "format": {"avro": "click.avsc"}}
-    pipeline = world.pipeline(kafka=world.cluster(one, two), event=read_by, tables={one: clicks, two: clicks})
-    assert world.run(pipeline, hours()) == []
-    found = world.rows(
+    pipeline = spark_world.pipeline(
+        kafka=spark_world.cluster(one, two), event=read_by, tables={one: clicks, two: clicks}
+    )
+    assert spark_world.run(pipeline, hours()) == []
+    found = spark_world.rows(
         "SELECT _topic, id, toString(price), toUnixTimestamp(at) FROM DB.clicks ORDER BY _topic"
     )
     at = int(MINUTE.timestamp())
     assert found == [(one, BIG, "12.5", at), (two, 2**53 + 1, None, at)]
-    [manifest] = world.manifests(pipeline, hours())
+    [manifest] = spark_world.manifests(pipeline, hours())
     assert (manifest.read, manifest.unparsed) == (3, {"not Avro of its schema": 1})
-    lake = world.folder / "lake" / world.name
+    lake = spark_world.folder / "lake" / spark_world.name
     raw = {row["_raw"] for file in manifest.files for row in pq.read_table(lake / file.key).to_pylist()}
     assert raw == {
         avro(SECOND, {"at": MINUTE, "id": BIG, "price": Decimal("12.50")}),
@@ -194,8 +184,8 @@ def test_avro_by_a_schema_file_from_two_topics_into_one_table(world: SparkWorld)
 
 
 @pytest.mark.parametrize("kind", per_commit(["avro", "protobuf"]))
-def test_messages_name_their_schema_in_a_registry(world: SparkWorld, monkeypatch, kind: str):
-    topic = world.topic(kind)
+def test_messages_name_their_schema_in_a_registry(spark_world: SparkWorld, monkeypatch, kind: str):
+    topic = spark_world.topic(kind)
     with serve() as registry:
         monkeypatch.setenv("AIRFLOW_CONN_SCHEMAS", registry.url)
         if kind == "avro":
@@ -206,26 +196,28 @@ def test_messages_name_their_schema_in_a_registry(world: SparkWorld, monkeypatch
         else:
             registry.protobuf(1, {"click.proto": PROTO})
             messages = [framed(1) + b"\x00" + proto(ident, b"/") for ident in (5, 6)]
-        world.send(topic, [*messages, framed(9) + b"\x00x", b'{"id":7}', framed(1) + b"\xff"])
-        clicks = world.table("clicks", "id UInt64, at DateTime64(3, 'UTC')")
+        spark_world.send(topic, [*messages, framed(9) + b"\x00x", b'{"id":7}', framed(1) + b"\xff"])
+        clicks = spark_world.table("clicks", "id UInt64, at DateTime64(3, 'UTC')")
         read_by = {"type": {"topic": True}, "time": {"field": "at"}, "format": kind}
         read_by["registry"] = {"connection": "schemas"}
-        pipeline = world.pipeline(kafka=world.cluster(topic), event=read_by, tables={topic: clicks})
+        pipeline = spark_world.pipeline(
+            kafka=spark_world.cluster(topic), event=read_by, tables={topic: clicks}
+        )
         assert [check.level for check in format_checks(pipeline.event)] == ["ok"]
 
         registry.status = 503
         with pytest.raises(SluiceError, match="schema registry .* does not answer") as caught:
-            world.run(pipeline, hours())
+            spark_world.run(pipeline, hours())
         assert (caught.value.retryable, caught.value.exit_code) == (True, 3)
         with pytest.raises(RegistryOutOfReach):
             list(format_checks(pipeline.event))
-        assert world.manifests(pipeline, hours()) == []
+        assert spark_world.manifests(pipeline, hours()) == []
 
         registry.status = None
-        assert world.run(pipeline, hours()) == []
+        assert spark_world.run(pipeline, hours()) == []
     at = int(MINUTE.timestamp())
-    assert sorted(world.rows("SELECT id, toUnixTimestamp(at) FROM DB.clicks")) == [(5, at), (6, at)]
-    [manifest] = world.manifests(pipeline, hours())
+    assert sorted(spark_world.rows("SELECT id, toUnixTimestamp(at) FROM DB.clicks")) == [(5, at), (6, at)]
+    [manifest] = spark_world.manifests(pipeline, hours())
     damaged = "not Avro of its schema" if kind == "avro" else "no schema id in front"
     assert manifest.unparsed == {damaged: 1, "no schema id in front": 1, "unknown schema id": 1} | (
         {"no schema id in front": 2} if kind == "protobuf" else {}

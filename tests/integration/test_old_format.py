@@ -3,20 +3,16 @@ hands it over as it is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from sluice.clients.kafka.records import BoundedReader, Span
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.lake.open import open_lake
-from sluice.config.pipeline import Pipeline
 from sluice.flow.land.land import land
 from sluice.flow.steps import resolve_range
 from sluice.slices import to_ms
-from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.integration.test_hostile_records import BY_FIELD, in_lake
+from tests.support.spark_world import START, SparkWorld, event, hours
 from tests.support.stored_batch import batch, record, send
 from tests.unit.clients.kafka.test_old_messages import written
 
@@ -24,12 +20,6 @@ pytestmark = pytest.mark.integration
 
 MINUTES = [1, 2, 30, 59, 60, 61, 90, 119, 120, 121]
 EVENTS = [event(minute, n=n) for n, minute in enumerate(MINUTES)]
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Any]:
-    with spark(Pipeline.model_validate(PLAIN)) as started:
-        yield started
 
 
 def old_segment() -> bytes:

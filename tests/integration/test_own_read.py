@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -25,8 +25,8 @@ from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
 from sluice.flow.steps import resolve_range
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit, to_ms
-from tests.integration.spark_world import PLAIN, START, SparkWorld, event, hours, spark
 from tests.support.fakes import MemoryLake
+from tests.support.spark_world import PLAIN, START, SparkWorld, event, hours
 
 pytestmark = pytest.mark.integration
 
@@ -46,12 +46,6 @@ class NotText(str):
 
     def encode(self, *_: str) -> bytes:
         return b"\xff\xfe"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Any]:
-    with spark(Pipeline.model_validate(PLAIN)) as started:
-        yield started
 
 
 @pytest.fixture

@@ -11,9 +11,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.config.pipeline import Pipeline
-from tests.integration.spark_world import PLAIN, spark
-
 pytestmark = pytest.mark.integration
 
 SENT = [
@@ -24,9 +21,8 @@ SENT = [
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with spark(Pipeline.model_validate(PLAIN)) as engine:
-        yield engine.session()
+def session(engine: Any) -> Any:
+    return engine.session()
 
 
 @pytest.fixture
