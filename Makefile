@@ -30,6 +30,7 @@ demo-wide: setup
 
 lint:
 	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy --no-error-summary
 	@.venv/bin/lint-imports --no-cache --no-logo
 
 # The wide stack: Spark on a cluster, Airflow on PostgreSQL with Celery, the lake on S3.
