@@ -10,7 +10,9 @@ import pytest
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.connections.connection import Connection
 from sluice.config.pipeline import Pipeline
+from sluice.errors import ClickHouseOutOfReach
 from sluice.flow.verify.anomaly import Kind
 from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
@@ -152,6 +154,55 @@ def test_verify_reads_what_a_quorum_has(place: Place, pipeline: Pipeline, lag: L
         with pytest.raises(ServerError, match="the replica is behind the others: try again later") as raised:
             look()
         assert raised.value.retryable
+
+
+@pytest.fixture
+def other(clickhouse_server, monkeypatch: pytest.MonkeyPatch, place: Place, lag: Lag) -> Told:
+    """What the second replica is told, which has everything; the first one may be behind."""
+    told = Told("b")
+
+    def open_client(connection: Connection) -> Client:
+        driver = client_of(clickhouse_server)._driver
+        if connection.conn_id == SPEC["shards"][0]["replicas"][0]:
+            return LaggingClient(driver, place.told, lag)
+        return ReplicatedClient(driver, "replica b", told)
+
+    monkeypatch.setattr("sluice.clients.clickhouse.shards.open_client", open_client)
+    return told
+
+
+def test_verify_turns_to_a_replica_that_is_not_behind(
+    place: Place, pipeline: Pipeline, lag: Lag, other: Told
+):
+    hour = SliceRange(START, START.add(hours=1))
+    kinds = (Kind.VIEW, Kind.ROWS_MISSING, Kind.INCOMPLETE)
+    lag.behind = True
+    assert [a for a in audit(pipeline, hour).anomalies if a.kind in kinds and a.table] == []
+    read = [reading for sql, reading in other.reads if "`passed`" in sql and "FROM system." not in sql]
+    assert read and all(reading["select_sequential_consistency"] == 1 for reading in read)
+    assert told(place, pipeline) == []
+    damage(place, "passed")
+    assert told(place, pipeline) == [(Kind.VALUES, "passed", "s1")]
+
+
+@pytest.mark.parametrize("answers", [0, 1, 5, 20])
+def test_verify_turns_to_another_replica_when_one_goes_down(
+    place: Place, pipeline: Pipeline, other: Told, monkeypatch: pytest.MonkeyPatch, answers: int
+):
+    """After so many answers the first replica is silent."""
+    rows, left = LaggingClient.rows, [answers]
+
+    def answered(self: LaggingClient, *asked: object) -> list:
+        if not left[0]:
+            raise ClickHouseOutOfReach(self.address, "connection refused")
+        left[0] -= 1
+        return rows(self, *asked)
+
+    monkeypatch.setattr(LaggingClient, "rows", answered)
+    hour = SliceRange(START, START.add(hours=1))
+    kinds = (Kind.VIEW, Kind.ROWS_MISSING, Kind.INCOMPLETE)
+    assert [a for a in audit(pipeline, hour).anomalies if a.kind in kinds and a.table] == []
+    assert other.reads
 
 
 def test_one_server_is_read_as_it_is(place: Place, pipeline: Pipeline):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
+from sluice.clients.clickhouse.any_replica import AnyReplica, Replicas
 from sluice.clients.clickhouse.client import Client, Settings
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.connections.connection import Connection
@@ -41,7 +42,7 @@ Servers = tuple[Server, ...]
 @contextmanager
 def connect_shards(pipeline: Pipeline, of_replicas: Settings | None = None) -> Iterator[Servers]:
     """One for each shard, in the pipeline file's order; closed at the end. `of_replicas`: settings of what
-    is read where the shard lists replicas.
+    is read where the shard lists replicas; with them each statement turns to another replica where one fails.
 
     Raises OutOfReach when none answers, and ServerError when one refuses the user.
     """
@@ -78,10 +79,15 @@ def connect_replicas(connections: Sequence[Connection]) -> Iterator[list[Client]
 
 def _server(shard: Shard, connections: Sequence[Connection], of_replicas: Settings) -> Server:
     error: OutOfReach | None = None
-    for connection in connections:
+    for number, connection in enumerate(connections):
         try:
             client = open_client(connection)
-            return Server(shard, client.reading(of_replicas) if shard.replicas else client)
         except OutOfReach as found:
             error = error or found
+            continue
+        if shard.replicas and of_replicas:
+            known = {number: client}
+            replicas = Replicas(lambda n: open_client(connections[n]), len(connections), number, known)
+            client = AnyReplica(replicas, of_replicas)
+        return Server(shard, client)
     return Server(shard, error=error)
