@@ -120,10 +120,12 @@ def opened(
     taken: pa.Table, places: np.ndarray, payloads: pa.Array[Any], numbers: np.ndarray | None
 ) -> pa.Table:
     """`taken` records as the rows that came out of them: the record of each row, its payload and, of a
-    message that was an array, its number."""
-    rows = taken.take(pa.array(places, pa.int64()))
-    more = ("_raw", rows["_payload"]) if numbers is None else ("_row", pa.array(numbers))
-    return rows.append_column(*more).set_column(0, "_payload", payloads)
+    message that was an array, its number. A whole array beside each of its rows would take its square."""
+    if numbers is None:
+        rows = taken.take(pa.array(places, pa.int64()))
+        return rows.append_column("_raw", rows["_payload"]).set_column(0, "_payload", payloads)
+    rows = taken.drop_columns("_payload").take(pa.array(places, pa.int64()))
+    return rows.append_column("_row", pa.array(numbers)).add_column(0, "_payload", payloads)
 
 
 def rejected(
