@@ -127,6 +127,12 @@ def test_every_listed_mutant_has_its_room_and_its_reason():
     assert all(len(reason.split()) > 3 for reason in reasons.values())
 
 
+def test_every_listed_mutant_changes_lines_that_its_room_has():
+    sources = {name: " ".join(room.path.read_text().split()) for name, room in ROOMS.items()}
+    stale = [key for key in equal() if key[2].split(" → ")[0] not in sources[key[0]]]
+    assert stale == []
+
+
 def test_what_is_listed_and_no_mutant_any_more_is_told():
     made = [Mutant("room", "f", "a → b", "b")]
     gone, other = ("room", "g", "a → b"), ("other", "f", "a → b")
