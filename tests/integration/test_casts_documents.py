@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import listed, literal
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.load.casts.casts import cast, document, misfit_of, typed_paths
+from sluice.flow.load.casts.casts import TypedPath, cast, document, misfit_of, typed_paths
 from sluice.flow.load.casts.event_paths import QUOTED
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
 from tests.integration import test_casts_evaluated
@@ -51,10 +51,43 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         ['{"t":"2024-02-30 10:00:00"}', '{"t":"2200-01-01 00:00:00"}', '{"t":"1960-01-01 00:00:00"}'],
     ),
     "JSON(s String)": ({'{"s":"x"}': '{"s":"x"}', '{"s":""}': '{"s":""}'}, ['{"s.t":1', "3"]),
+    "JSON(d Map(String, UInt8), j JSON(a UInt8))": (
+        {'{"d":{"a":1},"j":{"a":2}}': '{"d":{"a":1},"j":{"a":2}}'},
+        ['{"d":"{}"}', '{"d":{"a":256}}', '{"j":"{}"}', '{"j":{"a":256}}'],
+    ),
     "Array(JSON(a UInt8))": (
         {'[{"a":1},{"a":2}]': "['{\"a\":1}','{\"a\":2}']", "[]": "[]"},
         ['[{"a":1},{"a":256}]', '["{}"]', "[1]", "{}"],
     ),
+    "Array(JSON(d Array(UInt8)))": (
+        {'[{"d":[1]},{"d":[2,3]}]': "['{\"d\":[1]}','{\"d\":[2,3]}']"},
+        ['[{"d":[1]},{"d":[256]}]', '[{"d":"[]"}]'],
+    ),
+}  # fmt: skip
+# By type: values, and of each the paths that are misfits, as (name, type, what is there).
+TOLD: dict[str, dict[str, list[tuple[str, str, str]]]] = {
+    "JSON(a UInt8, b Int8)": {
+        '{"a":1,"b":-1}': [],
+        '{"a":256,"b":-1}': [("a", "UInt8", "256")],
+        '{"a":1,"b":"x"}': [("b", "Int8", "x")],
+        '{"a":-1,"b":128}': [("a", "UInt8", "-1"), ("b", "Int8", "128")],
+    },
+    "JSON(b.c Nullable(UInt8), s String)": {
+        '{"b":{"c":1},"s":"[x"}': [],
+        '{"b":{"c":1.5},"s":""}': [("b.c", "Nullable(UInt8)", "1.5")],
+    },
+    "JSON(d Array(UInt8), m Map(String, UInt8), j JSON(a UInt8))": {
+        '{"d":[1],"m":{"x":1},"j":{"a":1}}': [],
+        '{"d":[],"m":{},"j":{}}': [],
+        '{"d":"[]"}': [("d", "Array(UInt8)", "[]")],
+        '{"m":"{}"}': [("m", "Map(String, UInt8)", "{}")],
+        '{"j":"{}"}': [("j", "JSON(a UInt8)", "{}")],
+        '{"d":[256],"m":{"x":-1},"j":{"a":"y"}}': [
+            ("d", "Array(UInt8)", "[256]"),
+            ("m", "Map(String, UInt8)", '{"x":-1}'),
+            ("j", "JSON(a UInt8)", '{"a":"y"}'),
+        ],
+    },
 }  # fmt: skip
 
 
@@ -87,8 +120,24 @@ def test_in_one_expression(client: Client, kind: str):
 @pytest.mark.parametrize("kind", [kind for kind in CASES if kind.startswith("JSON")])
 def test_with_names_for_the_parts(client: Client, kind: str):
     texts = [text for part in CASES[kind] for text in part]
-    paths = typed_paths(parse(kind), "x", suffix="7", key="k")
-    value = document(parse(kind), "x", paths, "JSONType(_payload, 'k') = 'String'")
-    named = [f"{expression} AS {name}" for path in paths for expression, name in path.named]
-    assert [path.misfit for path in paths] == [f"b7_{number}" for number in range(len(paths))]
-    check(kind, asked(client, [*named, f"{value} AS v"], "v", misfit_of("x", "v"), texts), texts)
+    paths = typed_paths(parse(kind), "x", "7", "k")
+    misfits = [path.misfit for path in paths]
+    value = document(parse(kind), "x", misfits, "JSONType(_payload, 'k') = 'String'")
+    assert misfits == [f"b7_{number}" for number in range(len(paths))]
+    check(kind, asked(client, [*named(paths), f"{value} AS v"], "v", misfit_of("x", "v"), texts), texts)
+
+
+def named(paths: list[TypedPath]) -> list[str]:
+    return [f"{expression} AS {name}" for path in paths for expression, name in path.named]
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_a_path_that_does_not_fit_is_told_with_what_is_there(client: Client, kind: str):
+    texts, paths = list(TOLD[kind]), typed_paths(parse(kind), "x", "7", "k")
+    told = {text: [] for text in texts}
+    for path in paths:
+        for text, (bad, there) in zip(
+            texts, asked(client, named(paths), path.text, path.misfit, texts), strict=True
+        ):
+            told[text] += [(path.name, path.type, there)] if bad else []
+    assert told == TOLD[kind]

@@ -81,9 +81,12 @@ CASES: list[tuple[str, str, str | None]] = [
         for token, value in (("0", "0"), ("1e-400", None))
     ),
     *(("Enum8('72' = 1)", f'{{"k": {token}}}', value) for token, value in (("72", "72"), (OTHER, None))),
-    # An element has no key of its own: not even the empty one.
-    ("Array(Int64)", f'{{"k":[{OTHER}],"":72}}', REJECTED),
-    ("Map(String, Int64)", f'{{"k":{{"a":{OTHER}}},"":72}}', REJECTED),
+    # An element has no key of its own, whichever stands beside it: not even the empty one.
+    *(
+        (kind, f'{{"k":{container},"{key}":72}}', REJECTED)
+        for kind, container in (("Array(Int64)", f"[{OTHER}]"), ("Map(String, Int64)", f'{{"a":{OTHER}}}'))
+        for key in ("", "x", "x0", "XXXX")
+    ),
 ]
 
 

@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.sql import Sql
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts import exact_numbers
-from sluice.flow.load.casts.casts import UnsupportedType, cast
+from sluice.flow.load.casts.casts import UnsupportedType, cast, document, typed_paths
 from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.source.select import filled
 
@@ -99,6 +99,22 @@ def test_a_table_of_the_lakes_columns_parses_nothing():
 @given(st.text(alphabet="0123456789.eE,-", max_size=40))
 def test_what_has_a_long_number_is_never_passed_over(text: str):
     assert not re.search(exact_numbers._LONG, text) or re.search(exact_numbers._LIKELY, text)
+
+
+@pytest.mark.parametrize(
+    "kind", ["UInt8", "Int256", "Decimal(18, 4)", "Nullable(DateTime)", "Enum8('1' = 1)"]
+)
+def test_what_a_typed_path_gives_a_name_is_written_once(kind: str):
+    [path] = typed_paths(parse(f"JSON(a.b {kind})"), "r0", "0", "k")
+    for number, (expression, name) in enumerate(path.named):
+        others = [other for other, _ in path.named[number + 1 :]]
+        assert not [other for other in others if expression in other]
+        assert not others or re.search(rf"\b{name}\b", "".join(others))
+
+
+def test_a_json_without_typed_paths_is_cast_without_a_condition():
+    assert document(parse("JSON"), "r0", [], "") == "accurateCastOrNull(r0, 'JSON')"
+    assert cast(parse("JSON"), "r0").value == "accurateCastOrNull(r0, 'JSON')"
 
 
 # For each AND or OR of equalities the server's planner walks through the whole statement once more.

@@ -54,7 +54,8 @@ def cast(kind: Type, x: str, depth: int = 0, key: Key = "", quoted: str = "") ->
     if plain.name == "Map":
         return _map(plain.argument(0), plain.argument(1), x, depth, key, quoted)
     if plain.name == "JSON":
-        value = document(plain, x, typed_paths(plain, x, depth, key=key), quoted)
+        misfits = [_written_out(plain, x, path, depth, key) for path in _paths_of(plain)]
+        value = document(plain, x, misfits, quoted)
     else:
         value = _scalar(plain, x, key)
     return Cast(value, "0" if plain.name == "String" else misfit_of(x, value))
@@ -134,50 +135,73 @@ def _if_quoted(condition: str) -> list[str]:
 @dataclass(frozen=True)
 class TypedPath:
     """A path of a JSON that has a type of its own; `text` is what is there. `named` are (expression, name)
-    that the others use, where they are not written out."""
+    that the others use."""
 
     name: str
     type: str
     text: str
     misfit: str
-    named: tuple[tuple[str, str], ...] = ()
+    named: tuple[tuple[str, str], ...]
 
 
-def typed_paths(kind: Type, x: str, depth: int = 0, suffix: str = "", key: Key = "") -> list[TypedPath]:
-    """Those of the JSON type `kind`; with a suffix their expressions get names that end with it.
+def typed_paths(kind: Type, x: str, suffix: str, key: Key) -> list[TypedPath]:
+    """Those of the JSON type `kind`, by names that end with the suffix.
 
     ClickHouse casts what is there loosely: it has to be what the strict cast says. It takes a key `a.b` for
     the path of two keys, too, and hides what is no object on the way; such events are misfits.
     Raises UnsupportedType.
     """
-    listed_paths = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
-    if any(name.count(".") >= _MOST_KEYS for name, _ in listed_paths):
-        raise UnsupportedType(kind.text)
     return [
-        _typed_path(kind, x, path, depth, f"{suffix}_{number}" if suffix else "", key)
-        for number, path in enumerate(listed_paths)
+        _typed_path(kind, x, path, f"{suffix}_{number}", key) for number, path in enumerate(_paths_of(kind))
     ]
 
 
-def _typed_path(kind: Type, x: str, path: tuple[str, Type], depth: int, suffix: str, key: Key) -> TypedPath:
-    (name, inner), keys = path, path[0].split(".")
-    there = f"assumeNotNull({x})"
-    extracted = f"JSONExtract({there}, {listed(map(literal, keys))}, 'Nullable(String)')"
-    text = f"t{suffix}" if suffix else extracted
-    quoted = f"JSONType({there}, {listed(map(literal, keys))}) = 'String'"
-    made = cast(inner, text, depth + 1, None if key is None else keys[-1], quoted)
-    value = f"s{suffix}" if suffix else made.value
+def _paths_of(kind: Type) -> list[tuple[str, Type]]:
+    found = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
+    if any(name.count(".") >= _MOST_KEYS for name, _ in found):
+        raise UnsupportedType(kind.text)
+    return found
+
+
+def _typed_path(kind: Type, x: str, path: tuple[str, Type], suffix: str, key: Key) -> TypedPath:
+    (name, inner), text, value, misfit = path, f"t{suffix}", f"s{suffix}", f"b{suffix}"
+    made = _cast_at(x, path, text, 0, key)
+    by_name = Cast(value, made.misfit if made.container else misfit_of(text, value))
+    parts = (
+        (_text_at(x, name), text),
+        (made.value, value),
+        (_path_misfit(kind, x, name, text, by_name), misfit),
+    )
+    return TypedPath(name, inner.text, text, misfit, parts)
+
+
+def _written_out(kind: Type, x: str, path: tuple[str, Type], depth: int, key: Key) -> str:
+    """The misfit of a path without names."""
+    text = _text_at(x, path[0])
+    return _path_misfit(kind, x, path[0], text, _cast_at(x, path, text, depth, key))
+
+
+def _text_at(x: str, name: str) -> str:
+    return f"JSONExtract({_place(x, name.split('.'))}, 'Nullable(String)')"
+
+
+def _cast_at(x: str, path: tuple[str, Type], text: str, depth: int, key: Key) -> Cast:
+    keys = path[0].split(".")
+    quoted = f"JSONType({_place(x, keys)}) = 'String'"
+    return cast(path[1], text, depth, None if key is None else keys[-1], quoted)
+
+
+def _path_misfit(kind: Type, x: str, name: str, text: str, made: Cast) -> str:
+    keys = name.split(".")
     stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
-    other = f"ifNull({stored} != {value}, isNotNull({stored}))"
-    strict = made.misfit if made.container or made.misfit == "0" else misfit_of(text, value)
-    outer = [f"JSONType({there}, {listed(map(literal, keys[:end]))})" for end in range(1, len(keys))]
-    odd = [f"JSONHas({there}, {listed(map(literal, way))})" for way in _spellings(keys)]
-    odd += [f"{one} NOT IN ('Object', 'Null')" for one in outer]
-    misfit = both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(strict, other)), *odd))
-    if not suffix:
-        return TypedPath(name, inner.text, text, misfit)
-    parts = ((extracted, text), (made.value, value), (misfit, f"b{suffix}"))
-    return TypedPath(name, inner.text, text, f"b{suffix}", parts)
+    other = f"ifNull({stored} != {made.value}, isNotNull({stored}))"
+    odd = [f"JSONHas({_place(x, way)})" for way in _spellings(keys)]
+    odd += [f"JSONType({_place(x, keys[:end])}) NOT IN ('Object', 'Null')" for end in range(1, len(keys))]
+    return both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(made.misfit, other)), *odd))
+
+
+def _place(x: str, keys: Sequence[str]) -> str:
+    return f"assumeNotNull({x}), {listed(map(literal, keys))}"
 
 
 def _spellings(keys: list[str]) -> list[list[str]]:
@@ -189,10 +213,10 @@ def _spellings(keys: list[str]) -> list[list[str]]:
     ]
 
 
-def document(kind: Type, x: str, paths: Sequence[TypedPath], quoted: str = "") -> str:
-    """The value of a JSON with these typed paths."""
+def document(kind: Type, x: str, misfits: Sequence[str], quoted: str) -> str:
+    """The value of a JSON with these misfits of its typed paths."""
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
-    wrong = [f"({summed([path.misfit for path in paths])}) > 0"] if paths else []
+    wrong = [f"({summed(misfits)}) > 0"] if misfits else []
     wrong += _if_quoted(quoted)
     return f"if({either(*wrong)}, NULL, {value})" if wrong else value
 

@@ -162,10 +162,10 @@ def _field(column: Column, path: Path, number: int, tree: Node, long: bool) -> F
     text, kind, node = f"r{number}", parse(column.type), tree.node_of(path)
     key = path[-1] if long else None
     quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
-    inner = typed_paths(kind.plain, text, suffix=str(number), key=key) if kind.plain.name == "JSON" else []
+    inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
     made = cast(kind, text, key=key, quoted=quoted)
     if inner:
-        made = replace(made, value=document(kind.plain, text, inner, quoted))
+        made = replace(made, value=document(kind.plain, text, [one.misfit for one in inner], quoted))
     value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")
     casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
     casts.append(Sql(f"{value} AS v{number}"))
