@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from local.documents.markdown import code, table
-from sluice.config.message_format import MessageFormat
+from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
 
@@ -124,7 +124,7 @@ def type_name(hint: Any) -> str:
     if hint in _PLAIN:
         return _PLAIN[hint]
     if hint is MessageFormat:
-        return "format"
+        return ", ".join(map(code, FORMS))
     if inspect.isclass(hint) and issubclass(hint, BaseModel):
         return "mapping"
     origin, arguments = get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)]

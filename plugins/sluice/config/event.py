@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from sluice.config.message_format import JSON, MessageFormat, Registry
+from sluice.config.message_format import JSON, WITH_SCHEMA, MessageFormat, Registry
 
 
 class _Strict(BaseModel):
@@ -65,9 +65,7 @@ class Event(_Strict):
     rows: Literal["one", "array"] = "one"
     """`array`: a message is a JSON array, and each element is a row. Example: `array`"""
     format: MessageFormat = MessageFormat.model_validate(JSON)
-    """The message's format: `json`, `avro`, `protobuf`, `{avro: FILE}` or `{protobuf: {file: FILE, message:
-    NAME}}`. A schema file's path counts from the pipeline file's folder.
-    Example: `json`"""
+    """The message's format. A schema file's path counts from the pipeline file's folder. Example: `json`"""
     registry: Registry | None = None
     """Schema registry of Avro and Protobuf messages. Example: `{connection: schema_registry}`"""
     batch: BatchSource | None = None
@@ -81,8 +79,9 @@ class Event(_Strict):
     def _readable(self) -> Event:
         if self.format.decoded and self.arrays:
             raise ValueError(f"`rows: array` is for messages in JSON, not in {self.format.kind}")
-        if self.format.decoded and self.registry is None and self.format.schema_file is None:
+        if self.format.has_schema and self.registry is None and self.format.schema_file is None:
             raise ValueError(f"`format: {self.format.kind}` needs a schema file or a `registry`")
-        if self.registry is not None and not self.format.decoded:
-            raise ValueError("`registry` is for `format: avro` and `format: protobuf`")
+        if self.registry is not None and not self.format.has_schema:
+            kinds = " and ".join(f"`format: {kind}`" for kind in WITH_SCHEMA)
+            raise ValueError(f"`registry` is for {kinds}")
         return self

@@ -4,15 +4,35 @@ is made of the models."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
 JSON: Final = "json"
 AVRO: Final = "avro"
 PROTOBUF: Final = "protobuf"
-_FORMS = "expected json, avro, protobuf, {avro: FILE} or {protobuf: {file: FILE, message: NAME}}"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """`keys` are those of a schema's file, and `written` is the form with one; empty: it needs no schema."""
+
+    keys: frozenset[str] = frozenset()
+    written: str = ""
+
+
+_KINDS = {
+    JSON: _Kind(),
+    AVRO: _Kind(frozenset({"file"}), "{avro: FILE}"),
+    PROTOBUF: _Kind(frozenset({"file", "message"}), "{protobuf: {file: FILE, message: NAME}}"),
+}
+DECODED = tuple(kind for kind in _KINDS if kind != JSON)
+WITH_SCHEMA = tuple(kind for kind, form in _KINDS.items() if form.keys)
+FORMS = (*_KINDS, *(_KINDS[kind].written for kind in WITH_SCHEMA))
+"""All that `event.format` may be."""
+_EXPECTED = f"expected {', '.join(FORMS[:-1])} or {FORMS[-1]}"
 
 
 class _Strict(BaseModel):
@@ -27,28 +47,27 @@ class Registry(_Strict):
 
 
 class MessageFormat(_Strict):
-    """JSON, Avro or Protobuf. `schema_file` is an Avro schema (.avsc), or a .proto file of which `message`
-    is meant. In the pipeline file its path counts from the pipeline file's folder.
+    """`schema_file` is an Avro schema (.avsc), or a .proto file of which `message` is meant. In the pipeline
+    file its path counts from the pipeline file's folder.
     """
 
-    kind: Literal["json", "avro", "protobuf"] = JSON
+    kind: str = JSON
     schema_file: Path | None = None
     message: str | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any, info: ValidationInfo) -> Any:
-        """`avro`, `{avro: FILE}` and `{protobuf: {file: FILE, message: NAME}}` are the file's forms."""
+        """Takes the forms of the pipeline file."""
         if isinstance(value, str):
             value = {value: None}
         if not isinstance(value, Mapping) or len(value) != 1:
-            raise ValueError(_FORMS)
+            raise ValueError(_EXPECTED)
         [(kind, schema)] = value.items()
         if kind == AVRO and isinstance(schema, str):
             schema = {"file": schema}
-        forms: dict[object, set[str]] = {JSON: set(), AVRO: {"file"}, PROTOBUF: {"file", "message"}}
-        if kind not in forms or (schema is not None and not _holds(schema, forms[kind])):
-            raise ValueError(_FORMS)
+        if kind not in _KINDS or (schema is not None and not _holds(schema, _KINDS[kind].keys)):
+            raise ValueError(_EXPECTED)
         folder = Path((info.context or {}).get("folder", "."))
         given = dict(schema or {})
         file = folder / given["file"] if given else None
@@ -59,10 +78,14 @@ class MessageFormat(_Strict):
     @property
     def decoded(self) -> bool:
         """Whether the lake's `_payload` is made here, and the message's own bytes are kept beside it."""
-        return self.kind != JSON
+        return self.kind in DECODED
+
+    @property
+    def has_schema(self) -> bool:
+        return self.kind in WITH_SCHEMA
 
 
-def _holds(schema: object, names: set[str]) -> bool:
+def _holds(schema: object, names: frozenset[str]) -> bool:
     if not isinstance(schema, Mapping):
         return False
     texts = all(isinstance(text, str) and text for text in schema.values())

@@ -1,4 +1,7 @@
-"""Why a record could not be landed as a row. Short constant texts: manifests count by them."""
+"""Why a record could not be landed as a row. Short constant texts: manifests count by them.
+
+A reason that only one format gives stands in that format's file in formats/.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,6 @@ NOT_JSON = "not JSON"
 NESTED_TOO_DEEP = "nested too deep"
 NOT_AN_OBJECT = "not an object"
 NOT_AN_ARRAY = "not an array"
-NOT_AVRO = "not Avro of its schema"
-NOT_THE_READERS = "does not fit the reader's schema"
-NOT_PROTOBUF = "not Protobuf of its message"
 NOT_FRAMED = "no schema id in front"
 UNKNOWN_SCHEMA = "unknown schema id"
 OTHER_SCHEMA = "schema of another kind or message"
@@ -29,7 +29,7 @@ SHIPPED_TWICE = "shipped twice"
 
 
 class Unparsed(Exception):
-    """One record's verdict, inside the parser only; `reason` is one of the texts above."""
+    """One record's verdict, inside the parser only; `reason` is one of these texts."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

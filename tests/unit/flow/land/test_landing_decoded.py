@@ -12,7 +12,9 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
+from sluice.config.message_format import DECODED
 from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused
+from sluice.flow.land.formats.decoders import FORMATS
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import START, World, event, hours, pipeline
@@ -132,3 +134,7 @@ def test_a_registry_that_does_not_answer_as_one_lands_nothing_until_it_does(
         '{"type":"click","at":"2026-01-01T00:05:00Z","id":"/w=="}'
     ]
     assert manifest.unparsed == {"no schema id in front": 1, "unknown schema id": 1}
+
+
+def test_every_format_that_a_pipeline_file_may_name_has_its_decoder():
+    assert set(FORMATS) == set(DECODED) == {"avro", "protobuf"}

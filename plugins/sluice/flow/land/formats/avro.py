@@ -17,6 +17,9 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.formats.json_text import json_text
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 
+NOT_AVRO = "not Avro of its schema"
+NOT_THE_READERS = "does not fit the reader's schema"
+
 # What bytes that are no datum of the schema make fastavro raise, or what their values do: instants beyond the
 # year 9999. tests/unit/flow/land/test_formats_avro.py feeds it with damaged messages.
 _DAMAGED = (EOFError, ValueError, IndexError, ArithmeticError)
@@ -61,13 +64,13 @@ def decoded(message: bytes, writer: Schema, reader: Schema | None = None) -> byt
     try:
         text = json_text(read(source, writer.parsed, None if reader is None else reader.parsed))
     except SchemaResolutionError:
-        raise Unparsed(reject_reasons.NOT_THE_READERS) from None
+        raise Unparsed(NOT_THE_READERS) from None
     except RecursionError:
         raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
     except _DAMAGED:
-        raise Unparsed(reject_reasons.NOT_AVRO) from None
+        raise Unparsed(NOT_AVRO) from None
     if source.tell() != len(message):
-        raise Unparsed(reject_reasons.NOT_AVRO)
+        raise Unparsed(NOT_AVRO)
     return text
 
 

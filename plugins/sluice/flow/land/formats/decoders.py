@@ -1,34 +1,38 @@
-"""How a task decodes its messages: by a schema file, or by the schema that each message names."""
+"""How a task decodes its messages, by format: by a schema file, or by the schema that each message names."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
+from sluice.config.message_format import AVRO, PROTOBUF
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.formats import avro, protobuf
 from sluice.flow.land.formats.registry import Registry, Stored
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 
+if TYPE_CHECKING:
+    from sluice.flow.land.task.decoding import Decoding
+
 Decode = Callable[[bytes], bytes]
+"""Makes a message into the event's JSON. Raises Unparsed."""
 
 
-def avro_by_file(text: str) -> Decode:
-    """Raises BadSchema."""
-    schema = avro.schema_of(text)
-    return lambda message: avro.decoded(message, schema)
+@dataclass(frozen=True)
+class Format:
+    """`prepare` makes, on the driver, of a schema's file what travels to the tasks; `decoder` decodes there.
+    Both raise BadSchema."""
 
-
-def protobuf_by_file(descriptors: bytes, name: str) -> Decode:
-    """Raises BadSchema."""
-    kind = protobuf.message_type(descriptors, name)
-    return lambda message: protobuf.decoded(message, kind)
+    decoder: Callable[[Decoding], Decode]
+    prepare: Callable[[Path], bytes] = Path.read_bytes
 
 
 class _ByNumber:
@@ -125,3 +129,21 @@ class ProtobufByNumber(_ByNumber):
             file.name = name
         protobuf.message_at(files, (0,))
         return files
+
+
+def _avro(given: Decoding) -> Decode:
+    text = None if given.schema is None else given.schema.decode()
+    if given.registry is not None:
+        return AvroByNumber(Registry(given.registry, serialized=False), text)
+    schema = avro.schema_of(text or "")
+    return lambda message: avro.decoded(message, schema)
+
+
+def _protobuf(given: Decoding) -> Decode:
+    if given.registry is not None:
+        return ProtobufByNumber(Registry(given.registry, serialized=True), given.schema, given.message)
+    kind = protobuf.message_type(given.schema or b"", given.message or "")
+    return lambda message: protobuf.decoded(message, kind)
+
+
+FORMATS: Mapping[str, Format] = {AVRO: Format(_avro), PROTOBUF: Format(_protobuf, protobuf.compiled)}

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _Field: TypeAlias = "FieldDescriptor | FastFieldDescriptor"
 
+NOT_PROTOBUF = "not Protobuf of its message"
+
 _WELL_KNOWN = (
     any_pb2,
     duration_pb2,
@@ -96,10 +98,10 @@ def decoded(content: bytes, kind: type[Message]) -> bytes:
     try:
         message = kind.FromString(content)
         if not message.IsInitialized():
-            raise Unparsed(reject_reasons.NOT_PROTOBUF)
+            raise Unparsed(NOT_PROTOBUF)
         return json_text(_event(message))
     except (DecodeError, json_format.Error, ValueError):
-        raise Unparsed(reject_reasons.NOT_PROTOBUF) from None
+        raise Unparsed(NOT_PROTOBUF) from None
     except RecursionError:
         raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from sluice.clients.connections import find as connections
 from sluice.config.event import Event
-from sluice.config.message_format import AVRO
 from sluice.errors import SchemaRefused
 from sluice.flow.land.task.unpack import Arrays, Decoded, OneEach, Opener
 
@@ -53,11 +52,11 @@ def opener(event: Event, decoding: Decoding | None) -> Opener:
 
 
 def _content(kind: str, file: Path) -> bytes:
-    from sluice.flow.land.formats import protobuf
+    from sluice.flow.land.formats import decoders
     from sluice.flow.land.reject_reasons import BadSchema
 
     try:
-        return file.read_bytes() if kind == AVRO else protobuf.compiled(file)
+        return decoders.FORMATS[kind].prepare(file)
     except (OSError, BadSchema) as error:
         raise SchemaRefused(str(file), str(error)) from error
 
@@ -65,18 +64,9 @@ def _content(kind: str, file: Path) -> bytes:
 def _decode(decoding: Decoding) -> Decode:
     # The clients take a worker half a second to load: only where messages have to be decoded.
     from sluice.flow.land.formats import decoders
-    from sluice.flow.land.formats.registry import Registry
     from sluice.flow.land.reject_reasons import BadSchema
 
     try:
-        if decoding.kind == AVRO:
-            text = None if decoding.schema is None else decoding.schema.decode()
-            if decoding.registry is None:
-                return decoders.avro_by_file(text or "")
-            return decoders.AvroByNumber(Registry(decoding.registry, serialized=False), text)
-        if decoding.registry is None:
-            return decoders.protobuf_by_file(decoding.schema or b"", decoding.message or "")
-        registry = Registry(decoding.registry, serialized=True)
-        return decoders.ProtobufByNumber(registry, decoding.schema, decoding.message)
+        return decoders.FORMATS[decoding.kind].decoder(decoding)
     except (BadSchema, UnicodeDecodeError) as error:
         raise SchemaRefused(decoding.file, str(error)) from error
