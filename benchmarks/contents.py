@@ -23,7 +23,7 @@ from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.connections.connection import Connection
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.contents.compare import Auditor
-from sluice.flow.contents.report import Contents
+from sluice.flow.contents.report import ContentsReport
 from sluice.flow.load.load import load
 from sluice.flow.verify.repairs import Repairs
 from sluice.state.boundaries.model import Boundaries
@@ -67,7 +67,7 @@ def run(root: Path, server: services.ClickHouseServer, events: int, rounds: int,
     found = statuses(chosen, [UNIT], Boundaries(), manifests, ledgers, pendulum.now("UTC"))
     auditor = Auditor(chosen, lake, Repairs("bench"), lambda _: None)
 
-    def checked(compare: Callable[..., Contents]) -> Callable[[], object]:
+    def checked(compare: Callable[..., ContentsReport]) -> Callable[[], object]:
         def once() -> None:
             contents = compare(found)
             # The rows' stamps are spread over the hour, and all else is as it landed.

@@ -37,13 +37,13 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.page.models import OverviewRow
-from sluice.page.rows import Asked, rows_of
-from sluice.page.status_cache import Memory
+from sluice.page.rows import RequestedRange, rows_of
+from sluice.page.status_cache import StatusCache
 from sluice.slices import HOUR, SliceRange, Unit, floor
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import Column, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.boundaries.model import Boundaries, LogEntry
 
 ROWS, TYPES = 5000, ("click", "bid", "view", "conversion")
 BOUND_SECONDS = 1.0
@@ -77,11 +77,11 @@ def pipelines(specs: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
 
 def write_boundaries(pipeline: Pipeline, slices: SliceRange, partitions: int) -> None:
     instants = array("q", range(int(slices.start.timestamp()), int(slices.end.timestamp()) + 1, 3600))
-    zeros, found = array("q", [0]) * len(instants), array("b", [CODE[Found.RECORD]]) * len(instants)
+    zeros, found = array("q", [0]) * len(instants), array("b", [CODE[FoundBy.RECORD]]) * len(instants)
     offsets = array("q", (number * ROWS for number in range(len(instants))))
-    columns = {n: Column(0, offsets, offsets, zeros, found) for n in range(partitions)}
+    columns = {n: PartitionColumn(0, offsets, offsets, zeros, found) for n in range(partitions)}
     block = TopicBoundaries("dc1", "t", "u", instants, columns)
-    BoundaryLog(open_lake(pipeline)).append(Boundaries(), Entry(HOUR, (block,)), slices.end)
+    BoundaryLog(open_lake(pipeline)).append(Boundaries(), LogEntry(HOUR, (block,)), slices.end)
 
 
 def manifest(unit: Unit, number: int, partitions: int) -> Manifest:
@@ -121,7 +121,7 @@ def write_ledger(client, pipeline: Pipeline, lake: str, slices: SliceRange) -> N
 
 
 def summarise(pipeline: Pipeline, slices: SliceRange) -> None:
-    found = list(Memory().walk(pipeline, slices))
+    found = list(StatusCache().walk(pipeline, slices))
     assert all(status.state.done for status in found), found[0]
     note_verified(open_lake(pipeline), slices, found, [], slices.end)
 
@@ -140,8 +140,8 @@ def prepare(some: list[Pipeline], slices: SliceRange, partitions: int, root: Pat
         summarise(pipeline, slices)
 
 
-def ask(memory: Memory, some: list[Pipeline], since: str) -> list[OverviewRow]:
-    asked = Asked.of(since, "now", pendulum.now("UTC"))
+def ask(memory: StatusCache, some: list[Pipeline], since: str) -> list[OverviewRow]:
+    asked = RequestedRange.of(since, "now", pendulum.now("UTC"))
     return rows_of(memory, some, asked, {})
 
 
@@ -166,7 +166,7 @@ def measure(some: list[Pipeline]) -> float:
     slowest = 0.0
     print(f"{'view':<12}{'cold':>9}{'CPU':>9}{'warm':>9}{'CPU':>9}{'JSON':>12}")
     for name, since in VIEWS:
-        memory = Memory()
+        memory = StatusCache()
         cold, warm = (timed(lambda m=memory, s=since: ask(m, some, s)) for _ in range(2))
         wrong = [row.error or row.pipeline for row in warm.rows if row.error or not verified(row)]
         assert not wrong, wrong

@@ -23,11 +23,11 @@ from benchmarks.results import Result, store
 from sluice.clients.kafka.read_ranges import read_count
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
-from sluice.plan.batches import Weight, cut
+from sluice.plan.batches import SliceWeight, cut
 from sluice.slices import HOUR, SliceRange
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.boundaries.model import Boundaries, LogEntry
 
 START = pendulum.datetime(2025, 1, 1)
 
@@ -45,7 +45,7 @@ def answers(partitions: int, slices: SliceRange, per_hour: int) -> Answers:
     """What Kafka would say of every edge; partition p gets p more records an hour than the first."""
     start, edges = int(slices.start.timestamp()), len(slices) + 1
     instants = array("q", range(start, start + edges * 3600, 3600))
-    how = [Found.RECORD] * edges
+    how = [FoundBy.RECORD] * edges
     said = {}
     for number in range(partitions):
         step = per_hour + number % 100
@@ -65,7 +65,7 @@ def plan(partitions: int, hours: int, per_hour: int) -> Result:
             block = settle(None, said)
         del said
         with measured("stored as one log entry", steps):
-            BoundaryLog(lake).append(Boundaries(), Entry(HOUR, (block,)), START)
+            BoundaryLog(lake).append(Boundaries(), LogEntry(HOUR, (block,)), START)
         size = sum(item.size for item in lake.list("_boundaries/"))
         with measured("read again", steps):
             state = BoundaryLog(lake).read()
@@ -74,7 +74,7 @@ def plan(partitions: int, hours: int, per_hour: int) -> Result:
             for piece in slices:
                 ranges = state.ranges(piece, "dc1", ["events"])
                 reads += read_count(ranges or (), 500_000)
-                work.append(Weight(piece, sum(r.offsets for r in ranges or ())))
+                work.append(SliceWeight(piece, sum(r.offsets for r in ranges or ())))
         with measured("cut into batches", steps):
             batches = cut(work)
     print(

@@ -24,7 +24,7 @@ TABLES = ROOT / "include" / "sql" / "demo"
 SQL = ROOT / "include" / "sql" / "demo_wide"
 HOURS = 3
 PER_HOUR = {"east": 6_000, "west": 4_000}
-WAITS = 3  # the exit code when a cluster is out of reach
+WAITS = 3  # the exit code when a cluster is unavailable
 Counts = dict[tuple[str, str], int]
 
 

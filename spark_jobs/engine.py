@@ -27,10 +27,10 @@ from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.errors import SluiceError, SparkFailed
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.merge import Merge
-from sluice.flow.land.read_plan import Run
+from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.direct_read import batches, divided
 from sluice.flow.land.task.long_records import whole
-from sluice.flow.land.task.reports import Report, WrittenFile, decode, encode
+from sluice.flow.land.task.reports import TaskReport, WrittenFile, decode, encode
 from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.runtime import collect_seldom
 
@@ -71,12 +71,12 @@ class SparkEngine:
         if self._spark is not None:
             self._spark.stop()
 
-    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         own = [(run, task) for run, task in reads if run.together]
         rest = [(run, task) for run, task in reads if not run.together]
-        return Report.of([*self._read_by_tasks(own), *self._read_by_spark(rest)])
+        return TaskReport.of([*self._read_by_tasks(own), *self._read_by_spark(rest)])
 
-    def _read_by_tasks(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
+    def _read_by_tasks(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
         if not reads:
             return []
         first, rows = reads[0][1].pipeline, sum(run.offsets for run, _ in reads)
@@ -90,8 +90,8 @@ class SparkEngine:
         tasks = [task for share in shares for task in share]
         return [decode(report) for report in self._each(land, tasks, len(tasks), "read", rows)]
 
-    def _read_by_spark(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
-        reports: list[Report] = []
+    def _read_by_spark(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
+        reports: list[TaskReport] = []
         for start in range(0, len(reads), _RUNS_PER_JOB):
             part = reads[start : start + _RUNS_PER_JOB]
             try:
@@ -104,7 +104,7 @@ class SparkEngine:
                 reports += self._read_by_tasks(part)
         return reports
 
-    def _read_by_source(self, reads: Sequence[tuple[Run, Task]]) -> list[Report]:
+    def _read_by_source(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
         with _explained():
             self._bound_batches()
             frame = reduce(DataFrame.unionAll, [self._frame(*read) for read in reads])
@@ -137,7 +137,7 @@ class SparkEngine:
         with _explained(), Progress(context, what, self._say, rows):
             return context.parallelize(bare, tasks).mapPartitions(all_of).collect()
 
-    def _frame(self, run: Run, task: Task) -> DataFrame:
+    def _frame(self, run: ReadGroup, task: Task) -> DataFrame:
         rows = records(self.session(), task.pipeline, run).selectExpr(*task.columns())
         settings = settings_of(task.pipeline.cluster(run.cluster))
         return rows.mapInArrow(_landing(task, settings), "report binary")

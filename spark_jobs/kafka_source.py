@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluice.clients.kafka.settings import settings_of
 from sluice.config.pipeline import Pipeline
-from sluice.flow.land.read_plan import Run
+from sluice.flow.land.read_plan import ReadGroup
 
 # A poll brings what fits: few round trips for small records, bounded memory for large ones.
 _CONSUMER = {
@@ -28,7 +28,7 @@ _NO_ROOM = "java.lang.OutOfMemoryError"
 _SOURCE = "kafka"
 
 
-def records(session: SparkSession, pipeline: Pipeline, run: Run) -> DataFrame:
+def records(session: SparkSession, pipeline: Pipeline, run: ReadGroup) -> DataFrame:
     """The records of `run`, with the columns of Spark's Kafka source."""
     return straight(session.read.format("kafka").options(**read_options(pipeline, run)).load())
 
@@ -65,7 +65,7 @@ def not_handed_over(error: BaseException) -> str | None:
     return None
 
 
-def read_options(pipeline: Pipeline, run: Run) -> dict[str, str]:
+def read_options(pipeline: Pipeline, run: ReadGroup) -> dict[str, str]:
     """`assign` with explicit offsets, divided into pieces of at most `rows_per_read` offsets.
 
     Source: Spark 4.2, "Structured Streaming + Kafka Integration Guide", batch queries.

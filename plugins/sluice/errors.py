@@ -2,7 +2,7 @@
 
 `retryable` says whether the same step, done again later, can succeed without anybody doing anything:
 Airflow retries only those. `exit_code` is the command's: 1 the answer is no, 2 wrong use, 3 something
-out of reach. `message` is one line that names the place and the remedy; fields and properties fill it in.
+unavailable. `message` is one line that names the place and the remedy; fields and properties fill it in.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class EndInFuture(WrongUse):
 # ---- Retryable: the same step may succeed later.
 
 
-class OutOfReach(SluiceError):
+class Unavailable(SluiceError):
     """A server did not answer, or not in time. Doing it again later cures it."""
 
     exit_code = 3
@@ -100,7 +100,7 @@ class OutOfReach(SluiceError):
 
 
 @dataclass(eq=False)
-class KafkaOutOfReach(OutOfReach):
+class KafkaUnavailable(Unavailable):
     cluster: str
     bootstrap: str
     reason: str
@@ -111,7 +111,7 @@ class KafkaOutOfReach(OutOfReach):
 
 
 @dataclass(eq=False)
-class ClusterWaits(OutOfReach):
+class ClusterWaits(Unavailable):
     """All else is done; `units` hours of one cluster are not, from `first` to `last` (slice ids).
 
     `why` is what the cluster says now.
@@ -138,7 +138,7 @@ class ClusterWaits(OutOfReach):
 
 
 @dataclass(eq=False)
-class PartitionMissing(OutOfReach):
+class PartitionMissing(Unavailable):
     """A partition that the boundaries know is not in today's metadata: a broker that is behind, mostly."""
 
     cluster: str
@@ -151,7 +151,7 @@ class PartitionMissing(OutOfReach):
 
 
 @dataclass(eq=False)
-class ExpiredMeanwhile(OutOfReach):
+class ExpiredMeanwhile(Unavailable):
     """Retention overtook a landing; done again it sees what is left, and does what `on_expired` says."""
 
     cluster: str
@@ -167,14 +167,14 @@ class ExpiredMeanwhile(OutOfReach):
 
 
 @dataclass(eq=False)
-class LakeOutOfReach(OutOfReach):
+class LakeUnavailable(Unavailable):
     url: str
     reason: str
     message = "the lake {url} does not answer ({reason}): check its address and credentials"
 
 
 @dataclass(eq=False)
-class ClickHouseOutOfReach(OutOfReach):
+class ClickHouseUnavailable(Unavailable):
     address: str
     reason: str
     message = (
@@ -184,14 +184,14 @@ class ClickHouseOutOfReach(OutOfReach):
 
 
 @dataclass(eq=False)
-class ShardOutOfReach(OutOfReach):
+class ShardUnavailable(Unavailable):
     shard: str
     reason: str
     message = "shard {shard}: {reason}"
 
 
 @dataclass(eq=False)
-class ReplicaActive(OutOfReach):
+class ReplicaActive(Unavailable):
     """A replica that does not answer here, and that Keeper shows active: it may still be writing."""
 
     table: str
@@ -203,7 +203,7 @@ class ReplicaActive(OutOfReach):
 
 
 @dataclass(eq=False)
-class QuorumPending(OutOfReach):
+class QuorumPending(Unavailable):
     """An insert of before is there, and has not reached its quorum: nobody knows yet whether it counts."""
 
     table: str
@@ -215,7 +215,7 @@ class QuorumPending(OutOfReach):
 
 
 @dataclass(eq=False)
-class TooFewReplicas(OutOfReach):
+class TooFewReplicas(Unavailable):
     table: str
     live: int
     needed: int
@@ -236,7 +236,7 @@ class _OfShards:
 
 
 @dataclass(eq=False)
-class ShardsWait(_OfShards, OutOfReach):
+class ShardsWait(_OfShards, Unavailable):
     """Some shards could not be loaded now."""
 
     table: str
@@ -246,7 +246,7 @@ class ShardsWait(_OfShards, OutOfReach):
 
 
 @dataclass(eq=False)
-class RegistryOutOfReach(OutOfReach):
+class RegistryUnavailable(Unavailable):
     url: str
     reason: str
     message = (
@@ -256,14 +256,14 @@ class RegistryOutOfReach(OutOfReach):
 
 
 @dataclass(eq=False)
-class SparkFailed(OutOfReach):
+class SparkFailed(Unavailable):
     """Spark stopped before the end; nothing of what it wrote counts."""
 
     reason: str
     message = "Spark could not finish ({reason}): its log above says more; the step can be repeated"
 
 
-class NotSent(OutOfReach):
+class NotSent(Unavailable):
     """An alarm could not be delivered; the next watch tries it again."""
 
 

@@ -12,7 +12,7 @@ import pendulum
 import pytest
 
 from sluice.clients import airflow_rest
-from sluice.errors import OutOfReach, WrongUse
+from sluice.errors import Unavailable, WrongUse
 
 START, END = pendulum.datetime(2026, 11, 20, 10), pendulum.datetime(2026, 11, 20, 12)
 RUN = "manual__2026-11-21T08:10:00+00:00"
@@ -97,7 +97,7 @@ def test_wait_tells_every_change_and_returns_the_end(airflow: Airflow, end: str)
             "not found.*import-errors",
         ),
         ((403, {"detail": "Forbidden"}), WrongUse, "403.*Forbidden"),
-        ((503, "starting"), OutOfReach, "answered 503"),
+        ((503, "starting"), Unavailable, "answered 503"),
     ],
 )
 def test_what_airflow_refuses_is_one_line(airflow: Airflow, answer, error: type[Exception], words: str):
@@ -116,7 +116,7 @@ def test_wrong_login(airflow: Airflow):
 
 def test_nobody_listens(airflow: Airflow, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_AIRFLOW_URL", "http://127.0.0.1:1")
-    with pytest.raises(OutOfReach, match="does not answer at http://127.0.0.1:1"):
+    with pytest.raises(Unavailable, match="does not answer at http://127.0.0.1:1"):
         airflow_rest.trigger("ads", START, END)
 
 
@@ -130,5 +130,5 @@ def test_the_embedded_stacks_address_and_password(tmp_path: Path):
 
 
 def test_without_an_embedded_airflow_there_is_no_login(tmp_path: Path):
-    with pytest.raises(OutOfReach, match="make up"):
+    with pytest.raises(Unavailable, match="make up"):
         airflow_rest.access({"SLUICE_HOME": str(tmp_path)})

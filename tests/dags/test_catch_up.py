@@ -13,16 +13,16 @@ from airflow.sdk.exceptions import AirflowFailException
 from sluice.airflow.cluster_task import CatchUp
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClusterWaits, KafkaOutOfReach, SluiceError, UnknownTopic
+from sluice.errors import ClusterWaits, KafkaUnavailable, SluiceError, UnknownTopic
 from sluice.flow import batch_loop
 from sluice.flow import catch_up as module
 from sluice.flow.catch_up import catch_up
 from sluice.manifest import Manifest, OffsetRange
 from sluice.plan.estimate import Expected
-from sluice.plan.plan import Work
+from sluice.plan.plan import PlannedWork
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.dags.pipeline_texts import TWO_TABLES
 
 DAY = pendulum.datetime(2026, 11, 20)
@@ -34,7 +34,9 @@ EVENTS = [{"table": "ads.bids", "slice": "2026-11-20T01Z", "rows": 5, "manifests
 def unit(hour: int, cluster: str, landed: bool) -> UnitStatus:
     of = Unit(Slice(DAY.add(hours=hour)), cluster)
     manifest = Manifest("ads", of.slice.id, cluster, 1, "a", RANGES, (), (), 10, {}, 0) if landed else None
-    return UnitStatus(of, State.COMPLETE if landed else State.MISSING, RANGES, (), manifest, {}, (), 1)
+    return UnitStatus(
+        of, UnitState.COMPLETE if landed else UnitState.MISSING, RANGES, (), manifest, {}, (), 1
+    )
 
 
 class Steps:
@@ -52,7 +54,7 @@ class Steps:
     def resolve_range(self, pipeline: Pipeline, slices: SliceRange) -> None:
         self.did.append(f"resolve {','.join(pipeline.clusters)} {slices}")
 
-    def expected_time(self, pipeline: Pipeline, work: Work) -> Expected:
+    def expected_time(self, pipeline: Pipeline, work: PlannedWork) -> Expected:
         return Expected({}, ())
 
     def load_table(self, pipeline: Pipeline, table: str, slices: SliceRange, *more: object) -> None:
@@ -96,7 +98,7 @@ def run(config: Path, monkeypatch: pytest.MonkeyPatch, there: Steps, cluster: st
 
 
 def test_nothing_is_done_where_nothing_is_missing(config: Path, monkeypatch: pytest.MonkeyPatch):
-    there = Steps(cause=KafkaOutOfReach("dc2", "k:9092", "never asked"))
+    there = Steps(cause=KafkaUnavailable("dc2", "k:9092", "never asked"))
     assert run(config, monkeypatch, there) == []
     assert run(config, monkeypatch, Steps(lacking=[1]), "dc1") == []
     assert there.did == []
@@ -116,10 +118,10 @@ def test_a_cluster_that_answers_again_is_caught_up_alone(config: Path, monkeypat
     ]
 
 
-def test_a_cluster_out_of_reach_is_tried_again_and_says_what_is_missing(
+def test_a_cluster_unavailable_is_tried_again_and_says_what_is_missing(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    there = Steps(lacking=[1], cause=KafkaOutOfReach("dc2", "k:9092", "no answer"))
+    there = Steps(lacking=[1], cause=KafkaUnavailable("dc2", "k:9092", "no answer"))
     with pytest.raises(
         ClusterWaits, match="hour 2026-11-20T01Z has not landed from Kafka cluster 'dc2'.*k:9092"
     ):
@@ -130,7 +132,7 @@ def test_a_cluster_out_of_reach_is_tried_again_and_says_what_is_missing(
 @pytest.mark.parametrize(
     ("cause", "raised"),
     [
-        (KafkaOutOfReach("dc2", "k:9092", "no answer"), ClusterWaits),
+        (KafkaUnavailable("dc2", "k:9092", "no answer"), ClusterWaits),
         (UnknownTopic("dc2", "bids"), AirflowFailException),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from local.readiness import wait_until
-from sluice.airflow.land_operator import Land
+from sluice.airflow.land_operator import LandOperator
 from sluice.flow import steps
 from tests.dags.pipeline_texts import TWO_TABLES
 
@@ -63,12 +63,12 @@ def arguments(pipeline, config, slices, mode, token, cluster) -> SimpleNamespace
     )
 
 
-def land_task(tmp_path: Path, connection: str = "spark_default") -> Land:
+def land_task(tmp_path: Path, connection: str = "spark_default") -> LandOperator:
     batch = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T12:00:00Z"}
-    return Land(task_id="land", config=str(tmp_path / "ads.yaml"), connection=connection, batch=batch)
+    return LandOperator(task_id="land", config=str(tmp_path / "ads.yaml"), connection=connection, batch=batch)
 
 
-def run(tmp_path: Path, mode: str = "fill", connection: str = "spark_default") -> tuple[Land, dict]:
+def run(tmp_path: Path, mode: str = "fill", connection: str = "spark_default") -> tuple[LandOperator, dict]:
     land = land_task(tmp_path, connection)
     land.execute({"params": {"mode": mode}, "run_id": "run 7"})
     return land, json.loads((tmp_path / "seen.json").read_text())

@@ -14,7 +14,7 @@ from sluice.config.alarms import Channel
 from sluice.errors import NotSent
 from sluice.watch import notices
 from sluice.watch.notices import Notice
-from sluice.watch.problems import Alarm, Kind, Problem
+from sluice.watch.problems import Alarm, Problem, ProblemKind
 from tests.support.hostile_texts import HALVES, TEXTS, as_sent, is_plain, links
 
 TEMPLATE = "type {{ 7 * 7 }} of <b>dc1</b>"
@@ -69,7 +69,7 @@ def test_hostile_texts_through_every_channel(data: str, monkeypatch):
     answer = httpx.Response(200, request=httpx.Request("POST", "http://127.0.0.1"))
     monkeypatch.setattr(httpx, "post", lambda _, json, **__: posts.append(json) or answer)
     monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", json.dumps({"conn_type": "http", "host": "http://127.0.0.1"}))
-    notice = Notice((Alarm(Problem(Kind.ANOMALY, data, data), "then"),), ())
+    notice = Notice((Alarm(Problem(ProblemKind.ANOMALY, data, data), "then"),), ())
     told, subject = notices.body(notice), notices.subject("adx", notice)
     HEARD.clear()
     send(channel("ops"), subject, told)

@@ -11,10 +11,10 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from sluice.airflow import tasks
 from sluice.airflow.run_params import to_xcom
-from sluice.errors import KafkaOutOfReach, SluiceError, UnknownTopic
+from sluice.errors import KafkaUnavailable, SluiceError, UnknownTopic
 from sluice.flow import choose_backlog, steps
 from sluice.flow.choose_backlog import Older
-from sluice.plan.plan import Work
+from sluice.plan.plan import PlannedWork
 from sluice.slices import SliceRange, floor
 from tests.dags.pipeline_texts import TWO_TABLES
 
@@ -61,7 +61,7 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Instance:
     instance = Instance()
     monkeypatch.setattr(tasks, "get_current_context", lambda: {"params": {}, "ti": instance})
     monkeypatch.setattr(steps, "resolve_range", lambda *_: {"waiting": {}})
-    monkeypatch.setattr(steps, "work_in", lambda *_: Work((OWN,), ((1, 1),), ((1, 1),), (1, 1)))
+    monkeypatch.setattr(steps, "work_in", lambda *_: PlannedWork((OWN,), ((1, 1),), ((1, 1),), (1, 1)))
     monkeypatch.setattr(steps, "verify_range", lambda *_: [])
     return instance
 
@@ -94,6 +94,6 @@ def test_an_older_hour_that_nobody_can_look_at_fails_the_run_after_its_own_hours
 
 
 def test_what_a_retry_cures_is_tried_again(config, instance, monkeypatch):
-    with pytest.raises(KafkaOutOfReach):
-        resolve(config, monkeypatch, There(KafkaOutOfReach("dc1", "k:9092", "no answer")))
+    with pytest.raises(KafkaUnavailable):
+        resolve(config, monkeypatch, There(KafkaUnavailable("dc1", "k:9092", "no answer")))
     assert instance.pushed == {}

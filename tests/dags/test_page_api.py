@@ -19,7 +19,7 @@ from sluice.airflow.api.app import look_ahead, version_of
 from sluice.clients.lake.layout import manifest
 from sluice.clients.lake.open import open_lake
 from sluice.state.months import UnitSummary, encode, key_of
-from sluice.watch.problems import Alarm, Kind, Known, Problem
+from sluice.watch.problems import Alarm, Problem, ProblemKind, WatchState
 from sluice.watch.store import AlarmStore
 from tests.dags.page_app import login
 
@@ -65,9 +65,11 @@ def test_the_problems_that_the_watch_sees(airflow_app: TestClient):
     """Those that are open; and that nobody watches now: its DAG is paused, or not there."""
     ((_, ads),) = pipelines.find_pipelines().sound
     since, soon = "2026-11-20T12:00:00+00:00", "Kafka will delete hour 2026-11-20T10Z in 3 h 10 min"
-    expiring = Alarm(Problem(Kind.RETENTION, "slice 2026-11-20T10Z/dc1", soon), since)
-    over = Alarm(Problem(Kind.LAG, "ads", "9 hours behind"), since, told=("webhook hook_ops",), over=True)
-    known = Known({alarm.problem.key: alarm for alarm in (expiring, over)})
+    expiring = Alarm(Problem(ProblemKind.RETENTION, "slice 2026-11-20T10Z/dc1", soon), since)
+    over = Alarm(
+        Problem(ProblemKind.LAG, "ads", "9 hours behind"), since, told=("webhook hook_ops",), over=True
+    )
+    known = WatchState({alarm.problem.key: alarm for alarm in (expiring, over)})
     AlarmStore(open_lake(ads)).change(lambda _: known)
     found = airflow_app.get("/sluice/api/pipelines/ads/problems", headers=login("viewer")).json()
     assert found == {
@@ -199,7 +201,7 @@ def test_the_server_looks_ahead_once_when_it_has_begun_to_serve(monkeypatch: pyt
 
 
 def test_what_the_server_has_looked_at_ahead_it_remembers(airflow_app: TestClient):
-    """Though ClickHouse is out of reach: that is for the overview to say."""
+    """Though ClickHouse is unavailable: that is for the overview to say."""
     ((_, ads),) = pipelines.find_pipelines().sound
     begun, month = (f"{pendulum.now('UTC').subtract(months=ago):%Y-%m}" for ago in (3, 2))
     for name in (begun, month):

@@ -12,8 +12,8 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from sluice.airflow.api import pipelines, slices
-from sluice.errors import KafkaOutOfReach
-from sluice.page.overview import Sight
+from sluice.errors import KafkaUnavailable
+from sluice.page.overview import OverviewSnapshot
 from tests.dags.page_app import PLAN, READS, SLICE, endpoints, login, path_of, query_of
 
 # What each endpoint asks for. A new endpoint without a rule fails here.
@@ -37,10 +37,10 @@ MAY = {"viewer": {"page", "read"}} | {role: {"page", "read", "start"} for role i
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka is out of reach at once."""
+    """Kafka is unavailable at once."""
 
     def away(*_: object) -> None:
-        raise KafkaOutOfReach("dc1", "127.0.0.1:1", "no answer")
+        raise KafkaUnavailable("dc1", "127.0.0.1:1", "no answer")
 
     monkeypatch.setattr("sluice.flow.resolve.preview.preview", away)
     monkeypatch.setattr(pipelines, "ask_topics", away)
@@ -66,7 +66,7 @@ def test_who_may_ask(airflow_app: TestClient, method: str, route: APIRoute, role
     if role is None:
         assert answer.status_code == 401
     elif needed in MAY[role]:
-        # What is asked for may be out of reach, or not there.
+        # What is asked for may be unavailable, or not there.
         assert answer.status_code in (200, 404, 503), answer.text
     else:
         assert answer.status_code == 403
@@ -139,7 +139,7 @@ def test_who_sees_payloads(airflow_app, monkeypatch, said: str | None, role: str
     found = pipelines.find_pipelines()
     known = type(found)(((path, ads.model_copy(update={"page": page})),), ())
     monkeypatch.setattr("sluice.airflow.api.access.find_pipelines", lambda: known)
-    monkeypatch.setattr(slices.memory, "look", lambda *_: Sight([], [], None))
+    monkeypatch.setattr(slices.memory, "look", lambda *_: OverviewSnapshot([], [], None))
     monkeypatch.setattr(slices, "connect_shards", lambda _: nullcontext(()))
     monkeypatch.setattr(
         slices.rejected_samples, "unparsed", lambda lake, manifests, payloads: asked.append(payloads) or []

@@ -7,10 +7,10 @@ from sluice import errors
 from sluice.airflow.retries import final_errors_fail, final_reason
 
 CURED = [
-    errors.OutOfReach("it is away"),
-    errors.KafkaOutOfReach("dc1", "127.0.0.1:9092", "refused"),
-    errors.LakeOutOfReach("s3://b", "time-out"),
-    errors.ClickHouseOutOfReach("127.0.0.1:8123", "refused"),
+    errors.Unavailable("it is away"),
+    errors.KafkaUnavailable("dc1", "127.0.0.1:9092", "refused"),
+    errors.LakeUnavailable("s3://b", "time-out"),
+    errors.ClickHouseUnavailable("127.0.0.1:8123", "refused"),
     errors.Fenced("a successor has the lease"),
     errors.Busy("another attempt is alive"),
     errors.ClockBehind("w1", "08:50", "09:00"),

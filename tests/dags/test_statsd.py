@@ -7,7 +7,7 @@ from airflow.sdk._shared.observability.metrics.statsd_logger import get_statsd_l
 
 from sluice.airflow import metrics
 from sluice.metrics.sink import sample
-from sluice.metrics.table import METRICS, NAMES, Kind
+from sluice.metrics.table import METRICS, NAMES, MetricKind
 from tests.support.hostile_texts import HALVES, TEXTS
 
 EVERY = {**TEXTS, **HALVES, "of the set": "click", "long and foreign": "日本" * 100}
@@ -48,4 +48,4 @@ def test_no_sample_is_dropped(client: Client, text: str):
         tags = dict(tag.split("=") for tag in name.split(",")[1:])
         assert (name.split(",")[0], tuple(tags)) == (metric.full_name, metric.labels)
         assert {v for k, v in tags.items() if k not in NAMES} <= {"a_word", *OWN.values()}
-    assert {metric.kind for metric in METRICS.values()} == set(Kind)
+    assert {metric.kind for metric in METRICS.values()} == set(MetricKind)

@@ -18,17 +18,16 @@ import yaml
 from sluice.cli.commands import commands
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import identifier
-from sluice.clients.kafka.samples import Record
+from sluice.clients.kafka.samples import SampledRecord
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.doctor import examine
-from sluice.doctor.events import Sample, parse
+from sluice.doctor.events import EventSample, parse
 from sluice.errors import SluiceError
 from sluice.flow.land import submit
 from sluice.flow.land.submit import SubmitSpec
 from sluice.flow.resolve import preview
-from sluice.metrics.sink import Sample as MetricSample
-from sluice.metrics.sink import taken_by
+from sluice.metrics.sink import MetricSample, taken_by
 from sluice.slices import SliceRange, parse_instant
 from tests.support.hostile_texts import TEXTS
 from tests.support.landing_world import NOW, START, World, hours, to_ms
@@ -134,10 +133,10 @@ class Site:
         self.world.land(pipeline, open_lake(pipeline), slices, given["--mode"], given["--token"])
         return 0
 
-    def _sampled(self, pipeline, _count: int) -> Sample:
+    def _sampled(self, pipeline, _count: int) -> EventSample:
         log = self.world.logs["dc1", "bids"][0]
         records = [
-            Record("bids", 0, offset, stamp, value, tuple(headers))
+            SampledRecord("bids", 0, offset, stamp, value, tuple(headers))
             for offset, (value, stamp, headers, _) in enumerate(log)
         ]
         return parse(pipeline.event, records)

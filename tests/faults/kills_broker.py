@@ -11,10 +11,10 @@ from kafka import KafkaConsumer, TopicPartition
 
 from sluice.clients.kafka.client import BOOTSTRAP_MS, REQUEST_MS, reached
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 from sluice.flow.land.merge import Merge
-from sluice.flow.land.read_plan import Run
-from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from tests.support.landing_world import kafka_batch
 
@@ -41,7 +41,7 @@ def consumer(settings: KafkaSettings) -> Iterator[KafkaConsumer]:
 
 
 class FromBroker:
-    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         found = []
         for number, (run, task) in enumerate(reads):
             for (topic, partition), edges in run.edges().items():
@@ -49,7 +49,7 @@ class FromBroker:
                 for start in range(0, len(rows), PIECE):
                     batch = self._batch(task, topic, partition, rows[start : start + PIECE])
                     found.append(task.land([batch], f"{number}-{partition}-{start}"))
-        return Report.of(found)
+        return TaskReport.of(found)
 
     def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
         return [merge.run(f"merged-{number}") for number, merge in enumerate(merges)]
@@ -63,7 +63,7 @@ class FromBroker:
             deadline = time.monotonic() + SILENT_SECONDS
             while reader.position(place) < until:
                 if time.monotonic() > deadline:
-                    raise KafkaOutOfReach(task.cluster, settings.bootstrap, "no records")
+                    raise KafkaUnavailable(task.cluster, settings.bootstrap, "no records")
                 found = reader.poll(timeout_ms=500).get(place, ())
                 rows += ((r.offset, r.value, r.timestamp) for r in found if r.offset < until)
         return rows

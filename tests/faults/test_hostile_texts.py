@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 from sluice.airflow.api import access, pipelines
 from sluice.airflow.pipelines import find_pipelines
 from sluice.cli import traffic_report as counted
-from sluice.cli.traffic_report import Traffic
+from sluice.cli.traffic_report import TrafficHour
 from sluice.clients.clickhouse.sql import identifier, listed, literal
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
@@ -27,7 +27,7 @@ from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
 from sluice.watch import notices, rules
 from sluice.watch.notices import decide, pending
-from sluice.watch.problems import Known, decode, encode
+from sluice.watch.problems import WatchState, decode, encode
 from tests.dags.test_page_api import PLUGINS, login
 from tests.faults.hostile import COLUMNS, TABLES, TYPES, Ran, Site, event_of, site
 from tests.integration.landed import client_of
@@ -158,7 +158,9 @@ def test_counted_values_are_shown(loaded: tuple[Site, Ran]):
     at = pendulum.now("UTC").int_timestamp // 3600 * 3600
     for some in (list(EVERY.values())[n : n + 10] for n in range(0, len(EVERY), 10)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(counted, "traffic_of", lambda *_, own=some: [Traffic(at, v, 2.0, 1) for v in own])
+            patch.setattr(
+                counted, "traffic_of", lambda *_, own=some: [TrafficHour(at, v, 2.0, 1) for v in own]
+            )
             ran = made.sluice("traffic")
             [rows] = json.loads(made.sluice("traffic", "--json").out).values()
         assert (ran.code, [row["value"] for row in rows]) == (0, some)
@@ -217,7 +219,7 @@ def test_alarms(loaded: tuple[Site, Ran], broken: Ran):
     problems = list(rules.anomalies(read_verdict(open_lake(read(made.config))).anomalies))
     assert len(problems) > len(TABLES)
     alarms = decide(problems, {}, (), "2026-01-01T00:00:00+00:00")
-    assert decode(encode(Known(alarms)), "").alarms == alarms
+    assert decode(encode(WatchState(alarms)), "").alarms == alarms
     notice = pending(alarms, "nobody")
     told = notices.body(notice)
     assert is_plain(told.replace("\n", "")) and len(told.splitlines()) == len(problems)

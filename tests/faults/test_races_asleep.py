@@ -15,7 +15,7 @@ import pytest
 from local.readiness import wait_until
 from sluice.clients.clickhouse.connect import connect
 from sluice.crash_points import Step
-from sluice.errors import ClickHouseOutOfReach, Fenced
+from sluice.errors import ClickHouseUnavailable, Fenced
 from sluice.flow.load.fencing import fences, stagings
 from sluice.flow.load.load import load
 from sluice.state.units import units_of
@@ -136,7 +136,7 @@ def sleeps(clickhouse_server, tmp_path_factory, long_form: bool) -> Iterator[lis
 
 
 # The server may have closed the sleeper's connection before it woke up.
-EXPECTED = (Fenced.__name__, ClickHouseOutOfReach.__name__, "")
+EXPECTED = (Fenced.__name__, ClickHouseUnavailable.__name__, "")
 
 
 @pytest.mark.parametrize("step", Step)

@@ -10,8 +10,8 @@ import pytest
 
 from sluice.errors import Busy
 from sluice.flow.steps import verify_range
-from sluice.flow.verify.anomaly import Anomaly, Kind
-from sluice.flow.verify.audit import Look, audit
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.audit import AuditScope, audit
 from tests.faults.race_world import Scene
 from tests.faults.racers import Racer, race
 from tests.faults.test_races import clickhouse_at
@@ -62,7 +62,7 @@ def loading(scene: Scene, mode: str) -> Iterator[list[int]]:
 def looked(scene: Scene) -> list[Anomaly] | None:
     """None: everything that looks wrong is being loaded."""
     try:
-        return audit(scene.pipeline, hours(3), Look(whole=True)).anomalies
+        return audit(scene.pipeline, hours(3), AuditScope(whole=True)).anomalies
     except Busy:
         return None
 
@@ -93,7 +93,7 @@ def test_damage_is_told_beside_loads(scene: Scene, fault_log):
         found = looked(scene)
         assert found is not None
         assert {(a.kind, a.table, a.slice) for a in found} == {
-            (Kind.ROWS_MISSING, f"{scene.database}.clicks", "2026-01-01T02Z")
+            (AnomalyKind.ROWS_MISSING, f"{scene.database}.clicks", "2026-01-01T02Z")
         }
     anomalies = looked(scene)
-    assert anomalies is not None and {a.kind for a in anomalies} == {Kind.ROWS_MISSING}
+    assert anomalies is not None and {a.kind for a in anomalies} == {AnomalyKind.ROWS_MISSING}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.crash_points import Step
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.integration.landed import World, client_of, unit
 from tests.integration.rolled import Rolled, clicks
 
@@ -80,10 +80,10 @@ def test_killed_beside_a_rollup(rolled: Rolled, clickhouse_server, long_form, fa
         killed(rolled, clickhouse_server.port, table, step)
         with fault_log.trial("kill", step, victim="rolling process"):
             if not (table == "by_hour" and step in (Step.COMMITTED, Step.DROPPED, Step.RELEASED)):
-                assert set(rolled.states(unit(0), unit(1))) <= {State.LANDED, State.STALE}
+                assert set(rolled.states(unit(0), unit(1))) <= {UnitState.LANDED, UnitState.STALE}
             rolled.load_all(unit(0), unit(1))
             assert rolled.seen() == rolled.expected()
-            assert rolled.states(unit(0), unit(1)) == [State.COMPLETE] * 2
+            assert rolled.states(unit(0), unit(1)) == [UnitState.COMPLETE] * 2
         # The next kill finds another commit of the source to be caught up with.
         rolled.load(unit(0), unit(1), table="clicks", mode="reload")
         rolled.land(unit(1), clicks(40, 1, seed=len(step.value)), generation=3)

@@ -12,13 +12,13 @@ import pytest
 
 from local.readiness import wait_until
 from local.services import KafkaBroker
-from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.lake.open import open_lake
 from sluice.errors import SluiceError
 from sluice.flow.land.merge import Merge
-from sluice.flow.land.read_plan import Run
-from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from tests.faults.topic_story import Story
 from tests.faults.topics import Topic
@@ -36,7 +36,7 @@ class Apart:
 
     spark: Any
 
-    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         return self.spark.land([(replace(run, together=False), task) for run, task in reads])
 
     def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
@@ -120,7 +120,7 @@ def test_the_broker_restarts_while_a_task_reads(start_kafka_broker, name, fault_
     read: dict[int, list[tuple[int, str]]] = {0: [], 1: []}
     with fault_log.trial("kill", "the broker (kill) while a task reads", victim="broker"):
         with BoundedReader(settings, 1 << 20) as reader:
-            for records in reader.read([Span(name, 0, 0, half), Span(name, 1, 0, half)]):
+            for records in reader.read([OffsetSpan(name, 0, 0, half), OffsetSpan(name, 1, 0, half)]):
                 found = read[records.partition]
                 if not found:
                     assert len(records.offsets) < half // 2

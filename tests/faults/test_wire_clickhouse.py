@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from local.services import ClickHouseServer
-from sluice.errors import ClickHouseOutOfReach
+from sluice.errors import ClickHouseUnavailable
 from tests.faults.fault_log import FaultLog
 from tests.faults.inserver_load import Commit, Trials
 from tests.faults.wire import Fault, Wire
@@ -63,8 +63,8 @@ def test_a_disturbed_load(
         wrong = list(outcome.wrong)
         if fault is Fault.DELAY and outcome.raised:
             wrong.append(f"a late answer is an answer: {outcome.raised}")
-        if outcome.raised and not isinstance(outcome.raised, ClickHouseOutOfReach):
-            wrong.append(f"not out of reach: {outcome.raised!r}")
+        if outcome.raised and not isinstance(outcome.raised, ClickHouseUnavailable):
+            wrong.append(f"not unavailable: {outcome.raised!r}")
         if fault is not Fault.DELAY and not outcome.raised and place not in (*QUESTIONS, *KILLS):
             wrong.append("a statement that writes was repeated, or its lost answer was taken for one")
         where = f"{trials.commit}, {place}: {fault}"

@@ -10,7 +10,7 @@ import pytest
 
 from local.services import ClickHouseServer
 from sluice.clients.clickhouse.errors import NO_CODE, RULES, Outcome, ServerError
-from sluice.errors import ClickHouseOutOfReach, Fenced
+from sluice.errors import ClickHouseUnavailable, Fenced
 from sluice.flow.load.fencing import fences
 from tests.faults.fault_log import FaultLog
 from tests.faults.inserver_load import NEW, UNITS, Commit, Trials, expected
@@ -63,7 +63,7 @@ def refused_load(
     table, pipeline, manifests = trials.prepare()
     struck = layer.struck
     layer.answer("POST", statement(step), answer, done=done)
-    with pytest.raises((ServerError, ClickHouseOutOfReach, Fenced)) as raised:
+    with pytest.raises((ServerError, ClickHouseUnavailable, Fenced)) as raised:
         reached(trials, layer).load(pipeline, *UNITS)
     assert layer.struck == struck + 1
     left = trials.state(table).leftovers
@@ -104,7 +104,7 @@ def test_a_proxys_answer_says_nothing_of_the_statement(
 ) -> None:
     with fault_log.trial("fault", "502 at move, done", victim=VICTIM):
         error, wrong, _ = refused_load(trials, layer, "move", Answer(502, b"<h1>Bad Gateway</h1>"), done=True)
-        assert isinstance(error, ClickHouseOutOfReach)
+        assert isinstance(error, ClickHouseUnavailable)
         assert wrong == []
 
 

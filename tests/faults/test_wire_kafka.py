@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from local.environment import HOST
 from sluice.clients.kafka import client
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import resolve
 from sluice.slices import Slice, Unit
@@ -117,7 +117,7 @@ def test_a_bad_line_never_stores_a_wrong_boundary(
             wire.heal()
             assert stored(lake, topic) == ({} if told.unreachable else EDGES)
             for error in told.unreachable.values():
-                assert isinstance(error, KafkaOutOfReach)
+                assert isinstance(error, KafkaUnavailable)
                 assert error.retryable
             assert not told.unreachable or fault is not Fault.DELAY
             assert resolve(adx, lake, SLICES, NOW).unreachable == {}
@@ -130,7 +130,7 @@ def test_silence_is_told_within_the_time_out(topic: str, wire: Wire, fault_log: 
     with fault_log.trial("fault", f"ListOffsets: {Fault.STALL}", victim=VICTIM):
         wire.strike(request("ListOffsets"), Fault.STALL, FOREVER)
         (error,) = resolve(adx, lake, SLICES, NOW).unreachable.values()
-        assert isinstance(error, KafkaOutOfReach)
+        assert isinstance(error, KafkaUnavailable)
         assert stored(lake, topic) == {}
         wire.heal()
         assert resolve(adx, lake, SLICES, NOW).unreachable == {}
@@ -145,7 +145,7 @@ def test_a_bad_line_is_no_loss(topic: str, wire: Wire, fault: Fault, fault_log: 
     units = [Unit(piece, "dc1") for piece in SLICES]
     with fault_log.trial("fault", f"retention look: {fault}", victim=VICTIM):
         wire.strike(request("ListOffsets"), fault, FOREVER)
-        with pytest.raises(KafkaOutOfReach):
+        with pytest.raises(KafkaUnavailable):
             retained_losses(adx, known, units)
         wire.heal()
         assert retained_losses(adx, known, units) == {}

@@ -12,7 +12,7 @@ import pytest
 
 from sluice.clients.lake import layout, s3_client
 from sluice.clients.lake.settings import S3Settings
-from sluice.errors import LakeOutOfReach, SluiceError
+from sluice.errors import LakeUnavailable, SluiceError
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.lease import Lease
 from tests.faults.fault_log import FaultLog
@@ -128,7 +128,7 @@ def test_a_renewal_whose_answer_is_lost_is_no_take_over(
 def test_a_writer_that_never_learns_that_it_has_won(
     server: S3Settings, wire: Wire, place: str, fault_log: FaultLog
 ) -> None:
-    """The answer is lost, and then the line: out of reach; a later attempt finds what is there."""
+    """The answer is lost, and then the line: unavailable; a later attempt finds what is there."""
     key, before, act = CONDITIONAL[place]
     made = scene(server, wire.port)
     before(made)
@@ -186,7 +186,7 @@ def test_a_conditional_write_whose_answer_comes_after_the_time_out(
 def test_reads_whose_answers_come_after_the_time_out(
     server: S3Settings, wire: Wire, impatient: None, fault_log: FaultLog, long_form: bool
 ) -> None:
-    """Once: asked again. Every time: out of reach after all attempts, and one retry cures it."""
+    """Once: asked again. Every time: unavailable after all attempts, and one retry cures it."""
     for place in LATE_READS if long_form else LATE_READS[:1]:
         made, struck = scene(server, wire.port), wire.struck
         with fault_log.trial("fault", f"{place}: answer after the time-out", victim=VICTIM):
@@ -194,7 +194,7 @@ def test_reads_whose_answers_come_after_the_time_out(
             landed(made)
             assert wire.struck == struck + 1
             wire.strike(place.encode(), Fault.DELAY, FOREVER, seconds=LATE_SECONDS)
-            with pytest.raises(LakeOutOfReach, match="timed out|timeout"):
+            with pytest.raises(LakeUnavailable, match="timed out|timeout"):
                 reland(made)
             wire.heal()
             reland(made)
@@ -225,7 +225,7 @@ ANSWERS = {
 def test_a_landing_with_a_server_in_trouble(
     server: S3Settings, layer: HttpLayer, request_: str, done: bool, fault_log: FaultLog, long_form: bool
 ) -> None:
-    """Once: boto3 asks again, and nobody notices. For good: out of reach, and one retry cures it."""
+    """Once: boto3 asks again, and nobody notices. For good: unavailable, and one retry cures it."""
     short = [("503", FOREVER if done else 1)]
     for name, times in product(ANSWERS, (1, FOREVER)) if long_form else short:
         made = scene(server, layer.port)
@@ -233,7 +233,7 @@ def test_a_landing_with_a_server_in_trouble(
         with fault_log.trial("fault", f"{request_}: {name} {when}", victim=VICTIM):
             layer.answer(*REQUESTS[request_], ANSWERS[name], times, done=done)
             struck = layer.struck
-            with nullcontext() if times == 1 else pytest.raises(LakeOutOfReach):
+            with nullcontext() if times == 1 else pytest.raises(LakeUnavailable):
                 landed(made)
             assert layer.struck > struck
             layer.heal()

@@ -16,7 +16,7 @@ from sluice.clients.lake import s3_client
 from sluice.clients.lake.s3 import S3Lake
 from sluice.clients.lake.s3_upload import PART_BYTES
 from sluice.clients.lake.settings import S3Settings
-from sluice.errors import LakeOutOfReach, LakeRefused
+from sluice.errors import LakeRefused, LakeUnavailable
 from tests.faults.fault_log import FaultLog
 from tests.faults.s3_faults import INTERNAL, SLOW_DOWN, port_of, quick_retries, scene
 from tests.faults.wire import Fault, Wire
@@ -117,7 +117,7 @@ def test_a_request_that_fails_for_good(
     """No object, no left parts, and the next try can do it."""
     with fault_log.trial("fault", f"large object, {request_}: 500 for good", victim=VICTIM):
         layer.answer(*request_, Answer(500, INTERNAL), FOREVER)
-        with pytest.raises(LakeOutOfReach):
+        with pytest.raises(LakeUnavailable):
             send(through(direct, layer.port), block)
         assert direct.read(KEY) is None
         assert begun(direct) == []
@@ -162,7 +162,7 @@ def test_a_last_request_that_is_refused_before_it_was_done(
 ) -> None:
     """Nothing is at the key: it has not won, and the next try does it."""
     layer.answer("POST", LAST, AGAIN[0])
-    with pytest.raises(LakeOutOfReach):
+    with pytest.raises(LakeUnavailable):
         send(through(direct, layer.port), block)
     assert direct.read(KEY) is None and begun(direct) == []
     send(through(direct, layer.port), block)
@@ -173,14 +173,14 @@ def test_a_last_request_that_is_refused_before_it_was_done(
 def test_a_large_move_whose_last_request_fails(
     direct: S3Lake, layer: HttpLayer, block: bytes, lost: bool, fault_log: FaultLog
 ) -> None:
-    """What looks like a failure is out of reach; done again, the object is where it belongs."""
+    """What looks like a failure is unavailable; done again, the object is where it belongs."""
     send(direct, block)
     with fault_log.trial("fault", f"large move, last request: {lost=}", victim=VICTIM):
         layer.answer("POST", LAST, Answer(503, SLOW_DOWN), done=lost)
         if lost:
             layer.answer("POST", LAST, AGAIN[0])
         lake = through(direct, layer.port)
-        with pytest.raises(LakeOutOfReach) if lost else nullcontext():
+        with pytest.raises(LakeUnavailable) if lost else nullcontext():
             lake.move(KEY, "b")
         lake.move(KEY, "b")
         assert [item.key for item in direct.list("")] == ["b"]

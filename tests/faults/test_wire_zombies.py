@@ -10,7 +10,7 @@ import pytest
 from local.readiness import wait_until
 from local.services import ClickHouseServer
 from sluice.clients.clickhouse import connect
-from sluice.errors import ClickHouseOutOfReach
+from sluice.errors import ClickHouseUnavailable
 from tests.faults.fault_log import FaultLog
 from tests.faults.inserver_load import NEW, UNITS, Commit, Trials, expected
 from tests.faults.wire import Fault, Wire
@@ -81,7 +81,7 @@ def test_an_insert_that_goes_on_without_its_client(
     how = "ends by itself" if waits else "is killed"
     told = f"staging goes on without its client and {how}"
     with fault_log.trial("fault", told, victim="line to ClickHouse"):
-        with pytest.raises(ClickHouseOutOfReach):
+        with pytest.raises(ClickHouseUnavailable):
             hasty.load(pipeline, *UNITS)
         assert any("-stage-" in query_id for query_id in running(trials))
         if waits:
@@ -101,7 +101,7 @@ def test_silence_after_a_statement_was_done(
     table, pipeline, manifests = trials.prepare()
     with fault_log.trial("fault", f"{step}: {Fault.STALL}", victim="line to ClickHouse"):
         wire.strike(pattern(step), Fault.STALL)
-        with pytest.raises(ClickHouseOutOfReach):
+        with pytest.raises(ClickHouseUnavailable):
             hasty.load(pipeline, *UNITS)
         assert wire.struck == 1
         loaded = trials.world.load(pipeline, *UNITS).loaded

@@ -14,7 +14,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifests
 from sluice.state.status import statuses
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.integration.landed import START, Event, World, land
 
 KEYS = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
@@ -90,7 +90,7 @@ class Rolled:
         names = ("clicks", "by_user", "by_hour")
         return {name: self.load(*units, table=name, mode=mode, **options) for name in names}
 
-    def states(self, *units: Unit) -> list[State]:
+    def states(self, *units: Unit) -> list[UnitState]:
         pipeline, lake = self.pipeline(), self.world.lake
         ledgers = {t.table: committed(self.world.client, pipeline, lake.url, t) for t in pipeline.targets}
         now, manifests = pendulum.now("UTC").add(years=9), read_manifests(lake, units)

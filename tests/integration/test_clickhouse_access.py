@@ -15,7 +15,7 @@ import pytest
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.sharding import placement_of
 from sluice.clients.connections.connection import Connection
-from sluice.errors import ClickHouseOutOfReach
+from sluice.errors import ClickHouseUnavailable
 from sluice.flow.load.load import load
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.integration.test_rights import EXACT, PLAIN, user
@@ -128,7 +128,7 @@ def test_tls_with_the_connections_files(tls_port: int, certificates: Path, tmp_p
 
 
 @pytest.mark.parametrize("lacking", ["client_cert", "ca_cert"])
-def test_tls_without_one_of_them_is_out_of_reach(tls_port: int, certificates: Path, lacking: str):
+def test_tls_without_one_of_them_is_unavailable(tls_port: int, certificates: Path, lacking: str):
     own = {"client_cert": f"{certificates}/client.pem", "client_cert_key": f"{certificates}/client.key"}
-    with pytest.raises(ClickHouseOutOfReach, match="does not answer at 127.0.0.1"):
+    with pytest.raises(ClickHouseUnavailable, match="does not answer at 127.0.0.1"):
         open_client(secured(tls_port, certificates, **{**own, lacking: None}))

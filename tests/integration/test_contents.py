@@ -13,11 +13,11 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
 from sluice.flow.contents.compare import auditor
-from sluice.flow.contents.report import Contents
+from sluice.flow.contents.report import ContentsReport
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.fencing import fence_off
 from sluice.flow.load.work import work_for
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.slices import Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
@@ -68,13 +68,13 @@ def found_of(world: World, pipeline: Pipeline, units: Sequence[Unit]) -> list[Un
     return statuses(pipeline, units, Boundaries(), manifests, ledgers, pendulum.now("UTC"))
 
 
-def compared(world: World, pipeline: Pipeline, *units: Unit) -> Contents:
+def compared(world: World, pipeline: Pipeline, *units: Unit) -> ContentsReport:
     found = auditor(pipeline, None).whole(found_of(world, pipeline, units or [unit()]))
     assert found.busy == []
     return found
 
 
-def told(contents: Contents) -> list[tuple]:
+def told(contents: ContentsReport) -> list[tuple]:
     return [(a.kind, a.table.partition(".")[2], a.shard, a.seen) for a in contents.anomalies]
 
 
@@ -97,9 +97,9 @@ def test_a_value_of_every_type(world: World, read: str):
         world.sql("ALTER TABLE {db}.kept ATTACH PARTITION tuple() FROM {db}.clicks")
         change(world, f"clicks UPDATE {name} = {other} WHERE _offset = 3")
         found = compared(world, pipeline)
-        assert told(found) == [(Kind.VALUES, "clicks", "", f"5 rows, other values in {name}; records 3")], (
-            name
-        )
+        assert told(found) == [
+            (AnomalyKind.VALUES, "clicks", "", f"5 rows, other values in {name}; records 3")
+        ], name
         world.sql("ALTER TABLE {db}.clicks DROP PARTITION tuple()")
         world.sql("ALTER TABLE {db}.clicks ATTACH PARTITION tuple() FROM {db}.kept")
         world.sql("DROP TABLE {db}.kept SYNC")
@@ -128,7 +128,7 @@ def test_columns_that_cannot_be_compared_are_said(world: World):
     ]
     change(world, "clicks UPDATE twice = 0, part = 9 WHERE _offset = 2")
     assert told(compared(world, pipeline)) == [
-        (Kind.VALUES, "clicks", "", "5 rows, other values in twice, part; records 2")
+        (AnomalyKind.VALUES, "clicks", "", "5 rows, other values in twice, part; records 2")
     ]
 
 
@@ -146,7 +146,7 @@ def test_rows_that_have_expired_are_not_missed_and_others_are(world: World, kind
     assert world.sql("SELECT count() FROM {db}.clicks") == [(3,)]
     assert told(compared(world, pipeline)) == []
     world.sql("DELETE FROM {db}.clicks WHERE n = 3 SETTINGS lightweight_deletes_sync = 2")
-    assert told(compared(world, pipeline)) == [(Kind.VALUES, "clicks", "", "2 rows; records 3")]
+    assert told(compared(world, pipeline)) == [(AnomalyKind.VALUES, "clicks", "", "2 rows; records 3")]
 
 
 @pytest.mark.parametrize("by", ["partition", "intDiv(n, 4)"])
@@ -159,7 +159,7 @@ def test_each_shard_holds_its_own_share(clickhouse_servers, tmp_path, name: str,
     assert told(compared(two.world, pipeline)) == []
     two.on(1, "ALTER TABLE {db}.clicks UPDATE n = n + 8 WHERE n = 5 SETTINGS mutations_sync = 2")
     [(kind, table, shard, seen)] = told(compared(two.world, pipeline))
-    assert (kind, table, shard) == (Kind.VALUES, "clicks", "s2")
+    assert (kind, table, shard) == (AnomalyKind.VALUES, "clicks", "s2")
     assert "other values in n; records 1" in seen
 
 
@@ -182,7 +182,9 @@ def test_rollups(world: World):
         f"table {world.database}.seen is not compared: {world.database}.by_user is not",
     ]
     change(world, "by_hour UPDATE users = users + 1 WHERE 1")
-    assert told(compared(world, pipeline)) == [(Kind.VALUES, "by_hour", "", "1 rows, other values in users")]
+    assert told(compared(world, pipeline)) == [
+        (AnomalyKind.VALUES, "by_hour", "", "1 rows, other values in users")
+    ]
 
 
 def test_a_load_that_begins_meanwhile_takes_the_tables_away(world: World):

@@ -8,8 +8,8 @@ from sluice import crash_points
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Verify
 from sluice.flow.contents.compare import auditor
-from sluice.flow.contents.report import Contents
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.contents.report import ContentsReport
+from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import event, land, unit
 from tests.integration.test_contents import found_of
 from tests.support.shards_world import Shards, made, shards
@@ -31,7 +31,7 @@ def two(clickhouse_servers, tmp_path, name, monkeypatch) -> Shards:
     return found
 
 
-def contents(two: Shards, pipeline: Pipeline) -> Contents:
+def contents(two: Shards, pipeline: Pipeline) -> ContentsReport:
     return auditor(pipeline, None).whole(found_of(two.world, pipeline, [unit()]))
 
 
@@ -57,5 +57,5 @@ def test_a_load_meanwhile_is_no_anomaly(two: Shards, monkeypatch, point: Verify,
     two.on(1, "ALTER TABLE {db}.clicks UPDATE n = n + 100 WHERE 1 SETTINGS mutations_sync = 2")
     wrong = contents(two, pipeline)
     assert {(a.kind, a.shard, a.table.partition(".")[2]) for a in wrong.anomalies} == {
-        (Kind.VALUES, "s2", "clicks")
+        (AnomalyKind.VALUES, "s2", "clicks")
     }

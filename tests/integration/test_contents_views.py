@@ -9,9 +9,9 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.flow.contents.report import Contents
-from sluice.flow.verify.anomaly import Kind
-from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.flow.contents.report import ContentsReport
+from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.read_tables import SliceSpan, look_at_table
 from tests.integration import test_contents
 from tests.integration.landed import World, event, land, unit
 from tests.integration.test_contents import compared
@@ -39,11 +39,11 @@ def pipeline(world: World) -> Pipeline:
     return made
 
 
-def told(found: Contents) -> list[tuple[str, str]]:
+def told(found: ContentsReport) -> list[tuple[str, str]]:
     return [(a.kind, a.table.partition(".")[2]) for a in found.anomalies]
 
 
-def notes(world: World, found: Contents) -> list[str]:
+def notes(world: World, found: ContentsReport) -> list[str]:
     return [note.replace(f"{world.database}.", "") for note in found.notes]
 
 
@@ -77,11 +77,11 @@ def test_a_view_that_no_load_could_fill(world: World, pipeline: Pipeline, select
     world.sql("DROP TABLE {db}.gone SYNC")
     world.sql("ALTER TABLE {db}.other UPDATE n = 9 WHERE n = 1 SETTINGS mutations_sync = 2")
     found = compared(world, pipeline)
-    assert told(found) == [(Kind.VALUES, "other")]
+    assert told(found) == [(AnomalyKind.VALUES, "other")]
     [note] = [note for note in notes(world, found) if "clicks is not compared" in note]
     assert why in note and re.search(r"view v\b", note)
     # Counts go on, too.
-    facts = look_at_table(world.client, pipeline, pipeline.targets[0], {}, Span())
+    facts = look_at_table(world.client, pipeline, pipeline.targets[0], {}, SliceSpan())
     assert facts.rows[unit()] == {"": 4}
     assert [why in note for note in facts.notes] == ([True] if why != "raw" else [])
     rows = world.sql("SELECT count() FROM {db}.clicks")

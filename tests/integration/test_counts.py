@@ -10,15 +10,15 @@ from pathlib import Path
 import pendulum
 import pytest
 
-from sluice.cli.traffic_report import Traffic, _read, hourly
+from sluice.cli.traffic_report import TrafficHour, _read, hourly
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
 from sluice.flow.load.load import load
 from sluice.flow.verify.check import check
-from sluice.flow.verify.facts import Facts
-from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.read_tables import SliceSpan, look_at_table
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
@@ -99,10 +99,10 @@ class Place:
         now, log = pendulum.now("UTC"), BoundaryLog(self.lake).read()
         ledgers = {t.table: committed(self.client, spec, self.lake.url, t) for t in spec.targets}
         tables = tuple(
-            look_at_table(self.client, spec, t, ledgers[t.table], Span.of(slices)) for t in spec.targets
+            look_at_table(self.client, spec, t, ledgers[t.table], SliceSpan.of(slices)) for t in spec.targets
         )
         found = tuple(statuses(spec, units, log, manifests, ledgers, now))
-        facts = Facts(spec, slices, now, log, found, tables=tables)
+        facts = VerifyFacts(spec, slices, now, log, found, tables=tables)
         return [a for a in check(facts, Repairs("demo")) if "file" not in a.kind]
 
 
@@ -269,7 +269,7 @@ def test_what_was_seen_of_an_hour_that_has_not_landed_nobody_knows(place: Place)
     def seen() -> list[tuple]:
         return [((one.at - START.int_timestamp) // 3600, one.expected, one.seen) for one in hourly(read())]
 
-    def read() -> list[Traffic]:
+    def read() -> list[TrafficHour]:
         return _read(place.client, spec.counts[0])
 
     assert seen() == [(33, 4, 4), (34, 4, None), (35, 4, 4), (57, 4, None), (58, 4, None), (59, 4, None)]

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from local.services import KafkaBroker
-from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
@@ -40,11 +40,11 @@ def test_it_is_one_error_that_names_its_place(kafka_service, name, tmp_path):
     topic = damaged(world, kafka_service)
     told = rf"offsets \[3, 4\) of dc1/{topic}/0 cannot be read \(its checksum"
     with BoundedReader(KafkaSettings("dc1", world.bootstrap), 1 << 20) as reader:
-        before = [value for part in reader.read([Span(topic, 0, 0, 3)]) for value in part.values]
-        behind = [value for part in reader.read([Span(topic, 0, 4, 6)]) for value in part.values]
+        before = [value for part in reader.read([OffsetSpan(topic, 0, 0, 3)]) for value in part.values]
+        behind = [value for part in reader.read([OffsetSpan(topic, 0, 4, 6)]) for value in part.values]
         found = []
         with pytest.raises(BatchUnreadable, match=told):
-            found.extend(reader.read([Span(topic, 0, 2, 6)]))
+            found.extend(reader.read([OffsetSpan(topic, 0, 2, 6)]))
         with pytest.raises(BatchUnreadable, match=told):
             list(reader.each(topic, 0, [3]))
     assert before == [event(minute, amount=f"amount-{n}") for n, minute in ((1, 1), (2, 2), (3, 61))]

@@ -16,7 +16,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import statuses
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.integration.test_counts import CLICKS, TRAFFIC, events, expected
 from tests.support.landing_world import World, hours, pipeline
 from tests.support.shards_world import Shards, made, shards
@@ -57,7 +57,7 @@ def load(spec: Pipeline, lake: FolderLake, mode: str = "fill", only: str = "") -
             load_shards(spec, target, UNITS, lake, mode=mode, token=mode)
 
 
-def states(spec: Pipeline, lake: FolderLake) -> list[State]:
+def states(spec: Pipeline, lake: FolderLake) -> list[UnitState]:
     with connect_shards(spec) as servers:
         ledgers = ledgers_of(servers, spec, lake.url)
     manifests = read_manifests(lake, UNITS)
@@ -71,7 +71,7 @@ def test_counts_and_rollups_on_two_shards(two: Shards):
     world.resolve(spec, lake, hours(3))
     world.land(spec, lake, hours(3))
     load(spec, lake)
-    assert states(spec, lake) == [State.COMPLETE] * 3
+    assert states(spec, lake) == [UnitState.COMPLETE] * 3
 
     select = "SELECT toUnixTimestamp(hour), type, toString(country) AS c, os, sum(count) FROM {db}.traffic"
     counted = two.everywhere(select + " GROUP BY ALL")
@@ -87,7 +87,7 @@ def test_counts_and_rollups_on_two_shards(two: Shards):
     assert two.everywhere(rolled) == own and all(own)
 
     load(spec, lake, "reload", "clicks")
-    assert states(spec, lake) == [State.STALE] * 3
+    assert states(spec, lake) == [UnitState.STALE] * 3
     load(spec, lake)
-    assert states(spec, lake) == [State.COMPLETE] * 3
+    assert states(spec, lake) == [UnitState.COMPLETE] * 3
     assert two.everywhere(rolled) == own

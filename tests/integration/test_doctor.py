@@ -187,7 +187,7 @@ def test_a_channel_without_its_connection(examined: Examined, monkeypatch):
     assert (code, told) == (1, {"webhook hook_ops": "ok", "webhook hook_nobody_made": "fail"})
 
 
-def test_what_is_out_of_reach_does_not_hide_the_rest(examined: Examined, monkeypatch):
+def test_what_is_unavailable_does_not_hide_the_rest(examined: Examined, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
     examined.publish([json.dumps(event).encode() for event in CLICKS])
     code, checks = examined.said()

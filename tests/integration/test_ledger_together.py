@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.connections.connection import Connection
 from sluice.config.pipeline import Pipeline
 from sluice.slices import Slice, SliceRange
-from sluice.state.ledger import Question, ask_ledger
+from sluice.state.ledger import LedgerQuestion, ask_ledger
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +93,10 @@ def test_each_has_its_own(client: Client, name: str):
     commit("three", f"{name}.shared", 0, 15, generation="0")  # of somebody else, before
 
     later = SliceRange(START.add(minutes=15), START.add(hours=5), timedelta(minutes=15))
-    questions = [Question(one, LAKE, one.targets, HOURS), Question(two, OTHER_LAKE, two.targets, later)]
+    questions = [
+        LedgerQuestion(one, LAKE, one.targets, HOURS),
+        LedgerQuestion(two, OTHER_LAKE, two.targets, later),
+    ]
     expected = [
         {f"{name}.shared": {"10": 1, "11": 3}, f"{name}.own": {"10": 7}, f"{name}.again": {}},
         {f"{name}.shared": {"10:15": 11, "14:15": 12}, f"{name}_b.own": {"10:30": 13}},
@@ -106,7 +109,7 @@ def test_each_has_its_own(client: Client, name: str):
     units = [unit for found in together for ledger in found.values() for unit in ledger]
     assert {unit.slice.length for unit in units} == {timedelta(hours=1), timedelta(minutes=15)}
 
-    ever = ask_ledger(client, [Question(one, LAKE, one.targets), questions[1]])
+    ever = ask_ledger(client, [LedgerQuestion(one, LAKE, one.targets), questions[1]])
     assert told(ever[0])[f"{name}.shared"] == {"10": 1, "11": 3, "14": 5}
     assert told(ever[1]) == expected[1]
 

@@ -14,9 +14,9 @@ import pytest
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.connections.connection import Connection
-from sluice.errors import ClickHouseOutOfReach, Conservation, Refused, TargetRefused
-from sluice.flow.load.protocol import Run
-from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.errors import ClickHouseUnavailable, Conservation, Refused, TargetRefused
+from sluice.flow.load.protocol import LoadRun
+from sluice.flow.verify.read_tables import SliceSpan, look_at_table
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.ledger import committed
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
@@ -97,7 +97,7 @@ def test_counts_and_ledger_as_verify_reads_them(world: World):
     rows = committed(world.client, pipeline, world.lake.url, target)
     assert (rows[unit()].manifest, rows[unit()].types) == (manifest.id, ("click",))
     assert [(r.landed, r.rows, r.misfits) for r in (rows[unit()], rows[unit(1)])] == [(3, 2, 1), (0, 0, 0)]
-    span = Span.of(SliceRange(START, START.add(hours=2)))
+    span = SliceSpan.of(SliceRange(START, START.add(hours=2)))
     held = look_at_table(world.client, pipeline, target, rows, span)
     assert (held.rows, held.misfits) == ({unit(): {"": 2}}, {unit(): {"click": 1}})
     world.sql("DROP TABLE {db}.clicks SYNC")
@@ -356,10 +356,10 @@ def test_rows_that_another_lake_has_committed_are_revoked_before_they_go(
     other.load(theirs, unit())
     give_to_the_next(world)
 
-    def broken(run: Run) -> None:
+    def broken(run: LoadRun) -> None:
         raise ConnectionError("the loader dies here")
 
-    monkeypatch.setattr(Run, "_reject", lambda run, misfits: broken(run))
+    monkeypatch.setattr(LoadRun, "_reject", lambda run, misfits: broken(run))
     with pytest.raises(ConnectionError):
         world.load(world.pipeline({"click": "clicks"}), unit())
     assert numbers(world) == []
@@ -401,13 +401,13 @@ class Blind(Limited):
         return super().rows(sql.replace("file('/", "file('/elsewhere/"), parameters, settings)
 
 
-def test_out_of_reach_is_told_soon():
+def test_unavailable_is_told_soon():
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         begun = time.monotonic()
-        with pytest.raises(ClickHouseOutOfReach, match=r"127\.0\.0\.1"):
+        with pytest.raises(ClickHouseUnavailable, match=r"127\.0\.0\.1"):
             open_client(Connection("c", host="127.0.0.1", port=busy.getsockname()[1]))
-        with pytest.raises(ClickHouseOutOfReach):
+        with pytest.raises(ClickHouseUnavailable):
             open_client(Connection("c", host="192.0.2.1", port=8123))
         assert time.monotonic() - begun < 10
 

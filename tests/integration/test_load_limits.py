@@ -6,7 +6,7 @@ import pytest
 
 from local.readiness import wait_until
 from sluice.flow.load.fencing import digest
-from sluice.flow.load.protocol import Run
+from sluice.flow.load.protocol import LoadRun
 from tests.integration.landed import World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
@@ -33,11 +33,11 @@ def test_temporary_tables_above_the_servers_drop_limit_are_dropped(world: World,
     pipeline = world.pipeline({"click": "clicks"}, clickhouse={"lease": "1s"})
     land(world.lake, unit(), [event(n=n) for n in range(100)] + [event(n="x")])
 
-    def broken(run: Run) -> None:
+    def broken(run: LoadRun) -> None:
         raise ConnectionError("the loader dies here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "_revoke", broken)
+        patch.setattr(LoadRun, "_revoke", broken)
         with pytest.raises(ConnectionError):
             world.load(pipeline, unit())
     for mode in ("fill", "reload"):
@@ -57,15 +57,15 @@ def test_expired_rows_stay_in_the_staging_table(world: World, monkeypatch):
         )
     pipeline = world.pipeline({"click": "clicks"}, clickhouse={"lease": "60s"})
     land(world.lake, unit(), [event(n=n) for n in range(100)])
-    revoke, staged = Run._revoke, []
+    revoke, staged = LoadRun._revoke, []
 
-    def when_all_has_expired(run: Run) -> None:
+    def when_all_has_expired(run: LoadRun) -> None:
         world.sql(f"INSERT INTO {{db}}.control SELECT * FROM {run.writer.attempt.staging}")
         gone = "SELECT count() FROM {db}.control"
         wait_until(lambda: world.sql(gone) == [(0,)], "the merge that forgets rows", DEADLINE_SECONDS)
         staged.extend(world.sql(f"SELECT n FROM {run.writer.attempt.staging} ORDER BY n"))
         revoke(run)
 
-    monkeypatch.setattr(Run, "_revoke", when_all_has_expired)
+    monkeypatch.setattr(LoadRun, "_revoke", when_all_has_expired)
     assert world.load(pipeline, unit()).summary()["rows"] == 100
     assert staged == [(n,) for n in range(100)]

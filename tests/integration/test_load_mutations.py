@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from local.readiness import wait_until
-from sluice.flow.load.fencing import Attempt
+from sluice.flow.load.fencing import LoadAttempt
 from tests.integration.landed import World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ def test_a_dead_attempt_at_another_target_does_not_block_misfits(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     land(world.lake, unit(), [event(n=1), event(n="x")])
     world.load(pipeline, unit())
-    fence = Attempt("other.t", 3, 1).fence_name
+    fence = LoadAttempt("other.t", 3, 1).fence_name
     delete_misfits_of_nobody(world, fence)
     world.sql(f"DROP TABLE sluice.{fence} SYNC")
     world.sql("SYSTEM START MERGES sluice.rejected")
@@ -60,7 +60,7 @@ def test_a_live_attempt_at_another_target_keeps_its_mutation(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     land(world.lake, unit(), [event(n=1), event(n="x")])
     world.load(pipeline, unit())
-    fence = Attempt("other.t", 3, 1).fence_name
+    fence = LoadAttempt("other.t", 3, 1).fence_name
     delete_misfits_of_nobody(world, fence)
     land(world.lake, unit(1), [event(n=2)])
     world.load(pipeline, unit(1))

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from sluice.clients.kafka.samples import Record
+from sluice.clients.kafka.samples import SampledRecord
 from sluice.clients.lake import layout
 from sluice.doctor.events import Sampled
 from sluice.doctor.misfits import misfit_checks
 from sluice.flow.load.fencing import stagings
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import encode
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.integration.test_contents import change, compared, told
@@ -148,7 +148,7 @@ def examine(world: World, kinds: Sequence[Shape]) -> None:
     """What doctor says of the events, and verify of the loaded rows, before and after one value changes."""
     pipeline, last = world.pipeline({"click": "wide"}), f"c{len(kinds) - 1}"
     _, filling = inspect_target(world.client, pipeline, pipeline.targets[0])
-    records = [Record("events", 0, row, 0, payload(kinds, row).encode(), ()) for row in range(ROWS)]
+    records = [SampledRecord("events", 0, row, 0, payload(kinds, row).encode(), ()) for row in range(ROWS)]
     events = [Sampled("click", record, record.value.decode()) for record in records]
     [check] = misfit_checks(world.client, "wide", filling, events)
     assert check.found.startswith(f"1 of {ROWS} events would be rejected: {last} = ")
@@ -157,5 +157,5 @@ def examine(world: World, kinds: Sequence[Shape]) -> None:
     whole = compared(world, pipeline)
     assert (told(whole), whole.notes) == ([], [])
     change(world, f"wide UPDATE {last} = defaultValueOfTypeName('{kinds[-1].type}') WHERE _offset = {LONG}")
-    found = [(Kind.VALUES, "wide", "", f"{ROWS - 1} rows, other values in {last}; records {LONG}")]
+    found = [(AnomalyKind.VALUES, "wide", "", f"{ROWS - 1} rows, other values in {last}; records {LONG}")]
     assert told(compared(world, pipeline)) == found

@@ -277,7 +277,7 @@ class TestOneClearLine:
         (user.folder / "one.ndjson").write_text(GOOD + "\n")
         user.do("publish", str(user.folder / "one.ndjson"))
 
-    def test_kafka_out_of_reach(self, user):
+    def test_kafka_unavailable(self, user):
         user.write(kafka=[{"cluster": "feed", "bootstrap": "127.0.0.1:1", "topics": ["t"]}])
         self.fail(user, 3, "127.0.0.1:1", "feed")
 
@@ -285,7 +285,7 @@ class TestOneClearLine:
         user.write()
         self.fail(user, 3, user.name, "topic")
 
-    def test_clickhouse_out_of_reach(self, user):
+    def test_clickhouse_unavailable(self, user):
         servers = [name for name in user.env if name.startswith("AIRFLOW_CONN_CLICKHOUSE")]
         user.env = {**user.env, **dict.fromkeys(servers, "http://127.0.0.1:1")}
         user.write()

@@ -13,8 +13,8 @@ import pytest
 
 from sluice.doctor.events import format_checks
 from sluice.doctor.examine import sampled
-from sluice.errors import RegistryOutOfReach, SluiceError
-from sluice.flow.verify.anomaly import Kind
+from sluice.errors import RegistryUnavailable, SluiceError
+from sluice.flow.verify.anomaly import AnomalyKind
 from tests.support.long_form import per_commit
 from tests.support.registry_server import serve
 from tests.support.spark_world import START, SparkWorld, event, hours
@@ -113,10 +113,10 @@ def test_a_message_of_many_rows_goes_to_the_table_in_its_header(spark_world: Spa
     spark_world.do("INSERT INTO DB.click SELECT * FROM DB.click WHERE _offset = 0 AND _row = 1")
     spark_world.do("DELETE FROM DB.click WHERE _offset = 2")
     found = spark_world.verify(pipeline, hours())
-    assert {(a.kind, a.partition, a.offsets) for a in found} == {(Kind.ROWS_DUPLICATE, 0, (0, 1))}
+    assert {(a.kind, a.partition, a.offsets) for a in found} == {(AnomalyKind.ROWS_DUPLICATE, 0, (0, 1))}
     spark_world.do("DELETE FROM DB.click WHERE _row = 1")
     found = spark_world.verify(pipeline, hours())
-    assert [a.kind for a in found] == [Kind.ROWS_MISSING] * len(found) and found
+    assert [a.kind for a in found] == [AnomalyKind.ROWS_MISSING] * len(found) and found
     assert {a.offsets for a in found} == {(0, 3)}
     assert spark_world.load(pipeline, hours(), "reload") == []
 
@@ -209,7 +209,7 @@ def test_messages_name_their_schema_in_a_registry(spark_world: SparkWorld, monke
         with pytest.raises(SluiceError, match="schema registry .* does not answer") as caught:
             spark_world.run(pipeline, hours())
         assert (caught.value.retryable, caught.value.exit_code) == (True, 3)
-        with pytest.raises(RegistryOutOfReach):
+        with pytest.raises(RegistryUnavailable):
             list(format_checks(pipeline.event))
         assert spark_world.manifests(pipeline, hours()) == []
 

@@ -20,7 +20,7 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from local import services
 from local.readiness import free_port
 from sluice.clients.lake.settings import S3Settings
-from sluice.metrics.table import METRICS, Kind
+from sluice.metrics.table import METRICS, MetricKind
 from tests.integration import s3_servers
 from tests.integration import test_airflow as hourly
 from tests.integration import test_watch as watching
@@ -42,7 +42,7 @@ USERS = f"""<clickhouse><profiles><default/></profiles><users>
 <loader><password>{SECRETS["clickhouse"]}</password><profile>default</profile>
 <networks><ip>127.0.0.1</ip></networks></loader></users></clickhouse>"""
 LINE = re.compile(r"airflow\.(sluice\.\w+)((?:,[^:]*)?):([^|]*)\|(\w+)")
-WIRE = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.TIMER: "ms"}
+WIRE = {MetricKind.COUNTER: "c", MetricKind.GAUGE: "g", MetricKind.TIMER: "ms"}
 
 
 @dataclass

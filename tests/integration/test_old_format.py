@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.lake.open import open_lake
 from sluice.flow.land.land import land
@@ -45,7 +45,7 @@ def test_messages_of_magic_1_land(start_kafka_broker, name, tmp_path, engine, mo
     send(broker.bootstrap, topic, 0, batch([record(0, newest)], 1, stamp=to_ms(START.add(minutes=122))))
     with BoundedReader(KafkaSettings("dc1", broker.bootstrap), 1 << 20) as reader:
         spans = [(1, 2), (2, 6), (6, len(EVENTS))]  # edges inside of messages of several
-        parts = list(reader.read([Span(topic, 0, *span) for span in spans]))
+        parts = list(reader.read([OffsetSpan(topic, 0, *span) for span in spans]))
     found = [row for part in parts for row in zip(part.offsets, part.values, strict=True)]
     assert found == list(enumerate(EVENTS))[1:]
     pipeline = world.pipeline(kafka=world.cluster(topic), event=BY_FIELD, tables={})

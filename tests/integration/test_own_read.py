@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from sluice.clients.kafka import records as own
-from sluice.clients.kafka.records import BoundedReader, Records, Span
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRecords
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 from sluice.flow.land.land import land
-from sluice.flow.land.read_plan import Run, UnitRead
+from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.task.direct_read import batches
 from sluice.flow.land.task.long_records import whole
 from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
@@ -70,12 +70,12 @@ def reader_of(broker: str, isolation: str = "read_committed", max_record: int = 
     return BoundedReader(KafkaSettings("dc1", broker, isolation), max_record)
 
 
-def read(broker: str, spans: list[Span], *more: Any) -> list[Records]:
+def read(broker: str, spans: list[OffsetSpan], *more: Any) -> list[PartitionRecords]:
     with reader_of(broker, *more) as reader:
         return list(reader.read(spans))
 
 
-def reading(pipeline: Pipeline, topic: str, edges: dict[int, list[int]]) -> tuple[Run, Task]:
+def reading(pipeline: Pipeline, topic: str, edges: dict[int, list[int]]) -> tuple[ReadGroup, Task]:
     """A run of slices between these offsets, and its task."""
     count = len(edges[0]) - 1
     slices = tuple(Slice(START.add(hours=number)) for number in range(count))
@@ -83,7 +83,7 @@ def reading(pipeline: Pipeline, topic: str, edges: dict[int, list[int]]) -> tupl
     for number, piece in enumerate(slices):
         ranges = tuple(OffsetRange(topic, "u", p, at[number], at[number + 1]) for p, at in edges.items())
         units.append(UnitRead(Unit(piece, "c"), ranges, ranges, ()))
-    run = Run("c", tuple(units), together=True)
+    run = ReadGroup("c", tuple(units), together=True)
     return run, Task(pipeline, MemoryLake(), "c", "attempt", slices, run.edges())
 
 
@@ -137,7 +137,7 @@ def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isola
     send(another := producer_of(kafka_broker), topic, 1, plain(2))
     assert another.flush(30) == 0
     for start, until in ((0, 7), (0, 5), (1, 4), (6, 7)):
-        spans = [Span(topic, 0, start, until), Span(topic, 1, 0, 2)]
+        spans = [OffsetSpan(topic, 0, start, until), OffsetSpan(topic, 1, 0, 2)]
         found = [r for r in read(kafka_broker, spans, isolation) if r.partition == 0]
         offsets = [offset for records in found for offset in records.offsets]
         assert offsets == [offset for offset in seen if start <= offset < until]
@@ -154,7 +154,7 @@ def test_large_records_come_one_by_one(kafka_broker: str, topic: str):
     producer = producer_of(kafka_broker)
     send(producer, topic, 0, [{"value": bytes([n]) * 20_000_000, "timestamp": AT} for n in range(6)])
     assert producer.flush(120) == 0
-    found = read(kafka_broker, [Span(topic, 0, 0, 6)])
+    found = read(kafka_broker, [OffsetSpan(topic, 0, 0, 6)])
     assert [value for records in found for value in records.values] == [
         bytes([n]) * 20_000_000 for n in range(6)
     ]
@@ -189,18 +189,18 @@ def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
     producer = producer_of(kafka_broker)
     send(producer, topic, 0, plain(10))
     assert producer.flush(30) == 0
-    with pytest.raises(KafkaOutOfReach, match="dc1"):
-        read(kafka_broker, [Span(topic, 0, 50, 60)])
+    with pytest.raises(KafkaUnavailable, match="dc1"):
+        read(kafka_broker, [OffsetSpan(topic, 0, 50, 60)])
 
 
 def test_records_that_do_not_come_are_told(kafka_broker: str, topic: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(own, "_PATIENCE_SECONDS", 1.0)
     send(producer := producer_of(kafka_broker), topic, 0, plain(3))
     assert producer.flush(30) == 0
-    with pytest.raises(KafkaOutOfReach, match=f"{topic}/0 brings no more records"):
-        read(kafka_broker, [Span(topic, 0, 0, 4)])
-    with pytest.raises(KafkaOutOfReach, match="127.0.0.1:1"):
-        read("127.0.0.1:1", [Span(topic, 0, 0, 4)])
+    with pytest.raises(KafkaUnavailable, match=f"{topic}/0 brings no more records"):
+        read(kafka_broker, [OffsetSpan(topic, 0, 0, 4)])
+    with pytest.raises(KafkaUnavailable, match="127.0.0.1:1"):
+        read("127.0.0.1:1", [OffsetSpan(topic, 0, 0, 4)])
 
 
 def test_a_header_that_is_not_text_is_read_as_sparks_source_reads_it(

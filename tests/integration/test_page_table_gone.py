@@ -10,9 +10,9 @@ import pytest
 from sluice.cli.lag import look_behind
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
-from sluice.page.rows import Asked, rows_of
+from sluice.page.rows import RequestedRange, rows_of
 from sluice.page.slice_view import unit_view
-from sluice.page.status_cache import Memory
+from sluice.page.status_cache import StatusCache
 from sluice.slices import SliceRange
 from sluice.state.month_store import note
 from sluice.state.months import Summaries
@@ -49,9 +49,9 @@ def pipeline(world: World) -> Pipeline:
     return spec
 
 
-def cells(memory: Memory, spec: Pipeline, days: int) -> Mapping[str, str] | Mapping[str, int]:
+def cells(memory: StatusCache, spec: Pipeline, days: int) -> Mapping[str, str] | Mapping[str, int]:
     """By hour, or of a range of days how many hours have which."""
-    asked = Asked(HOURS.end.subtract(days=days), HOURS.end, NOW)
+    asked = RequestedRange(HOURS.end.subtract(days=days), HOURS.end, NOW)
     (row,) = rows_of(memory, [spec], asked, {})
     assert row.error == ""
     if asked.zoom == "hours":
@@ -60,7 +60,7 @@ def cells(memory: Memory, spec: Pipeline, days: int) -> Mapping[str, str] | Mapp
     return {kind: number for kind, number in counts if kind not in ("before", "open")}
 
 
-def tables(memory: Memory, spec: Pipeline) -> Mapping[str, str]:
+def tables(memory: StatusCache, spec: Pipeline) -> Mapping[str, str]:
     (status, _) = memory.look(spec, HOURS).statuses
     gone = memory.clients.gone(spec)
     return {row.table: row.state for row in unit_view(spec, status, Summaries([]), gone).tables}
@@ -68,7 +68,7 @@ def tables(memory: Memory, spec: Pipeline) -> Mapping[str, str]:
 
 @pytest.mark.parametrize("days", [1, 30])
 def test_an_hour_of_a_table_that_is_gone(world: World, pipeline: Pipeline, days: int):
-    memory = Memory()
+    memory = StatusCache()
     clicks, views = (f"{world.database}.{name}" for name in ("clicks", "views"))
     ids = [unit(hour).slice.id for hour in (0, 1)]
     loaded = dict.fromkeys(ids, "loaded") if days == 1 else {"loaded": 2}
@@ -90,7 +90,7 @@ def test_an_hour_of_a_table_that_is_gone(world: World, pipeline: Pipeline, days:
 @pytest.mark.parametrize("days", [1, 30])
 def test_an_hour_that_a_table_lacks_is_late(world: World, pipeline: Pipeline, days: int):
     """The table is there: a load is due."""
-    memory = Memory()
+    memory = StatusCache()
     land(world.lake, unit(1), [event("click", n=3)], generation=2)
     world.sql("DROP TABLE {db}.clicks SYNC")
     note(open_lake(pipeline), survey(pipeline, HOURS))

@@ -14,8 +14,8 @@ import zstandard
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from sluice.errors import EventsRefused, KafkaOutOfReach
-from sluice.ship.publish import Order, publish
+from sluice.errors import EventsRefused, KafkaUnavailable
+from sluice.ship.publish import ShipOrder, publish
 from tests.integration.published import AT, event, pipeline_of, stored
 
 pytestmark = pytest.mark.integration
@@ -37,7 +37,9 @@ def test_every_event_arrives_as_it_is_at_its_own_time(
     path = tmp_path / f"events.ndjson{suffix}"
     events = [event(n, text="é" * (n % 50)) for n in range(3000)]
     path.write_bytes(pack(b"\n".join(events)))
-    result = publish(pipeline_of(kafka_broker, name, tmp_path), Order(str(path), lag=timedelta(minutes=5)))
+    result = publish(
+        pipeline_of(kafka_broker, name, tmp_path), ShipOrder(str(path), lag=timedelta(minutes=5))
+    )
     assert (result.events, result.bytes) == (3000, sum(map(len, events)))
     assert (result.no_time, result.time_refused) == (0, 0)
     expected = [(e, int(AT.add(minutes=n + 5).timestamp() * 1000)) for n, e in enumerate(events)]
@@ -55,7 +57,7 @@ def test_bad_bytes_and_impossible_times_are_published_too(kafka_broker: str, nam
     old = b'{"at": "1960-01-01T00:00:00Z"}'
     bad = [b"\xff\x00", b"not json", b'{"type": "click"}', soon, old]
     path.write_bytes(b"\n".join([event(1), *bad, event(2)]))
-    result = publish(pipeline_of(kafka_broker, name, tmp_path), Order(str(path)))
+    result = publish(pipeline_of(kafka_broker, name, tmp_path), ShipOrder(str(path)))
     assert (result.events, result.no_time, result.time_refused, result.stamped_now) == (7, 3, 2, 0)
     found = dict(stored(kafka_broker, name))
     assert found.keys() == {event(1), *bad, event(2)}
@@ -66,7 +68,7 @@ def test_a_file_without_a_time_is_published_at_the_time_of_now(kafka_broker: str
     path = tmp_path / "events.ndjson"
     path.write_bytes(b"\n".join([b"one", b"two"]))
     before = int(time.time() * 1000)
-    result = publish(pipeline_of(kafka_broker, name, tmp_path), Order(str(path)))
+    result = publish(pipeline_of(kafka_broker, name, tmp_path), ShipOrder(str(path)))
     assert (result.events, result.no_time, result.stamped_now) == (2, 2, 2)
     found = dict(stored(kafka_broker, name))
     assert found.keys() == {b"one", b"two"}
@@ -77,7 +79,7 @@ def test_a_large_event(kafka_broker: str, name: str, tmp_path: Path):
     path = tmp_path / "events.ndjson"
     large = event(0, noise=os.urandom(6_000_000).hex())
     path.write_bytes(large + b"\n" + event(1))
-    assert publish(pipeline_of(kafka_broker, name, tmp_path), Order(str(path))).events == 2
+    assert publish(pipeline_of(kafka_broker, name, tmp_path), ShipOrder(str(path))).events == 2
     assert {value for value, _ in stored(kafka_broker, name)} == {large, event(1)}
 
 
@@ -95,18 +97,18 @@ def test_a_topic_that_takes_only_small_events_names_the_line(
     pipeline = pipeline_of(kafka_broker, name, tmp_path)
     refused = r"events\.ndjson, line 2001: topic dc1/.* \(MSG_SIZE_TOO_LARGE\).*max\.message\.bytes"
     with pytest.raises(EventsRefused, match=refused):
-        publish(pipeline, Order(str(path)), on_report=said.append)
+        publish(pipeline, ShipOrder(str(path)), on_report=said.append)
     (report,) = said
     arrived = [value for value, _ in stored(kafka_broker, name)]
     assert arrived[:2000] == events[:2000]
     assert (report.end, report.acknowledged) == ("failed", len(arrived))
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"max.message.bytes": "1000000"})])
-    assert publish(pipeline, Order(str(path))).end == "done"
+    assert publish(pipeline, ShipOrder(str(path))).end == "done"
     assert set(events) == {value for value, _ in stored(kafka_broker, name)}
 
 
 def test_a_broker_that_is_not_there(name: str, tmp_path: Path):
     path = tmp_path / "events.ndjson"
     path.write_bytes(event(0))
-    with pytest.raises(KafkaOutOfReach, match="127.0.0.1:1 "):
-        publish(pipeline_of("127.0.0.1:1", name, tmp_path), Order(str(path)))
+    with pytest.raises(KafkaUnavailable, match="127.0.0.1:1 "):
+        publish(pipeline_of("127.0.0.1:1", name, tmp_path), ShipOrder(str(path)))

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 
 from sluice.clients.lake.s3 import S3Lake
 from sluice.errors import WrongUse
-from sluice.ship.publish import Order, publish
+from sluice.ship.publish import ShipOrder, publish
 from tests.integration.published import command, event, pipeline_of, records, stored, wait_for
 from tests.integration.s3_servers import make_bucket, moto
 
@@ -25,13 +25,13 @@ def test_a_batch_that_is_shipped_twice_is_recognised(kafka_broker: str, name: st
     path, pipeline = tmp_path / "events.ndjson.gz", pipeline_of(kafka_broker, name, tmp_path)
     path.write_bytes(gzip.compress(b"\n".join(event(n) for n in range(50))))
     number = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
-    assert [b.batch for b in publish(pipeline, Order(str(path))).batches] == [number]
+    assert [b.batch for b in publish(pipeline, ShipOrder(str(path))).batches] == [number]
     path.rename(tmp_path / "renamed.gz")
-    again = publish(pipeline, Order(str(tmp_path / "renamed.gz")))
+    again = publish(pipeline, ShipOrder(str(tmp_path / "renamed.gz")))
     assert (again.events, [b.state for b in again.batches]) == (0, ["shipped before"])
     found = {(r.headers[0][0], r.headers[0][1], r.value) for r in records(kafka_broker, name)}
     assert found == {("sluice_batch", b"%b:%d" % (number.encode(), n + 1), event(n)) for n in range(50)}
-    publish(pipeline, Order(str(tmp_path / "renamed.gz"), again=True))
+    publish(pipeline, ShipOrder(str(tmp_path / "renamed.gz"), again=True))
     assert len(records(kafka_broker, name)) == 100
 
 
@@ -39,7 +39,7 @@ def test_the_report_is_what_the_partitions_hold(kafka_broker: str, name: str, tm
     path, pipeline = tmp_path / "events.ndjson", pipeline_of(kafka_broker, name, tmp_path)
     for part in (1, 2):
         path.write_bytes(b"\n".join(event(n % 60, part=part, n=n) for n in range(5500)))
-        report = publish(pipeline, Order(str(path)))
+        report = publish(pipeline, ShipOrder(str(path)))
     assert (report.acknowledged, report.unacknowledged) == (5500, 0)
     found = records(kafka_broker, name)
     for partition, told in report.partitions.items():
@@ -57,7 +57,7 @@ def test_keys_choose_the_partitions_that_javas_clients_choose(kafka_broker: str,
     admin.close()
     path = tmp_path / "events.ndjson"
     path.write_bytes(b"\n".join([*(event(1, user=user) for user in hashes), event(2)]))
-    report = publish(pipeline_of(kafka_broker, name, tmp_path), Order(str(path), key="user"))
+    report = publish(pipeline_of(kafka_broker, name, tmp_path), ShipOrder(str(path), key="user"))
     assert report.no_key == 1
     found = {r.key.decode(): r.partition for r in records(kafka_broker, name) if r.key is not None}
     assert found == {user: (number & 0x7FFFFFFF) % 7 for user, number in hashes.items()}
@@ -76,9 +76,9 @@ def test_the_objects_below_a_prefix(kafka_broker: str, name: str, tmp_path: Path
         for key, data in objects.items():
             store.put(key, data)
         pipeline = pipeline_of(kafka_broker, name, tmp_path)
-        report = publish(pipeline, Order("s3://logs/raw"))
+        report = publish(pipeline, ShipOrder("s3://logs/raw"))
         store.put("raw/12", event(12))
-        second = publish(pipeline, Order("s3://logs/raw/"))
+        second = publish(pipeline, ShipOrder("s3://logs/raw/"))
     assert [b.source for b in report.batches] == ["s3://logs/raw/10.gz", "s3://logs/raw/11.zst"]
     assert [b.state for b in second.batches] == ["shipped before", "shipped before", "shipped"]
     assert sorted(value for value, _ in stored(kafka_broker, name)) == [event(10), event(11), event(12)]
@@ -136,7 +136,7 @@ def test_an_interruption_reports_what_was_acknowledged(
 def test_a_wrong_use_is_one_line(tmp_path: Path, kafka_broker: str, name: str, arguments, told: str):
     pipeline = pipeline_of(kafka_broker, name, tmp_path)
     source, options = arguments[0], arguments[1:]
-    order = Order(
+    order = ShipOrder(
         source,
         follow="--follow" in options,
         again="--again" in options,

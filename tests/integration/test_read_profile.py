@@ -15,7 +15,7 @@ from sluice.clients.clickhouse.errors import READONLY, ServerError
 from sluice.clients.clickhouse.settings import READS
 from sluice.clients.connections.connection import Connection
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
 from sluice.state.survey import survey
@@ -43,7 +43,13 @@ BENT = {
     "aggregate_functions_null_for_empty": 1,
     "session_timezone": "Asia/Tokyo",
 }
-TABLES = (Kind.ROWS_MISSING, Kind.ROWS_EXTRA, Kind.LEDGER, Kind.MISFITS, Kind.VALUES)
+TABLES = (
+    AnomalyKind.ROWS_MISSING,
+    AnomalyKind.ROWS_EXTRA,
+    AnomalyKind.LEDGER,
+    AnomalyKind.MISFITS,
+    AnomalyKind.VALUES,
+)
 
 
 @pytest.fixture
@@ -118,14 +124,14 @@ def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login:
     world.sql("DELETE FROM sluice.rejected WHERE slice = toDateTime('2026-11-20 11:00:00', 'UTC')")
     _, counted, whole = seen(world, server, login, monkeypatch)
     assert [one[:2] for one in counted] == [
-        (Kind.ROWS_MISSING, unit(0).slice.id),
-        (Kind.MISFITS, unit(1).slice.id),
+        (AnomalyKind.ROWS_MISSING, unit(0).slice.id),
+        (AnomalyKind.MISFITS, unit(1).slice.id),
     ]
     if login == "bent":
         assert [(kind, said) for kind, _, _, said in whole] == [
-            (Kind.VALUES, "3 rows; records 2"),
-            (Kind.VALUES, "4 rows, other values in s; records 2"),
-            (Kind.MISFITS, "0 in sluice.rejected"),
+            (AnomalyKind.VALUES, "3 rows; records 2"),
+            (AnomalyKind.VALUES, "4 rows, other values in s; records 2"),
+            (AnomalyKind.MISFITS, "0 in sluice.rejected"),
         ]
 
 
@@ -138,7 +144,7 @@ def test_who_may_only_read_and_reads_otherwise_is_refused_with_the_setting(world
 
 @pytest.mark.parametrize("login", ["offset_reader", "offset_writer", "filtered_reader"])
 def test_a_profile_that_hides_the_only_row_is_named_when_the_connection_opens(server, login: str):
-    """The server has answered: it is not out of reach, and another try gives the same."""
+    """The server has answered: it is not unavailable, and another try gives the same."""
     with pytest.raises(ServerError, match=r"connecting: NO_ROW: a SELECT of one row gives none") as refused:
         open_client(connection(server, login))
     told = str(refused.value)

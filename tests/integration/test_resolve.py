@@ -20,12 +20,12 @@ from sluice.clients.kafka import lookups
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaOutOfReach, TopicRecreated, UnknownTopic
+from sluice.errors import KafkaUnavailable, TopicRecreated, UnknownTopic
 from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice, SliceRange, Unit
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import BoundaryLog
 from tests.support.fakes import MemoryLake
 
@@ -110,7 +110,7 @@ def test_late_records_are_in_later_slices(it: World):
     assert [it.edges(hour, 1) for hour in (9, 10, 11)] == [(0, 0)] * 3
     boundary = BoundaryLog(it.lake).read().offsets("dc1", it.topic, TEN)
     assert boundary is not None
-    assert [p.found for p in boundary.partitions.values()] == [Found.RECORD, Found.END]
+    assert [p.found for p in boundary.partitions.values()] == [FoundBy.RECORD, FoundBy.END]
 
 
 def test_partitions_that_are_added_begin_at_their_start(it: World):
@@ -255,7 +255,7 @@ def test_an_unknown_topic_does_not_hold_up_the_others(it: World):
 
 
 @pytest.mark.parametrize("listening", [False, True], ids=["refused", "silent"])
-def test_out_of_reach_is_said_soon(it: World, listening: bool):
+def test_unavailable_is_said_soon(it: World, listening: bool):
     """Nobody listens at the port, or somebody does and never answers."""
     it.make().add(ms(10, 1))
     with closing(socket.socket()) as server:
@@ -274,7 +274,7 @@ def test_out_of_reach_is_said_soon(it: World, listening: bool):
         before = time.monotonic()
         resolution = resolve(pipeline, it.lake, [slice_at(10)], NOW)
         assert time.monotonic() - before < 15
-    assert isinstance(resolution.unreachable["dc2"], KafkaOutOfReach)
+    assert isinstance(resolution.unreachable["dc2"], KafkaUnavailable)
     assert it.edges(10) == (0, 1)
 
 

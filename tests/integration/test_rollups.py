@@ -10,13 +10,13 @@ from sluice import crash_points
 from sluice.crash_points import Step
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.verify.check_derived import check_rollup
-from sluice.flow.verify.facts import Facts, TableFacts
-from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
+from sluice.flow.verify.read_tables import SliceSpan, look_at_table
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import committed
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.integration.landed import START, World, client_of, unit
 from tests.integration.rolled import KEYS, Rolled, clicks
 from tests.support.long_form import per_commit
@@ -40,21 +40,21 @@ def test_late_events_reruns_and_relands_leave_rollups_right(rolled: Rolled):
     assert rolled.load_all(*first) == {"clicks": 3, "by_user": 3, "by_hour": 3 + 2}
     assert rolled.seen() == rolled.expected()
     assert rolled.load_all(*first) == {"clicks": 0, "by_user": 0, "by_hour": 0}
-    assert rolled.states(*first) == [State.COMPLETE] * 3
+    assert rolled.states(*first) == [UnitState.COMPLETE] * 3
 
     # Late: a later slice brings events of the first hour, and the median of that hour is another one.
     late = [*clicks(25, 0, seed=4), *clicks(5, 5, seed=6)]
     rolled.land(unit(2), [*clicks(50, 2, seed=3), *late])
     before = rolled.seen()["by_hour"]
     assert rolled.load(unit(2), table="clicks") == 1
-    assert rolled.states(unit(2)) == [State.LANDED]
+    assert rolled.states(unit(2)) == [UnitState.LANDED]
     assert rolled.load_all(unit(2)) == {"clicks": 0, "by_user": 1, "by_hour": 1 + 3}
     assert rolled.seen() == rolled.expected()
     assert rolled.seen()["by_hour"][0] != before[0]
 
     # The source is loaded again: the same rows, another commit.
     assert rolled.load(unit(0), table="clicks", mode="reload") == 1
-    assert rolled.states(unit(0), unit(1)) == [State.STALE, State.COMPLETE]
+    assert rolled.states(unit(0), unit(1)) == [UnitState.STALE, UnitState.COMPLETE]
     units = (*first, unit(2))
     assert rolled.load_all(*units) == {"clicks": 0, "by_user": 1, "by_hour": 1 + 1}
 
@@ -65,7 +65,7 @@ def test_late_events_reruns_and_relands_leave_rollups_right(rolled: Rolled):
     assert rolled.load_all(*units, mode="reload", token="t")["by_user"] == 4
     assert rolled.load_all(*units, mode="reload", token="t") == {"clicks": 0, "by_user": 0, "by_hour": 0}
     assert rolled.seen() == rolled.expected()
-    assert rolled.states(*units) == [State.COMPLETE] * 4
+    assert rolled.states(*units) == [UnitState.COMPLETE] * 4
     assert anomalies(rolled) == []
 
 
@@ -75,8 +75,8 @@ def anomalies(rolled: Rolled) -> list:
     found = []
     for target in (t for t in pipeline.targets if t.rollup):
         ledger = committed(world.client, pipeline, world.lake.url, target)
-        held: TableFacts = look_at_table(world.client, pipeline, target, ledger, Span.of(slices))
-        facts = Facts(pipeline, slices, START, Boundaries(), (), whole=True)
+        held: TableFacts = look_at_table(world.client, pipeline, target, ledger, SliceSpan.of(slices))
+        facts = VerifyFacts(pipeline, slices, START, Boundaries(), (), whole=True)
         found += check_rollup(facts, held, Repairs("p"))
     return found
 
@@ -97,7 +97,7 @@ def test_a_changed_select_makes_its_commits_stale(rolled: Rolled):
     rolled.load_all(unit(0))
     file = rolled.world.root / "by_user.sql"
     file.write_text(file.read_text().replace("any(u.plan)", "upper(any(u.plan))"))
-    assert rolled.states(unit(0)) == [State.STALE]
+    assert rolled.states(unit(0)) == [UnitState.STALE]
     assert rolled.load_all(unit(0)) == {"clicks": 0, "by_user": 1, "by_hour": 0}
     assert {row[3] for row in rolled.seen()["by_user"]} == {"FREE", "PAID", ""}
 
@@ -121,10 +121,10 @@ def test_a_source_that_changes_meanwhile_is_read_again(rolled: Rolled, monkeypat
         assert committed(rolled.world.client, pipeline, rolled.world.lake.url, target) == {}
         rolled.load(unit(0), table=table)
     assert rolled.seen()["by_user"] == rolled.expected()["by_user"]
-    assert rolled.states(unit(0)) == [State.STALE], "the second reload came after the first rollup"
+    assert rolled.states(unit(0)) == [UnitState.STALE], "the second reload came after the first rollup"
     rolled.load_all(unit(0))
     assert rolled.seen() == rolled.expected()
-    assert rolled.states(unit(0)) == [State.COMPLETE]
+    assert rolled.states(unit(0)) == [UnitState.COMPLETE]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_value_that_does_not_fit_stops_the_rollup(rolled: Rolled, given: str, 
         rolled.load(unit(0), table="by_user")
     assert f"type {kind}, which cannot be {value!r}, as" in str(refusal.value)
     assert rolled.seen()["by_user"] == rolled.expected()["by_user"], "the older rows are as they were"
-    assert rolled.states(unit(0)) == [State.STALE]
+    assert rolled.states(unit(0)) == [UnitState.STALE]
 
 
 def test_values_that_fit_arrive_as_they_are(rolled: Rolled):

@@ -19,7 +19,7 @@ from sluice.clients.lake import s3_client, temporary
 from sluice.clients.lake.open import open_lake_at
 from sluice.clients.lake.s3 import S3Lake
 from sluice.clients.lake.settings import S3Settings
-from sluice.errors import LakeOutOfReach, LakeRefused, WrongUse
+from sluice.errors import LakeRefused, LakeUnavailable, WrongUse
 from sluice.state.lease import Lease
 from tests.integration import s3_servers
 from tests.support.lake_contract import LakeContract, keys
@@ -136,8 +136,8 @@ def test_a_conflict_is_looked_into(lake: S3Lake, done: bool) -> None:
     ("reason", "error", "text"),
     [
         (b"AccessDenied", LakeRefused, "s3:GetObject, PutObject, DeleteObject"),
-        (b"InternalError", LakeOutOfReach, "InternalError"),
-        (b"SlowDown", LakeOutOfReach, "SlowDown"),
+        (b"InternalError", LakeUnavailable, "InternalError"),
+        (b"SlowDown", LakeUnavailable, "SlowDown"),
     ],
 )
 def test_a_key_that_cannot_be_deleted(lake: S3Lake, reason: bytes, error: type[Exception], text: str) -> None:
@@ -244,7 +244,7 @@ def test_wrong_credentials(versitygw: S3Settings) -> None:
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     lake = open_lake_at("s3://b", "demo", S3Settings("http://127.0.0.1:1", "us-east-1", "k", "s"))
     for act in (lambda: lake.read("a"), lambda: keys(lake)):
-        with pytest.raises(LakeOutOfReach, match=r"127\.0\.0\.1:1") as raised:
+        with pytest.raises(LakeUnavailable, match=r"127\.0\.0\.1:1") as raised:
             act()
         assert raised.value.retryable
 

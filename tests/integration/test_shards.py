@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Step
 from sluice.errors import ShardsRefused, ShardsWait, WrongUse
-from sluice.flow.verify.facts import Left
+from sluice.flow.verify.facts import LeftRows
 from sluice.flow.verify.read_shards import look_at_left
 from sluice.state.lease import Lease
 from sluice.state.shard_ledgers import ledgers_by_shard, ledgers_of
@@ -135,7 +135,7 @@ def test_another_list_of_shards_leaves_each_row_once(two: Shards, mode: str):
     last = two.world.pipeline(spec, clickhouse=shards("s1"))
     assert two.load(last, unit(), mode=mode).summary()["rows"] == 12
     left = list(look_at_left(last, two.world.lake, lambda line: None))
-    assert left == [Left("s2", connection("s2"), pipeline_table(last), 6)]
+    assert left == [LeftRows("s2", connection("s2"), pipeline_table(last), 6)]
 
 
 def test_the_leases_keep_their_names_when_the_shards_change_theirs(two: Shards):

@@ -9,12 +9,12 @@ from sluice.cli.status import as_json
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, Level
 from sluice.doctor.examine import Examination
-from sluice.errors import ShardOutOfReach
-from sluice.flow.verify.anomaly import Kind
+from sluice.errors import ShardUnavailable
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
 from sluice.state.survey import survey
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.integration.landed import START, event, land, unit
 from tests.support.shards_world import Shards, made, point_at, shards
 
@@ -24,15 +24,15 @@ COLUMNS = "n UInt16, _partition Int32, _offset Int64, _topic String, _slice Date
 HOUR = SliceRange(START, START.add(hours=1))
 KEY = f"toDateTime({int(START.timestamp())}, 'UTC'), 'dc1'"
 OF_TABLES = (
-    Kind.ROWS_MISSING,
-    Kind.ROWS_EXTRA,
-    Kind.ROWS_DUPLICATE,
-    Kind.ROWS_FOREIGN,
-    Kind.ROWS_UNCOVERED,
-    Kind.LEDGER,
-    Kind.MISFITS,
-    Kind.MISPLACED,
-    Kind.LEFT,
+    AnomalyKind.ROWS_MISSING,
+    AnomalyKind.ROWS_EXTRA,
+    AnomalyKind.ROWS_DUPLICATE,
+    AnomalyKind.ROWS_FOREIGN,
+    AnomalyKind.ROWS_UNCOVERED,
+    AnomalyKind.LEDGER,
+    AnomalyKind.MISFITS,
+    AnomalyKind.MISPLACED,
+    AnomalyKind.LEFT,
 )
 
 
@@ -60,15 +60,15 @@ def test_verify_finds_what_is_wrong_on_which_shard(two: Shards, by: str):
     two.load(pipeline, unit())
     assert seen(pipeline) == []
     two.on(1, "DELETE FROM {db}.clicks WHERE n = 5 SETTINGS lightweight_deletes_sync = 2")
-    assert (Kind.ROWS_MISSING, "s2", "2") in seen(pipeline)
+    assert (AnomalyKind.ROWS_MISSING, "s2", "2") in seen(pipeline)
     # The same row, on the other shard: the sum is right again.
     two.on(0, f"INSERT INTO {{db}}.clicks SELECT 5, 1, 1, 'events', {KEY}")
     found = seen(pipeline)
-    assert (Kind.MISPLACED, "s1", "1 rows of other shards") in found
+    assert (AnomalyKind.MISPLACED, "s1", "1 rows of other shards") in found
     assert {(kind, shard) for kind, shard, _ in found} == {
-        (Kind.MISPLACED, "s1"),
-        (Kind.ROWS_EXTRA, "s1"),
-        (Kind.ROWS_MISSING, "s2"),
+        (AnomalyKind.MISPLACED, "s1"),
+        (AnomalyKind.ROWS_EXTRA, "s1"),
+        (AnomalyKind.ROWS_MISSING, "s2"),
     }
     two.load(pipeline, unit(), mode="reload")
     assert seen(pipeline) == []
@@ -78,7 +78,7 @@ def test_verify_names_a_shard_that_has_left(two: Shards):
     two.load(pipeline_of(two, "s1", "s2"), unit())
     last = pipeline_of(two, "s1")
     two.load(last, unit())
-    assert seen(last) == [(Kind.LEFT, "s2", "3 rows")]
+    assert seen(last) == [(AnomalyKind.LEFT, "s2", "3 rows")]
     two.on(1, "DROP TABLE {db}.clicks SYNC")
     assert seen(last) == []
 
@@ -87,14 +87,14 @@ def test_status_says_which_shard_an_hour_is_not_on(two: Shards, monkeypatch):
     pipeline = pipeline_of(two, "s1", "s2")
     two.load(pipeline, unit())
     [one] = survey(pipeline, HOUR)
-    assert (one.state, one.seen) == (State.COMPLETE, "complete")
+    assert (one.state, one.seen) == (UnitState.COMPLETE, "complete")
     table = f"{two.world.database}.clicks"
     assert as_json(one)["tables"] == {table: {"rows": 7, "misfits": 1, "shards": {"s1": 4, "s2": 3}}}
     point_at(monkeypatch, "s2", free_port())
     [one] = survey(pipeline, HOUR)
-    assert (one.state, one.seen) == (State.LANDED, "landed, not on shard s2")
+    assert (one.state, one.seen) == (UnitState.LANDED, "landed, not on shard s2")
     assert as_json(one)["tables"][table]["shards"] == {"s1": 4, "s2": None}
-    with pytest.raises(ShardOutOfReach, match="shard s2: ClickHouse does not answer"):
+    with pytest.raises(ShardUnavailable, match="shard s2: ClickHouse does not answer"):
         audit(pipeline, HOUR)
 
 

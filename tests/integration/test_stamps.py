@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluice.clients.kafka import client
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.kafka.timestamps import read_stamps
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 from tests.support.stored_batch import batch, bomb, record
 from tests.support.stored_batch import send as store
 
@@ -84,19 +84,19 @@ def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
     producer = Producer({"bootstrap.servers": kafka_broker, "enable.idempotence": True})  # keeps the order
     send(producer, topic, 0, range(10))
     assert producer.flush(30) == 0
-    with pytest.raises(KafkaOutOfReach, match="dc1"):
+    with pytest.raises(KafkaUnavailable, match="dc1"):
         read(KafkaSettings("dc1", kafka_broker), topic, {0: (50, 60)})
 
 
 def test_settings_that_do_not_do_are_told(kafka_broker: str):
     settings = KafkaSettings("dc1", kafka_broker, protocol="SSL", ca_file="/nowhere/ca.pem")
-    with pytest.raises(KafkaOutOfReach, match="dc1"):
+    with pytest.raises(KafkaUnavailable, match="dc1"):
         read(settings, "t", {0: (0, 10)})
 
 
 def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client, "BOOTSTRAP_MS", 1000)
-    with pytest.raises(KafkaOutOfReach, match=r"'dc1' does not answer at 127.0.0.1:1 "):
+    with pytest.raises(KafkaUnavailable, match=r"'dc1' does not answer at 127.0.0.1:1 "):
         read(KafkaSettings("dc1", "127.0.0.1:1"), "t", {0: (0, 10)})
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from sluice.config.pipeline import Pipeline
-from sluice.flow.contents.report import Contents
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.contents.report import ContentsReport
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
 from tests.integration.landed import START, event, land, unit
@@ -83,20 +83,20 @@ def pipeline_of(two: Shards, by: str) -> Pipeline:
     return two.world.pipeline({"click": "clicks"}, clickhouse=shards("s1", "s2", shard_by=by))
 
 
-def contents(two: Shards, pipeline: Pipeline) -> Contents:
+def contents(two: Shards, pipeline: Pipeline) -> ContentsReport:
     return compared(two.world, pipeline, unit(0), unit(1))
 
 
-def told(found: Contents) -> set[tuple[str, str, str]]:
+def told(found: ContentsReport) -> set[tuple[str, str, str]]:
     """(table, shard, slice); every command repairs by loading again."""
-    assert {a.kind for a in found.anomalies} <= {Kind.VALUES}
+    assert {a.kind for a in found.anomalies} <= {AnomalyKind.VALUES}
     assert all("--mode reload" in a.command for a in found.anomalies)
     return {(a.table.partition(".")[2], a.shard, a.slice) for a in found.anomalies}
 
 
 def counted(pipeline: Pipeline) -> set[tuple[str, str, str]]:
     """The same of `sluice verify` without --contents."""
-    anomalies = [a for a in audit(pipeline, HOURS).anomalies if a.kind is Kind.VIEW]
+    anomalies = [a for a in audit(pipeline, HOURS).anomalies if a.kind is AnomalyKind.VIEW]
     return {(a.table.partition(".")[2], a.shard, a.slice) for a in anomalies}
 
 

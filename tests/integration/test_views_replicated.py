@@ -12,8 +12,8 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.connections.connection import Connection
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClickHouseOutOfReach
-from sluice.flow.verify.anomaly import Kind
+from sluice.errors import ClickHouseUnavailable
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange
 from tests.integration.landed import START, World, client_of, event, land, unit
@@ -139,7 +139,7 @@ def test_replicated_tables_of_views_are_compared(place: Place, pipeline: Pipelin
     assert told(place, pipeline) == []
     for name in VIEWS:
         damage(place, name)
-    assert told(place, pipeline) == sorted((Kind.VALUES, name, "s1") for name in VIEWS)
+    assert told(place, pipeline) == sorted((AnomalyKind.VALUES, name, "s1") for name in VIEWS)
     place.load(pipeline, mode="reload", token="again")
     assert told(place, pipeline) == []
 
@@ -147,7 +147,7 @@ def test_replicated_tables_of_views_are_compared(place: Place, pipeline: Pipelin
 def test_verify_reads_what_a_quorum_has(place: Place, pipeline: Pipeline, lag: Lag):
     """A replica that is behind is no damage: it is asked again later."""
     hour = SliceRange(START, START.add(hours=1))
-    kinds = (Kind.VIEW, Kind.ROWS_MISSING, Kind.INCOMPLETE)
+    kinds = (AnomalyKind.VIEW, AnomalyKind.ROWS_MISSING, AnomalyKind.INCOMPLETE)
     assert [a for a in audit(pipeline, hour).anomalies if a.kind in kinds and a.table] == []
     lag.behind = True
     for look in (lambda: audit(pipeline, hour), lambda: told(place, pipeline)):
@@ -175,14 +175,14 @@ def test_verify_turns_to_a_replica_that_is_not_behind(
     place: Place, pipeline: Pipeline, lag: Lag, other: Told
 ):
     hour = SliceRange(START, START.add(hours=1))
-    kinds = (Kind.VIEW, Kind.ROWS_MISSING, Kind.INCOMPLETE)
+    kinds = (AnomalyKind.VIEW, AnomalyKind.ROWS_MISSING, AnomalyKind.INCOMPLETE)
     lag.behind = True
     assert [a for a in audit(pipeline, hour).anomalies if a.kind in kinds and a.table] == []
     read = [reading for sql, reading in other.reads if "`passed`" in sql and "FROM system." not in sql]
     assert read and all(reading["select_sequential_consistency"] == 1 for reading in read)
     assert told(place, pipeline) == []
     damage(place, "passed")
-    assert told(place, pipeline) == [(Kind.VALUES, "passed", "s1")]
+    assert told(place, pipeline) == [(AnomalyKind.VALUES, "passed", "s1")]
 
 
 @pytest.mark.parametrize("answers", [0, 1, 5, 20])
@@ -194,13 +194,13 @@ def test_verify_turns_to_another_replica_when_one_goes_down(
 
     def answered(self: LaggingClient, *asked: object) -> list:
         if not left[0]:
-            raise ClickHouseOutOfReach(self.address, "connection refused")
+            raise ClickHouseUnavailable(self.address, "connection refused")
         left[0] -= 1
         return rows(self, *asked)
 
     monkeypatch.setattr(LaggingClient, "rows", answered)
     hour = SliceRange(START, START.add(hours=1))
-    kinds = (Kind.VIEW, Kind.ROWS_MISSING, Kind.INCOMPLETE)
+    kinds = (AnomalyKind.VIEW, AnomalyKind.ROWS_MISSING, AnomalyKind.INCOMPLETE)
     assert [a for a in audit(pipeline, hour).anomalies if a.kind in kinds and a.table] == []
     assert other.reads
 

@@ -25,7 +25,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
 from sluice.flow.steps import load_table, resolve_range
 from sluice.slices import Slice, SliceRange, Unit, floor
-from sluice.watch.problems import Kind
+from sluice.watch.problems import ProblemKind
 from sluice.watch.store import AlarmStore
 from sluice.watch.watch import Watched, watch
 from tests.integration import landed
@@ -171,16 +171,16 @@ def world(name, tmp_path: Path, stack_env, kafka_broker, own_server, monkeypatch
     return World(spec, FolderLake(tmp_path / "lake" / name), client, now)
 
 
-def places(watched: Watched, kind: Kind) -> list[str]:
+def places(watched: Watched, kind: ProblemKind) -> list[str]:
     return sorted(problem.place for problem in watched.problems if problem.kind is kind)
 
 
 def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: World, mailbox, hook):
     first = world.watch()
     late = [f"slice {world.hour(ago).id}/dc1" for ago in (5, 4, 3, 2, 1)]
-    assert places(first, Kind.OVERDUE) == late
+    assert places(first, ProblemKind.OVERDUE) == late
     # Kept for seven hours: only the hour that began five to six hours ago is within two of its end.
-    assert places(first, Kind.RETENTION) == late[:1]
+    assert places(first, ProblemKind.RETENTION) == late[:1]
     (mail,) = mailbox.mails
     assert (
         mail["To"] == "ops@example.com" and mail["Subject"] == f"[sluice] {world.pipeline.name}: 6 problems"
@@ -194,7 +194,7 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
     assert (len(mailbox.mails), len(hook.posts)) == (1, 1)
 
     world.complete(5, 4, 3)
-    assert places(world.watch(), Kind.OVERDUE) == late[3:]
+    assert places(world.watch(), ProblemKind.OVERDUE) == late[3:]
     assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 4 over"
     assert len(mailbox.mails) == 2
     world.complete(2, 1)
@@ -211,8 +211,8 @@ def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, 
     table = world.pipeline.targets[0].table
     world.client.run(f"RENAME TABLE {table} TO {table}_away")
     first = world.watch()
-    assert places(first, Kind.TABLE) == [f"table {table}"]
-    assert places(first, Kind.NOT_COMMITTED) == []
+    assert places(first, ProblemKind.TABLE) == [f"table {table}"]
+    assert places(first, ProblemKind.NOT_COMMITTED) == []
     database, _, name = table.partition(".")
     assert f"CREATE TABLE `{database}`.`{name}` (" in mailbox.mails[-1].get_body().get_content()
     world.client.run(f"RENAME TABLE {table}_away TO {table}")
@@ -222,18 +222,20 @@ def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, 
 def test_hours_that_heal_no_longer_reaches_are_told_until_they_are_complete(world: World, mailbox, hook):
     """Hours 5 and 1 ago are complete. `heal` goes back two hours, and nobody lands those between."""
     world.complete(5, 1)
-    assert places(world.watch(), Kind.OVERDUE) == [f"slice {world.hour(ago).id}/dc1" for ago in (4, 3, 2)]
+    assert places(world.watch(), ProblemKind.OVERDUE) == [
+        f"slice {world.hour(ago).id}/dc1" for ago in (4, 3, 2)
+    ]
     world.pipeline = world.pipeline.model_copy(update={"heal": 2 * HOUR})
     seen = world.watch()
-    assert places(seen, Kind.OVERDUE) == [f"slice {world.hour(2).id}/dc1"]
-    (older,) = [problem for problem in seen.problems if problem.kind is Kind.OLDER]
+    assert places(seen, ProblemKind.OVERDUE) == [f"slice {world.hour(2).id}/dc1"]
+    (older,) = [problem for problem in seen.problems if problem.kind is ProblemKind.OLDER]
     assert older.message.startswith(
         f"2 slices from {world.hour(4).id} to {world.hour(3).id} are not complete (2 missing)"
     )
     # Those that were told of as overdue are not over.
     assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 1 problem"
     world.complete(4, 3)
-    assert places(world.watch(), Kind.OLDER) == []
+    assert places(world.watch(), ProblemKind.OLDER) == []
     assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 3 over"
 
 
@@ -242,7 +244,7 @@ def test_hours_that_kafka_will_delete_are_told_also_before_heal(world: World, ma
     world.complete(3, 2, 1)
     start = world.hour(5).start
     world.pipeline = world.pipeline.model_copy(update={"heal": 2 * HOUR, "start": start})
-    assert places(world.watch(), Kind.RETENTION) == [f"slice {world.hour(5).id}/dc1"]
+    assert places(world.watch(), ProblemKind.RETENTION) == [f"slice {world.hour(5).id}/dc1"]
 
 
 def test_a_channel_that_fails_is_tried_again_and_the_other_is_not_told_twice(world: World, mailbox, hook):
@@ -270,7 +272,7 @@ def test_a_silent_server_is_one_problem_and_ends_no_other(world: World, mailbox,
     monkeypatch.setattr("sluice.clients.kafka.client.BOOTSTRAP_MS", 1_000)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"extra": {"bootstrap.servers": "127.0.0.1:1"}}')
     watched = world.watch()
-    assert places(watched, Kind.OUT_OF_REACH) == ["clickhouse", "kafka"]
+    assert places(watched, ProblemKind.UNAVAILABLE) == ["clickhouse", "kafka"]
     assert mailbox.mails[-1]["Subject"].endswith("2 problems")
     assert len(mailbox.mails) == 2
 
@@ -294,6 +296,6 @@ def test_errors_and_parts_that_the_server_tells_of(
     bounds = world.pipeline.alarms.model_copy(update={"parts": 3, "overdue": timedelta(days=9)})
     world.pipeline = world.pipeline.model_copy(update={"alarms": bounds})
     watched = world.watch()
-    assert places(watched, Kind.PARTS) == [f"table {table}"]
-    (error,) = [problem for problem in watched.problems if problem.kind is Kind.SERVER_ERROR]
+    assert places(watched, ProblemKind.PARTS) == [f"table {table}"]
+    (error,) = [problem for problem in watched.problems if problem.kind is ProblemKind.SERVER_ERROR]
     assert "code 286" in error.place and "has not reached its quorum" in error.message

@@ -18,7 +18,7 @@ from sluice.errors import Conservation, RecordsExpired, SluiceError
 from sluice.flow import steps
 from sluice.flow.contents.compare import auditor
 from sluice.flow.resolve.resolve import resolve
-from sluice.flow.verify.audit import Look, audit
+from sluice.flow.verify.audit import AuditScope, audit
 from sluice.slices import SliceRange
 from tests.pairs.events import LENGTHS, SLICES, START
 from tests.pairs.kafka import Log, land_in_process, world_of
@@ -132,7 +132,7 @@ class Flow:
 
     def verify_contents(self) -> None:
         """Everything that verify looks at, over all that the lake and the tables hold, row by row."""
-        units, counted, _ = audit(self._loadable, self.slices, Look(True, whole=True, checksums=True))
+        units, counted, _ = audit(self._loadable, self.slices, AuditScope(True, whole=True, checksums=True))
         found = [*counted, *auditor(self._loadable, None, known=counted).whole(units).anomalies]
         if self.home.case.expired == "fail":
             found = [one for one in found if "incomplete" not in str(one.kind)]

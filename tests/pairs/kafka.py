@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sluice.clients.kafka.records import Record
+from sluice.clients.kafka.records import RecordBody
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.land import Landing, land
@@ -56,10 +56,10 @@ class SentReader:
     log: Log
     cluster: str
 
-    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[RecordBody]:
         for offset in offsets:
             sent = self.log[self.cluster, topic, partition][offset]
-            yield Record(sent.key, sent.message.value, list(sent.headers) or None)
+            yield RecordBody(sent.key, sent.message.value, list(sent.headers) or None)
 
 
 def _batch(place: int, records: list[tuple[int, Sent]], most: int) -> pa.RecordBatch:

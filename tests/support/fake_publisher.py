@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from sluice.clients.kafka.create_topic import TopicFacts
+from sluice.clients.kafka.create_topic import TopicLimits
 
 
 class Killed(BaseException):
@@ -25,7 +25,7 @@ class FakePublisher:
     refuse: Callable[[bytes], object | None] = lambda event: None
     taken: list[tuple[bytes | None, bytes]] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
-    facts: TopicFacts = field(default_factory=lambda: TopicFacts(4, 2**62, 2**62, "uuid-1"))
+    facts: TopicLimits = field(default_factory=lambda: TopicLimits(4, 2**62, 2**62, "uuid-1"))
     topic: str = "clicks"
     settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(cluster="dc1", bootstrap="x:1"))
     calls: int = 0

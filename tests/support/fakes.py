@@ -13,9 +13,9 @@ import pendulum
 
 from sluice.clients.kafka.lookups import NONE, PartitionLookUp
 from sluice.clients.kafka.topics import TopicState
-from sluice.clients.lake.base import Item, Stored
+from sluice.clients.lake.base import Item, StoredObject
 from sluice.config.kafka import Cluster
-from sluice.errors import KafkaOutOfReach, LakeOutOfReach, UnknownTopic
+from sluice.errors import KafkaUnavailable, LakeUnavailable, UnknownTopic
 
 
 class FakeClock:
@@ -44,10 +44,10 @@ class MemoryLake:
     _writes: int = 0
     _lock: RLock = field(default_factory=RLock)
 
-    def read(self, key: str) -> Stored | None:
+    def read(self, key: str) -> StoredObject | None:
         with self._reached():
             found = self.objects.get(key)
-            return None if found is None else Stored(found[0], str(found[1]))
+            return None if found is None else StoredObject(found[0], str(found[1]))
 
     def create(self, key: str, data: bytes) -> bool:
         with self._reached():
@@ -123,14 +123,14 @@ class MemoryLake:
         self.objects[key] = (data, self._writes)
         if self.lost_answers:
             self.lost_answers -= 1
-            raise LakeOutOfReach(self.url, "the answer is lost")
+            raise LakeUnavailable(self.url, "the answer is lost")
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
         with self._lock:
             if self.outages:
                 self.outages -= 1
-                raise LakeOutOfReach(self.url, "an outage")
+                raise LakeUnavailable(self.url, "an outage")
             yield
 
 
@@ -175,7 +175,7 @@ class FakeKafka:
     @contextmanager
     def topics_of(self, cluster: Cluster) -> Iterator[FakeReader]:
         if cluster.cluster in self.silent:
-            raise KafkaOutOfReach(cluster.cluster, cluster.bootstrap or "", "it is silent")
+            raise KafkaUnavailable(cluster.cluster, cluster.bootstrap or "", "it is silent")
         yield FakeReader(self, cluster.cluster)
 
 

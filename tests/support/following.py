@@ -13,7 +13,7 @@ from sluice.config.event import Event
 from sluice.ship.follow import Follower
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes
-from sluice.ship.report import Progress
+from sluice.ship.report import ShipProgress
 from sluice.ship.shipment import Shipment
 from sluice.ship.state_file import StateFile
 from tests.support.fake_publisher import FakePublisher, Killed
@@ -84,7 +84,7 @@ class World:
     def follow(self, *acts: Act, rest: Iterable[Act] = ()) -> Follower:
         """Runs until the acts are over, or until the topic kills it; `rest` keeps what was not acted then."""
         times, keys = RecordTimes(self.event, timedelta()), RecordKeys(None)
-        shipment = Shipment(self.topic, times, keys, Progress("dc1/clicks", self.said.append))
+        shipment = Shipment(self.topic, times, keys, ShipProgress("dc1/clicks", self.said.append))
         state = StateFile(self.folder / "state.json", "dc1/clicks")
         follower = Follower(
             self.log, shipment, state, Script(chain(acts, rest)), self.said.append, patience=0.0

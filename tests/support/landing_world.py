@@ -10,17 +10,17 @@ import pendulum
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice.clients.kafka.records import Record
+from sluice.clients.kafka.records import RecordBody
 from sluice.clients.lake.base import Lake
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 from sluice.flow.land.land import Landing, land
 from sluice.flow.land.merge import Merge
-from sluice.flow.land.read_plan import Run
+from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.headers import to_json
 from sluice.flow.land.task.long_records import whole
-from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import Manifest
@@ -74,7 +74,7 @@ class World:
     @contextmanager
     def topics_of(self, cluster: Cluster) -> Iterator[FakeReader]:
         if cluster.cluster in self.kafka.silent:
-            raise KafkaOutOfReach(cluster.cluster, cluster.bootstrap or "", "it is silent")
+            raise KafkaUnavailable(cluster.cluster, cluster.bootstrap or "", "it is silent")
         yield _Reader(self.kafka, cluster.cluster, self)
 
     def resolve(self, pipeline: Pipeline, lake: Lake, slices: SliceRange) -> None:
@@ -125,8 +125,8 @@ class InProcess:
     twice: bool = False
     hidden: frozenset[int] = frozenset()
 
-    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
-        reports: list[Report] = []
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
+        reports: list[TaskReport] = []
         for read, (run, task) in enumerate(reads):
             if run.together:
                 batches = whole(task, self._all(run, task), self._reader(task))
@@ -141,12 +141,12 @@ class InProcess:
                     if self.twice:
                         task.land(whole(task, batches, self._reader(task)), name + "-first")
                     reports.append(task.land(whole(task, batches, self._reader(task)), name))
-        return Report.of(reports)
+        return TaskReport.of(reports)
 
     def merge(self, merges: Sequence[Merge]) -> list[WrittenFile]:
         return [merge.run(f"merged-{number}") for number, merge in enumerate(merges)]
 
-    def _all(self, run: Run, task: Task) -> Iterator[pa.RecordBatch]:
+    def _all(self, run: ReadGroup, task: Task) -> Iterator[pa.RecordBatch]:
         """All partitions in one task, as coalesce(1) gives them."""
         for (topic, partition), edges in run.edges().items():
             self.world.reads.append((topic, partition, int(edges[0]), int(edges[-1])))
@@ -172,15 +172,15 @@ class LogReader:
     cluster: str
     max_record: int
 
-    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[RecordBody]:
         for offset in offsets:
             value, _, *more = self.world.logs[self.cluster, topic][partition][offset]
             self.world.long.append((topic, partition, offset))
             size = len(value or b"")
             if size > self.max_record:
-                yield Record(None, None, None, size)
+                yield RecordBody(None, None, None, size)
             else:
-                yield Record(b"k%d" % offset, value, more[0] if more else None)
+                yield RecordBody(b"k%d" % offset, value, more[0] if more else None)
 
 
 def kafka_batch(place: int, rows: Sequence[tuple], most: int | None = None) -> pa.RecordBatch:

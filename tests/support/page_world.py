@@ -11,7 +11,7 @@ from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 START = pendulum.datetime(2026, 11, 20, 10)
 TABLE = "events.clicks"
@@ -58,7 +58,7 @@ def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **mo
     )
 
 
-def missing(place: Unit, state: State = State.MISSING, losses: tuple[Loss, ...] = ()) -> UnitStatus:
+def missing(place: Unit, state: UnitState = UnitState.MISSING, losses: tuple[Loss, ...] = ()) -> UnitStatus:
     return UnitStatus(place, state, None, losses, None, {}, (), 0)
 
 
@@ -68,5 +68,5 @@ def complete(place: Unit, rows: int = 5, generation: int = 1, **more: object) ->
     landed = manifest(place, files, **more)
     count = sum(landed.rows_by_type().values())
     row = LedgerRow(place, landed.id, ("click",), count, count, 0, "run", generation)
-    state = State.COMPLETE_WITH_LOSS if landed.lost else State.COMPLETE
+    state = UnitState.COMPLETE_WITH_LOSS if landed.lost else UnitState.COMPLETE
     return UnitStatus(place, state, landed.ranges, (), landed, {TABLE: row}, (), 1)

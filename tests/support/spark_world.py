@@ -26,7 +26,7 @@ from sluice.flow.land.land import land
 from sluice.flow.land.submit import spark_submit_arguments
 from sluice.flow.steps import load_table, resolve_range
 from sluice.flow.verify.anomaly import Anomaly
-from sluice.flow.verify.audit import Look, audit
+from sluice.flow.verify.audit import AuditScope, audit
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit, to_ms
 from sluice.state.manifests import read_manifests
@@ -121,7 +121,7 @@ class SparkWorld:
         return self.verify(pipeline, slices)
 
     def verify(self, pipeline: Pipeline, slices: SliceRange) -> list[Anomaly]:
-        return audit(pipeline, slices, Look(whole=True)).anomalies
+        return audit(pipeline, slices, AuditScope(whole=True)).anomalies
 
     def manifests(self, pipeline: Pipeline, slices: SliceRange) -> list[Manifest]:
         units = [Unit(piece, cluster) for piece in slices for cluster in pipeline.clusters]

@@ -10,14 +10,14 @@ import pendulum
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.check import check
-from sluice.flow.verify.facts import Facts, Identities, LakeFacts, TableFacts
+from sluice.flow.verify.facts import LakeFacts, RowIdentities, TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest, OffsetRange, PartitionCount
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 START = pendulum.datetime(2026, 11, 20, 10)
 TEN, ELEVEN = (Unit(Slice(START.add(hours=n)), "dc1") for n in range(2))
@@ -57,7 +57,7 @@ def status(unit: Unit, start: int) -> UnitStatus:
         "e.clicks": LedgerRow(unit, found.id, ("click",), 6, 5, 1, "t", 1),
         "e.other": LedgerRow(unit, found.id, ("view",), 3, 3, 0, "t", 1),
     }
-    return UnitStatus(unit, State.COMPLETE, found.ranges, (), found, rows, (), 1)
+    return UnitStatus(unit, UnitState.COMPLETE, found.ranges, (), found, rows, (), 1)
 
 
 FOUND = (status(TEN, 0), status(ELEVEN, 10))
@@ -66,7 +66,7 @@ CLICKS = TableFacts(
     "e.clicks",
     rows={TEN: {"": 5}, ELEVEN: {"": 5}},
     misfits={TEN: {"click": 1}, ELEVEN: {"click": 1}},
-    identities=tuple(Identities(s.unit, "bids", 0, 5, 5, 10 * n, 10 * n + 9) for n, s in enumerate(FOUND)),
+    identities=tuple(RowIdentities(s.unit, "bids", 0, 5, 5, 10 * n, 10 * n + 9) for n, s in enumerate(FOUND)),
     ledger=LEDGERS["e.clicks"],
 )
 OTHER = TableFacts("e.other", rows={TEN: {"view": 3}, ELEVEN: {"view": 3}}, ledger=LEDGERS["e.other"])
@@ -75,7 +75,7 @@ LAKE = LakeFacts(
     sizes={f.key: f.bytes for m in MANIFESTS for f in (*m.files, *m.rejected)},
     named={(m.slice, "dc1"): m for m in MANIFESTS},
 )
-FACTS = Facts(
+FACTS = VerifyFacts(
     pipeline=pipeline(),
     slices=SliceRange(START, START.add(hours=2)),
     now=START.add(days=1),
@@ -86,11 +86,11 @@ FACTS = Facts(
 )
 
 
-def found(facts: Facts) -> list[Anomaly]:
+def found(facts: VerifyFacts) -> list[Anomaly]:
     return check(facts, Repairs("ads"))
 
 
-def with_manifest(**changes: Any) -> Facts:
+def with_manifest(**changes: Any) -> VerifyFacts:
     """The first hour's manifest changed, and nothing else."""
     first = FOUND[0]
     assert first.manifest is not None

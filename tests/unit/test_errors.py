@@ -36,7 +36,7 @@ def test_errors_travel_between_processes(kind: type[errors.SluiceError]) -> None
 
 def test_what_a_retry_cures() -> None:
     retryable = {kind.__name__ for kind in CLASSES if kind.retryable}
-    assert {"KafkaOutOfReach", "LakeOutOfReach", "ClickHouseOutOfReach", "Fenced", "Busy"} <= retryable
+    assert {"KafkaUnavailable", "LakeUnavailable", "ClickHouseUnavailable", "Fenced", "Busy"} <= retryable
     final = {"WrongUse", "WrongPipeline", "LakeRefused", "TargetRefused", "RecordsExpired", "Conservation"}
     assert not final & retryable
 
@@ -64,7 +64,7 @@ CAUGHT_UP = (
     [
         (errors.Busy("another attempt holds the lease"), "another attempt holds the lease"),
         (
-            errors.KafkaOutOfReach("dc'1", "k:9092", "{reason}"),
+            errors.KafkaUnavailable("dc'1", "k:9092", "{reason}"),
             "Kafka cluster \"dc'1\" does not answer at k:9092 ({reason}): check that the broker runs and "
             "that the address in the pipeline file or connection is right",
         ),

@@ -24,7 +24,7 @@ from sluice.doctor.propose_table import propose
 from sluice.safe_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
 from sluice.watch import notices as message
 from sluice.watch.notices import MOST_LINES, Notice
-from sluice.watch.problems import Alarm, Kind, Problem
+from sluice.watch.problems import Alarm, Problem, ProblemKind
 from tests.support.hostile_texts import HALVES, TEXTS, as_sent, is_plain, links
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
@@ -149,7 +149,7 @@ def test_json_is_ascii(text: str, capsys: pytest.CaptureFixture[str]):
 
 @each
 def test_a_message_for_a_person(text: str):
-    notice = Notice((Alarm(Problem(Kind.ANOMALY, text, text), "then"),), ())
+    notice = Notice((Alarm(Problem(ProblemKind.ANOMALY, text, text), "then"),), ())
     told = message.body(notice)
     assert is_plain(told) and len(told) <= 10 * message.LINE_CHARACTERS
     mail, chat = message.mail(told).removeprefix("<pre>").removesuffix("</pre>"), message.chat(told)
@@ -160,7 +160,9 @@ def test_a_message_for_a_person(text: str):
 
 
 def test_a_long_message_is_cut():
-    notice = Notice(tuple(Alarm(Problem(Kind.ANOMALY, f"{n}", "x" * 10_000), "then") for n in range(200)), ())
+    notice = Notice(
+        tuple(Alarm(Problem(ProblemKind.ANOMALY, f"{n}", "x" * 10_000), "then") for n in range(200)), ()
+    )
     lines = message.body(notice).splitlines()
     assert len(lines) == MOST_LINES + 1 and lines[-1].startswith("and 150 more")
     assert max(map(len, lines)) == message.LINE_CHARACTERS + 1

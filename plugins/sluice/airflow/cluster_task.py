@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from sluice.airflow.assets import emit_events, pipeline_alias
-from sluice.airflow.land_operator import Land
+from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import CLUSTER_TASK
 from sluice.airflow.retries import final_errors_fail
@@ -20,14 +20,14 @@ from sluice.slices import SliceRange
 
 DOC = """\
 Has everything landed from this cluster? If not, it is tried once more: landed, loaded, verified and
-published by this task alone. A cluster that is still out of reach fails here, with what is missing of it;
+published by this task alone. A cluster that is still unavailable fails here, with what is missing of it;
 the other clusters' hours are done, and the next run catches up. Safe to clear at any time."""
 
 
 CLUSTER_NAME = "{{ task.cluster }}"
 
 
-class CatchUp(Land):
+class CatchUp(LandOperator):
     """`batch` is the whole range of the run; `cluster` what it is mapped over."""
 
     template_fields = ("batch", "cluster")

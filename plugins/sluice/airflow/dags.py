@@ -13,7 +13,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, DeltaDataIntervalTimetab
 from sluice.airflow import doc_md
 from sluice.airflow.assets import pipeline_alias
 from sluice.airflow.cluster_task import catch_up_of_each
-from sluice.airflow.land_operator import Land
+from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.retries import RETRIES
 from sluice.airflow.run_params import backfill_params
@@ -98,7 +98,7 @@ def _common(pipeline: Pipeline) -> dict[str, Any]:
 def _steps(pipeline: Pipeline, config: str, slices: Any, batches: Any) -> None:
     @task_group(group_id="batch", tooltip="One Spark application, then one load per table")
     def batch_steps(batch: dict[str, str]) -> None:
-        landed = Land(
+        landed = LandOperator(
             task_id="land",
             config=config,
             connection=pipeline.spark_connection,

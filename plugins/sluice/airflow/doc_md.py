@@ -68,7 +68,7 @@ problem once, and once more when it is over.
 | partition stands still | no record while the topic's other partitions move |
 | anomaly | the last verify of an hour has found a broken equation |
 | server error, replication queue, parts, disk | ClickHouse is in trouble |
-| out of reach | Kafka or ClickHouse does not answer |
+| unavailable | Kafka or ClickHouse does not answer |
 | more problems | over 1,000 are open; the others are counted |
 
 Told are:{channels}
@@ -81,7 +81,7 @@ def _clusters(pipeline: Pipeline) -> str:
     if len(pipeline.clusters) == 1:
         return ""
     return (
-        "\nA cluster that is out of reach holds up nobody: only its task `cluster[…]` fails, and the next "
+        "\nA cluster that is unavailable holds up nobody: only its task `cluster[…]` fails, and the next "
         "run brings its hours.\n"
     )
 

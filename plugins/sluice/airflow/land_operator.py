@@ -28,7 +28,7 @@ Reads exactly the batch's offsets from Kafka with Spark and writes them into the
 a slice that has its manifest is not landed again, and `reland` lands it once per run of the DAG."""
 
 
-class Land(SparkSubmitOperator):
+class LandOperator(SparkSubmitOperator):
     """Submits `spark_jobs`' landing application for one batch `{"from": …, "to": …}`.
 
     Only the batch is a template field: what spark-submit gets is made when the task runs, and secrets go

@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.observability import stats
 
 from sluice.errors import SluiceError
-from sluice.metrics.sink import Sample, count, taken_by
-from sluice.metrics.table import NAMES, Kind
+from sluice.metrics.sink import MetricSample, count, taken_by
+from sluice.metrics.table import NAMES, MetricKind
 from sluice.runtime import collect_seldom
 from sluice.safe_text import label
 
@@ -23,13 +23,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def to_airflow(one: Sample) -> None:
+def to_airflow(one: MetricSample) -> None:
     """Hands a sample to what `[metrics]` in Airflow's configuration says; to nobody where it says nothing."""
     tags = {n: label(v if n in NAMES else v.replace(" ", "_")) for n, v in one.labels.items()}
     metric = one.metric.full_name
-    if one.metric.kind is Kind.COUNTER:
+    if one.metric.kind is MetricKind.COUNTER:
         stats.incr(metric, int(one.value), tags=tags)
-    elif one.metric.kind is Kind.GAUGE:
+    elif one.metric.kind is MetricKind.GAUGE:
         stats.gauge(metric, one.value, tags=tags)
     else:
         stats.timing(metric, timedelta(seconds=one.value), tags=tags)

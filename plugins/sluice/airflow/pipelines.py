@@ -16,7 +16,7 @@ CLUSTER_TASK = "cluster"
 
 
 @dataclass(frozen=True)
-class Found:
+class PipelineFiles:
     """`sound` are the files that make DAGs, with what they say."""
 
     sound: tuple[tuple[Path, Pipeline], ...]
@@ -31,7 +31,7 @@ def watch_dag_id(pipeline: str) -> str:
     return pipeline + WATCH
 
 
-def find_pipelines(folder: Path = FOLDER) -> Found:
+def find_pipelines(folder: Path = FOLDER) -> PipelineFiles:
     """Reads every pipeline file; one that is wrong is no reason to miss the others."""
     sound: list[tuple[Path, Pipeline]] = []
     broken: list[WrongPipeline] = []
@@ -41,7 +41,7 @@ def find_pipelines(folder: Path = FOLDER) -> Found:
             sound.append((path, _read_with_own_name(path)))
         except WrongPipeline as error:
             broken.append(error)
-    return Found(tuple(sound), tuple(broken))
+    return PipelineFiles(tuple(sound), tuple(broken))
 
 
 def _read_with_own_name(path: Path) -> Pipeline:

@@ -1,4 +1,4 @@
-"""The `sluice` command. Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 something out of reach, and as
+"""The `sluice` command. Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 something unavailable, and as
 a shell has them, 130 interrupted and 141 nobody reads the output.
 
 Importing the commands takes seconds, so this module imports none of them before it can be interrupted.

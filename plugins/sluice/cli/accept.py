@@ -7,18 +7,24 @@ from typing import Annotated
 import pendulum
 import typer
 
-from sluice.cli.options import Config, Name, load_pipeline
+from sluice.cli.options import Config, PipelineArgument, load_pipeline
 from sluice.cli.output import progress
 from sluice.errors import WrongUse
 from sluice.slices import parse_instant
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic that has a new id.")]
-Since = Annotated[str, typer.Option("--from", metavar="A", help="Slices from A on are of the new topic.")]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic that has a new id.")]
+SinceOption = Annotated[
+    str, typer.Option("--from", metavar="A", help="Slices from A on are of the new topic.")
+]
 OfCluster = Annotated[str | None, typer.Option("--cluster", help="Needed when several have the topic.")]
 
 
 def accept(
-    pipeline: Name, topic: Topic, since: Since, cluster: OfCluster = None, config: Config = None
+    pipeline: PipelineArgument,
+    topic: TopicArgument,
+    since: SinceOption,
+    cluster: OfCluster = None,
+    config: Config = None,
 ) -> None:
     """Accepts a topic that was deleted and made again: hours from A on are read from the new one.
 

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
+from sluice.cli.options import (
+    Config,
+    From,
+    Json,
+    ModeOption,
+    PipelineArgument,
+    To,
+    check_mode,
+    load_pipeline,
+    slice_range,
+)
 from sluice.cli.output import print_json, progress
 from sluice.cli.run import refuse_missing
 from sluice.errors import WrongUse
@@ -19,10 +29,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only log what the run w
 
 
 def backfill(
-    pipeline: Name,
+    pipeline: PipelineArgument,
     start: From,
     to: To,
-    mode: Mode = "fill",
+    mode: ModeOption = "fill",
     wait: Wait = False,
     dry_run: DryRun = False,
     config: Config = None,
@@ -33,7 +43,7 @@ def backfill(
     Example: sluice backfill adx --from 2026-11-20T00:00Z --to now --wait
     """
     from sluice.clients import airflow_rest as airflow
-    from sluice.plan.progress import Reach
+    from sluice.plan.progress import RangeProgress
     from sluice.state.survey import survey
 
     if config is not None:
@@ -42,7 +52,7 @@ def backfill(
     slices = slice_range(spec, start, to)
     run_id = airflow.trigger(spec.name, slices.start, slices.end, check_mode(mode), dry_run)
     progress(f"{spec.name}_backfill {slices}: run {run_id}")
-    state = airflow.wait(run_id, spec.name, progress, Reach(spec, slices).line) if wait else "queued"
+    state = airflow.wait(run_id, spec.name, progress, RangeProgress(spec, slices).line) if wait else "queued"
     if json:
         print_json({"run_id": run_id, "state": state, "from": slices.start, "to": slices.end})
     if state == "failed":

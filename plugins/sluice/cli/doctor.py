@@ -6,13 +6,23 @@ from typing import Annotated
 
 import typer
 
-from sluice.cli.options import Config, Json, Name, OptionalFrom, OptionalTo, load_pipeline, slice_range
+from sluice.cli.options import (
+    Config,
+    Json,
+    OptionalFrom,
+    OptionalTo,
+    PipelineArgument,
+    load_pipeline,
+    slice_range,
+)
 from sluice.cli.output import print_checks, print_json, print_line
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 
-Sample = Annotated[int, typer.Option("--sample", min=0, help="Newest records of each partition to look at.")]
+SampleOption = Annotated[
+    int, typer.Option("--sample", min=0, help="Newest records of each partition to look at.")
+]
 Ddl = Annotated[
     str | None, typer.Option("--ddl", metavar="TYPE", help="Only propose a CREATE TABLE for this type.")
 ]
@@ -20,10 +30,10 @@ _SAMPLED = 500
 
 
 def doctor(
-    pipeline: Name,
+    pipeline: PipelineArgument,
     start: OptionalFrom = None,
     to: OptionalTo = "now",
-    sample: Sample = _SAMPLED,
+    sample: SampleOption = _SAMPLED,
     ddl: Ddl = None,
     config: Config = None,
     json: Json = False,

@@ -15,7 +15,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.slices import floor
 from sluice.state.status import UnitStatus, complete_slices
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 if TYPE_CHECKING:
     from sluice.plan.lag import Lag, PartitionLag
@@ -58,7 +58,7 @@ def _gone(spec: Pipeline, found: list[UnitStatus]) -> Mapping[str, str]:
     """Asked only where something has landed and is not loaded."""
     from sluice.flow.load.missing_targets import gone_targets
 
-    return gone_targets(spec) if any(status.state is State.LANDED for status in found) else {}
+    return gone_targets(spec) if any(status.state is UnitState.LANDED for status in found) else {}
 
 
 def lines(behind: Behind) -> Iterator[RenderableType]:

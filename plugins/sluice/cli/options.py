@@ -12,10 +12,12 @@ from sluice.config.files import find, read
 from sluice.config.pipeline import Pipeline
 from sluice.slices import FIRST, SliceRange, parse_instant
 
-Name = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline: include/pipelines/PIPELINE.yaml.")]
+PipelineArgument = Annotated[
+    str, typer.Argument(metavar="PIPELINE", help="A pipeline: include/pipelines/PIPELINE.yaml.")
+]
 Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file outside include/pipelines.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Mode = Annotated[
+ModeOption = Annotated[
     str,
     typer.Option(
         "--mode",

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sluice.cli import status_lines
-from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
+from sluice.cli.options import (
+    Config,
+    From,
+    Json,
+    ModeOption,
+    PipelineArgument,
+    To,
+    check_mode,
+    load_pipeline,
+    slice_range,
+)
 from sluice.cli.output import print_facts, print_json, print_line, print_table
 from sluice.errors import SluiceError
 from sluice.plan.dry_run import DryRun, lost, unit_json
@@ -20,7 +30,12 @@ _COLUMNS = (
 
 
 def plan(
-    pipeline: Name, start: From, to: To, mode: Mode = "fill", config: Config = None, json: Json = False
+    pipeline: PipelineArgument,
+    start: From,
+    to: To,
+    mode: ModeOption = "fill",
+    config: Config = None,
+    json: Json = False,
 ) -> None:
     """What a backfill of [A, B) would do, per hour: state, offsets, reads, what Kafka no longer has. Of more
     than 500 hours a line for each day, of more than 500 days for each month.

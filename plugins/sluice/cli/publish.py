@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.cli.options import Config, Json, Name, load_pipeline
+from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
 from sluice.cli.output import console, print_facts, print_json, progress, table_of
 from sluice.config.types import parse_duration
 from sluice.errors import WrongUse
 
 if TYPE_CHECKING:
-    from sluice.ship.report import Report
+    from sluice.ship.report import ShipReport
 
 _TABLES = ("partitions", "batches")
 
-Source = Annotated[
+SourceArgument = Annotated[
     str,
     typer.Argument(
         metavar="[FILE|-|FOLDER|s3://…]", help="Plain, .gz or .zst files; - is stdin. Files are batches."
     ),
 ]
-Topic = Annotated[str | None, typer.Option("--topic", help="Needed when the pipeline has several.")]
-Lag = Annotated[str | None, typer.Option("--lag", help="Record time = event time + this, such as 5m.")]
+TopicOption = Annotated[str | None, typer.Option("--topic", help="Needed when the pipeline has several.")]
+LagOption = Annotated[str | None, typer.Option("--lag", help="Record time = event time + this, such as 5m.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on with a file that grows, until Ctrl-C.")]
-State = Annotated[
+StateOption = Annotated[
     Path | None, typer.Option("--state", help="Where --follow keeps its place; else beside it.")
 ]
 Key = Annotated[str | None, typer.Option("--key", metavar="FIELD", help="The field that becomes the key.")]
@@ -37,13 +37,13 @@ Again = Annotated[bool, typer.Option("--again", help="Ship what is known to be s
 
 
 def publish(
-    pipeline: Name,
-    source: Source = "-",
-    topic: Topic = None,
+    pipeline: PipelineArgument,
+    source: SourceArgument = "-",
+    topic: TopicOption = None,
     key: Key = None,
-    lag: Lag = None,
+    lag: LagOption = None,
     follow: Follow = False,
-    state: State = None,
+    state: StateOption = None,
     batch: BatchId = None,
     again: Again = False,
     config: Config = None,
@@ -54,22 +54,22 @@ def publish(
     Topics that do not exist are made, with unlimited retention. A file whose content was shipped before is
     not shipped twice; one that was cut short goes on. Example: sluice publish adx events.ndjson.gz
     """
-    from sluice.ship.publish import Order
+    from sluice.ship.publish import ShipOrder
     from sluice.ship.publish import publish as ship
-    from sluice.ship.report import End
+    from sluice.ship.report import ShipmentEnd
 
     spec = load_pipeline(pipeline, config)
     try:
         delay = timedelta() if lag is None else parse_duration(lag)
     except ValueError as error:
         raise WrongUse(f"--lag: {error}") from error
-    order = Order(source, topic, delay, key, batch, again, follow, state)
+    order = ShipOrder(source, topic, delay, key, batch, again, follow, state)
     report = ship(spec, order, on_progress=progress, on_report=lambda found: _print(found, json))
-    if report.end is End.INTERRUPTED:
+    if report.end is ShipmentEnd.INTERRUPTED:
         raise KeyboardInterrupt
 
 
-def _print(report: Report, json: bool) -> None:
+def _print(report: ShipReport, json: bool) -> None:
     facts = asdict(report)
     if json:
         print_json(facts)

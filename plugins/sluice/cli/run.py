@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sluice.cli.options import Config, From, Json, Mode, Name, To, check_mode, load_pipeline, slice_range
+from sluice.cli.options import (
+    Config,
+    From,
+    Json,
+    ModeOption,
+    PipelineArgument,
+    To,
+    check_mode,
+    load_pipeline,
+    slice_range,
+)
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import OutOfReach, SluiceError
+from sluice.errors import SluiceError, Unavailable
 from sluice.plan.waiting import waiting, waits
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -28,7 +38,12 @@ _TEMPORARY = 75
 
 
 def run(
-    pipeline: Name, start: From, to: To, mode: Mode = "fill", config: Config = None, json: Json = False
+    pipeline: PipelineArgument,
+    start: From,
+    to: To,
+    mode: ModeOption = "fill",
+    config: Config = None,
+    json: Json = False,
 ) -> None:
     """Resolves, lands, loads and verifies [A, B) in this process; it starts Spark itself.
 
@@ -82,7 +97,7 @@ def _landings(spec: Pipeline, path: Path, mode: str, token: str) -> Landings:
 
     def submit(job: SubmitSpec) -> int:
         code = run_locally(job, progress, running)
-        return OutOfReach.exit_code if code == _TEMPORARY else code
+        return Unavailable.exit_code if code == _TEMPORARY else code
 
     def land(batch: SliceRange) -> int:
         return steps.land_range(spec, path, batch, mode, token, submit)

@@ -14,7 +14,16 @@ from rich.live import Live
 
 from sluice.cli import lag, status_lines
 from sluice.cli.lag import Behind, look_behind
-from sluice.cli.options import NEWEST, Config, Json, Name, NewestFrom, OptionalTo, known_range, load_pipeline
+from sluice.cli.options import (
+    NEWEST,
+    Config,
+    Json,
+    NewestFrom,
+    OptionalTo,
+    PipelineArgument,
+    known_range,
+    load_pipeline,
+)
 from sluice.cli.output import console, print_json, table_of, text_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -26,16 +35,16 @@ from sluice.state.status import UnitStatus
 
 _MOST_TYPES = 8
 _OTHER_LINES, _FEWEST = 12, 6  # of a terminal: all but the hours, and the hours that are shown anyway
-Watch = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
 Every = Annotated[float, typer.Option("--every", min=1, help="Seconds between two looks with --watch.")]
 WithLag = Annotated[bool, typer.Option("--lag", help="Ask Kafka, too: records that have not landed.")]
 
 
 def status(
-    pipeline: Name,
+    pipeline: PipelineArgument,
     start: NewestFrom = None,
     to: OptionalTo = "now",
-    watch: Watch = False,
+    watch: WatchOption = False,
     every: Every = 5,
     with_lag: WithLag = False,
     config: Config = None,

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import pendulum
 from rich.console import Group
 
-from sluice.cli.options import Config, Json, Name, load_pipeline
+from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
 from sluice.cli.output import console, print_json, table_of
-from sluice.cli.traffic_report import Traffic, by_value, hourly, plot
+from sluice.cli.traffic_report import TrafficHour, by_value, hourly, plot
 from sluice.config.counts import Counts
 from sluice.errors import WrongUse
 
@@ -17,7 +17,7 @@ _VALUES = ("seen in 24 h", "expected", "seen", "difference", "expected next")
 _HOURS = ("hour (UTC)", "expected", "seen", "difference", "█ seen  ░ expected")
 
 
-def traffic(pipeline: Name, config: Config = None, json: Json = False) -> None:
+def traffic(pipeline: PipelineArgument, config: Config = None, json: Json = False) -> None:
     """The traffic of the last 24 hours against what the days before let one expect, and of the 24 to come.
 
     Example: sluice traffic adx
@@ -35,7 +35,7 @@ def traffic(pipeline: Name, config: Config = None, json: Json = False) -> None:
             console().print(_shown(one, found[one.table], pendulum.now("UTC").int_timestamp))
 
 
-def _shown(spec: Counts, found: list[Traffic], now: int) -> Group:
+def _shown(spec: Counts, found: list[TrafficHour], now: int) -> Group:
     field = next(iter(spec.by), "")
     title = f"{spec.table}: the last 24 hours, of them those for which something is expected, and the next 24"
     return Group(

@@ -23,7 +23,7 @@ _SEEN, _AWAITED = "█", "░"
 
 
 @dataclass(frozen=True)
-class Traffic:
+class TrafficHour:
     """Rows of one hour (seconds since the epoch) and one value of the first field (`""` without fields).
 
     `expected` None: there is no earlier day to go by; `seen` None: the hour has not landed, or is still to
@@ -40,25 +40,27 @@ class Traffic:
         return None if self.expected is None or self.seen is None else self.expected - self.seen
 
 
-def added(parts: Iterable[Traffic]) -> list[Traffic]:
+def added(parts: Iterable[TrafficHour]) -> list[TrafficHour]:
     """One for each hour and value, in order: of several shards, or with one value of several fields. An hour
     that one of the shards has not seen has not landed."""
     parts = list(parts)
-    sums: dict[tuple[int, str], Traffic] = {}
+    sums: dict[tuple[int, str], TrafficHour] = {}
     unseen = {part.at for part in parts if part.seen is None}
     for part in parts:
         key = (part.at, part.value)
-        known = sums.get(key, Traffic(*key, None, None))
+        known = sums.get(key, TrafficHour(*key, None, None))
         seen = None if part.at in unseen else _sum(known.seen, part.seen)
-        sums[key] = Traffic(*key, _sum(known.expected, part.expected), None if seen is None else int(seen))
+        sums[key] = TrafficHour(
+            *key, _sum(known.expected, part.expected), None if seen is None else int(seen)
+        )
     return [sums[key] for key in sorted(sums)]
 
 
-def hourly(found: Iterable[Traffic]) -> list[Traffic]:
-    return added(Traffic(one.at, "", one.expected, one.seen) for one in found)
+def hourly(found: Iterable[TrafficHour]) -> list[TrafficHour]:
+    return added(TrafficHour(one.at, "", one.expected, one.seen) for one in found)
 
 
-def plot(hours: Sequence[Traffic], now: int) -> list[tuple[object, ...]]:
+def plot(hours: Sequence[TrafficHour], now: int) -> list[tuple[object, ...]]:
     """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected.
 
     `now` (seconds since the epoch) tells an hour that has not landed from one that is still to come.
@@ -70,7 +72,7 @@ def plot(hours: Sequence[Traffic], now: int) -> list[tuple[object, ...]]:
     ]
 
 
-def by_value(found: Sequence[Traffic], most: int = 12) -> list[tuple[object, ...]]:
+def by_value(found: Sequence[TrafficHour], most: int = 12) -> list[tuple[object, ...]]:
     """(value, seen in all, expected, seen, difference, expected next), the values with the most rows first.
 
     Expected, seen and their difference are of the hours that have both; what is next is of those after the
@@ -87,7 +89,7 @@ def by_value(found: Sequence[Traffic], most: int = 12) -> list[tuple[object, ...
     return [(value, seen, *compared, ahead) for value, seen, compared, ahead in most_rows]
 
 
-def _compared(both: Sequence[Traffic]) -> tuple[object, object, object]:
+def _compared(both: Sequence[TrafficHour]) -> tuple[object, object, object]:
     """Expected, seen and the difference of hours that have both."""
     if not both:
         return "-", "-", "-"
@@ -103,7 +105,7 @@ def _shown(number: float | None) -> object:
     return "-" if number is None else round(number)
 
 
-def _came(one: Traffic, now: int) -> object:
+def _came(one: TrafficHour, now: int) -> object:
     return NOT_LANDED if one.seen is None and one.at + _HOUR <= now else _shown(one.seen)
 
 
@@ -111,19 +113,19 @@ def _name(at: int) -> str:
     return pendulum.from_timestamp(at).strftime("%Y-%m-%d %H:00")
 
 
-def _bar(one: Traffic, most: float) -> str:
+def _bar(one: TrafficHour, most: float) -> str:
     seen = round(WIDTH * (one.seen or 0) / most)
     awaited = round(WIDTH * max(one.expected or 0, one.seen or 0) / most)
     return _SEEN * seen + _AWAITED * (awaited - seen)
 
 
-def traffic_of(pipeline: Pipeline, spec: Counts) -> list[Traffic]:
+def traffic_of(pipeline: Pipeline, spec: Counts) -> list[TrafficHour]:
     """By hour and the first field. Raises Refused before anything was loaded, and what the clients raise."""
     with connect_shards(pipeline) as servers:
         return added(one for server in servers for one in _read(server.reached, spec))
 
 
-def _read(client: Client, spec: Counts) -> list[Traffic]:
+def _read(client: Client, spec: Counts) -> list[TrafficHour]:
     name = next(iter(spec.by), None)
     key = Sql(f"ifNull(toString({identifier(name)}), '')" if name else "''")
     try:
@@ -134,4 +136,4 @@ def _read(client: Client, spec: Counts) -> list[Traffic]:
         if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             raise
         raise Refused(f"table {spec.table} was never loaded: `sluice run` or the DAG loads it") from error
-    return [Traffic(*row) for row in rows]
+    return [TrafficHour(*row) for row in rows]

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pendulum
 import typer
 
-from sluice.cli.options import Config, Json, KnownFrom, Name, OptionalTo, known_range, load_pipeline
+from sluice.cli.options import (
+    Config,
+    Json,
+    KnownFrom,
+    OptionalTo,
+    PipelineArgument,
+    known_range,
+    load_pipeline,
+)
 from sluice.cli.output import print_facts, print_json, print_line, progress
 
 if TYPE_CHECKING:
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 2.0
 
 Checksums = Annotated[bool, typer.Option("--checksums", help="Read every file, and compare its SHA-256.")]
-Contents = Annotated[
+ContentsOption = Annotated[
     bool,
     typer.Option(
         "--contents", help="Compare rows: the lake's with their payloads, the tables' with the lake's."
@@ -29,11 +37,11 @@ Clean = Annotated[bool, typer.Option("--clean", help="Remove files that no manif
 
 
 def verify(
-    pipeline: Name,
+    pipeline: PipelineArgument,
     start: KnownFrom = None,
     to: OptionalTo = "now",
     checksums: Checksums = False,
-    contents: Contents = False,
+    contents: ContentsOption = False,
     accept: Accept = False,
     clean: Clean = False,
     config: Config = None,
@@ -55,7 +63,9 @@ def verify(
 
     spec = load_pipeline(pipeline, config)
     slices = known_range(spec, start, to)
-    look = verification.Look(True, whole=start is None, checksums=checksums, contents=contents, config=config)
+    look = verification.AuditScope(
+        True, whole=start is None, checksums=checksums, contents=contents, config=config
+    )
     say = _Progress()
     found, anomalies, notes = verification.audit(spec, slices, look, say)
     removed = verification.clean(spec, anomalies, look, say) if clean else 0

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from sluice.errors import OutOfReach, WrongUse
+from sluice.errors import Unavailable, WrongUse
 from sluice.runtime import PROJECT
 from sluice.slices import utc
 
@@ -36,7 +36,7 @@ class Access:
 def access(environment: Mapping[str, str] = os.environ) -> Access:
     """SLUICE_AIRFLOW_URL, _USER and _PASSWORD; else the embedded stack's address and generated password.
 
-    Raises OutOfReach when there is no password, because no embedded Airflow has been started.
+    Raises Unavailable when there is no password, because no embedded Airflow has been started.
     """
     port = environment.get("SLUICE_AIRFLOW_PORT") or "8080"
     url = (environment.get("SLUICE_AIRFLOW_URL") or f"http://127.0.0.1:{port}").rstrip("/")
@@ -45,7 +45,7 @@ def access(environment: Mapping[str, str] = os.environ) -> Access:
         return Access(url, user, password)
     passwords = _generated_passwords(PROJECT / (environment.get("SLUICE_HOME") or "var") / "airflow")
     if not passwords:
-        raise OutOfReach(
+        raise Unavailable(
             f"no login for Airflow at {url}: start the embedded stack with `make up`, or set "
             "SLUICE_AIRFLOW_USER and SLUICE_AIRFLOW_PASSWORD"
         )
@@ -63,7 +63,7 @@ def _generated_passwords(airflow_home: Path) -> dict[str, str]:
 def trigger(pipeline: str, start: datetime, end: datetime, mode: str = "fill", dry_run: bool = False) -> str:
     """Queues a run of `<pipeline>_backfill` over `[start, end)`, unpausing the DAG; its run id.
 
-    Raises OutOfReach, or WrongUse when Airflow refuses (no such DAG, wrong login, wrong parameters).
+    Raises Unavailable, or WrongUse when Airflow refuses (no such DAG, wrong login, wrong parameters).
     """
     given = {"from": _iso(start), "to": _iso(end), "mode": mode, "dry_run": dry_run}
     with _session() as session:
@@ -120,12 +120,12 @@ def _call(session: httpx.Client, method: str, path: str, body: Any = None) -> di
     try:
         answer = session.request(method, path, json=body)
     except httpx.HTTPError as error:
-        raise OutOfReach(
+        raise Unavailable(
             f"Airflow does not answer at {session.base_url} ({error}): start it with `make up`, or set "
             "SLUICE_AIRFLOW_URL"
         ) from error
     if answer.is_server_error:
-        raise OutOfReach(f"Airflow at {session.base_url} answered {answer.status_code} to {method} {path}")
+        raise Unavailable(f"Airflow at {session.base_url} answered {answer.status_code} to {method} {path}")
     if not answer.is_success:
         raise WrongUse(f"Airflow refused {method} {path} ({answer.status_code}): {_detail(answer)}")
     content: dict[str, Any] = answer.json()

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from sluice.config.message_format import JSON, WITH_SCHEMA, MessageFormat, Registry
+from sluice.config.message_format import JSON, WITH_SCHEMA, MessageFormat, RegistrySettings
 
 
 class _Strict(BaseModel):
@@ -66,7 +66,7 @@ class Event(_Strict):
     """`array`: a message is a JSON array, and each element is a row. Example: `array`"""
     format: MessageFormat = MessageFormat.model_validate(JSON)
     """The message's format. A schema file's path counts from the pipeline file's folder. Example: `json`"""
-    registry: Registry | None = None
+    registry: RegistrySettings | None = None
     """Schema registry of Avro and Protobuf messages. Example: `{connection: schema_registry}`"""
     batch: BatchSource | None = None
     """Which lines were shipped twice; without it every copy lands. Example: `{header: sluice_batch}`"""

@@ -39,7 +39,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Registry(_Strict):
+class RegistrySettings(_Strict):
     """A schema registry (Confluent's REST API); its address and login are an Airflow connection."""
 
     connection: str

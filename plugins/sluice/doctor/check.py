@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sluice.errors import OutOfReach, SluiceError, TargetRefused
+from sluice.errors import SluiceError, TargetRefused, Unavailable
 
 
 class Level(StrEnum):
@@ -66,7 +66,7 @@ def failed(area: Area, place: str, error: SluiceError) -> Check:
     if isinstance(error, TargetRefused):
         return fail(area, error.table, error.reason, error.remedy)
     found, _, remedy = str(error).rpartition(": ")
-    return Check(area, place, Level.FAIL, found or remedy, remedy, isinstance(error, OutOfReach))
+    return Check(area, place, Level.FAIL, found or remedy, remedy, isinstance(error, Unavailable))
 
 
 def guarded(area: Area, place: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
@@ -84,5 +84,5 @@ def exit_code(checks: Iterable[Check]) -> int:
     """0 fit, 1 something has to be corrected, 3 something did not answer, so that it is not known."""
     bad = [check for check in checks if check.level is Level.FAIL]
     if any(check.unreachable for check in bad):
-        return OutOfReach.exit_code
+        return Unavailable.exit_code
     return 1 if bad else 0

@@ -34,7 +34,7 @@ class Replica:
 
 
 def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iterator[Check]:
-    """Raises ClickHouseOutOfReach and ServerError; what a table lacks is one of the checks."""
+    """Raises ClickHouseUnavailable and ServerError; what a table lacks is one of the checks."""
     [(version, user, readonly)] = client.rows(render("doctor/server"))
     yield version_check(client.address, version)
     if readonly not in ("0", None):

@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
-from sluice.doctor.events import Path, Sample, fields
+from sluice.doctor.events import EventSample, Path, fields
 from sluice.doctor.infer_types import column_type
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
@@ -101,7 +101,7 @@ def column_name(path: Path, taken: set[str]) -> str:
     return name
 
 
-def sample_checks(pipeline: Pipeline, sample: Sample) -> Iterator[Check]:
+def sample_checks(pipeline: Pipeline, sample: EventSample) -> Iterator[Check]:
     """What of the sample would not be landed as rows, and which types go to no table."""
     total = len(sample.events) + sum(sample.refused.values())
     yield ok(Area.SCHEMA, "sample", f"{total:,} records, types: {_counted(sample.types())}")

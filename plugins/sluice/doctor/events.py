@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.clients.kafka.samples import Record
+from sluice.clients.kafka.samples import SampledRecord
 from sluice.config.event import Event
 from sluice.doctor.check import Area, Check, ok
 from sluice.flow.land.reject_reasons import TOO_LARGE
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.count_fields import deeper
 from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
-from sluice.flow.land.task.parse import Parser, Records
-from sluice.flow.land.task.unpack import Opened
+from sluice.flow.land.task.parse import Parser, RecordColumns
+from sluice.flow.land.task.unpack import UnpackedEvents
 from sluice.slices import FIRST_MS, LAST_MS
 
 MOST_LEVELS = 50  # a column's path has fewer
@@ -32,7 +32,7 @@ class Sampled:
     """An event that has a type, the record that it came in, and its payload's text."""
 
     type: str
-    record: Record
+    record: SampledRecord
     payload: str
 
     @property
@@ -43,7 +43,7 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Sample:
+class EventSample:
     """`refused` counts the records, and rows of records, that could not be landed as rows, by reason."""
 
     events: tuple[Sampled, ...]
@@ -56,18 +56,18 @@ class Sample:
         return dict(sorted(found.items()))
 
 
-def parse(event: Event, records: Sequence[Record], decoding: Decoding | None = None) -> Sample:
+def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | None = None) -> EventSample:
     """The records of one topic through the landing's own parser, without limits on the event time.
 
     Raises what a schema registry raises.
     """
     large = sum(record.too_large is not None for record in records)
     records = [record for record in records if record.too_large is None]
-    refused = Sample((), {TOO_LARGE: large} if large else {})
+    refused = EventSample((), {TOO_LARGE: large} if large else {})
     if not records:
         return refused
     count = len(records)
-    found = Records(
+    found = RecordColumns(
         values=pa.array([record.value for record in records], pa.binary()),
         topic=records[0].topic,
         headers=pa.array([list(record.headers) for record in records], HEADERS),
@@ -80,7 +80,7 @@ def parse(event: Event, records: Sequence[Record], decoding: Decoding | None = N
     return joined([refused, *(_sample(parser, piece, records) for piece in pieces)])
 
 
-def _sample(parser: Parser, piece: Opened, records: Sequence[Record]) -> Sample:
+def _sample(parser: Parser, piece: UnpackedEvents, records: Sequence[SampledRecord]) -> EventSample:
     parsed = parser.parse(piece.events)
     refused = Counter([*parsed.refused.values(), *piece.refused.values()])
     places = range(len(records)) if piece.places is None else piece.places
@@ -89,10 +89,10 @@ def _sample(parser: Parser, piece: Opened, records: Sequence[Record]) -> Sample:
         Sampled(parser.types.names[code], records[places[row]], payload.decode())
         for code, row, payload in zip(parsed.types, parsed.rows, payloads, strict=True)
     )
-    return Sample(tuple(events), dict(refused))
+    return EventSample(tuple(events), dict(refused))
 
 
-def joined(samples: Iterable[Sample]) -> Sample:
+def joined(samples: Iterable[EventSample]) -> EventSample:
     """Several topics' samples as one."""
     events: list[Sampled] = []
     refused: dict[str, int] = defaultdict(int)
@@ -100,7 +100,7 @@ def joined(samples: Iterable[Sample]) -> Sample:
         events += sample.events
         for reason, count in sample.refused.items():
             refused[reason] += count
-    return Sample(tuple(events), dict(refused))
+    return EventSample(tuple(events), dict(refused))
 
 
 def fields(events: Iterable[Mapping[str, Any]]) -> dict[Path, list[Any]]:
@@ -121,14 +121,14 @@ def _collect(value: Any, path: Path, found: dict[Path, list[Any]]) -> None:
 
 
 def format_checks(event: Event) -> Iterator[Check]:
-    """Raises SchemaRefused, WrongUse, RegistryOutOfReach, RegistryRefused."""
+    """Raises SchemaRefused, WrongUse, RegistryUnavailable, RegistryRefused."""
     decoding = decoding_of(event)
     if decoding is None:
         return
     if decoding.file:
         yield ok(Area.SCHEMA, "format", f"{event.format.kind}: {decoding.file} can be used")
     if decoding.registry is not None:
-        from sluice.flow.land.formats.registry import Registry
+        from sluice.flow.land.formats.registry import SchemaRegistry
 
-        Registry(decoding.registry, serialized=False).check()
+        SchemaRegistry(decoding.registry, serialized=False).check()
         yield ok(Area.SCHEMA, "format", f"the schema registry {decoding.registry.url} answers as one")

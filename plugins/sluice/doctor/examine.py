@@ -24,7 +24,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, guarded, ok
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.doctor.columns import fit_checks, sample_checks
-from sluice.doctor.events import Sample, format_checks, joined, parse
+from sluice.doctor.events import EventSample, format_checks, joined, parse
 from sluice.doctor.kafka import topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
@@ -105,7 +105,7 @@ class Examination:
                 place = f"table {target.table}"
                 yield from guarded(Area.SCHEMA, place, partial(self._table, client, target, sample))
 
-    def _table(self, client: Client, target: Target, sample: Sample) -> Iterator[Check]:
+    def _table(self, client: Client, target: Target, sample: EventSample) -> Iterator[Check]:
         types = set(self.pipeline.routed(target, sample.types()))
         events = [item for item in sample.events if item.type in types]
         if not events:
@@ -124,9 +124,9 @@ def _channel(channel: Channel) -> Iterator[Check]:
         yield ok(Area.ALARMS, channel.name, f"connection {conn_id} is known")
 
 
-def sampled(pipeline: Pipeline, count: int) -> Sample:
-    """The newest events of every topic that answers. Raises KafkaOutOfReach when none does."""
-    samples: list[Sample] = []
+def sampled(pipeline: Pipeline, count: int) -> EventSample:
+    """The newest events of every topic that answers. Raises KafkaUnavailable when none does."""
+    samples: list[EventSample] = []
     silent: list[SluiceError] = []
     decoding = decoding_of(pipeline.event)
     for cluster in pipeline.kafka:

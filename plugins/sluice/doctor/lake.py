@@ -16,7 +16,7 @@ _FOLDER = "file://"
 
 
 def lake_checks(lake: Lake) -> Iterator[Check]:
-    """Raises LakeOutOfReach and LakeRefused."""
+    """Raises LakeUnavailable and LakeRefused."""
     key = f"{PROBES}{uuid.uuid4().hex}.json"
     try:
         yield from _writes(lake, key)

@@ -10,9 +10,9 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from sluice.config.pipeline import Pipeline
-from sluice.errors import OutOfReach, ShardsWait
+from sluice.errors import ShardsWait, Unavailable
 from sluice.flow import steps
-from sluice.plan.plan import Amount, Work
+from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.plan.progress import BatchProgress, Pace
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -66,7 +66,7 @@ class Ran(NamedTuple):
 def run_work(
     pipeline: Pipeline,
     slices: SliceRange,
-    work: Work,
+    work: PlannedWork,
     mode: str,
     token: str,
     landings: Landings,
@@ -82,7 +82,7 @@ def run_work(
 
 
 def run_batches(
-    pipeline: Pipeline, work: Work, mode: str, token: str, landings: Landings, say: steps.Say
+    pipeline: Pipeline, work: PlannedWork, mode: str, token: str, landings: Landings, say: steps.Say
 ) -> int:
     """Lands and loads batch after batch; returns the code of the last landing that failed, or 0. What has
     landed is loaded all the same: an hour that expired must not hold up those after it.
@@ -106,12 +106,12 @@ def run_batches(
     return failed
 
 
-def _done(pipeline: Pipeline, batch: SliceRange, asked: Amount, mode: str) -> Amount:
+def _done(pipeline: Pipeline, batch: SliceRange, asked: UnitsAndRows, mode: str) -> UnitsAndRows:
     """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
     before (other modes than fill), or where ClickHouse does not answer, nobody can tell, and none counts."""
     try:
         left = steps.work_in(pipeline, batch, mode) if mode == "fill" else None
-    except OutOfReach:
+    except Unavailable:
         left = None
     if left is None:
         return 0, 0

@@ -9,13 +9,13 @@ from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.manifest import Manifest
-from sluice.metrics.sink import Sample, sample
+from sluice.metrics.sink import MetricSample, sample
 
 OTHERS = "_others"  # StatsD takes no brackets
 EVENT = "_event"  # a misfit as a whole, of no column
 
 
-def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Sample]:
+def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[MetricSample]:
     """What a landing has brought: `manifests` are those that it wrote."""
     by_cluster: dict[str, list[Manifest]] = {}
     for manifest in manifests:
@@ -55,7 +55,7 @@ def _totals(pipeline: Pipeline, own: Sequence[Manifest]) -> dict[str, int]:
     }
 
 
-def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Sample]:
+def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[MetricSample]:
     """`summary` is that of a `LoadResult`."""
     names = {
         "loaded": "units_loaded",
@@ -67,12 +67,12 @@ def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Sa
         yield sample(name, summary[key], pipeline=pipeline, table=table)
 
 
-def rejected(pipeline: str, table: str, by_column: Iterable[tuple[str, int]]) -> Iterator[Sample]:
+def rejected(pipeline: str, table: str, by_column: Iterable[tuple[str, int]]) -> Iterator[MetricSample]:
     for column, count in by_column:
         yield sample("rows_rejected", count, pipeline=pipeline, table=table, column=column or EVENT)
 
 
-def verified(pipeline: str, units: int, records: int, found: Iterable[Anomaly]) -> Iterator[Sample]:
+def verified(pipeline: str, units: int, records: int, found: Iterable[Anomaly]) -> Iterator[MetricSample]:
     yield sample("units_verified", units, pipeline=pipeline)
     yield sample("records_verified", records, pipeline=pipeline)
     for kind, count in Counter(str(one.kind) for one in found).items():

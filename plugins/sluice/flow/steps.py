@@ -22,7 +22,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy, Conservation, EndInFuture
 from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
-from sluice.flow.contents.report import Contents
+from sluice.flow.contents.report import ContentsReport
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
@@ -30,14 +30,14 @@ from sluice.flow.load.work import LoadResult
 from sluice.flow.publish.publish import publish_range as publish_range
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import sink
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import Expected, expected, rates
 from sluice.plan.modes import mode_of
-from sluice.plan.plan import Work, work_of
+from sluice.plan.plan import PlannedWork, work_of
 from sluice.plan.waiting import waiting
 from sluice.safe_text import line
 from sluice.slices import SliceRange, floor
@@ -49,7 +49,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
 from sluice.state.system_tables import check_owner, create_system_tables
 from sluice.state.timings import newest, timed
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from sluice.state.units import units_of
 
 Say = Callable[[str], None]
@@ -104,13 +104,13 @@ def check_targets(pipeline: Pipeline) -> None:
                 check_owner(client, pipeline, url, target)
 
 
-def work_in(pipeline: Pipeline, slices: SliceRange, mode: str) -> Work:
+def work_in(pipeline: Pipeline, slices: SliceRange, mode: str) -> PlannedWork:
     found = survey(pipeline, slices)
     note(open_lake(pipeline), found)
     return work_of(found, mode)
 
 
-def expected_time(pipeline: Pipeline, work: Work) -> Expected:
+def expected_time(pipeline: Pipeline, work: PlannedWork) -> Expected:
     """At the rates that earlier runs of the pipeline had."""
     return expected(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
 
@@ -189,18 +189,20 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
         found, findings, notes = audit(pipeline, slices)
-        contents = Contents() if findings else auditor(pipeline, None).sample(found)
+        contents = ContentsReport() if findings else auditor(pipeline, None).sample(found)
         findings = [*findings, *contents.anomalies]
         count({"units": len(found), "rows": records_of(found)})
     sink.emit(metrics.verified(pipeline.name, len(found), records_of(found), findings))
     note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
-    findings = [f for f in findings if f.kind is not Kind.INCOMPLETE or (f.slice, f.cluster) not in apart]
+    findings = [
+        f for f in findings if f.kind is not AnomalyKind.INCOMPLETE or (f.slice, f.cluster) not in apart
+    ]
     for text in (*notes, *contents.busy):
         log.info("verify %s: %s", pipeline.name, line(text))
-    for finding in [finding for finding in findings if finding.kind is Kind.FIELD_MISSING]:
+    for finding in [finding for finding in findings if finding.kind is AnomalyKind.FIELD_MISSING]:
         log.warning("%s", line(str(finding)))  # the hour is exact: it is told, and stops nothing
-    findings = [finding for finding in findings if finding.kind is not Kind.FIELD_MISSING]
+    findings = [finding for finding in findings if finding.kind is not AnomalyKind.FIELD_MISSING]
     if findings and all(_on_its_way(finding, found) for finding in findings):
         raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")
     if findings:
@@ -211,9 +213,12 @@ def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
 
 def _on_its_way(finding: Anomaly, found: Iterable[UnitStatus]) -> bool:
     """A run verifies what it has loaded: where that is not loaded, somebody has landed it again meanwhile."""
-    units = {(s.unit.slice.id, s.unit.cluster) for s in found if s.state in (State.LANDED, State.STALE)}
+    units = {
+        (s.unit.slice.id, s.unit.cluster) for s in found if s.state in (UnitState.LANDED, UnitState.STALE)
+    }
     return (
-        finding.kind in (Kind.INCOMPLETE, Kind.FILE_NOT_MOVED) and (finding.slice, finding.cluster) in units
+        finding.kind in (AnomalyKind.INCOMPLETE, AnomalyKind.FILE_NOT_MOVED)
+        and (finding.slice, finding.cluster) in units
     )
 
 

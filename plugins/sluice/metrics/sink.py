@@ -11,7 +11,7 @@ from sluice.metrics.table import METRICS, Metric
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricSample:
     """One value of one metric; `labels` are in the order of the metric's."""
 
     metric: Metric
@@ -19,19 +19,19 @@ class Sample:
     labels: Mapping[str, str]
 
 
-Sink = Callable[[Sample], None]
+Sink = Callable[[MetricSample], None]
 _sinks: list[Sink] = []
 
 
-def sample(name: str, value: float, **labels: object) -> Sample:
+def sample(name: str, value: float, **labels: object) -> MetricSample:
     """Raises KeyError for a metric that is not in the table, TypeError for labels that are not its own."""
     metric = METRICS[name]
     if set(labels) != set(metric.labels):
         raise TypeError(f"metric {name} has the labels {metric.labels}, not {tuple(labels)}")
-    return Sample(metric, value, {label: str(labels[label]) for label in metric.labels})
+    return MetricSample(metric, value, {label: str(labels[label]) for label in metric.labels})
 
 
-def emit(samples: Iterable[Sample]) -> None:
+def emit(samples: Iterable[MetricSample]) -> None:
     for one in samples:
         for sink in _sinks:
             sink(one)

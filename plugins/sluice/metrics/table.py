@@ -14,7 +14,7 @@ NAMES = frozenset({"cluster", "column", "disk", "pipeline", "table", "topic", "t
 """Labels whose values are names from outside; those of the others are words of Sluice's own."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     TIMER = "timer"
@@ -25,7 +25,7 @@ class Metric:
     """`labels` are all of them, and every sample has each; a timer's samples are seconds."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     meaning: str
     labels: tuple[str, ...]
@@ -37,17 +37,17 @@ class Metric:
     @property
     def exported(self) -> str:
         """Its name in Prometheus, behind the StatsD exporter and monitoring/statsd-mapping.yaml."""
-        return "sluice_" + self.name + ("_total" if self.kind is Kind.COUNTER else "")
+        return "sluice_" + self.name + ("_total" if self.kind is MetricKind.COUNTER else "")
 
 
-def _metrics(kind: Kind, *rows: tuple[str, str, str, str]) -> tuple[Metric, ...]:
+def _metrics(kind: MetricKind, *rows: tuple[str, str, str, str]) -> tuple[Metric, ...]:
     return tuple(
         Metric(name, kind, unit, meaning, tuple(labels.split())) for name, unit, meaning, labels in rows
     )
 
 
 COUNTERS = _metrics(
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     # resolve
     (
         "boundaries_resolved",
@@ -131,7 +131,7 @@ COUNTERS = _metrics(
 )
 
 GAUGES = _metrics(
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     # land
     ("types_landed", "types", "Different types in the last batch", "pipeline cluster"),
     # the watch: hours
@@ -182,7 +182,7 @@ GAUGES = _metrics(
         "pipeline kind",
     ),
     ("problems_open", "problems", "Problems that the watch sees, by kind", "pipeline kind"),
-    ("out_of_reach", "sources", "1 for a source that did not answer, else 0", "pipeline source"),
+    ("unavailable", "sources", "1 for a source that did not answer, else 0", "pipeline source"),
     ("verify_age_seconds", "seconds", "Since the last verify", "pipeline"),
     # the watch: the target and the lake
     (
@@ -199,7 +199,7 @@ GAUGES = _metrics(
 )
 
 TIMERS = _metrics(
-    Kind.TIMER,
+    MetricKind.TIMER,
     # load
     ("lease_wait", "seconds", "Time until the table's lease was held", "pipeline table"),
     # every step

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-Span = tuple[int, int]
+RunSpan = tuple[int, int]
 """`[start, end)` in seconds since the epoch."""
 
 
@@ -31,19 +31,19 @@ class TaskRun:
 
 
 @dataclass(frozen=True)
-class Run:
+class DagRunView:
     """One run of a pipeline's DAGs: what it was asked for, and its batches once they are cut."""
 
     dag_id: str
     run_id: str
     state: str
-    asked: Span | None
-    batches: tuple[Span, ...] | None
+    asked: RunSpan | None
+    batches: tuple[RunSpan, ...] | None
     tasks: tuple[TaskRun, ...]
 
 
 @dataclass(frozen=True)
-class Work:
+class SliceActivity:
     """What the newest run that touches a slice does to it, or that it failed there."""
 
     phase: Phase
@@ -65,14 +65,16 @@ _ORDER = (
 )
 
 
-def work_of(runs: Iterable[Run], starts: Collection[int], length: timedelta) -> dict[int, Work]:
+def work_of(
+    runs: Iterable[DagRunView], starts: Collection[int], length: timedelta
+) -> dict[int, SliceActivity]:
     """By slice start (seconds since the epoch), of those in `starts`. The newest run comes first, and has
     the say over every slice that it touched; a slice where it ended well is left out."""
     seconds = int(length.total_seconds())
-    said: dict[int, Work | None] = {}
+    said: dict[int, SliceActivity | None] = {}
     for run in runs:
         for span, phase in _phases(run):
-            work = None if phase is None else Work(phase, run.dag_id, run.run_id)
+            work = None if phase is None else SliceActivity(phase, run.dag_id, run.run_id)
             for start in _starts(span, starts, seconds):
                 said.setdefault(start, work)
         if len(said) == len(starts):
@@ -80,7 +82,7 @@ def work_of(runs: Iterable[Run], starts: Collection[int], length: timedelta) -> 
     return {start: work for start, work in said.items() if work is not None}
 
 
-def progress(run: Run, length: timedelta) -> tuple[int, int, str]:
+def progress(run: DagRunView, length: timedelta) -> tuple[int, int, str]:
     """(slices with work, those that are done, what is being done to the others); however long the run is."""
     seconds, total, done = int(length.total_seconds()), 0, 0
     busy: set[Phase] = set()
@@ -94,13 +96,13 @@ def progress(run: Run, length: timedelta) -> tuple[int, int, str]:
     return total, done, str([phase for phase in Phase if phase in busy][-1]) if busy else ""
 
 
-def _starts(span: Span, starts: Collection[int], seconds: int) -> Iterable[int]:
+def _starts(span: RunSpan, starts: Collection[int], seconds: int) -> Iterable[int]:
     if (span[1] - span[0]) // seconds > len(starts):
         return [start for start in starts if span[0] <= start < span[1]]
     return [start for start in range(span[0], span[1], seconds) if start in starts]
 
 
-def _phases(run: Run) -> Iterable[tuple[Span, Phase | None]]:
+def _phases(run: DagRunView) -> Iterable[tuple[RunSpan, Phase | None]]:
     """What the run does to each span of slices; None where it has ended well."""
     if run.batches:
         tasks = _by_batch(run.tasks)
@@ -110,7 +112,7 @@ def _phases(run: Run) -> Iterable[tuple[Span, Phase | None]]:
         yield run.asked, _before_batches(run)
 
 
-def _before_batches(run: Run) -> Phase | None:
+def _before_batches(run: DagRunView) -> Phase | None:
     if run.state == "failed":
         return Phase.FAILED
     if run.state == "success":
@@ -125,7 +127,7 @@ def _by_batch(tasks: Iterable[TaskRun]) -> dict[int, dict[str, str | None]]:
     return found
 
 
-def _batch_phase(run: Run, states: Mapping[str, str | None]) -> Phase | None:
+def _batch_phase(run: DagRunView, states: Mapping[str, str | None]) -> Phase | None:
     if run.state == "success":
         return None
     for prefix, phase in _ORDER:

@@ -10,7 +10,7 @@ from typing import Any
 ROOM = 128 << 20
 
 
-class Shelf:
+class BoundedCache:
     """Values by key, each with the bytes that it is said to take. Threads may use it side by side."""
 
     def __init__(self, room: int = ROOM) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sluice.page.airflow_runs import Phase, Work
-from sluice.state.unit_state import State
+from sluice.page.airflow_runs import Phase, SliceActivity
+from sluice.state.unit_state import UnitState
 
 
 class Cell(StrEnum):
@@ -37,7 +37,7 @@ class Cell(StrEnum):
 URGENCY = {cell: number for number, cell in enumerate(Cell)}
 
 # Of a slice that a table which is not there lacks.
-_LACKING = frozenset({State.LANDED, State.COMPLETE, State.COMPLETE_WITH_LOSS})
+_LACKING = frozenset({UnitState.LANDED, UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS})
 
 # Told apart without colour; the page's legend shows sign and meaning.
 SIGNS = {
@@ -76,54 +76,54 @@ MEANINGS = {
 
 
 @dataclass(frozen=True)
-class Known:
+class CellFacts:
     """All that decides a slice's cell: `states` of its units, whether verify saw what is there now hold,
     its open anomalies, and the work on it. `expected` is False before the pipeline's first hour; `gone`: a
     target table is not there."""
 
-    states: tuple[State, ...]
+    states: tuple[UnitState, ...]
     verified: bool
     anomalies: int
-    work: Work | None
+    work: SliceActivity | None
     overdue: bool
     expected: bool = True
     gone: bool = False
 
 
-def cell_of(known: Known) -> Cell:
+def cell_of(known: CellFacts) -> Cell:
     states = set(known.states)
-    if known.anomalies and states != {State.NOT_OVER}:
+    if known.anomalies and states != {UnitState.NOT_OVER}:
         return Cell.BROKEN
-    if states <= {State.COMPLETE, State.COMPLETE_WITH_LOSS}:
-        if State.COMPLETE_WITH_LOSS in states:
+    if states <= {UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS}:
+        if UnitState.COMPLETE_WITH_LOSS in states:
             return Cell.LOSSY
         return Cell.VERIFIED if known.verified else Cell.LOADED
-    if State.NOT_OVER in states:
+    if UnitState.NOT_OVER in states:
         return Cell.OPEN
     return _unfinished(states, known)
 
 
-def _unfinished(states: set[State], known: Known) -> Cell:
+def _unfinished(states: set[UnitState], known: CellFacts) -> Cell:
     if known.work is not None:
         if known.work.phase is Phase.FAILED:
-            return Cell.EXPIRED if State.EXPIRED in states else Cell.FAILED
-        if State.MISSING in states or State.EXPIRED in states:
+            return Cell.EXPIRED if UnitState.EXPIRED in states else Cell.FAILED
+        if UnitState.MISSING in states or UnitState.EXPIRED in states:
             return Cell.LANDING
-    if State.EXPIRED in states:
+    if UnitState.EXPIRED in states:
         return Cell.EXPIRED
     if not known.expected:
         return Cell.BEFORE
     if known.overdue and not (known.work and known.work.running):
         return Cell.NO_TABLE if known.gone and states <= _LACKING else Cell.LATE
-    if State.MISSING in states:
+    if UnitState.MISSING in states:
         return Cell.WAITING
-    return Cell.STALE if State.STALE in states else Cell.LANDED
+    return Cell.STALE if UnitState.STALE in states else Cell.LANDED
 
 
-def missing_from(states: Iterable[tuple[str, State]]) -> tuple[str, ...]:
+def missing_from(states: Iterable[tuple[str, UnitState]]) -> tuple[str, ...]:
     """Of the (cluster, state) of a slice's units the clusters that have not landed, where another has."""
     found = list(states)
-    missing = tuple(cluster for cluster, state in found if state in (State.MISSING, State.EXPIRED))
+    missing = tuple(cluster for cluster, state in found if state in (UnitState.MISSING, UnitState.EXPIRED))
     return missing if len(missing) < len(found) else ()
 
 

@@ -11,7 +11,7 @@ from sluice.clients.connections.connection import Connection
 from sluice.clients.connections.find import find
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
-from sluice.errors import OutOfReach
+from sluice.errors import Unavailable
 from sluice.flow.load.missing_targets import gone
 
 
@@ -23,17 +23,17 @@ class Clients:
         self._known: dict[str, tuple[Connection, Client]] = {}
 
     def servers(self, pipeline: Pipeline) -> Servers:
-        """A shard that is out of reach has its hours waiting. Raises OutOfReach where there is one
+        """A shard that is unavailable has its hours waiting. Raises Unavailable where there is one
         connection, and it does not answer."""
         return tuple(self._server(shard) for shard in pipeline.clickhouse.parts)
 
     def of(self, shard: Shard) -> Client:
-        """Of replicas the first that answers. Raises what the first raised (OutOfReach) when none does."""
-        silent: OutOfReach | None = None
+        """Of replicas the first that answers. Raises what the first raised (Unavailable) when none does."""
+        silent: Unavailable | None = None
         for connection in shard.connections:
             try:
                 return self._client(connection)
-            except OutOfReach as error:
+            except Unavailable as error:
                 silent = silent or error
         assert silent is not None, "a shard has a connection"  # noqa: S101 - told to the type checker
         raise silent
@@ -42,7 +42,7 @@ class Clients:
         """Target tables that a server does not have; of one that does not answer nobody knows."""
         found: set[str] = set()
         tables = [target.table for target in pipeline.targets]
-        with suppress(OutOfReach):
+        with suppress(Unavailable):
             for client in (server.client for server in self.servers(pipeline)):
                 found.update(gone(client, tables) if client else ())
         return frozenset(found)
@@ -50,7 +50,7 @@ class Clients:
     def _server(self, shard: Shard) -> Server:
         try:
             return Server(shard, self.of(shard))
-        except OutOfReach as error:
+        except Unavailable as error:
             if not shard.name:
                 raise
             return Server(shard, error=error)

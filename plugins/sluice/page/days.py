@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from sluice.page.cells import URGENCY, Cell, worst
 from sluice.page.history import Past, ids_of
-from sluice.page.overview import Around
+from sluice.page.overview import OverviewContext
 from sluice.slices import SliceRange
 from sluice.state.months import StoredMonth, Summaries
 
@@ -36,11 +36,13 @@ class Day:
         return tuple(self.counts)
 
 
-Seen = dict[str, tuple[tuple[object, ...], dict[str, Day]]]
+CachedDays = dict[str, tuple[tuple[object, ...], dict[str, Day]]]
 """By month its days, and what they depend on (`Past.constant`)."""
 
 
-def days_of(slices: SliceRange, noted: Summaries, around: Around, seen: Seen | None = None) -> list[Day]:
+def days_of(
+    slices: SliceRange, noted: Summaries, around: OverviewContext, seen: CachedDays | None = None
+) -> list[Day]:
     """The range's days. `seen`, of one pipeline, saves working out a day of a month again of which nothing
     has changed, and decoding the month."""
     past, whole = Past(noted, around), timedelta(days=1) // slices.length
@@ -58,7 +60,7 @@ def days_of(slices: SliceRange, noted: Summaries, around: Around, seen: Seen | N
     return found
 
 
-def _known(past: Past, month: StoredMonth, seen: Seen) -> dict[str, Day]:
+def _known(past: Past, month: StoredMonth, seen: CachedDays) -> dict[str, Day]:
     """What is known of the month's days; more may be added to it."""
     key = past.constant(month)
     if key is None:

@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from sluice.page.airflow_runs import Work
-from sluice.page.cells import Cell, Known, cell_of, missing_from
-from sluice.page.overview import Around, Hour
+from sluice.page.airflow_runs import SliceActivity
+from sluice.page.cells import Cell, CellFacts, cell_of, missing_from
+from sluice.page.overview import Hour, OverviewContext
 from sluice.slices import HOUR, SliceRange
 from sluice.state.months import StoredMonth, Summaries, Units
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 _NEVER = "9999"
 _MONTHS = 128  # twice those of the longest range: of quarters of an hour 30 MB
@@ -29,7 +29,7 @@ class PastHour(NamedTuple):
 
     id: str
     cell: Cell
-    work: Work | None
+    work: SliceActivity | None
     anomalies: int
     units: Units
 
@@ -46,7 +46,7 @@ class _Edges:
     begins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, around: Around) -> _Edges:
+    def of(cls, around: OverviewContext) -> _Edges:
         length, now = around.pipeline.slice, around.now
         due = now - around.pipeline.settle - 2 * length - timedelta(seconds=1)
         unexpected = _NEVER if around.first is None else _id(around.first - length, length)
@@ -73,7 +73,7 @@ class Past:
     """Summarised hours, as a range of them is asked for: hours that no step has seen are missing; Airflow's
     work and verify's anomalies are as of now."""
 
-    def __init__(self, noted: Summaries, around: Around) -> None:
+    def __init__(self, noted: Summaries, around: OverviewContext) -> None:
         length = around.pipeline.slice
         self._noted = noted
         self._edges = _Edges.of(around)
@@ -127,7 +127,7 @@ def _signature(units: Units) -> _Signature:
     return tuple([(c, unit.state, unit.seal != "", unit.verified == unit.seal) for c, unit in units.items()])
 
 
-def hours_past(slices: SliceRange, noted: Summaries, around: Around) -> list[Hour]:
+def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) -> list[Hour]:
     """What `sluice.page.overview.hours_of` says, as of the last step over each hour."""
     edges, hours = _Edges.of(around), Past(noted, around)
     return [
@@ -147,11 +147,11 @@ def hours_past(slices: SliceRange, noted: Summaries, around: Around) -> list[Hou
 
 
 def _missing(units: Units, clusters: Sequence[str]) -> tuple[str, ...]:
-    states = {cluster: State(unit.state) for cluster, unit in units.items()}
-    return missing_from((cluster, states.get(cluster, State.MISSING)) for cluster in clusters)
+    states = {cluster: UnitState(unit.state) for cluster, unit in units.items()}
+    return missing_from((cluster, states.get(cluster, UnitState.MISSING)) for cluster in clusters)
 
 
-class _Look(NamedTuple):
+class _SliceFacts(NamedTuple):
     """What of a slice decides its cell; `states` are those of its units."""
 
     states: tuple[str, ...]
@@ -161,10 +161,10 @@ class _Look(NamedTuple):
     expected: bool = True
 
 
-_OPEN = _Look((), over=False)
+_OPEN = _SliceFacts((), over=False)
 
 
-def _look(name: str, units: Units, edges: _Edges) -> _Look:
+def _look(name: str, units: Units, edges: _Edges) -> _SliceFacts:
     if name > edges.over:
         return _OPEN
     overdue, expected = name <= edges.overdue, name > edges.unexpected
@@ -175,17 +175,17 @@ def _look(name: str, units: Units, edges: _Edges) -> _Look:
         own += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
     states = tuple(unit.state for unit in own)
     if lacking or not own:
-        missing = [State.MISSING] * max(lacking, 1)
-        return _Look((*states, *missing), True, False, overdue, expected and bool(clusters))
+        missing = [UnitState.MISSING] * max(lacking, 1)
+        return _SliceFacts((*states, *missing), True, False, overdue, expected and bool(clusters))
     verified = all(unit.verified == unit.seal != "" for unit in own)
-    return _Look(states, True, verified, overdue, expected)
+    return _SliceFacts(states, True, verified, overdue, expected)
 
 
-def _cell(look: _Look, work: Work | None, anomalies: int, gone: bool) -> Cell:
+def _cell(look: _SliceFacts, work: SliceActivity | None, anomalies: int, gone: bool) -> Cell:
     """What a step wrote of an hour that was not over then says nothing of it now."""
-    states = [State.MISSING if state == State.NOT_OVER else State(state) for state in look.states]
-    known = tuple(states) if look.over else (State.NOT_OVER,)
-    return cell_of(Known(known, look.verified, anomalies, work, look.overdue, look.expected, gone))
+    states = [UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state) for state in look.states]
+    known = tuple(states) if look.over else (UnitState.NOT_OVER,)
+    return cell_of(CellFacts(known, look.verified, anomalies, work, look.overdue, look.expected, gone))
 
 
 @cache

@@ -11,47 +11,49 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.page.client_pool import Clients
 from sluice.slices import SliceRange
-from sluice.state.ledger import Ledger, Question, ask_ledger
+from sluice.state.ledger import Ledger, LedgerQuestion, ask_ledger
 from sluice.state.shard_ledgers import by_shard, merged
 
-Ledgers = Mapping[str, Ledger]
-Answer = Callable[[], Ledgers]
+LedgersByTable = Mapping[str, Ledger]
+PendingLedgers = Callable[[], LedgersByTable]
 """Waits for what is committed, by table. Raises what the lake's settings and ClickHouse raise, each time."""
 _Found = Mapping[str, Mapping[str, Ledger]]
 
 
 def ask_together(
     clients: Clients, pool: Executor, wanted: Sequence[tuple[Pipeline, SliceRange]]
-) -> list[Answer]:
+) -> list[PendingLedgers]:
     """An answer for each of the different pipelines; the statements are on their way when this returns.
 
     A server is knocked at once, whoever asks: one that does not answer costs all of them one time-out.
     """
     questions = [_question(pipeline, slices) for pipeline, slices in wanted]
-    together: dict[tuple[str, ...], tuple[Shard, list[Question]]] = {}
+    together: dict[tuple[str, ...], tuple[Shard, list[LedgerQuestion]]] = {}
     for question in questions:
-        if isinstance(question, Question):
+        if isinstance(question, LedgerQuestion):
             for shard in question.pipeline.clickhouse.parts:
                 together.setdefault(shard.connections, (shard, []))[1].append(question)
     found = {key: pool.submit(_ask, clients, *asking) for key, asking in together.items()}
     return [_answer(question, found) for question in questions]
 
 
-def _question(pipeline: Pipeline, slices: SliceRange) -> Question | SluiceError:
+def _question(pipeline: Pipeline, slices: SliceRange) -> LedgerQuestion | SluiceError:
     try:
-        return Question(pipeline, open_lake(pipeline).url, pipeline.targets, slices)
+        return LedgerQuestion(pipeline, open_lake(pipeline).url, pipeline.targets, slices)
     except SluiceError as error:
         return error
 
 
-def _ask(clients: Clients, shard: Shard, questions: Sequence[Question]) -> _Found:
+def _ask(clients: Clients, shard: Shard, questions: Sequence[LedgerQuestion]) -> _Found:
     """By pipeline and table."""
     names = [question.pipeline.name for question in questions]
     return dict(zip(names, ask_ledger(clients.of(shard), questions), strict=True))
 
 
-def _answer(question: Question | SluiceError, found: Mapping[tuple[str, ...], Future[_Found]]) -> Answer:
-    def answer() -> Ledgers:
+def _answer(
+    question: LedgerQuestion | SluiceError, found: Mapping[tuple[str, ...], Future[_Found]]
+) -> PendingLedgers:
+    def answer() -> LedgersByTable:
         if isinstance(question, SluiceError):
             raise question
         pipeline = question.pipeline

@@ -97,7 +97,7 @@ class LateTable(Model):
     most: int
 
 
-class LookRow(Model):
+class VerificationRow(Model):
     at: str
     start: str
     until: str
@@ -110,7 +110,7 @@ class Anomalies(Model):
     """What is open, and the last verifications, the newest first."""
 
     anomalies: list[AnomalyRow]
-    looks: list[LookRow]
+    looks: list[VerificationRow]
 
 
 class ProblemRow(Model):
@@ -172,7 +172,7 @@ class PlanView(Model):
     dag_id: str = ""
 
 
-class Progress(Model):
+class ProgressView(Model):
     dag_id: str
     run_id: str
     state: str

@@ -10,13 +10,13 @@ from itertools import groupby
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict import Verdict
-from sluice.page.airflow_runs import Work
-from sluice.page.cells import Cell, Known, cell_of, due_by, missing_from
+from sluice.page.airflow_runs import SliceActivity
+from sluice.page.cells import Cell, CellFacts, cell_of, due_by, missing_from
 from sluice.slices import Slice
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, UnitSummary
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Hour:
 
     slice: Slice
     cell: Cell
-    work: Work | None
+    work: SliceActivity | None
     anomalies: int
     read: int
     rows: int
@@ -40,13 +40,13 @@ class Hour:
 
 
 @dataclass(frozen=True)
-class Around:
+class OverviewContext:
     """What is known beside the units: the same for exact and for summarised hours. `first` is the first
     instant at which the pipeline has hours, or None when it has none yet; `begins` that of clusters which
     were added later. `gone`: a target table is not there."""
 
     pipeline: Pipeline
-    work: Mapping[int, Work]
+    work: Mapping[int, SliceActivity]
     verdict: Verdict
     first: datetime | None
     now: datetime
@@ -74,7 +74,7 @@ def _resolved(units: Mapping[str, UnitSummary]) -> bool:
     return any(unit.seal or unit.offsets for unit in units.values())
 
 
-def hours_of(sight: Sight, noted: Summaries, around: Around) -> list[Hour]:
+def hours_of(sight: OverviewSnapshot, noted: Summaries, around: OverviewContext) -> list[Hour]:
     """Exact hours; the summaries only say under which seal each unit was verified."""
     broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
@@ -97,15 +97,15 @@ def _verified(status: UnitStatus, now: UnitSummary, noted: Mapping[str, UnitSumm
 
 def _hour(
     piece: Slice,
-    states: Sequence[State],
+    states: Sequence[UnitState],
     verified: bool,
     units: Sequence[UnitSummary],
     anomalies: int,
     overdue: bool,
-    around: Around,
+    around: OverviewContext,
 ) -> Hour:
     work = around.work.get(int(piece.start.timestamp()))
-    known = Known(
+    known = CellFacts(
         states=tuple(states),
         verified=verified,
         anomalies=anomalies,
@@ -127,7 +127,7 @@ def _hour(
 
 
 @dataclass(frozen=True)
-class Sight:
+class OverviewSnapshot:
     """What a look has found: `statuses` slice by slice, each one's summary, and the boundaries it went by."""
 
     statuses: list[UnitStatus]

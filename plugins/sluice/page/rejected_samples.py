@@ -16,7 +16,7 @@ from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.page.masking import masked
-from sluice.page.slice_models import Sample
+from sluice.page.slice_models import RejectedSample
 from sluice.slices import Slice
 
 PER_REASON = 3
@@ -28,10 +28,10 @@ _ROWS = 20
 _COLUMNS = ["_reason", "_topic", "_partition", "_offset"]
 
 
-def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> list[Sample]:
+def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> list[RejectedSample]:
     """Of the first rows of the first files: at most `PER_REASON` for each reason."""
     shown: Counter[str] = Counter()
-    samples: list[Sample] = []
+    samples: list[RejectedSample] = []
     columns = _COLUMNS if payloads == "hidden" else [*_COLUMNS, "_payload"]
     for manifest in manifests:
         for file in manifest.rejected[:_FILES]:
@@ -63,8 +63,8 @@ def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, 
         return
 
 
-def _unparsed(cluster: str, reason: str, row: dict[str, Any], payloads: Payloads) -> Sample:
-    return Sample(
+def _unparsed(cluster: str, reason: str, row: dict[str, Any], payloads: Payloads) -> RejectedSample:
+    return RejectedSample(
         kind="unparsed",
         place="",
         reason=reason,
@@ -93,7 +93,7 @@ def text_of(payload: bytes | str | None, made: Callable[[str], str] = str) -> st
     return cut if len(data) <= SHOWN_BYTES else f"{cut}… ({len(data):,} bytes)"
 
 
-def misfits(client: Client, pipeline: Pipeline, piece: Slice, payloads: Payloads) -> list[Sample]:
+def misfits(client: Client, pipeline: Pipeline, piece: Slice, payloads: Payloads) -> list[RejectedSample]:
     """Nothing where ClickHouse has no `sluice.rejected` yet."""
     targets = [target.table for target in pipeline.targets]
     hidden = payloads == "hidden"  # then nothing of it leaves the server
@@ -118,8 +118,8 @@ def _misfit(
     reason: str,
     value: str,
     payload: str,
-) -> Sample:
-    return Sample(
+) -> RejectedSample:
+    return RejectedSample(
         kind="misfit",
         place=f"{target}.{column}",
         reason=reason,

@@ -15,14 +15,14 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
 from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
-from sluice.page.airflow_runs import Run, work_of
+from sluice.page.airflow_runs import DagRunView, work_of
 from sluice.page.cells import MEANINGS, SIGNS, Cell
 from sluice.page.days import Day, days_of
 from sluice.page.history import hours_past, ids_of
-from sluice.page.ledgers import Answer, ask_together
+from sluice.page.ledgers import PendingLedgers, ask_together
 from sluice.page.models import Legend, OverviewCell, OverviewRow
-from sluice.page.overview import Around, Hour, first_instant, hours_of
-from sluice.page.status_cache import Memory
+from sluice.page.overview import Hour, OverviewContext, first_instant, hours_of
+from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
 from sluice.state.month_store import read_summaries
@@ -37,7 +37,7 @@ _SIDE_BY_SIDE = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedRange:
     """The range of an overview: a cell per hour where they fit on a screen, else one per day."""
 
     start: pendulum.DateTime
@@ -45,7 +45,7 @@ class Asked:
     now: pendulum.DateTime
 
     @classmethod
-    def of(cls, start: str, end: str, now: pendulum.DateTime) -> Asked:
+    def of(cls, start: str, end: str, now: pendulum.DateTime) -> RequestedRange:
         """`end` may be `now`: then the open hour is part of it. `start` may be an age such as `48h`.
 
         Raises WrongUse for what is no range, or one of more than five years.
@@ -87,11 +87,14 @@ def legend() -> list[Legend]:
 
 
 def rows_of(
-    memory: Memory, pipelines: Sequence[Pipeline], asked: Asked, runs: Mapping[str, Sequence[Run]]
+    memory: StatusCache,
+    pipelines: Sequence[Pipeline],
+    asked: RequestedRange,
+    runs: Mapping[str, Sequence[DagRunView]],
 ) -> list[OverviewRow]:
     """A row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
 
-    def row(pipeline: Pipeline, ledgers: Answer) -> OverviewRow:
+    def row(pipeline: Pipeline, ledgers: PendingLedgers) -> OverviewRow:
         """Where the lake or ClickHouse does not answer, the row says so and has no cells."""
         try:
             return _row(memory, pipeline, asked, runs.get(pipeline.name, ()), ledgers)
@@ -105,7 +108,11 @@ def rows_of(
 
 
 def _row(
-    memory: Memory, pipeline: Pipeline, asked: Asked, runs: Sequence[Run], ledgers: Answer
+    memory: StatusCache,
+    pipeline: Pipeline,
+    asked: RequestedRange,
+    runs: Sequence[DagRunView],
+    ledgers: PendingLedgers,
 ) -> OverviewRow:
     slices, eyes = asked.slices(pipeline.slice), memory.of(pipeline)
     lake = open_lake(pipeline)
@@ -116,20 +123,24 @@ def _row(
     work = work_of(runs, starts, pipeline.slice)
     if asked.zoom == "days":
         first = first_instant(pipeline, None, noted)
-        around = Around(pipeline, work, verdict, first, asked.now, eyes.begins(lake))
+        around = OverviewContext(pipeline, work, verdict, first, asked.now, eyes.begins(lake))
         days = _told(memory, around, lambda it: days_of(slices, noted, it, eyes.days))
         return _as_row(pipeline, [_day_cell(day) for day in days], _behind(slices, noted, asked), broken)
     past, newest = asked.halves(pipeline.slice)
     sight = eyes.look(newest, ledgers)
     begins = eyes.begins(lake) if len(past) else {}
-    around = Around(pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now, begins)
+    around = OverviewContext(
+        pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now, begins
+    )
     hours = _told(memory, around, lambda it: hours_past(past, noted, it) + hours_of(sight, noted, it))
     done = complete_slices(sight.statuses)
     behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, noted, asked)
     return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
 
 
-def _told(memory: Memory, around: Around, make: Callable[[Around], list[T]]) -> list[T]:
+def _told(
+    memory: StatusCache, around: OverviewContext, make: Callable[[OverviewContext], list[T]]
+) -> list[T]:
     """What is made of the hours, where some are late after a look at whether a table is gone: the answer is
     remembered, so that days need not be worked out twice."""
     eyes = memory.of(around.pipeline)
@@ -147,7 +158,7 @@ def _seconds(pipeline: Pipeline) -> int:
     return int(pipeline.slice.total_seconds())
 
 
-def _behind(slices: SliceRange, noted: Summaries, asked: Asked) -> int | None:
+def _behind(slices: SliceRange, noted: Summaries, asked: RequestedRange) -> int | None:
     for back, name in enumerate(reversed(list(ids_of(slices)))):
         units = noted.of(name)
         if units and all(unit.state.startswith("complete") for unit in units.values()):

@@ -6,7 +6,7 @@ from sluice.config.page import Payloads
 from sluice.page.models import AnomalyRow, Model
 
 
-class Offsets(Model):
+class OffsetsRow(Model):
     topic: str
     partition: int
     start: int
@@ -54,7 +54,7 @@ class UnitView(Model):
     generation: int
     landed_at: str
     verified: bool
-    offsets: list[Offsets]
+    offsets: list[OffsetsRow]
     read: int
     parsed: int
     holes: int
@@ -126,7 +126,7 @@ class SliceView(Model):
     runs: list[RunRow]
 
 
-class Sample(Model):
+class RejectedSample(Model):
     """A rejected record: `kind` is unparsed (no row in the lake) or misfit (a value did not fit `place`).
 
     `payload` is cut, and what is not UTF-8 is escaped. `value` and it are what the caller may see of them."""
@@ -146,4 +146,4 @@ class Samples(Model):
     """`payloads` is hidden, masked or shown."""
 
     payloads: Payloads
-    samples: list[Sample]
+    samples: list[RejectedSample]

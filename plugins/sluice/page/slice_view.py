@@ -12,7 +12,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.manifest import LandedFile, Manifest
 from sluice.page.models import AnomalyRow
-from sluice.page.slice_models import EventHour, FileRow, LossRow, Offsets, TableRow, TimingRow, UnitView
+from sluice.page.slice_models import EventHour, FileRow, LossRow, OffsetsRow, TableRow, TimingRow, UnitView
 from sluice.slices import HOUR, Slice, ceil, utc
 from sluice.state.ledger import LedgerRow
 from sluice.state.months import Summaries, seal_of
@@ -40,7 +40,7 @@ def unit_view(
         landed_at=manifest.landed_at if manifest else "",
         verified=_verified(status, noted),
         offsets=[
-            Offsets(topic=r.topic, partition=r.partition, start=r.start, until=r.until, records=r.offsets)
+            OffsetsRow(topic=r.topic, partition=r.partition, start=r.start, until=r.until, records=r.offsets)
             for r in sorted(ranges)
         ],
         read=manifest.read if manifest else 0,

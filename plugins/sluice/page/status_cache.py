@@ -21,22 +21,22 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
-from sluice.page.bounded_cache import Shelf
+from sluice.page.bounded_cache import BoundedCache
 from sluice.page.client_pool import Clients
-from sluice.page.days import Seen as SeenDays
-from sluice.page.ledgers import Answer, Ledgers
+from sluice.page.days import CachedDays as SeenDays
+from sluice.page.ledgers import LedgersByTable, PendingLedgers
 from sluice.page.memory_sizes import size_of_boundaries, size_of_manifest, size_of_status
-from sluice.page.overview import Sight
+from sluice.page.overview import OverviewSnapshot
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
-from sluice.state.month_store import Seen
+from sluice.state.month_store import CachedMonths
 from sluice.state.months import UnitSummary, summary_of
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus, statuses
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from sluice.state.units import spans, units_of
 
 # Bytes of manifests, as they are in the lake, that an answer has in its hands at once; one may be larger.
@@ -48,7 +48,7 @@ Stamp = tuple[datetime, int]
 
 
 @dataclass(frozen=True)
-class Known:
+class CachedStatus:
     """What was said of a unit when the boundary log had so many entries, and its manifest this stamp."""
 
     entries: int
@@ -59,18 +59,18 @@ class Known:
     def holds(self, entries: int, stamp: Stamp | None, rows: Mapping[str, LedgerRow]) -> bool:
         """Whether nothing has changed since. An hour that was not over then may be so now."""
         same = self.stamp == stamp and self.status.tables == rows
-        return same and self.entries == entries and self.status.state is not State.NOT_OVER
+        return same and self.entries == entries and self.status.state is not UnitState.NOT_OVER
 
 
 @dataclass(frozen=True)
-class Facts:
+class RangeFacts:
     """What the lake and ClickHouse say of a range now, without its manifests. `rows`: those of each unit."""
 
     lake: Lake
     boundaries: Boundaries
     units: Sequence[Unit]
     stamps: Mapping[Unit, Stamp]
-    ledgers: Ledgers
+    ledgers: LedgersByTable
     rows: Mapping[Unit, Mapping[str, LedgerRow]]
     now: datetime
 
@@ -90,17 +90,19 @@ class Facts:
 
 
 @dataclass
-class Eyes:
+class PipelineCache:
     """One pipeline's memory. Threads may look side by side; at worst both read the same."""
 
     pipeline: Pipeline
-    shelf: Shelf = field(default_factory=Shelf)
-    months: Seen = field(default_factory=dict)
+    shelf: BoundedCache = field(default_factory=BoundedCache)
+    months: CachedMonths = field(default_factory=dict)
     days: SeenDays = field(default_factory=dict)
     number: int = field(default_factory=lambda: next(_NUMBERS))
     gone: bool = False  # whether a target table was not there when somebody last asked
 
-    def look(self, slices: SliceRange, ledgers: Answer, now: datetime | None = None) -> Sight:
+    def look(
+        self, slices: SliceRange, ledgers: PendingLedgers, now: datetime | None = None
+    ) -> OverviewSnapshot:
         """The statuses without manifests. `ledgers` are the same slices'. Raises what they and the lake
         raise."""
         facts = self.facts(slices, ledgers, now)
@@ -108,9 +110,11 @@ class Eyes:
         for group in facts.groups([unit for unit, known in found.items() if known is None]):
             found.update(self._looked(facts, group, self._manifests(facts, group)))
         known = [one for one in found.values() if one is not None]  # without those of no cluster of the file
-        return Sight([one.status for one in known], [one.summary for one in known], facts.boundaries)
+        return OverviewSnapshot(
+            [one.status for one in known], [one.summary for one in known], facts.boundaries
+        )
 
-    def walk(self, facts: Facts) -> Iterator[Known]:
+    def walk(self, facts: RangeFacts) -> Iterator[CachedStatus]:
         """Each unit with its manifest, in order: who keeps no status keeps no manifest."""
         for group in facts.groups(facts.units):
             manifests = self._manifests(facts, group)
@@ -121,14 +125,14 @@ class Eyes:
                 if known is not None:
                     yield replace(known, status=replace(known.status, manifest=manifests.get(unit)))
 
-    def facts(self, slices: SliceRange, ledgers: Answer, now: datetime | None = None) -> Facts:
+    def facts(self, slices: SliceRange, ledgers: PendingLedgers, now: datetime | None = None) -> RangeFacts:
         lake = open_lake(self.pipeline)
         boundaries = self.boundaries(lake)
         units = units_of(self.pipeline, slices, boundaries)
         keys = {layout.manifest(unit.slice.id, unit.cluster): unit for unit in units}
         stamps = {keys[item.key]: (item.modified, item.size) for item in lake.present(keys)}
         said = ledgers()
-        return Facts(lake, boundaries, units, stamps, said, _by_unit(said), now or pendulum.now("UTC"))
+        return RangeFacts(lake, boundaries, units, stamps, said, _by_unit(said), now or pendulum.now("UTC"))
 
     def boundaries(self, lake: Lake) -> Boundaries:
         key = (self.number, "boundaries")
@@ -145,28 +149,28 @@ class Eyes:
         found = spans(self.pipeline, self.boundaries(lake)).begins
         return {cluster: begin for cluster, begin in found.items() if begin is not None}
 
-    def _known(self, facts: Facts, unit: Unit) -> Known | None:
-        known: Known | None = self.shelf.get((self.number, "status", unit))
+    def _known(self, facts: RangeFacts, unit: Unit) -> CachedStatus | None:
+        known: CachedStatus | None = self.shelf.get((self.number, "status", unit))
         rows = facts.rows.get(unit, {})
         if known and known.holds(facts.boundaries.entries, facts.stamps.get(unit), rows):
             return known
         return None
 
     def _looked(
-        self, facts: Facts, units: Sequence[Unit], manifests: Mapping[Unit, Manifest]
-    ) -> dict[Unit, Known]:
-        found: dict[Unit, Known] = {}
+        self, facts: RangeFacts, units: Sequence[Unit], manifests: Mapping[Unit, Manifest]
+    ) -> dict[Unit, CachedStatus]:
+        found: dict[Unit, CachedStatus] = {}
         told = (facts.boundaries, manifests, facts.ledgers, facts.now)
         for status in statuses(self.pipeline, units, *told):
             # A manifest that has gone since the listing has no stamp.
             stamp = facts.stamps.get(status.unit) if status.manifest is not None else None
             light = replace(status, manifest=None)
-            known = Known(facts.boundaries.entries, stamp, light, summary_of(status))
+            known = CachedStatus(facts.boundaries.entries, stamp, light, summary_of(status))
             self.shelf.put((self.number, "status", status.unit), known, size_of_status(light))
             found[status.unit] = known
         return found
 
-    def _manifests(self, facts: Facts, units: Sequence[Unit]) -> dict[Unit, Manifest]:
+    def _manifests(self, facts: RangeFacts, units: Sequence[Unit]) -> dict[Unit, Manifest]:
         there = {unit: facts.stamps[unit] for unit in units if unit in facts.stamps}
         held = {unit: self.shelf.get((self.number, "manifest", unit)) for unit in there}
         known = {unit: one[1] for unit, one in held.items() if one is not None and one[0] == there[unit]}
@@ -177,7 +181,7 @@ class Eyes:
         return known
 
 
-def _by_unit(ledgers: Ledgers) -> dict[Unit, dict[str, LedgerRow]]:
+def _by_unit(ledgers: LedgersByTable) -> dict[Unit, dict[str, LedgerRow]]:
     rows: dict[Unit, dict[str, LedgerRow]] = {}
     for table, ledger in ledgers.items():
         for unit, row in ledger.items():
@@ -185,33 +189,35 @@ def _by_unit(ledgers: Ledgers) -> dict[Unit, dict[str, LedgerRow]]:
     return rows
 
 
-class Memory:
+class StatusCache:
     """Everything that this process remembers, by pipeline; a changed pipeline file begins anew."""
 
     def __init__(self) -> None:
         self.clients = Clients()
-        self.shelf = Shelf()
-        self._eyes: dict[str, Eyes] = {}
+        self.shelf = BoundedCache()
+        self._eyes: dict[str, PipelineCache] = {}
         self._lock = threading.Lock()
 
-    def of(self, pipeline: Pipeline) -> Eyes:
+    def of(self, pipeline: Pipeline) -> PipelineCache:
         with self._lock:
             found = self._eyes.get(pipeline.name)
             if found is None or found.pipeline != pipeline:
-                found = self._eyes[pipeline.name] = Eyes(pipeline, self.shelf)
+                found = self._eyes[pipeline.name] = PipelineCache(pipeline, self.shelf)
             return found
 
-    def look(self, pipeline: Pipeline, slices: SliceRange) -> Sight:
+    def look(self, pipeline: Pipeline, slices: SliceRange) -> OverviewSnapshot:
         """As `sluice.state.survey.survey`, with all manifests: of a slice or two. Raises what the lake and
         ClickHouse raise."""
         facts = self._facts(pipeline, slices)
         found = list(self.of(pipeline).walk(facts))
-        return Sight([one.status for one in found], [one.summary for one in found], facts.boundaries)
+        return OverviewSnapshot(
+            [one.status for one in found], [one.summary for one in found], facts.boundaries
+        )
 
     def walk(self, pipeline: Pipeline, slices: SliceRange) -> Iterator[UnitStatus]:
         """As `look`, unit by unit: of a range, for who keeps no manifest."""
         return (one.status for one in self.of(pipeline).walk(self._facts(pipeline, slices)))
 
-    def _facts(self, pipeline: Pipeline, slices: SliceRange) -> Facts:
+    def _facts(self, pipeline: Pipeline, slices: SliceRange) -> RangeFacts:
         servers, url = self.clients.servers(pipeline), open_lake(pipeline).url
         return self.of(pipeline).facts(slices, lambda: ledgers_of(servers, pipeline, url, slices))

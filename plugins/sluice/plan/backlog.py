@@ -14,21 +14,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sluice.config.pipeline import Pipeline
-from sluice.plan.batches import OLDER_SLICES, Weight, cut
+from sluice.plan.batches import OLDER_SLICES, SliceWeight, cut
 from sluice.plan.plan import has_work, rows_of
 from sluice.slices import MOST_SLICES, Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.columns import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, UnitSummary
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
-from sluice.state.units import Spans, spans
+from sluice.state.unit_state import UnitState
+from sluice.state.units import ClusterSpans, spans
 
 MOST_PARTS = 8
 """Spark applications that a run starts for the backlog."""
 
-_DONE = frozenset(str(state) for state in State if state.done)
-_LANDED = frozenset({str(State.LANDED), str(State.STALE)})
+_DONE = frozenset(str(state) for state in UnitState if state.done)
+_LANDED = frozenset({str(UnitState.LANDED), str(UnitState.STALE)})
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Backlog:
     `whole`: there are no others, which nobody has looked for because of their number.
     """
 
-    states: Mapping[Unit, State] = field(default_factory=dict)
+    states: Mapping[Unit, UnitState] = field(default_factory=dict)
     whole: bool = True
 
     def __bool__(self) -> bool:
@@ -65,7 +65,7 @@ class Backlog:
 
     def unlanded(self, most: int) -> list[Unit]:
         """The units of the first `most` slices that have no manifest and may still land."""
-        units = [unit for unit, state in self.states.items() if state is State.MISSING]
+        units = [unit for unit, state in self.states.items() if state is UnitState.MISSING]
         slices = sorted({unit.slice for unit in units})[:most]
         return [unit for unit in units if unit.slice <= slices[-1]] if slices else []
 
@@ -78,7 +78,7 @@ class Backlog:
         """After a look at some of its units. What was known to have expired stays so until it lands."""
         states = dict(self.states)
         for status in found:
-            expired = states.get(status.unit) is State.EXPIRED and status.manifest is None
+            expired = states.get(status.unit) is UnitState.EXPIRED and status.manifest is None
             if status.state.done:
                 states.pop(status.unit, None)
             elif status.unit in states and not expired:
@@ -113,10 +113,10 @@ def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, no
 
 
 def _open(
-    pieces: Iterable[Slice], known: Spans, noted: Summaries, most: int
-) -> dict[Slice, dict[Unit, State]]:
+    pieces: Iterable[Slice], known: ClusterSpans, noted: Summaries, most: int
+) -> dict[Slice, dict[Unit, UnitState]]:
     """The first `most` of the slices that have units which are not complete, and these."""
-    found: dict[Slice, dict[Unit, State]] = {}
+    found: dict[Slice, dict[Unit, UnitState]] = {}
     for piece in pieces:
         if states := _open_units(piece, known, noted.of(piece.id)):
             found[piece] = states
@@ -125,15 +125,15 @@ def _open(
     return found
 
 
-def _open_units(piece: Slice, known: Spans, units: Mapping[str, UnitSummary]) -> dict[Unit, State]:
-    states: dict[Unit, State] = {}
+def _open_units(piece: Slice, known: ClusterSpans, units: Mapping[str, UnitSummary]) -> dict[Unit, UnitState]:
+    states: dict[Unit, UnitState] = {}
     for unit in known.awaited(piece):
-        state = units[unit.cluster].state if unit.cluster in units else str(State.MISSING)
+        state = units[unit.cluster].state if unit.cluster in units else str(UnitState.MISSING)
         if state not in _DONE:
-            states[unit] = State.MISSING if state == State.NOT_OVER else State(state)
+            states[unit] = UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state)
     for unit in known.gone_from(piece):
         if unit.cluster in units and units[unit.cluster].state in _LANDED:
-            states[unit] = State(units[unit.cluster].state)
+            states[unit] = UnitState(units[unit.cluster].state)
     return states
 
 
@@ -150,7 +150,9 @@ def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, i
     for (cluster, topic, uuid), block in boundaries.blocks.items():
         if boundaries.uuid(cluster, topic) != uuid or not len(block.instants):
             continue
-        missing = {u.slice for u, s in backlog.states.items() if u.cluster == cluster and s is State.MISSING}
+        missing = {
+            u.slice for u, s in backlog.states.items() if u.cluster == cluster and s is UnitState.MISSING
+        }
         for spell in _spells(sorted(missing)):
             first, last = _rows(block, spell)
             for partition, column in block.columns.items():
@@ -175,7 +177,7 @@ def _spells(pieces: Iterable[Slice]) -> list[SliceRange]:
 
 def windows(units: Iterable[Unit], most: int = OLDER_SLICES) -> list[SliceRange]:
     """The units' slices as ranges in order, each of at most `most` slices from its first to its last."""
-    return cut([Weight(piece, 0) for piece in sorted({unit.slice for unit in units})], max_slices=most)
+    return cut([SliceWeight(piece, 0) for piece in sorted({unit.slice for unit in units})], max_slices=most)
 
 
 def chosen(open_windows: Sequence[SliceRange], turn: int) -> tuple[SliceRange | None, int]:
@@ -204,7 +206,7 @@ def batches_of(found: Sequence[UnitStatus], on_expired: str, number: int) -> lis
     part of its own: a slice that fails each time fails alone sooner or later, and the others land.
     """
     todo = workable(found, on_expired)
-    batches = cut([Weight(status.unit.slice, rows_of(status)) for status in todo])
+    batches = cut([SliceWeight(status.unit.slice, rows_of(status)) for status in todo])
     if not batches:
         return []
     pieces = sorted({s.unit.slice for s in todo if s.unit.slice.start < batches[0].end})
@@ -227,14 +229,14 @@ def _parts(pieces: Sequence[Slice], lost: Collection[Slice], alone: Slice) -> li
     return parts
 
 
-def _lost(state: State, on_expired: str) -> bool:
-    return state is State.EXPIRED and on_expired == "fail"
+def _lost(state: UnitState, on_expired: str) -> bool:
+    return state is UnitState.EXPIRED and on_expired == "fail"
 
 
 def stuck(backlog: Backlog, on_expired: str, mute: Collection[str] = ()) -> frozenset[Unit]:
     """Units that a run can do nothing for: expired ones that shall not land, and what clusters in `mute` have
     to give. What has landed is loaded without its cluster."""
-    loads = (State.LANDED, State.STALE)
+    loads = (UnitState.LANDED, UnitState.STALE)
     return frozenset(
         unit
         for unit, state in backlog.states.items()

@@ -17,14 +17,16 @@ OLDER_SLICES = 240
 
 
 @dataclass(frozen=True)
-class Weight:
+class SliceWeight:
     """A slice that has work to do, and about how many rows that is in one cluster."""
 
     slice: Slice
     rows: int
 
 
-def cut(work: Sequence[Weight], max_rows: int = MAX_ROWS, max_slices: int = MAX_SLICES) -> list[SliceRange]:
+def cut(
+    work: Sequence[SliceWeight], max_rows: int = MAX_ROWS, max_slices: int = MAX_SLICES
+) -> list[SliceRange]:
     """Ranges in order, each from its first slice with work to its last.
 
     A batch ends before the slice that would make it larger than `max_rows` rows or span more than

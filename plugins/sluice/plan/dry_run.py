@@ -9,7 +9,7 @@ from typing import Any
 from sluice.errors import SluiceError
 from sluice.manifest import Loss
 from sluice.plan.estimate import Expected
-from sluice.plan.plan import Work, action, to_land
+from sluice.plan.plan import PlannedWork, action, to_land
 from sluice.plan.waiting import waits
 from sluice.state.status import UnitStatus
 
@@ -23,7 +23,7 @@ class DryRun:
     silent: Mapping[str, SluiceError]
     mode: str
     on_expired: str
-    work: Work
+    work: PlannedWork
     time: Expected
 
     def does(self, status: UnitStatus) -> str:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sluice.plan.plan import Work
+from sluice.plan.plan import PlannedWork
 from sluice.state.timings import Timing
 
 STEPS = ("land", "load", "verify", "publish")
@@ -81,7 +81,7 @@ class Expected:
         return f"about {spoken(self.total)}" + (f" ({steps})" if steps else "")
 
 
-def expected(work: Work, known: Mapping[str, Rate]) -> Expected:
+def expected(work: PlannedWork, known: Mapping[str, Rate]) -> Expected:
     """What the range will take at the rates of earlier runs, once its boundaries are resolved."""
     seconds: dict[str, float] = {}
     unknown = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from sluice.clients.kafka.reader import Reader, TopicsOf, TopicState
+from sluice.clients.kafka.reader import TopicOffsets, TopicReader, TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
 from sluice.config.kafka import Cluster
@@ -51,18 +51,18 @@ class Lag:
 class TopicNow:
     """A topic as Kafka describes it; `held`: by partition the offsets behind an open transaction."""
 
-    state: TopicState
+    state: TopicOffsets
     held: Mapping[int, int] = field(default_factory=dict)
 
 
-Topics = Mapping[tuple[str, str], TopicNow]
-Spans = Sequence[tuple[int, int]]
+TopicsNow = Mapping[tuple[str, str], TopicNow]
+OffsetSpans = Sequence[tuple[int, int]]
 """Offsets `[from, until)` of one partition."""
-Unlanded = Mapping[tuple[str, str, int], Spans]
+Unlanded = Mapping[tuple[str, str, int], OffsetSpans]
 """By (cluster, topic, partition)."""
 
 
-def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[Topics, list[str]]:
+def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[TopicsNow, list[str]]:
     """Every topic as Kafka describes it now, and a line for each cluster that did not answer."""
     with ThreadPoolExecutor(len(pipeline.kafka)) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, topics_of), pipeline.kafka))
@@ -70,7 +70,7 @@ def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[T
     return topics, [error for _, error in answers if error]
 
 
-def _ask(cluster: Cluster, topics_of: TopicsOf) -> tuple[Topics, str]:
+def _ask(cluster: Cluster, topics_of: TopicsOf) -> tuple[TopicsNow, str]:
     try:
         with topics_of(cluster) as reader:
             return {(cluster.cluster, topic): _now(reader, topic) for topic in cluster.topics}, ""
@@ -78,7 +78,7 @@ def _ask(cluster: Cluster, topics_of: TopicsOf) -> tuple[Topics, str]:
         return {}, str(error)
 
 
-def _now(reader: Reader, topic: str) -> TopicNow:
+def _now(reader: TopicReader, topic: str) -> TopicNow:
     """The last stable offset is asked for after the log's end: only what it has not passed then is held."""
     highest = reader.high_watermarks(topic, reader.describe(topic).ends)
     state = reader.describe(topic)
@@ -87,7 +87,7 @@ def _now(reader: Reader, topic: str) -> TopicNow:
 
 def lag_of(
     found: Sequence[UnitStatus],
-    topics: Topics,
+    topics: TopicsNow,
     errors: list[str],
     now: datetime,
     older: Unlanded = MappingProxyType({}),

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluice.plan.batches import Weight, cut
+from sluice.plan.batches import SliceWeight, cut
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 _FILL = {
-    State.MISSING: "land and load",
-    State.EXPIRED: "fail: expired",
-    State.LANDED: "load",
-    State.STALE: "load",
-    State.COMPLETE: "nothing",
-    State.COMPLETE_WITH_LOSS: "nothing",
+    UnitState.MISSING: "land and load",
+    UnitState.EXPIRED: "fail: expired",
+    UnitState.LANDED: "load",
+    UnitState.STALE: "load",
+    UnitState.COMPLETE: "nothing",
+    UnitState.COMPLETE_WITH_LOSS: "nothing",
 }
 
 
 def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
     """What `mode` does to a unit in this state."""
-    if status.state is State.NOT_OVER:
+    if status.state is UnitState.NOT_OVER:
         return "wait"
     if unresolved(status):
         return "wait for the cluster"
@@ -32,7 +32,7 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
         return "refuse: expired" if status.losses else "land and load again"
     if mode == "reload" and status.manifest is not None:
         return "load again"
-    if status.state is State.EXPIRED and on_expired == "land_rest":
+    if status.state is UnitState.EXPIRED and on_expired == "land_rest":
         return "land what is left and load"
     return _FILL[status.state]
 
@@ -42,20 +42,20 @@ def to_land(found: Sequence[UnitStatus], mode: str, on_expired: str = "fail") ->
     return [status for status in found if action(status, mode, on_expired).startswith("land")]
 
 
-Amount = tuple[int, int]
+UnitsAndRows = tuple[int, int]
 """Units and rows."""
 
 
 @dataclass(frozen=True)
-class Work:
+class PlannedWork:
     """What a run has to do: the batches, of each what is to land and to load, and the whole range."""
 
     batches: tuple[SliceRange, ...]
-    land: tuple[Amount, ...]
-    load: tuple[Amount, ...]
-    check: Amount
+    land: tuple[UnitsAndRows, ...]
+    load: tuple[UnitsAndRows, ...]
+    check: UnitsAndRows
 
-    def amounts(self, step: str) -> tuple[Amount, ...]:
+    def amounts(self, step: str) -> tuple[UnitsAndRows, ...]:
         """Batch by batch; the steps after them see the whole range at once."""
         return {"land": self.land, "load": self.load}.get(step, (self.check,))
 
@@ -75,7 +75,7 @@ def unresolved(status: UnitStatus) -> bool:
 
 def has_work(status: UnitStatus, mode: str) -> bool:
     """A cluster that was taken away is loaded from the lake, and read no more."""
-    if status.state is State.NOT_OVER or unresolved(status):
+    if status.state is UnitState.NOT_OVER or unresolved(status):
         return False
     if status.gone and mode == "reland":
         mode = "fill"
@@ -87,13 +87,13 @@ def rows_of(status: UnitStatus) -> int:
     return status.manifest.read if status.manifest else status.offsets
 
 
-def work_of(found: Sequence[UnitStatus], mode: str) -> Work:
+def work_of(found: Sequence[UnitStatus], mode: str) -> PlannedWork:
     """Cuts what of `found` has work to do into batches by rows and by number of slices, and sums it up."""
     todo = [status for status in found if has_work(status, mode)]
-    batches = cut([Weight(status.unit.slice, rows_of(status)) for status in todo])
+    batches = cut([SliceWeight(status.unit.slice, rows_of(status)) for status in todo])
     landing = [s for s in todo if s.manifest is None or (mode == "reland" and not s.gone)]
-    over = [status for status in found if status.state is not State.NOT_OVER]
-    return Work(
+    over = [status for status in found if status.state is not UnitState.NOT_OVER]
+    return PlannedWork(
         batches=tuple(batches),
         land=_by_batch(batches, landing),
         load=_by_batch(batches, todo),
@@ -101,7 +101,7 @@ def work_of(found: Sequence[UnitStatus], mode: str) -> Work:
     )
 
 
-def _by_batch(batches: Sequence[SliceRange], work: Sequence[UnitStatus]) -> tuple[Amount, ...]:
+def _by_batch(batches: Sequence[SliceRange], work: Sequence[UnitStatus]) -> tuple[UnitsAndRows, ...]:
     """Both are in the order of their slices."""
     found, number = [(0, 0)] * len(batches), 0
     for status in work:

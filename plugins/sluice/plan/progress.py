@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.plan.estimate import Expected, spoken
-from sluice.plan.plan import Amount, Work
+from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 
 @dataclass(frozen=True)
 class Pace:
     """Batches are landed, then loaded. `expected` weighs the two, and what comes after them."""
 
-    work: Work
+    work: PlannedWork
     expected: Expected
 
-    def line(self, landed: int, loaded: int, elapsed: float, failed: Mapping[int, Amount]) -> str:
+    def line(self, landed: int, loaded: int, elapsed: float, failed: Mapping[int, UnitsAndRows]) -> str:
         """After so many batches were landed and loaded, in `elapsed` seconds. `failed`: what is done of those
         that are not done whole, by their number."""
         over = enumerate(self.work.load[:loaded])
@@ -46,7 +46,7 @@ class Pace:
             return (total - done) * elapsed / done + after
         return None if self.expected.unknown else total + after
 
-    def _weight(self, step: str, amounts: tuple[Amount, ...]) -> float:
+    def _weight(self, step: str, amounts: tuple[UnitsAndRows, ...]) -> float:
         """Seconds where the step was timed before; else a guess that serves to compare batches."""
         units, rows = _sum(amounts)
         if step in self.expected.unknown or step not in self.expected.seconds:
@@ -64,7 +64,7 @@ class BatchProgress:
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     _loaded: int = field(default=0, init=False)
-    _parts: dict[int, Amount] = field(default_factory=dict, init=False)
+    _parts: dict[int, UnitsAndRows] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._started = self.clock()
@@ -74,32 +74,32 @@ class BatchProgress:
         line = self.pace.line(landed, self._loaded, self.clock() - self._started, self._parts)
         self.say(f"batch {number + 1} of {len(self.pace.work.batches)}: {what}; {line}")
 
-    def done(self, part: Amount | None) -> None:
+    def done(self, part: UnitsAndRows | None) -> None:
         """The next batch is loaded, or only `part` of it."""
         if part is not None:
             self._parts[self._loaded] = part
         self._loaded += 1
 
 
-def _sum(amounts: tuple[Amount, ...]) -> Amount:
+def _sum(amounts: tuple[UnitsAndRows, ...]) -> UnitsAndRows:
     return sum(units for units, _ in amounts), sum(rows for _, rows in amounts)
 
 
-Look = Callable[[Pipeline, SliceRange], Sequence[UnitStatus]]
+ReadStatuses = Callable[[Pipeline, SliceRange], Sequence[UnitStatus]]
 
 
 @dataclass
-class Reach:
+class RangeProgress:
     """Remembers the first look: rate and time left are those since then."""
 
     pipeline: Pipeline
     slices: SliceRange
-    look: Look = survey
+    look: ReadStatuses = survey
     clock: Callable[[], float] = time.monotonic
     _first: tuple[float, int] | None = field(default=None, init=False)
 
     def line(self) -> str:
-        """What is complete now; what is out of reach is said instead: the run itself goes on."""
+        """What is complete now; what is unavailable is said instead: the run itself goes on."""
         try:
             found = self.look(self.pipeline, self.slices)
         except SluiceError as error:
@@ -114,7 +114,7 @@ def told(found: Sequence[UnitStatus], done: int, elapsed: float, since: int) -> 
     """`since` units became complete within `elapsed` seconds."""
     landed = sum(status.manifest is not None for status in found)
     rows = sum(status.manifest.read for status in found if status.manifest and status.state.done)
-    over = sum(status.state is not State.NOT_OVER for status in found)
+    over = sum(status.state is not UnitState.NOT_OVER for status in found)
     line = f"{done:,} of {over:,} units complete, {landed:,} landed, {rows:,} rows loaded"
     return f"{line}, {_about((over - done) * elapsed / since)}" if since and done < over else line
 

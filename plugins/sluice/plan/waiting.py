@@ -10,7 +10,7 @@ from sluice.errors import ClusterRefused, ClusterWaits, SluiceError
 from sluice.plan.modes import needs_landing
 from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def waiting(
         return []
     units: dict[str, list[Unit]] = {}
     for status in found:
-        over = status.state not in (State.NOT_OVER, State.EXPIRED) and not status.gone
+        over = status.state not in (UnitState.NOT_OVER, UnitState.EXPIRED) and not status.gone
         if over and needs_landing(status.manifest, mode, token):
             units.setdefault(status.unit.cluster, []).append(status.unit)
     return [Waiting(name, tuple(units[name])) for name in pipeline.clusters if name in units]
@@ -68,7 +68,7 @@ def missing_lines(pipeline: Pipeline, found: Sequence[UnitStatus]) -> list[str]:
     """How many hours are complete, and a line per cluster that lacks some; none with one cluster."""
     if len(pipeline.clusters) == 1:
         return []
-    over = {status.unit.slice for status in found if status.state is not State.NOT_OVER}
+    over = {status.unit.slice for status in found if status.state is not UnitState.NOT_OVER}
     undone = {status.unit.slice for status in found if not status.state.done}
     lines = [f"complete from every cluster: {len(over - undone):,} of {len(over):,} slices"]
     return [*lines, *(f"missing from {part}" for part in waiting(pipeline, found))]

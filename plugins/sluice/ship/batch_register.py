@@ -13,7 +13,7 @@ from typing import Any
 
 import pendulum
 
-from sluice.clients.lake.base import Lake, Stored
+from sluice.clients.lake.base import Lake, StoredObject
 from sluice.errors import Fenced
 
 FOLDER = "_shipped"
@@ -21,7 +21,7 @@ _TRIES = 10
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegisterEntry:
     """`line`: Kafka has acknowledged every line up to it. `partitions`: what the newest attempt shipped.
 
     `topic_id` is the topic's own: one that was deleted and made again has not got the batch.
@@ -41,7 +41,7 @@ class Entry:
         return json.dumps(asdict(self), indent=1).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> Entry:
+    def decode(cls, data: bytes) -> RegisterEntry:
         content: dict[str, Any] = json.loads(data)
         return cls(**content)
 
@@ -53,7 +53,7 @@ class Begin:
     line: int | None
 
 
-def decide(known: Entry | None, topic_id: str, again: bool) -> Begin:
+def decide(known: RegisterEntry | None, topic_id: str, again: bool) -> Begin:
     """What to do with a batch of which the register knows that."""
     if known is None or again or known.topic_id != topic_id:
         return Begin(0)
@@ -61,7 +61,7 @@ def decide(known: Entry | None, topic_id: str, again: bool) -> Begin:
 
 
 class Register:
-    """The entries of one topic. Methods raise LakeOutOfReach."""
+    """The entries of one topic. Methods raise LakeUnavailable."""
 
     def __init__(self, lake: Lake, cluster: str, topic: str, topic_id: str) -> None:
         self._lake = lake
@@ -73,17 +73,19 @@ class Register:
         key = f"{self._folder}/{batch}.json"
         for _ in range(_TRIES):
             stored = self._lake.read(key)
-            known = None if stored is None else Entry.decode(stored.data)
+            known = None if stored is None else RegisterEntry.decode(stored.data)
             begin = decide(known, self._topic_id, again)
             if begin.line is None:
                 return begin, None
             now = pendulum.now("UTC").isoformat()
-            entry = Entry(batch, source, self._topic_id, uuid.uuid4().hex, False, begin.line, now, now)
+            entry = RegisterEntry(
+                batch, source, self._topic_id, uuid.uuid4().hex, False, begin.line, now, now
+            )
             if self._put(key, entry, stored):
                 return begin, Claim(self._lake, key, entry)
         raise Fenced(f"others take batch {batch} as often as this one does: publish it from one place only")
 
-    def _put(self, key: str, entry: Entry, stored: Stored | None) -> bool:
+    def _put(self, key: str, entry: RegisterEntry, stored: StoredObject | None) -> bool:
         if stored is None:
             return self._lake.create(key, entry.encode())
         return self._lake.replace(key, entry.encode(), stored.version)
@@ -92,7 +94,7 @@ class Register:
 class Claim:
     """One attempt's hold of one batch."""
 
-    def __init__(self, lake: Lake, key: str, entry: Entry) -> None:
+    def __init__(self, lake: Lake, key: str, entry: RegisterEntry) -> None:
         self._lake = lake
         self._key = key
         self.entry = entry
@@ -102,7 +104,7 @@ class Claim:
         now = pendulum.now("UTC").isoformat()
         entry = replace(self.entry, line=line, partitions=partitions, done=done, changed=now)
         stored = self._lake.read(self._key)
-        held = stored is not None and Entry.decode(stored.data).attempt == entry.attempt
+        held = stored is not None and RegisterEntry.decode(stored.data).attempt == entry.attempt
         if stored is None or not held or not self._lake.replace(self._key, entry.encode(), stored.version):
             raise Fenced(
                 f"another publish has taken over batch {entry.batch} ({entry.source}): this one stops; "

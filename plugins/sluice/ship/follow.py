@@ -12,12 +12,12 @@ from pathlib import Path
 
 from sluice.ship.interruption import Interruption
 from sluice.ship.log_file import LogFile
-from sluice.ship.positions import Piece, Place
+from sluice.ship.positions import FilePosition, LogChunk
 from sluice.ship.report import BatchReport, BatchState
 from sluice.ship.rotation import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
 from sluice.ship.shipment import Sending, Shipment
 from sluice.ship.state_file import Bookmark, StateFile
-from sluice.ship.tail import Step, decide
+from sluice.ship.tail import TailStep, decide
 
 POLL_SECONDS = 0.25
 PATIENCE_SECONDS = 5.0
@@ -44,7 +44,7 @@ class Follower:
         self._log: LogFile | None = None
 
     def run(self) -> None:
-        """Ships until the interruption. Raises EventsRefused, KafkaOutOfReach, WrongUse, and Busy when
+        """Ships until the interruption. Raises EventsRefused, KafkaUnavailable, WrongUse, and Busy when
         another publish follows the log."""
         with self.state.held():
             try:
@@ -54,7 +54,7 @@ class Follower:
             finally:
                 self._end()
 
-    def _begin(self, place: Place | None) -> None:
+    def _begin(self, place: FilePosition | None) -> None:
         """Goes on at the saved place, wherever its file is now; without one, with the log of now."""
         if place is None:
             return self._go_on(self._new((0, 0)), newest(rotated(self.path)))
@@ -70,7 +70,7 @@ class Follower:
             log.close()
         self._go_on(place, place.done_ns)
 
-    def _find(self, place: Place) -> Rotated | None:
+    def _find(self, place: FilePosition) -> Rotated | None:
         while True:
             with suppress(Moved):
                 return find(place, rotated(self.path))
@@ -78,11 +78,11 @@ class Follower:
     def _turn(self, log: LogFile) -> None:
         """One look at the log, and what follows from it."""
         step = decide(log.look(), self._there(), self.patience)
-        if step is Step.LEAVE:
+        if step is TailStep.LEAVE:
             self._leave(log)
-        elif step is Step.BEGIN_AGAIN:
+        elif step is TailStep.BEGIN_AGAIN:
             self._begin_again(log)
-        elif step is Step.WAIT or not self._ship(log.read()):
+        elif step is TailStep.WAIT or not self._ship(log.read()):
             self._pause()
 
     def _leave(self, log: LogFile) -> None:
@@ -109,7 +109,7 @@ class Follower:
         log.close()
         return changed_ns
 
-    def _go_on(self, place: Place, done_ns: int | None) -> None:
+    def _go_on(self, place: FilePosition, done_ns: int | None) -> None:
         """File after file, what was rotated after the place's own one; then the log itself.
 
         `done_ns` is when the place's file was changed last, once all of it is shipped.
@@ -119,7 +119,7 @@ class Follower:
             with suppress(Moved):  # the look around is old: the next one finds the file under its new name
                 place, done_ns = self._look_around(place, done_ns)
 
-    def _look_around(self, place: Place, done_ns: int | None) -> tuple[Place, int | None]:
+    def _look_around(self, place: FilePosition, done_ns: int | None) -> tuple[FilePosition, int | None]:
         """One step of `_go_on`. The log is opened before the look at the others: a file that is rotated away
         meanwhile is not missed. Raises Moved."""
         there, among = self._open(), rotated(self.path)
@@ -142,7 +142,9 @@ class Follower:
             if there is not None and there is not self._log:
                 there.close()
 
-    def _rest_of_place(self, place: Place, among: Sequence[Rotated]) -> tuple[Place, int | None]:
+    def _rest_of_place(
+        self, place: FilePosition, among: Sequence[Rotated]
+    ) -> tuple[FilePosition, int | None]:
         found = find(place, among)
         if found is None:
             self._gap(place)
@@ -150,7 +152,7 @@ class Follower:
         done_ns = self._finish(found, place)
         return place if done_ns is None else self._bookmark.place or place, done_ns
 
-    def _finish(self, one: Rotated, place: Place) -> int | None:
+    def _finish(self, one: Rotated, place: FilePosition) -> int | None:
         """Ships the rest of a file, once nobody writes to it any more; when it was changed last."""
         still = time.time() - one.changed_ns / 1e9
         if 0 <= still < self.patience:
@@ -159,14 +161,14 @@ class Follower:
         self._rest(one, place)
         return one.changed_ns
 
-    def _gap(self, place: Place) -> None:
+    def _gap(self, place: FilePosition) -> None:
         self.gaps += 1
         self.say(
             f"{self.path}: what followed byte {place.offset:,} of the file that was followed (inode "
             f"{place.inode}, batch {place.batch}) is not found: publish it as a file if you have it"
         )
 
-    def _rest(self, one: Rotated, place: Place) -> None:
+    def _rest(self, one: Rotated, place: FilePosition) -> None:
         """Raises Moved."""
         self._switch(place)
         self.say(f"{one.path} from byte {place.offset:,} on")
@@ -181,15 +183,15 @@ class Follower:
             log.recognise()
         return log
 
-    def _new(self, file: tuple[int, int]) -> Place:
-        return Place(*file, batch=uuid.uuid4().hex)
+    def _new(self, file: tuple[int, int]) -> FilePosition:
+        return FilePosition(*file, batch=uuid.uuid4().hex)
 
-    def _switch(self, place: Place) -> None:
+    def _switch(self, place: FilePosition) -> None:
         """Saves a new place before anything of it is sent: an id is never forgotten after its first use."""
         self._settle(place)
         self._sending = self.shipment.of(str(self.path), place.batch, self._bookmark.settle, self._at)
 
-    def _settle(self, place: Place) -> None:
+    def _settle(self, place: FilePosition) -> None:
         """Saves a place, once what was sent before is acknowledged."""
         self._drain()
         if self._sending is not None:
@@ -198,7 +200,7 @@ class Follower:
         self._bookmark.settle(replace(place, at=self._at))
         self._bookmark.save()
 
-    def _ship(self, piece: Piece | None) -> bool:
+    def _ship(self, piece: LogChunk | None) -> bool:
         if piece is not None and self._sending is not None:
             self._sending.ship(piece.chunk, lambda times: replace(piece.place, at=times.last))
         return piece is not None

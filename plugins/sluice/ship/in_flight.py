@@ -28,12 +28,12 @@ class Undelivered:
     line: int
 
 
-class Run:
+class SentChunk:
     """One chunk on its way; `place` is where its source has been read to after it."""
 
     __slots__ = ("_window", "chunk", "left", "place", "whole")
 
-    def __init__(self, window: Window, chunk: Chunk, place: Any) -> None:
+    def __init__(self, window: InFlight, chunk: Chunk, place: Any) -> None:
         self._window = window
         self.chunk = chunk
         self.left = len(chunk.events)
@@ -57,16 +57,16 @@ class Run:
         )
 
 
-class Window:
+class InFlight:
     """Chunks in the order of their source, each until it and all before it are acknowledged."""
 
     def __init__(self) -> None:
         self.undelivered: Undelivered | None = None
-        self._runs: deque[Run] = deque()
+        self._runs: deque[SentChunk] = deque()
         self._partitions: dict[int, Acknowledged] = {}
 
-    def begin(self, chunk: Chunk, place: Any) -> Run:
-        run = Run(self, chunk, place)
+    def begin(self, chunk: Chunk, place: Any) -> SentChunk:
+        run = SentChunk(self, chunk, place)
         self._runs.append(run)
         return run
 
@@ -95,7 +95,7 @@ class Window:
         return dict(sorted(self._partitions.items()))
 
 
-def together(windows: Iterable[Window]) -> dict[int, Acknowledged]:
+def together(windows: Iterable[InFlight]) -> dict[int, Acknowledged]:
     """Of all of them, by partition."""
     found: dict[int, Acknowledged] = {}
     for window in windows:

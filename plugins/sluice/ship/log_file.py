@@ -10,14 +10,14 @@ from pathlib import Path
 from sluice.clients.kafka.producer import MAX_EVENT_BYTES
 from sluice.errors import WrongUse
 from sluice.ship.lines import READ_BYTES, refuse_long
-from sluice.ship.positions import MARK_BYTES, Piece, Place
-from sluice.ship.tail import Ours
+from sluice.ship.positions import MARK_BYTES, FilePosition, LogChunk
+from sluice.ship.tail import TailedFile
 
 
 class LogFile:
     """`place` is where reading goes on; it is the caller's to save."""
 
-    def __init__(self, name: str, descriptor: int, place: Place) -> None:
+    def __init__(self, name: str, descriptor: int, place: FilePosition) -> None:
         self.name = name
         self.place = place
         self._descriptor = descriptor
@@ -26,7 +26,7 @@ class LogFile:
         self._tail = self._marked(place) if place.offset else b""
 
     @classmethod
-    def open(cls, path: Path, new: Callable[[tuple[int, int]], Place]) -> LogFile | None:
+    def open(cls, path: Path, new: Callable[[tuple[int, int]], FilePosition]) -> LogFile | None:
         """The file at `path` from its start, or None when there is none. Raises WrongUse for no right to."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -37,7 +37,7 @@ class LogFile:
         found = os.fstat(descriptor)
         return cls(str(path), descriptor, new((found.st_dev, found.st_ino)))
 
-    def at(self, place: Place) -> LogFile:
+    def at(self, place: FilePosition) -> LogFile:
         """The same open file from another place on."""
         return LogFile(self.name, self._descriptor, place)
 
@@ -48,23 +48,23 @@ class LogFile:
     def file(self) -> tuple[int, int]:
         return self.place.device, self.place.inode
 
-    def look(self) -> Ours:
+    def look(self) -> TailedFile:
         found, place = os.fstat(self._descriptor), self.place
         still = time.monotonic() - self._grew
         fits = self.fits(place)
-        return Ours((found.st_dev, found.st_ino), found.st_size, self._seen, place.offset, fits, still)
+        return TailedFile((found.st_dev, found.st_ino), found.st_size, self._seen, place.offset, fits, still)
 
     @property
     def changed_ns(self) -> int:
         return os.fstat(self._descriptor).st_mtime_ns
 
-    def recognise(self) -> Place:
+    def recognise(self) -> FilePosition:
         """At the start of the file: what it begins with becomes known. Nothing of it may be sent before that
         is saved: a copy of the file could not be found."""
         self.place = self.place.known_by(os.pread(self._descriptor, MARK_BYTES, 0))
         return self.place
 
-    def read(self) -> Piece | None:
+    def read(self) -> LogChunk | None:
         """The next whole lines, or None when there is none, or the file was truncated since the last look.
         Raises WrongUse for a line that is too long."""
         block = self._next(READ_BYTES)
@@ -79,12 +79,12 @@ class LogFile:
             return None
         return self._take(block[:end])
 
-    def rest(self) -> Piece | None:
+    def rest(self) -> LogChunk | None:
         """The last line, which will get no end: its file has been left."""
         block = self._next(MAX_EVENT_BYTES + 1)
         return self._take(block) if block else None
 
-    def fits(self, place: Place) -> bool:
+    def fits(self, place: FilePosition) -> bool:
         """Whether the bytes before the place are, in this file, those that were shipped."""
         return place.mark.fits(self._marked(place))
 
@@ -96,8 +96,8 @@ class LogFile:
         found = os.pread(self._descriptor, before + size, place.marked_from)
         return found[before:] if place.mark.fits(found[: place.mark.size]) else None
 
-    def _take(self, read: bytes) -> Piece:
-        piece = Piece.of(read, self.place, self._tail)
+    def _take(self, read: bytes) -> LogChunk:
+        piece = LogChunk.of(read, self.place, self._tail)
         self.place, self._tail = piece.place, piece.tail
         return piece
 
@@ -105,5 +105,5 @@ class LogFile:
         if seen != self._seen:
             self._seen, self._grew = seen, time.monotonic()
 
-    def _marked(self, place: Place) -> bytes:
+    def _marked(self, place: FilePosition) -> bytes:
         return os.pread(self._descriptor, place.mark.size, place.marked_from)

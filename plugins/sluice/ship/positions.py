@@ -29,7 +29,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePosition:
     """`offset` bytes and `line` lines of one file are shipped, as batch `batch`; both begin at 0.
 
     `at` is the record time (ms) of the last of them that had one, here or in the files before: a line without
@@ -55,7 +55,7 @@ class Place:
         """Where the mark's bytes begin."""
         return max(self.offset - self.mark.size, 0)
 
-    def known_by(self, head: bytes) -> Place:
+    def known_by(self, head: bytes) -> FilePosition:
         """The same start of a file, known by what the file begins with."""
         return replace(self, mark=Mark.of(head[:MARK_BYTES]))
 
@@ -63,20 +63,20 @@ class Place:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Place:
+    def from_json(cls, content: Mapping[str, Any]) -> FilePosition:
         return cls(**{**content, "mark": Mark(**content["mark"])})
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogChunk:
     """Lines of a log, the place behind them, and the last bytes before that."""
 
     chunk: Chunk
-    place: Place
+    place: FilePosition
     tail: bytes
 
     @classmethod
-    def of(cls, read: bytes, place: Place, tail: bytes) -> Piece:
+    def of(cls, read: bytes, place: FilePosition, tail: bytes) -> LogChunk:
         """The lines in `read`, which begins at `place`, behind `tail`; only the last may lack its end."""
         chunk = Chunk.of(read.removesuffix(b"\n").split(b"\n"), place.line)
         tail = (tail + read[-MARK_BYTES:])[-MARK_BYTES:]

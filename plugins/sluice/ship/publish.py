@@ -24,7 +24,7 @@ from sluice.ship.in_flight import together
 from sluice.ship.interruption import Interruption
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes
-from sluice.ship.report import End, Progress, Report
+from sluice.ship.report import ShipmentEnd, ShipProgress, ShipReport
 from sluice.ship.ship_batches import Shipper
 from sluice.ship.shipment import Shipment
 from sluice.ship.sources import compressed, opened, standard_input
@@ -35,7 +35,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True)
-class Order:
+class ShipOrder:
     """What is asked for. `source`: a file (plain, .gz, .zst), a folder, `s3://…`, or `-`, which is stdin.
 
     `key`: the dotted path of the field that becomes the record's key. `batch`: the source's id, where its
@@ -55,10 +55,10 @@ class Order:
 
 def publish(
     pipeline: Pipeline,
-    order: Order,
+    order: ShipOrder,
     on_progress: Callable[[str], None] = lambda line: None,
-    on_report: Callable[[Report], None] = lambda report: None,
-) -> Report:
+    on_report: Callable[[ShipReport], None] = lambda report: None,
+) -> ShipReport:
     """Publishes every line of the source as one event, as it is; empty lines are none.
 
     Record time is the event's time plus `lag`; that of the line before where an event has none; now where the
@@ -66,7 +66,7 @@ def publish(
     its line in the header `sluice_batch`. An interruption ends it after what was sent is acknowledged.
 
     `on_report` hears what was acknowledged, also when an error is raised then. Raises WrongUse for a file or
-    topic that does not do, KafkaOutOfReach, LakeOutOfReach, EventsRefused, Busy, Fenced.
+    topic that does not do, KafkaUnavailable, LakeUnavailable, EventsRefused, Busy, Fenced.
     """
     _check(order)
     cluster, topic = choose(pipeline, order.topic)
@@ -79,7 +79,7 @@ def publish(
         interruption.heard(),
         open_publisher(settings_of(cluster), topic, PARTITIONS, order.follow) as publisher,
     ):
-        progress = Progress(f"{cluster.cluster}/{topic}", on_progress)
+        progress = ShipProgress(f"{cluster.cluster}/{topic}", on_progress)
         shipment = Shipment(
             publisher, RecordTimes(pipeline.event, order.lag), RecordKeys(order.key), progress
         )
@@ -99,7 +99,7 @@ def publish(
     return report
 
 
-def _check(order: Order) -> None:
+def _check(order: ShipOrder) -> None:
     """Raises WrongUse for what does not go together."""
     name = order.source
     if order.follow and (
@@ -119,12 +119,12 @@ def _is_stream(source: str) -> bool:
     return source == STDIN or (not source.startswith("s3://") and Path(source).is_fifo())
 
 
-def _state(order: Order, publisher: Publisher) -> StateFile:
+def _state(order: ShipOrder, publisher: Publisher) -> StateFile:
     path = order.state or Path(f"{order.source}.sluice.json")
     return StateFile(path, f"{publisher.settings.cluster}/{publisher.topic}")
 
 
-def _ship(shipper: Shipper, order: Order, batches: Sequence[Batch]) -> None:
+def _ship(shipper: Shipper, order: ShipOrder, batches: Sequence[Batch]) -> None:
     if batches:
         shipper.ship_all(batches)
     elif order.source == STDIN:
@@ -138,24 +138,24 @@ def _reported(
     worker: Follower | Shipper,
     shipment: Shipment,
     interruption: Interruption,
-    on_report: Callable[[Report], None],
-) -> Report:
+    on_report: Callable[[ShipReport], None],
+) -> ShipReport:
     """Runs it, and tells what was acknowledged however it ends. Following a log ends by an interruption."""
-    started, end = time.monotonic(), End.FAILED
+    started, end = time.monotonic(), ShipmentEnd.FAILED
     try:
         run()
         stopped = interruption.asked and isinstance(worker, Shipper)
-        end = End.INTERRUPTED if stopped else End.DONE
+        end = ShipmentEnd.INTERRUPTED if stopped else ShipmentEnd.DONE
     finally:
         report = _report(shipment, worker, end, time.monotonic() - started)
         on_report(report)
     return report
 
 
-def _report(shipment: Shipment, worker: Follower | Shipper, end: End, seconds: float) -> Report:
+def _report(shipment: Shipment, worker: Follower | Shipper, end: ShipmentEnd, seconds: float) -> ShipReport:
     partitions = together(shipment.windows)
     acknowledged = sum(found.records for found in partitions.values())
-    return Report(
+    return ShipReport(
         cluster=shipment.publisher.settings.cluster,
         topic=shipment.publisher.topic,
         end=end,

@@ -13,7 +13,7 @@ from datetime import timedelta
 import msgspec
 import numpy as np
 
-from sluice.clients.kafka.create_topic import TopicFacts
+from sluice.clients.kafka.create_topic import TopicLimits
 from sluice.config.event import Event, TypeSource
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
@@ -54,7 +54,7 @@ class RecordTimes:
         """Whether record times are not the events': the pipeline takes an event's time from its record."""
         return not self._fields
 
-    def own(self, events: Sequence[bytes], now: int, facts: TopicFacts) -> OwnTimes:
+    def own(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> OwnTimes:
         """`now` in ms; what a broker takes counts from there."""
         times = self._event_times(events)
         unread = times == _UNREADABLE
@@ -97,7 +97,7 @@ class SourceTimes:
     last: int | None = None
     ahead: Ahead = nothing
 
-    def of(self, events: Sequence[bytes], now: int, facts: TopicFacts) -> list[int]:
+    def of(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> list[int]:
         """Milliseconds for each of the next events. One without a time that the topic takes has that of the
         line before it, at the source's start that of the first that has one, and else `now`."""
         if self.times.of_now:
@@ -113,7 +113,7 @@ class SourceTimes:
         stamps: list[int] = found.tolist()
         return stamps
 
-    def passed(self, events: Sequence[bytes], now: int, facts: TopicFacts) -> None:
+    def passed(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> None:
         """The next events were shipped by an earlier attempt: their times are known, and not counted."""
         if self.times.of_now:
             return
@@ -123,7 +123,7 @@ class SourceTimes:
                 self.last = int(own.times[0])
                 return
 
-    def _filled(self, own: OwnTimes, now: int, facts: TopicFacts) -> np.ndarray:
+    def _filled(self, own: OwnTimes, now: int, facts: TopicLimits) -> np.ndarray:
         before = np.arange(len(own.times))
         before[own.others] = -1
         before = np.maximum.accumulate(before)
@@ -137,7 +137,7 @@ class SourceTimes:
             self.times.now += int(start.sum())
         return np.where(start, now if self.last is None else self.last, own.times[before])
 
-    def _first(self, now: int, facts: TopicFacts) -> int | None:
+    def _first(self, now: int, facts: TopicLimits) -> int | None:
         """The first time that the source has; it is looked for once."""
         ahead, self.ahead = self.ahead, nothing
         for events in ahead():

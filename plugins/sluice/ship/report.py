@@ -10,7 +10,7 @@ from enum import StrEnum
 from sluice.ship.in_flight import Acknowledged
 
 
-class End(StrEnum):
+class ShipmentEnd(StrEnum):
     DONE = "done"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
@@ -34,7 +34,7 @@ class BatchReport:
 
 
 @dataclass(frozen=True)
-class Report:
+class ShipReport:
     """`no_time`: events whose time is missing or not understood; `time_refused`: those whose time the broker
     would refuse (more than an hour ahead, by default). Both got the time of the line before them, or at the
     start of a source that of its first line with a time; `stamped_now` of them that of now, because no such
@@ -46,7 +46,7 @@ class Report:
 
     cluster: str
     topic: str
-    end: End
+    end: ShipmentEnd
     events: int
     bytes: int
     acknowledged: int
@@ -65,7 +65,7 @@ _SECONDS = 2.0
 
 
 @dataclass
-class Progress:
+class ShipProgress:
     """Says a line every two seconds, with the rates since the last one; nothing where nothing happens."""
 
     place: str

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sluice.errors import WrongUse
 from sluice.ship.lines import READ_BYTES, refuse_long
-from sluice.ship.positions import MARK_BYTES, Piece, Place
+from sluice.ship.positions import MARK_BYTES, FilePosition, LogChunk
 from sluice.ship.sources import compressed, decompressed
 
 _SKIP_BYTES = 1 << 20
@@ -63,7 +63,7 @@ def _look(log: Path) -> list[Rotated]:
     return sorted(found, key=lambda one: one.changed_ns, reverse=True)
 
 
-def find(place: Place, among: Sequence[Rotated]) -> Rotated | None:
+def find(place: FilePosition, among: Sequence[Rotated]) -> Rotated | None:
     """The file that has the place: the same file under another name, or else a copy of it. Raises Moved."""
     same = [one for one in among if one.file == (place.device, place.inode)]
     others = [one for one in among if one not in same and place.known]
@@ -75,7 +75,7 @@ def newest(among: Sequence[Rotated]) -> int:
     return max((one.changed_ns for one in among), default=0)
 
 
-def newer(among: Sequence[Rotated], than_ns: int, place: Place) -> list[Rotated]:
+def newer(among: Sequence[Rotated], than_ns: int, place: FilePosition) -> list[Rotated]:
     """What was rotated after the place's own file, oldest first. Of a file and its compressed form, one.
 
     A copy of the place's own file is not newer, whatever its time says. The same file with other bytes is: it
@@ -91,7 +91,7 @@ def newer(among: Sequence[Rotated], than_ns: int, place: Place) -> list[Rotated]
     return sorted(found.values(), key=lambda one: one.changed_ns)
 
 
-def _fits(place: Place, one: Rotated) -> bool:
+def _fits(place: FilePosition, one: Rotated) -> bool:
     """Whether the bytes before the place are, in this file, those that were shipped. Raises Moved."""
     try:
         with _opened(one) as stream:
@@ -101,7 +101,7 @@ def _fits(place: Place, one: Rotated) -> bool:
         return False
 
 
-def rest_of(one: Rotated, place: Place) -> Iterator[Piece]:
+def rest_of(one: Rotated, place: FilePosition) -> Iterator[LogChunk]:
     """What the file has after the place, its last line also where that has no end. Raises Moved."""
     with _opened(one) as stream:
         tail = left = b""
@@ -111,15 +111,15 @@ def rest_of(one: Rotated, place: Place) -> Iterator[Piece]:
         while block := stream.read1(READ_BYTES):
             left += block
             if end := left.rfind(b"\n") + 1:
-                piece = Piece.of(left[:end], place, tail)
+                piece = LogChunk.of(left[:end], place, tail)
                 yield piece
                 place, tail, left = piece.place, piece.tail, left[end:]
             refuse_long(len(left), str(one.path), place.line + 1)
         if left:
-            yield Piece.of(left, place, tail)
+            yield LogChunk.of(left, place, tail)
 
 
-def recognised(one: Rotated, place: Place) -> Place:
+def recognised(one: Rotated, place: FilePosition) -> FilePosition:
     """The start of the file, known by what it begins with. Raises Moved."""
     with _opened(one) as stream:
         return place.known_by(stream.read(MARK_BYTES))

@@ -13,7 +13,7 @@ from pathlib import Path
 from sluice.errors import WrongUse
 from sluice.ship.batch_register import Claim, Register
 from sluice.ship.batches import Batch, content_id
-from sluice.ship.in_flight import Window
+from sluice.ship.in_flight import InFlight
 from sluice.ship.interruption import Interruption
 from sluice.ship.lines import chunks
 from sluice.ship.record_times import Ahead, nothing
@@ -26,7 +26,7 @@ STOP_SECONDS = 30.0
 
 
 @dataclass
-class Note:
+class BatchProgress:
     """Where one batch is acknowledged up to; kept in the register now and then, and at the end."""
 
     claim: Claim | None = None
@@ -38,7 +38,7 @@ class Note:
         if time.monotonic() - self._saved > SAVE_SECONDS:
             self.save()
 
-    def save(self, window: Window | None = None, done: bool = False) -> None:
+    def save(self, window: InFlight | None = None, done: bool = False) -> None:
         self._saved = time.monotonic()
         if self.claim is not None:
             partitions = {} if window is None else {str(n): asdict(p) for n, p in window.partitions.items()}
@@ -59,7 +59,7 @@ class Shipper:
 
     def ship_all(self, batches: Sequence[Batch]) -> None:
         """A file that does not do holds up no other. Raises WrongUse for all such at the end, EventsRefused,
-        KafkaOutOfReach, LakeOutOfReach, and Fenced when another publish takes a batch over."""
+        KafkaUnavailable, LakeUnavailable, and Fenced when another publish takes a batch over."""
         wrong: list[str] = []
         for batch in batches:
             if self.interruption.asked:
@@ -74,7 +74,7 @@ class Shipper:
     def ship_stream(self, name: str, stream: AbstractContextManager[BufferedIOBase]) -> None:
         """What cannot be read twice has no content to know it by: only its user can give it an id."""
         if self.given is None:
-            self._send(name, None, stream, Note())
+            self._send(name, None, stream, BatchProgress())
         else:
             self._claimed(name, self.given, stream)
 
@@ -96,14 +96,14 @@ class Shipper:
         line = claim.entry.line
         if line:
             self.say(f"{name}: lines up to {line:,} were shipped before; the rest follows")
-        self._send(name, batch, stream, Note(claim, line), ahead)
+        self._send(name, batch, stream, BatchProgress(claim, line), ahead)
 
     def _send(
         self,
         name: str,
         batch: str | None,
         stream: AbstractContextManager[BufferedIOBase],
-        note: Note,
+        note: BatchProgress,
         ahead: Ahead = nothing,
     ) -> None:
         """However it ends, what is on its way is waited for, so that note and report are exact."""

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.clients.kafka.producer import Headers, NotTaken, Publisher, out_of_reach
+from sluice.clients.kafka.producer import NotTaken, ProducedHeaders, Publisher, unavailable
 from sluice.errors import EventsRefused, SluiceError
-from sluice.ship.in_flight import Undelivered, Window
+from sluice.ship.in_flight import InFlight, Undelivered
 from sluice.ship.lines import Chunk
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import Ahead, RecordTimes, SourceTimes, nothing
-from sluice.ship.report import Progress
+from sluice.ship.report import ShipProgress
 
 HEADER = "sluice_batch"  # its value is `<batch>:<line>`: a line that is shipped twice has the same twice
 SAME_PARTITION = 1000  # lines in a row without a key, so that batches fill
@@ -27,8 +27,8 @@ class Shipment:
     publisher: Publisher
     times: RecordTimes
     keys: RecordKeys
-    progress: Progress
-    windows: list[Window] = field(default_factory=list)
+    progress: ShipProgress
+    windows: list[InFlight] = field(default_factory=list)
     events: int = 0
     bytes: int = 0
 
@@ -42,7 +42,7 @@ class Shipment:
     ) -> Sending:
         """The part of one source. `settle` hears of places up to which every event is acknowledged. `last` is
         the record time (ms) of the line before its first, `ahead` reads the source's events once more."""
-        window = Window()
+        window = InFlight()
         self.windows.append(window)
         times = SourceTimes(self.times, last, ahead)
         return Sending(self, source, batch, settle, times, window)
@@ -50,14 +50,14 @@ class Shipment:
 
 @dataclass(frozen=True)
 class Sending:
-    """One source's events. Methods raise EventsRefused and KafkaOutOfReach for one that did not arrive."""
+    """One source's events. Methods raise EventsRefused and KafkaUnavailable for one that did not arrive."""
 
     shipment: Shipment
     source: str
     batch: str | None
     settle: Callable[[Any], None]
     times: SourceTimes
-    window: Window
+    window: InFlight
 
     def ship(self, chunk: Chunk, place: Callable[[SourceTimes], Any]) -> None:
         """Hands the chunk over, and looks at what has become of earlier ones; `place`, once the chunk's times
@@ -103,7 +103,7 @@ class Sending:
         times = self.times.of(chunk.events, _now_ms(), facts)
         run = self.window.begin(chunk, place(self.times))
         answer, name = run.delivered, (batch or "").encode()
-        headers: Headers | None = None
+        headers: ProducedHeaders | None = None
         rows = zip(chunk.events, chunk.numbers, times, sent.keys.of(chunk.events), strict=True)
         for event, number, at, key in rows:
             if batch is not None:
@@ -120,7 +120,7 @@ class Sending:
     def _error(self, undelivered: Undelivered | None) -> SluiceError:
         assert undelivered is not None  # noqa: S101 - told to the type checker
         error, publisher = undelivered.error, self.shipment.publisher
-        if out_of_reach(error):
+        if unavailable(error):
             return publisher.gone(error.str())
         cluster = publisher.settings.cluster
         return EventsRefused(cluster, publisher.topic, error.name(), self.source, undelivered.line)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sluice.clients.lake.durable import sync, write
 from sluice.errors import Busy, WrongUse
-from sluice.ship.positions import Place
+from sluice.ship.positions import FilePosition
 
 _FORMAT = 1
 
@@ -41,11 +41,11 @@ class StateFile:
         finally:
             os.close(lock)
 
-    def read(self) -> Place | None:
+    def read(self) -> FilePosition | None:
         """None when nothing was shipped yet. Raises WrongUse for a file that is no state of this topic."""
         try:
             content = json.loads(self._path.read_bytes())
-            topic, place = content["topic"], Place.from_json(content["place"])
+            topic, place = content["topic"], FilePosition.from_json(content["place"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -59,7 +59,7 @@ class StateFile:
             )
         return place
 
-    def write(self, place: Place) -> None:
+    def write(self, place: FilePosition) -> None:
         """Raises WrongUse when it cannot be written."""
         content = {"format": _FORMAT, "topic": self._topic, "place": place.to_json()}
         partial = Path(f"{self._path}.partial")
@@ -79,11 +79,11 @@ class Bookmark:
     """The newest acknowledged place; written at most once a second, and when `save` is called."""
 
     state: StateFile
-    place: Place | None = None
-    _written: Place | None = None
+    place: FilePosition | None = None
+    _written: FilePosition | None = None
     _when: float = field(default_factory=time.monotonic)
 
-    def settle(self, place: Place) -> None:
+    def settle(self, place: FilePosition) -> None:
         self.place = place
         if time.monotonic() - self._when > SAVE_SECONDS:
             self.save()

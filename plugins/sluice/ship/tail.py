@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Step(StrEnum):
+class TailStep(StrEnum):
     READ = "read on"
     WAIT = "wait"
     LEAVE = "leave the file that was renamed for the new one"
@@ -14,7 +14,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True)
-class Ours:
+class TailedFile:
     """The open file. `seen` bytes of it have been looked at (up to `offset` they are shipped).
 
     `fits`: the bytes before `offset` are those that were shipped. `still` is how long, in seconds, it has
@@ -29,16 +29,16 @@ class Ours:
     still: float
 
 
-def decide(ours: Ours, there: tuple[int, int] | None, patience: float) -> Step:
+def decide(ours: TailedFile, there: tuple[int, int] | None, patience: float) -> TailStep:
     """`there` is the file (device and inode) that has the name now; None when none has.
 
     A writer goes on for a while with a file that was renamed, until it opens the new one: so it is left only
     after it has been still for `patience` seconds.
     """
     if ours.size < ours.offset or not ours.fits:
-        return Step.BEGIN_AGAIN
+        return TailStep.BEGIN_AGAIN
     if ours.size != ours.seen:
-        return Step.READ
+        return TailStep.READ
     if there is None or there == ours.file or ours.still < patience:
-        return Step.WAIT
-    return Step.LEAVE
+        return TailStep.WAIT
+    return TailStep.LEAVE

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake, Stored
+from sluice.clients.lake.base import Lake, StoredObject
 from sluice.config.clickhouse import ClickHouse
 
-Known = Mapping[str, tuple[str, ...]]
+ShardsByTarget = Mapping[str, tuple[str, ...]]
 """Ids of connections, by the shard's name."""
 
 
 def remember(lake: Lake, clickhouse: ClickHouse) -> None:
-    """Adds the pipeline file's shards; repeatable, and safe beside others. Raises OutOfReach."""
+    """Adds the pipeline file's shards; repeatable, and safe beside others. Raises Unavailable."""
     mine = {shard.name: shard.connections for shard in clickhouse.shards}
     while mine:
         stored = lake.read(layout.SHARDS)
@@ -34,11 +34,11 @@ def left(lake: Lake, clickhouse: ClickHouse) -> dict[str, tuple[str, ...]]:
     return {name: ids for name, ids in gone.items() if ids}
 
 
-def _decoded(stored: Stored | None) -> dict[str, tuple[str, ...]]:
+def _decoded(stored: StoredObject | None) -> dict[str, tuple[str, ...]]:
     return {} if stored is None else {name: tuple(ids) for name, ids in json.loads(stored.data).items()}
 
 
-def _write(lake: Lake, stored: Stored | None, known: Known) -> bool:
+def _write(lake: Lake, stored: StoredObject | None, known: ShardsByTarget) -> bool:
     data = json.dumps(known, sort_keys=True).encode()
     if stored is None:
         return lake.create(layout.SHARDS, data)

@@ -17,8 +17,8 @@ from threading import Event, RLock
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.errors import Busy, Fenced, OutOfReach
-from sluice.state.lease_record import LeaseState, Watch, decode, encode, may_take, observe
+from sluice.errors import Busy, Fenced, Unavailable
+from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
 
 
 class Lease:
@@ -54,11 +54,11 @@ class Lease:
         """Takes the lease, waiting at most `patience` for a holder that lives (or died a moment ago).
 
         `holder` names one attempt, never two; `above` is the highest generation known elsewhere, in case
-        the lake was emptied. Raises Busy when patience ends, LakeOutOfReach when the lake does.
+        the lake was emptied. Raises Busy when patience ends, LakeUnavailable when the lake does.
         """
         claim = LeaseState(holder, 0, 0, term.total_seconds(), os.getpid(), socket.gethostname())
         deadline = clock() + patience.total_seconds()
-        watch: Watch | None = None
+        watch: LeaseWatch | None = None
         while True:
             looked_at = clock()
             found = lake.read(layout.lease(table))
@@ -87,7 +87,7 @@ class Lease:
         return self._confirmed.replica
 
     def settle(self, replica: str) -> None:
-        """Notes the replica that this attempt writes through. Raises Fenced, OutOfReach."""
+        """Notes the replica that this attempt writes through. Raises Fenced, Unavailable."""
         with self._lock:
             self.check()
             self._advance(lambda state: state.settled(replica))
@@ -95,16 +95,16 @@ class Lease:
     def renew(self) -> None:
         """Proves that the lease is still this attempt's. Raises Fenced when it is not.
 
-        A lake out of reach is asked again until the term is over: then a successor may be at work.
+        An unavailable lake is asked again until the term is over: then a successor may be at work.
         """
         with self._lock:
             self.check()
             while True:
                 try:
                     return self._advance(LeaseState.renewed)
-                except OutOfReach as error:
+                except Unavailable as error:
                     if self._clock() - self._confirmed_at >= self._confirmed.term_seconds:
-                        raise self._lose("the lake was out of reach for a whole term") from error
+                        raise self._lose("the lake was unavailable for a whole term") from error
                     self._sleep(self._confirmed.term_seconds / 10)
 
     def check(self) -> None:
@@ -138,7 +138,7 @@ class Lease:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # What went wrong inside matters more than a lake that cannot take the lease back.
-        with nullcontext() if kind is None else suppress(OutOfReach):
+        with nullcontext() if kind is None else suppress(Unavailable):
             self.release()
 
     def _renew_until(self, stop: Event) -> None:
@@ -146,7 +146,7 @@ class Lease:
             self.renew()
 
     def _advance(self, step: Callable[[LeaseState], LeaseState]) -> None:
-        """Writes the next state over this attempt's last one. Raises Fenced, OutOfReach."""
+        """Writes the next state over this attempt's last one. Raises Fenced, Unavailable."""
         asked_at = self._clock()
         found = self._lake.read(self._key)
         # After a lost answer the last state written may be there, or the one before it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sluice.clients.lake.base import Stored
+from sluice.clients.lake.base import StoredObject
 from sluice.errors import SluiceError
 
 
@@ -49,21 +49,21 @@ class LeaseState:
 
 
 @dataclass(frozen=True)
-class Watch:
+class LeaseWatch:
     """A version of the lease, and the instant of the watcher's own clock since when it has seen it."""
 
     version: str
     since: float
 
 
-def observe(watch: Watch | None, found: Stored | None, now: float) -> Watch | None:
+def observe(watch: LeaseWatch | None, found: StoredObject | None, now: float) -> LeaseWatch | None:
     """The watch after a look that ended at `now`."""
     if found is None or (watch is not None and watch.version == found.version):
         return watch
-    return Watch(found.version, now)
+    return LeaseWatch(found.version, now)
 
 
-def may_take(state: LeaseState | None, watch: Watch | None, looked_at: float) -> bool:
+def may_take(state: LeaseState | None, watch: LeaseWatch | None, looked_at: float) -> bool:
     """Whether the lease is free: never held, given back, or seen to stand still for the holder's term.
 
     `looked_at` is when the last look began, so that a slow look does not count as standing still.

@@ -40,7 +40,7 @@ class LedgerRow:
 
 
 @dataclass(frozen=True)
-class Question:
+class LedgerQuestion:
     """What is committed for some of a pipeline's tables. `lake` is the lake's url; without `slices` all hours
     are asked for."""
 
@@ -71,18 +71,18 @@ def committed(
     client: Client, pipeline: Pipeline, lake: str, target: Target, slices: SliceRange | None = None
 ) -> Commits:
     """One table's. Raises what the client raises."""
-    (found,) = ask_ledger(client, [Question(pipeline, lake, [target], slices)])
+    (found,) = ask_ledger(client, [LedgerQuestion(pipeline, lake, [target], slices)])
     return found[target.table]
 
 
-def ask_ledger(client: Client, questions: Sequence[Question]) -> list[dict[str, Commits]]:
+def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict[str, Commits]]:
     """The ledgers of each question's tables, by one statement; the questions are of different pipelines.
 
     A table without commits is there, and empty: all are where ClickHouse has no ledger yet. Raises what the
     client raises.
     """
     answers = [{target.table: Commits() for target in question.targets} for question in questions]
-    asked: dict[str, list[tuple[Question, Commits]]] = {}
+    asked: dict[str, list[tuple[LedgerQuestion, Commits]]] = {}
     for question, answer in zip(questions, answers, strict=True):
         for table, ledger in answer.items():
             asked.setdefault(table, []).append((question, ledger))
@@ -103,7 +103,7 @@ def _within(piece: Slice, slices: SliceRange | None) -> bool:
     return slices is None or slices.start <= piece.start < slices.end
 
 
-def _parameters(questions: Sequence[Question]) -> dict[str, Any]:
+def _parameters(questions: Sequence[LedgerQuestion]) -> dict[str, Any]:
     targets = [target for question in questions for target in question.targets]
     spans = [_EVER if q.slices is None else _seconds(q.slices) for q in questions]
     return {

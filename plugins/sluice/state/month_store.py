@@ -12,13 +12,13 @@ from sluice.state import months
 from sluice.state.months import Month, StoredMonth, Summaries
 from sluice.state.status import UnitStatus
 
-Seen = dict[str, StoredMonth]
+CachedMonths = dict[str, StoredMonth]
 """Months that were read before, by name."""
 
 _SEEN = 3
 
 
-def read_summaries(lake: Lake, slices: SliceRange, seen: Seen | None = None) -> Summaries:
+def read_summaries(lake: Lake, slices: SliceRange, seen: CachedMonths | None = None) -> Summaries:
     """The summaries of every month that the range touches; a month nobody has summarised is empty.
 
     `seen`, of one lake, saves decoding a month again that has not changed; it keeps the last few, since a
@@ -56,7 +56,7 @@ def update_object(lake: Lake, key: str, change: Callable[[bytes | None], bytes])
             return
 
 
-def _read(lake: Lake, name: str, seen: Seen | None) -> StoredMonth:
+def _read(lake: Lake, name: str, seen: CachedMonths | None) -> StoredMonth:
     key = months.key_of(name)
     stored = lake.read(key)
     if stored is None:

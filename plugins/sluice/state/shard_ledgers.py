@@ -11,12 +11,12 @@ from sluice.clients.clickhouse.sql import render
 from sluice.concurrency import each
 from sluice.config.clickhouse import ClickHouse, Shard
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import OutOfReach, ShardOutOfReach, WrongUse
+from sluice.errors import ShardUnavailable, Unavailable, WrongUse
 from sluice.slices import SliceRange, Unit
-from sluice.state.ledger import Ledger, LedgerRow, Question, ask_ledger
+from sluice.state.ledger import Ledger, LedgerQuestion, LedgerRow, ask_ledger
 
-Held = Mapping[Unit, LedgerRow]
-Shares = dict[str, dict[str, Held | None]]
+ShardLedger = Mapping[Unit, LedgerRow]
+ShardLedgers = dict[str, dict[str, ShardLedger | None]]
 """What is committed by table and shard; None for a shard that does not answer."""
 
 
@@ -29,12 +29,12 @@ def ledgers_of(
 
 def ledgers_by_shard(
     servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange | None = None
-) -> Shares:
+) -> ShardLedgers:
     """Raises what the clients raise."""
-    question = Question(pipeline, lake, pipeline.targets, slices)
+    question = LedgerQuestion(pipeline, lake, pipeline.targets, slices)
     clients = {server.shard.name: server.client for server in servers}
 
-    def ask(shard: Shard) -> Mapping[str, Held] | None:
+    def ask(shard: Shard) -> Mapping[str, ShardLedger] | None:
         client = clients[shard.name]
         return None if client is None else ask_ledger(client, [question])[0]
 
@@ -42,14 +42,16 @@ def ledgers_by_shard(
 
 
 def by_shard(
-    shards: Sequence[Shard], question: Question, ask: Callable[[Shard], Mapping[str, Held] | None]
-) -> Shares:
+    shards: Sequence[Shard],
+    question: LedgerQuestion,
+    ask: Callable[[Shard], Mapping[str, ShardLedger] | None],
+) -> ShardLedgers:
     """The answers to one question; `ask` gets a shard's, or None. Of an only one raises what `ask` raises."""
 
-    def held(shard: Shard) -> Mapping[str, Held] | None:
+    def held(shard: Shard) -> Mapping[str, ShardLedger] | None:
         try:
             return ask(shard)
-        except OutOfReach:
+        except Unavailable:
             # As if it had not answered before. With one `connection` nothing is known at all.
             if len(shards) == 1:
                 raise
@@ -65,16 +67,16 @@ def by_shard(
     }
 
 
-def answered(shares: Shares) -> Mapping[str, Mapping[str, Held]]:
-    """What all shards hold. Raises ShardOutOfReach for one that does not answer."""
+def answered(shares: ShardLedgers) -> Mapping[str, Mapping[str, ShardLedger]]:
+    """What all shards hold. Raises ShardUnavailable for one that does not answer."""
     for held in shares.values():
         for shard, ledger in held.items():
             if ledger is None:
-                raise ShardOutOfReach(shard, "it went away while its ledger was read")
+                raise ShardUnavailable(shard, "it went away while its ledger was read")
     return {table: {shard: ledger or {} for shard, ledger in held.items()} for table, held in shares.items()}
 
 
-def merged(pipeline: Pipeline, shares: Shares) -> dict[str, Ledger]:
+def merged(pipeline: Pipeline, shares: ShardLedgers) -> dict[str, Ledger]:
     """One ledger for each table, out of all shards'."""
     return {table: merge(pipeline.clickhouse, table, held) for table, held in shares.items()}
 
@@ -95,7 +97,7 @@ def check_different(servers: Servers, target: Target) -> None:
                 )
 
 
-def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, Held | None]) -> Ledger:
+def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, ShardLedger | None]) -> Ledger:
     """The ledger of a table, from what each shard holds; None for a shard that does not answer.
 
     Where shards lack the unit, or hold different commits, its row has no manifest, and so fits none.

@@ -14,7 +14,7 @@ from sluice.slices import Slice, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import rollups_wanted
-from sluice.state.unit_state import Commit, Facts, State, state_of
+from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
 
 Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
 
@@ -30,7 +30,7 @@ class UnitStatus:
     """
 
     unit: Unit
-    state: State
+    state: UnitState
     ranges: tuple[OffsetRange, ...] | None
     losses: tuple[Loss, ...]
     manifest: Manifest | None
@@ -117,7 +117,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
     ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
     known = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
-    facts = Facts(
+    facts = UnitFacts(
         over=unit.slice.end <= seen.now,
         losses=(*known, *expired),
         manifest=manifest,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from sluice.manifest import Loss, Manifest
 
 
-class State(StrEnum):
+class UnitState(StrEnum):
     NOT_OVER = "not over"
     MISSING = "missing"
     EXPIRED = "expired"
@@ -21,7 +21,7 @@ class State(StrEnum):
 
     @property
     def done(self) -> bool:
-        return self in (State.COMPLETE, State.COMPLETE_WITH_LOSS)
+        return self in (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Facts:
+class UnitFacts:
     """All that decides the state of one unit.
 
     `losses` is what Kafka no longer has of it; `committed` the ledger's rows by table, and `wanted` what
@@ -48,13 +48,13 @@ class Facts:
     wanted: Mapping[str, Commit]
 
 
-def state_of(facts: Facts) -> State:
+def state_of(facts: UnitFacts) -> UnitState:
     if not facts.over:
-        return State.NOT_OVER
+        return UnitState.NOT_OVER
     if facts.manifest is None:
-        return State.EXPIRED if facts.losses else State.MISSING
+        return UnitState.EXPIRED if facts.losses else UnitState.MISSING
     if any(table not in facts.committed for table in facts.wanted):
-        return State.LANDED
+        return UnitState.LANDED
     if any(facts.committed[table] != commit for table, commit in facts.wanted.items()):
-        return State.STALE
-    return State.COMPLETE_WITH_LOSS if facts.manifest.lost else State.COMPLETE
+        return UnitState.STALE
+    return UnitState.COMPLETE_WITH_LOSS if facts.manifest.lost else UnitState.COMPLETE

@@ -22,7 +22,7 @@ NEVER = pendulum.datetime(9999, 1, 1)
 
 
 @dataclass(frozen=True)
-class Spans:
+class ClusterSpans:
     """`begins` of the file's clusters, None where every slice counts; `gone` the last known boundary of those
     that the file no longer has."""
 
@@ -38,14 +38,14 @@ class Spans:
         return [Unit(piece, cluster) for cluster, end in self.gone.items() if piece.end <= end]
 
 
-def spans(pipeline: Pipeline, boundaries: Boundaries) -> Spans:
+def spans(pipeline: Pipeline, boundaries: Boundaries) -> ClusterSpans:
     """With one cluster every slice counts, also those before the first boundary. Raises SliceLengthFixed: of
     slices of another length none has landed, and files of those that have would belong to nothing."""
     refuse_other_length(pipeline, boundaries)
     known = {cluster: boundaries.begin(cluster) for cluster in boundaries.clusters}
     first = min((begin for begin in known.values() if begin is not None), default=None)
     ends = {c: boundaries.end(c) for c in sorted(boundaries.clusters - set(pipeline.clusters))}
-    return Spans(
+    return ClusterSpans(
         begins={c.cluster: _begin(c, known.get(c.cluster), first) for c in pipeline.kafka},
         gone={cluster: end for cluster, end in ends.items() if end is not None},
     )

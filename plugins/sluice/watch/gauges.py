@@ -10,16 +10,15 @@ from datetime import datetime
 from pathlib import Path
 
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.anomaly import Kind as AnomalyKind
-from sluice.metrics.sink import Sample, sample
+from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.metrics.sink import MetricSample, sample
 from sluice.plan.backlog import Backlog
 from sluice.slices import utc
 from sluice.state.rollup_commits import is_behind
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
-from sluice.watch.observe import Sight
-from sluice.watch.problems import Kind as ProblemKind
-from sluice.watch.problems import LogStart, Source
+from sluice.state.unit_state import UnitState
+from sluice.watch.observe import Observation
+from sluice.watch.problems import LogStart, ProblemKind, ProblemSource
 from sluice.watch.retention import threats
 from sluice.watch.server import WATCHED
 from sluice.watch.watch import Watched
@@ -27,7 +26,7 @@ from sluice.watch.watch import Watched
 MOST_PARTITIONS = 200
 
 
-def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> Iterator[Sample]:
+def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> Iterator[MetricSample]:
     """Every gauge that one look gives."""
     sight, name = seen.sight, pipeline.name
     yield sample("watch_looks", 1, pipeline=name)
@@ -40,14 +39,14 @@ def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> 
 
 
 def _hours(
-    pipeline: Pipeline, sight: Sight, earlier: Mapping[str, LogStart], now: datetime
-) -> Iterator[Sample]:
+    pipeline: Pipeline, sight: Observation, earlier: Mapping[str, LogStart], now: datetime
+) -> Iterator[MetricSample]:
     name, found = pipeline.name, sight.found
     states = Counter(str(status.state) for status in found)
-    for state in State:
+    for state in UnitState:
         yield sample("units_in_state", states[str(state)], pipeline=name, state=state)
-    lost = sum(state is State.EXPIRED for state in sight.older.states.values())
-    yield sample("units_expired", states[str(State.EXPIRED)] + lost, pipeline=name)
+    lost = sum(state is UnitState.EXPIRED for state in sight.older.states.values())
+    yield sample("units_expired", states[str(UnitState.EXPIRED)] + lost, pipeline=name)
     yield sample("boundary_entries", sight.boundaries.entries, pipeline=name)
     left = [threat.at for threat in threats((*sight.oldest, *found), sight.topics, earlier, now)]
     if left:
@@ -65,10 +64,10 @@ def _hours(
 
 def _complete(
     pipeline: Pipeline, found: Sequence[UnitStatus], older: Backlog, now: datetime
-) -> Iterator[Sample]:
+) -> Iterator[MetricSample]:
     """What nobody knows without the ledger."""
     name = pipeline.name
-    open_slices = {s.unit.slice for s in found if not s.state.done and s.state is not State.NOT_OVER}
+    open_slices = {s.unit.slice for s in found if not s.state.done and s.state is not UnitState.NOT_OVER}
     yield sample("hours_behind", len(open_slices) + len(older.slices), pipeline=name)
     done = [s.unit.slice.end for s in found if s.state.done]
     if done:
@@ -84,7 +83,7 @@ def _newest(found: Iterable[UnitStatus]) -> list[UnitStatus]:
     return list({status.unit.cluster: status for status in sorted(found, key=lambda s: s.unit)}.values())
 
 
-def _partitions(name: str, sight: Sight) -> Iterator[Sample]:
+def _partitions(name: str, sight: Observation) -> Iterator[MetricSample]:
     own = sorted(sight.lag.partitions, key=lambda p: -p.records)
     if not sight.lag.errors:
         yield sample("lag_records", sum(p.records for p in own), pipeline=name)
@@ -100,7 +99,7 @@ def _partitions(name: str, sight: Sight) -> Iterator[Sample]:
             yield sample("partition_lag_seconds", p.seconds, **place)
 
 
-def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[Sample]:
+def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[MetricSample]:
     kinds = Counter(str(problem.kind) for problem in seen.problems)
     for problem_kind in ProblemKind:
         yield sample("problems_open", kinds[str(problem_kind)], pipeline=name, kind=problem_kind)
@@ -108,8 +107,8 @@ def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[Sample]:
     open_ones = Counter(one.kind for one in seen.sight.verdict.anomalies)
     for kind in AnomalyKind:
         yield sample("anomalies_open", open_ones[str(kind)], pipeline=name, kind=kind)
-    for source in (Source.KAFKA, Source.CLICKHOUSE):
-        yield sample("out_of_reach", int(source in seen.sight.silent), pipeline=name, source=source)
+    for source in (ProblemSource.KAFKA, ProblemSource.CLICKHOUSE):
+        yield sample("unavailable", int(source in seen.sight.silent), pipeline=name, source=source)
     yield sample("alarms_sent", len(seen.sent), pipeline=name)
     yield sample("alarms_raised", sum(new for new, _ in seen.sent.values()), pipeline=name)
     yield sample("alarms_cleared", sum(over for _, over in seen.sent.values()), pipeline=name)
@@ -118,7 +117,7 @@ def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[Sample]:
         yield sample("verify_age_seconds", (now - last).total_seconds(), pipeline=name)
 
 
-def _server(pipeline: Pipeline, sight: Sight) -> Iterator[Sample]:
+def _server(pipeline: Pipeline, sight: Observation) -> Iterator[MetricSample]:
     if sight.server is None:
         return
     name = pipeline.name

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from sluice.safe_text import line
-from sluice.watch.problems import Alarm, Kind, Problem, Source
+from sluice.watch.problems import Alarm, Problem, ProblemKind, ProblemSource
 
 MOST = 1_000
 """Problems that are kept and told one by one."""
@@ -32,7 +32,7 @@ def bounded(now: Iterable[Problem], known: Mapping[str, Alarm]) -> tuple[Problem
     """The problems that are known, and as many new ones as there is room for; one more says how many others
     there are. Texts are cut: a place, by which a problem is known again, keeps a checksum."""
     found = [_cut(problem) for problem in now]
-    others = {key for key, alarm in known.items() if alarm.problem.kind is not Kind.MORE}
+    others = {key for key, alarm in known.items() if alarm.problem.kind is not ProblemKind.MORE}
     new = [problem for problem in found if problem.key not in others]
     room = max(MOST - len(others), 0)
     if len(new) <= room:
@@ -44,7 +44,7 @@ def bounded(now: Iterable[Problem], known: Mapping[str, Alarm]) -> tuple[Problem
 def _more(left: Collection[Problem]) -> Problem:
     sources = tuple(sorted({source for problem in left for source in problem.sources}))
     message = f"{len(left):,} more are not told one by one: `sluice status` and `sluice verify` show all"
-    return Problem(Kind.MORE, f"beyond {MOST:,}", message, sources)
+    return Problem(ProblemKind.MORE, f"beyond {MOST:,}", message, sources)
 
 
 def _cut(problem: Problem) -> Problem:
@@ -60,7 +60,7 @@ def _cut(problem: Problem) -> Problem:
 def decide(
     now: Iterable[Problem],
     known: Mapping[str, Alarm],
-    blind: Collection[Source],
+    blind: Collection[ProblemSource],
     at: str,
     unseen: Collection[str] = (),
 ) -> dict[str, Alarm]:

@@ -15,7 +15,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.overlay import Overlay
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaOutOfReach, OutOfReach
+from sluice.errors import KafkaUnavailable, Unavailable
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.load.missing_targets import gone
 from sluice.flow.resolve.expired import retained_losses
@@ -31,9 +31,9 @@ from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import Ledgers, UnitStatus, statuses
 from sluice.state.units import units_of
-from sluice.watch.problems import Kind, Problem, Source
-from sluice.watch.retention import Topics
-from sluice.watch.server import WATCHED, Disk, ServerError, ServerFacts, joined
+from sluice.watch.problems import Problem, ProblemKind, ProblemSource
+from sluice.watch.retention import FactsByTopic
+from sluice.watch.server import WATCHED, Disk, ServerErrorCount, ServerFacts, joined
 
 _ERRORS_OF_SECONDS = 900
 # Of the hours that are not complete before the watched range, those that are asked of Kafka.
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Sight:
+class Observation:
     """All that one look has seen. `silent` says of each source that did not answer why.
 
     Without ClickHouse `found` holds only units that have not landed: of the others nobody knows the state.
@@ -54,20 +54,20 @@ class Sight:
     boundaries: Boundaries
     found: tuple[UnitStatus, ...]
     lag: Lag
-    topics: Topics
+    topics: FactsByTopic
     verdict: Verdict
     server: ServerFacts | None
     older: Backlog = field(default_factory=Backlog)
     oldest: tuple[UnitStatus, ...] = ()
-    silent: Mapping[Source, str] = field(default_factory=dict)
+    silent: Mapping[ProblemSource, str] = field(default_factory=dict)
 
     @property
     def lag_records(self) -> int | None:
         """Records in Kafka that are not landed, or None when a cluster did not answer."""
         return None if self.lag.errors else sum(p.records for p in self.lag.partitions)
 
-    def out_of_reach(self) -> list[Problem]:
-        return [Problem(Kind.OUT_OF_REACH, str(source), why) for source, why in self.silent.items()]
+    def unavailable(self) -> list[Problem]:
+        return [Problem(ProblemKind.UNAVAILABLE, str(source), why) for source, why in self.silent.items()]
 
 
 def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
@@ -79,11 +79,14 @@ def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
     return SliceRange(start, end, pipeline.slice)
 
 
-def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
-    """Changes nothing. Raises LakeOutOfReach: without the lake nothing is known at all."""
+def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
+    """Changes nothing. Raises LakeUnavailable: without the lake nothing is known at all."""
     slices = watched_range(pipeline, now)
-    silent: dict[Source, str] = {}
-    older = _told(Source.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)) or Backlog()
+    silent: dict[ProblemSource, str] = {}
+    older = (
+        _told(ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start))
+        or Backlog()
+    )
     first = older.unlanded(_OLDEST)
     asked = [*sorted({unit.slice for unit in first}), *slices]
     boundaries, expired, mute = _kafka(pipeline, lake, asked, first, now, silent)
@@ -97,9 +100,9 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Sight:
     oldest = statuses(pipeline, first, boundaries, {}, {}, now, expired)
     states, errors = ask_topics(answering) if answering.kafka else ({}, [])
     if errors:
-        silent[Source.KAFKA] = errors[0]
+        silent[ProblemSource.KAFKA] = errors[0]
     errors += mute.values()
-    return Sight(
+    return Observation(
         slices=slices,
         boundaries=boundaries,
         found=tuple(found),
@@ -119,23 +122,23 @@ def _kafka(
     slices: Sequence[Slice],
     older: Sequence[Unit],
     now: datetime,
-    silent: dict[Source, str],
+    silent: dict[ProblemSource, str],
 ) -> tuple[Boundaries, dict[Unit, tuple[Loss, ...]], dict[str, str]]:
     """The boundaries of `slices` as resolving now would find them, what Kafka no longer has of the watched
     range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
     resolution = resolve(pipeline, Overlay(lake), slices, now)
     mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
     if mute:
-        silent[Source.KAFKA] = "; ".join(mute.values())
+        silent[ProblemSource.KAFKA] = "; ".join(mute.values())
     own = set(pipeline.clusters) - mute.keys()
     recent = units_of(pipeline, watched_range(pipeline, now), resolution.boundaries)
     asked = [unit for unit in (*older, *recent) if unit.cluster in own]
-    lost = _told(Source.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked))
+    lost = _told(ProblemSource.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked))
     return resolution.boundaries, lost or {}, mute
 
 
 def _clickhouse(
-    pipeline: Pipeline, lake: Lake, slices: SliceRange, silent: dict[Source, str]
+    pipeline: Pipeline, lake: Lake, slices: SliceRange, silent: dict[ProblemSource, str]
 ) -> tuple[Ledgers | None, ServerFacts | None]:
     def ask() -> tuple[Ledgers, ServerFacts]:
         with connect_shards(pipeline) as servers:
@@ -144,7 +147,7 @@ def _clickhouse(
             tables = [target.table for target in pipeline.targets]
             return ledgers, joined([(name, server_facts(client, tables)) for name, client in clients])
 
-    return _told(Source.CLICKHOUSE, silent, ask) or (None, None)
+    return _told(ProblemSource.CLICKHOUSE, silent, ask) or (None, None)
 
 
 def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
@@ -153,7 +156,7 @@ def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
     recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
     return ServerFacts(
         address=client.address,
-        errors=tuple(ServerError(*row) for row in client.rows(render("watch/errors"), recent)),
+        errors=tuple(ServerErrorCount(*row) for row in client.rows(render("watch/errors"), recent)),
         queues=tuple(tuple(row) for row in client.rows(render("watch/queue"), known)),
         parts=tuple(tuple(row) for row in client.rows(render("watch/parts"), known)),
         disks=tuple(Disk(*row) for row in client.rows(render("watch/disks"))),
@@ -161,7 +164,9 @@ def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
     )
 
 
-def _topics(pipeline: Pipeline, found: Sequence[UnitStatus], silent: dict[Source, str]) -> Topics:
+def _topics(
+    pipeline: Pipeline, found: Sequence[UnitStatus], silent: dict[ProblemSource, str]
+) -> FactsByTopic:
     """Settings and log of the topics that still have something to land: only those can lose it."""
     waiting = {
         (status.unit.cluster, r.topic)
@@ -170,25 +175,25 @@ def _topics(pipeline: Pipeline, found: Sequence[UnitStatus], silent: dict[Source
         for r in status.ranges or ()
         if r.offsets
     }
-    topics: Topics = {}
+    topics: FactsByTopic = {}
     for cluster in pipeline.kafka:
         own = [topic for topic in cluster.topics if (cluster.cluster, topic) in waiting]
         if own:
 
-            def ask(cluster: Cluster = cluster, own: Sequence[str] = own) -> Topics:
+            def ask(cluster: Cluster = cluster, own: Sequence[str] = own) -> FactsByTopic:
                 with open_inquiry(cluster) as inquiry:
                     return {(cluster.cluster, topic): inquiry.facts(topic) for topic in own}
 
-            topics = {**topics, **(_told(Source.KAFKA, silent, ask) or {})}
+            topics = {**topics, **(_told(ProblemSource.KAFKA, silent, ask) or {})}
     return topics
 
 
-def _told(source: Source, silent: dict[Source, str], ask: Callable[[], T]) -> T | None:
-    """What `ask` answers; None when it is out of reach, which is noted. A lake out of reach is raised."""
+def _told(source: ProblemSource, silent: dict[ProblemSource, str], ask: Callable[[], T]) -> T | None:
+    """What `ask` answers; None when it is unavailable, which is noted. An unavailable lake is raised."""
     try:
         return ask()
-    except OutOfReach as error:
-        expected = KafkaOutOfReach if source is Source.KAFKA else OutOfReach
+    except Unavailable as error:
+        expected = KafkaUnavailable if source is ProblemSource.KAFKA else Unavailable
         if not isinstance(error, expected):
             raise
         silent[source] = str(error)

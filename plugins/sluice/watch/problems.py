@@ -11,7 +11,7 @@ import msgspec
 from sluice.errors import SluiceError
 
 
-class Kind(StrEnum):
+class ProblemKind(StrEnum):
     """What can be wrong. The values are stored: they do not change."""
 
     OVERDUE = "hour overdue"
@@ -28,11 +28,11 @@ class Kind(StrEnum):
     QUEUE = "replication queue"
     PARTS = "parts"
     DISK = "disk"
-    OUT_OF_REACH = "out of reach"
+    UNAVAILABLE = "unavailable"
     MORE = "more problems"
 
 
-class Source(StrEnum):
+class ProblemSource(StrEnum):
     """Where one has to look to see a problem. When it does not answer, nothing of it is known to be over."""
 
     KAFKA = "kafka"
@@ -44,10 +44,10 @@ class Source(StrEnum):
 class Problem:
     """`message` says what is so, with figures, and what to do; it may change while the problem stays."""
 
-    kind: Kind
+    kind: ProblemKind
     place: str
     message: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ProblemSource, ...] = ()
 
     @property
     def key(self) -> str:
@@ -94,7 +94,7 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Known:
+class WatchState:
     """`_alarms/state.json`: alarms by key; log starts and open transactions by `cluster/topic/partition`."""
 
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
@@ -102,14 +102,14 @@ class Known:
     open: Mapping[str, Open] = field(default_factory=dict)
 
 
-_DECODER = msgspec.json.Decoder(Known)
+_DECODER = msgspec.json.Decoder(WatchState)
 
 
-def encode(known: Known) -> bytes:
+def encode(known: WatchState) -> bytes:
     return msgspec.json.format(msgspec.json.encode(known), indent=1)
 
 
-def decode(data: bytes, place: str) -> Known:
+def decode(data: bytes, place: str) -> WatchState:
     """Raises SluiceError naming `place`."""
     try:
         return _DECODER.decode(data)

@@ -11,11 +11,11 @@ from sluice.config.pipeline import Pipeline
 from sluice.manifest import OffsetRange
 from sluice.slices import from_ms, utc
 from sluice.state.status import UnitStatus
-from sluice.watch.problems import Kind, LogStart, Problem, Source
+from sluice.watch.problems import LogStart, Problem, ProblemKind, ProblemSource
 
 _FOR_EVER_SECONDS = 100 * 366 * 86_400
 
-Topics = Mapping[tuple[str, str], TopicFacts]
+FactsByTopic = Mapping[tuple[str, str], TopicFacts]
 """By (cluster, topic)."""
 
 
@@ -30,7 +30,7 @@ class Threat:
 
 
 def threats(
-    found: Iterable[UnitStatus], topics: Topics, earlier: Mapping[str, LogStart], now: datetime
+    found: Iterable[UnitStatus], topics: FactsByTopic, earlier: Mapping[str, LogStart], now: datetime
 ) -> Iterator[Threat]:
     """For each resolved and unlanded unit the earliest deletion of one of its offsets."""
     for status in found:
@@ -105,7 +105,7 @@ def seen_at(earlier: LogStart | None, offset: int, now: datetime) -> LogStart:
 def retention(
     pipeline: Pipeline,
     found: Iterable[UnitStatus],
-    topics: Topics,
+    topics: FactsByTopic,
     earlier: Mapping[str, LogStart],
     now: datetime,
 ) -> Iterator[Problem]:
@@ -118,7 +118,12 @@ def retention(
                 f"Kafka will delete hour {threat.unit.split('/')[0]} in {_left(threat.at - now)} "
                 f"({threat.place}, by {threat.by}): land it now with `sluice run`, or raise the retention"
             )
-            yield Problem(Kind.RETENTION, f"slice {threat.unit}", message, (Source.KAFKA, Source.LAKE))
+            yield Problem(
+                ProblemKind.RETENTION,
+                f"slice {threat.unit}",
+                message,
+                (ProblemSource.KAFKA, ProblemSource.LAKE),
+            )
 
 
 def log_starts(

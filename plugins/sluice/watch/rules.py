@@ -9,34 +9,34 @@ import pendulum
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.check_stalled import check_stalled
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.plan.backlog import Backlog
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.rollup_commits import is_behind
 from sluice.state.status import UnitStatus, complete_slices
-from sluice.state.unit_state import State
-from sluice.watch.problems import Kind, Problem, Source
+from sluice.state.unit_state import UnitState
+from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 
-_BOTH = (Source.LAKE, Source.CLICKHOUSE)
+_BOTH = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
 
 
 def overdue(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[Problem]:
     """Hours that ended longer ago than `settle` and `alarms.overdue`, and are not landed."""
     for status in _late(pipeline, found, now):
         place = f"slice {status.unit}"
-        if status.state is State.EXPIRED:
+        if status.state is UnitState.EXPIRED:
             lost = sum(loss.until - loss.start for loss in status.losses)
             message = (
                 f"up to {lost:,} of its offsets expired in Kafka before it was landed; "
                 "`on_expired: land_rest` lands what is left and records the loss"
             )
-            yield Problem(Kind.EXPIRED, place, message, _BOTH)
+            yield Problem(ProblemKind.EXPIRED, place, message, _BOTH)
         elif status.manifest is None:
             since = _ago(now, status.unit.slice.end)
             message = f"not landed {since} after its end; look at the runs of DAG {pipeline.name}"
-            yield Problem(Kind.OVERDUE, place, message, _BOTH)
+            yield Problem(ProblemKind.OVERDUE, place, message, _BOTH)
 
 
 def not_committed(
@@ -57,7 +57,7 @@ def not_committed(
         message = (
             f"{hours} landed and not committed, {since} after the end of the first; look at its load task"
         )
-        yield Problem(Kind.NOT_COMMITTED, f"table {table}", message, _BOTH)
+        yield Problem(ProblemKind.NOT_COMMITTED, f"table {table}", message, _BOTH)
 
 
 def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
@@ -69,14 +69,14 @@ def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
         f"{backlog}; the runs of DAG {pipeline.name} go back to them, the oldest first, or "
         f"`sluice run {pipeline.name} {edges}`"
     )
-    if State.EXPIRED in backlog.states.values():
+    if UnitState.EXPIRED in backlog.states.values():
         message += "; of what has expired `on_expired: land_rest` lands what is left and records the loss"
-    yield Problem(Kind.OLDER, "before the last `heal`", message, _BOTH)
+    yield Problem(ProblemKind.OLDER, "before the last `heal`", message, _BOTH)
 
 
 def still_open(backlog: Backlog) -> frozenset[str]:
     """Keys of problems that are not over, although their hours are no longer in the watched range."""
-    kinds = (Kind.OVERDUE, Kind.EXPIRED)
+    kinds = (ProblemKind.OVERDUE, ProblemKind.EXPIRED)
     return frozenset(f"{kind}|slice {unit}" for unit in backlog.states for kind in kinds)
 
 
@@ -92,18 +92,18 @@ def behind(
             message = (
                 f"the newest complete slice ended {_ago(now, last)} ago, the bound is {_words(bounds.lag)}"
             )
-            yield Problem(Kind.LAG, "seconds", message, _BOTH)
+            yield Problem(ProblemKind.LAG, "seconds", message, _BOTH)
     if bounds.lag_records is not None and records is not None and records > bounds.lag_records:
         message = f"{records:,} records are in Kafka and not landed, the bound is {bounds.lag_records:,}"
-        yield Problem(Kind.LAG, "records", message, (Source.KAFKA,))
+        yield Problem(ProblemKind.LAG, "records", message, (ProblemSource.KAFKA,))
 
 
 def still(
     pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries, found: Sequence[UnitStatus], now: datetime
 ) -> Iterator[Problem]:
     """Partitions that stand still while their siblings move: verify's own rule."""
-    for one in check_stalled(Facts(pipeline, slices, now, boundaries, tuple(found))):
-        yield Problem(Kind.STILL, one.place.split(", offsets")[0], f"{one.seen}; {one.advice}", _BOTH)
+    for one in check_stalled(VerifyFacts(pipeline, slices, now, boundaries, tuple(found))):
+        yield Problem(ProblemKind.STILL, one.place.split(", offsets")[0], f"{one.seen}; {one.advice}", _BOTH)
 
 
 def anomalies(found: Iterable[OpenAnomaly]) -> Iterator[Problem]:
@@ -112,7 +112,10 @@ def anomalies(found: Iterable[OpenAnomaly]) -> Iterator[Problem]:
         if one.kind not in ("incomplete", "stalled partition"):
             repair = f"repair: {one.command}" if one.command else one.advice
             yield Problem(
-                Kind.ANOMALY, f"{one.kind}, {one.place}", f"{one.message}; {repair}", (Source.LAKE,)
+                ProblemKind.ANOMALY,
+                f"{one.kind}, {one.place}",
+                f"{one.message}; {repair}",
+                (ProblemSource.LAKE,),
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sluice.config.pipeline import Pipeline
 from sluice.state.target_ddl import creation
-from sluice.watch.problems import Kind, Problem, Source
+from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 
 # What a load meets when replicas or Keeper are in trouble.
 # https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
@@ -19,11 +19,11 @@ WATCHED = {
     319: "whether an insert reached its quorum is unknown",
     999: "Keeper does not answer",
 }
-_SERVER = (Source.CLICKHOUSE,)
+_SERVER = (ProblemSource.CLICKHOUSE,)
 
 
 @dataclass(frozen=True)
-class ServerError:
+class ServerErrorCount:
     """A row of system.errors: how often since the server's start, and the last time's message."""
 
     code: int
@@ -50,7 +50,7 @@ class ServerFacts:
     """
 
     address: str
-    errors: tuple[ServerError, ...] = ()
+    errors: tuple[ServerErrorCount, ...] = ()
     queues: tuple[tuple[str, int], ...] = ()
     parts: tuple[tuple[str, int], ...] = ()
     disks: tuple[Disk, ...] = ()
@@ -63,7 +63,7 @@ def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
         return facts[0][1]
     parts: dict[str, int] = {}
     queues: dict[str, int] = {}
-    errors: dict[int, ServerError] = {}
+    errors: dict[int, ServerErrorCount] = {}
     for _, one in facts:
         for table, entries in one.queues:
             queues[table] = queues.get(table, 0) + entries
@@ -87,22 +87,22 @@ def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]
     targets = {target.table: target for target in pipeline.targets}
     for table, address in facts.missing:
         message = f"{address} has no such table; {creation(pipeline, targets[table])}"
-        yield Problem(Kind.TABLE, f"table {table}", message, _SERVER)
+        yield Problem(ProblemKind.TABLE, f"table {table}", message, _SERVER)
     for error in facts.errors:
         meaning = WATCHED.get(error.code, error.name)
         message = f"{meaning} ({error.name}, {error.count:,} times since its start): {error.message}"
-        yield Problem(Kind.SERVER_ERROR, f"{facts.address}, code {error.code}", message, _SERVER)
+        yield Problem(ProblemKind.SERVER_ERROR, f"{facts.address}, code {error.code}", message, _SERVER)
     for table, entries in facts.queues:
         if entries > bounds.queue:
             message = f"{entries:,} entries wait in system.replication_queue, the bound is {bounds.queue:,}"
-            yield Problem(Kind.QUEUE, f"table {table}", message, _SERVER)
+            yield Problem(ProblemKind.QUEUE, f"table {table}", message, _SERVER)
     for table, parts in facts.parts:
         if parts > bounds.parts:
             message = (
                 f"{parts:,} active parts in one partition, the bound is {bounds.parts:,}: merges are behind"
             )
-            yield Problem(Kind.PARTS, f"table {table}", message, _SERVER)
+            yield Problem(ProblemKind.PARTS, f"table {table}", message, _SERVER)
     for disk in facts.disks:
         if disk.total and disk.free < bounds.disk_free * disk.total:
             message = f"{disk.free / disk.total:.1%} of {disk.total >> 30:,} GiB are free: give it more room"
-            yield Problem(Kind.DISK, f"{facts.address}, disk {disk.name}", message, _SERVER)
+            yield Problem(ProblemKind.DISK, f"{facts.address}, disk {disk.name}", message, _SERVER)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluice.clients.lake.base import Lake
-from sluice.watch.problems import Known, decode, encode
+from sluice.watch.problems import WatchState, decode, encode
 
 KEY = "_alarms/state.json"
 
@@ -15,15 +15,15 @@ KEY = "_alarms/state.json"
 class AlarmStore:
     lake: Lake
 
-    def read(self) -> Known:
+    def read(self) -> WatchState:
         stored = self.lake.read(KEY)
-        return Known() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
+        return WatchState() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
 
-    def change(self, step: Callable[[Known], Known]) -> Known:
+    def change(self, step: Callable[[WatchState], WatchState]) -> WatchState:
         """Writes `step` of what is there, again when somebody else wrote in between, and returns it."""
         while True:
             stored = self.lake.read(KEY)
-            known = Known() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
+            known = WatchState() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
             data = encode(after := step(known))
             if stored is None:
                 if self.lake.create(KEY, data):

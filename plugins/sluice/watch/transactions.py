@@ -10,7 +10,7 @@ import pendulum
 from sluice.config.pipeline import Pipeline
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import utc
-from sluice.watch.problems import Kind, Open, Problem, Source
+from sluice.watch.problems import Open, Problem, ProblemKind, ProblemSource
 
 
 def held_up(pipeline: Pipeline, lag: Lag, earlier: Mapping[str, Open], now: datetime) -> Iterator[Problem]:
@@ -28,7 +28,7 @@ def held_up(pipeline: Pipeline, lag: Lag, earlier: Mapping[str, Open], now: date
                 f"{pendulum.duration(seconds=since.total_seconds()).in_words()} at least: they come with a "
                 "later hour; end the transaction (kafka-transactions.sh find-hanging, abort), or its producer"
             )
-            yield Problem(Kind.TRANSACTION, f"partition {_name(p)}", message, (Source.KAFKA,))
+            yield Problem(ProblemKind.TRANSACTION, f"partition {_name(p)}", message, (ProblemSource.KAFKA,))
 
 
 def seen(lag: Lag, earlier: Mapping[str, Open], now: datetime) -> dict[str, Open]:

@@ -17,8 +17,8 @@ from sluice.slices import utc
 from sluice.state.lease import Lease
 from sluice.watch import notices, rules, transactions
 from sluice.watch.notices import Notice, bounded, decide, forget, pending, told
-from sluice.watch.observe import Sight, look
-from sluice.watch.problems import Known, LogStart, Problem
+from sluice.watch.observe import Observation, look
+from sluice.watch.problems import LogStart, Problem, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.server import server_problems
 from sluice.watch.store import AlarmStore
@@ -40,14 +40,14 @@ class Watched:
     `log_starts` are those that earlier looks had seen.
     """
 
-    sight: Sight
+    sight: Observation
     problems: tuple[Problem, ...]
     log_starts: Mapping[str, LogStart]
     sent: Mapping[str, tuple[int, int]]
 
 
 def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
-    """Raises NotSent after all channels were tried, Busy when another watch is at work, LakeOutOfReach."""
+    """Raises NotSent after all channels were tried, Busy when another watch is at work, LakeUnavailable."""
     store = AlarmStore(lake)
     with Lease.acquire(lake, _LEASE, uuid.uuid4().hex, _TERM, _PATIENCE) as lease, lease.keep():
         sight = look(pipeline, lake, now)
@@ -58,9 +58,11 @@ def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
     return Watched(sight, problems, known.log_starts, sent)
 
 
-def problems_of(pipeline: Pipeline, sight: Sight, known: Known, now: datetime) -> Iterator[Problem]:
+def problems_of(
+    pipeline: Pipeline, sight: Observation, known: WatchState, now: datetime
+) -> Iterator[Problem]:
     """Every problem that a look shows, after what earlier looks have seen. Pure."""
-    yield from sight.out_of_reach()
+    yield from sight.unavailable()
     yield from rules.overdue(pipeline, sight.found, now)
     yield from rules.older(pipeline, sight.older)
     yield from retention(pipeline, (*sight.oldest, *sight.found), sight.topics, known.log_starts, now)
@@ -75,8 +77,8 @@ def problems_of(pipeline: Pipeline, sight: Sight, known: Known, now: datetime) -
 
 
 def after(
-    pipeline: Pipeline, known: Known, sight: Sight, problems: tuple[Problem, ...], now: datetime
-) -> Known:
+    pipeline: Pipeline, known: WatchState, sight: Observation, problems: tuple[Problem, ...], now: datetime
+) -> WatchState:
     """What is known after the look. Pure."""
     channels = [channel.name for channel in pipeline.alarms.notify]
     at = utc(now).isoformat(timespec="seconds")
@@ -85,7 +87,7 @@ def after(
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in sight.lag.partitions}
     open_now = transactions.seen(sight.lag, known.open, now)
     begins = log_starts(starts, known.log_starts, now)
-    return Known(alarms, _own(pipeline, begins), _own(pipeline, open_now))
+    return WatchState(alarms, _own(pipeline, begins), _own(pipeline, open_now))
 
 
 def _own(pipeline: Pipeline, places: Mapping[str, T]) -> dict[str, T]:
@@ -113,5 +115,5 @@ def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[
     return sent
 
 
-def _noted(known: Known, channel: str, notice: Notice) -> Known:
+def _noted(known: WatchState, channel: str, notice: Notice) -> WatchState:
     return replace(known, alarms=told(known.alarms, channel, notice))

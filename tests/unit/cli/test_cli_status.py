@@ -21,7 +21,7 @@ from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_alarms_rules import TEN, status, unit
 
@@ -61,7 +61,7 @@ def text_of(*view) -> str:
 
 def test_hours_and_what_waits_in_kafka():
     spec = pipeline(tables={"click": "e.clicks"})
-    found = [status(0, State.COMPLETE, tables=["e.clicks"]), status(1, State.MISSING)]
+    found = [status(0, UnitState.COMPLETE, tables=["e.clicks"]), status(1, UnitState.MISSING)]
     there = Lag(at="", partitions=[PARTITION], errors=["Kafka cluster 'dc2' does not answer"])
     lines = text_of(*command.shown(spec, found, "p", Behind(found, Backlog(), there))).splitlines()
     (missing,) = [line for line in lines if "2026-11-20T11Z" in line]
@@ -82,7 +82,7 @@ def test_hours_and_what_waits_in_kafka():
 
 
 def test_live_it_looks_until_it_is_stopped(config, monkeypatch, capsys):
-    looks = iter([State.MISSING, State.LANDED, State.COMPLETE])
+    looks = iter([UnitState.MISSING, UnitState.LANDED, UnitState.COMPLETE])
     slept = []
 
     def sleep(seconds: float) -> None:
@@ -107,7 +107,7 @@ def test_json_answers_once(config):
         commands(args=["status", *config, "--watch", "--json"], standalone_mode=False)
 
 
-def counted(number: int, state: State) -> UnitStatus:
+def counted(number: int, state: UnitState) -> UnitStatus:
     """Its slice brought as many records as its number says."""
     found = status(number, state, tables=["e.clicks"])
     return replace(found, manifest=found.manifest and replace(found.manifest, read=number))
@@ -117,7 +117,7 @@ def test_many_hours_are_told_by_day():
     """Of 20 November from 10 o'clock on there are 14 hours, 0 to 13; one of them is missing."""
     spec = pipeline(tables={"click": "e.clicks"})
     found = [
-        counted(number, State.MISSING if number == 3 else State.COMPLETE)
+        counted(number, UnitState.MISSING if number == 3 else UnitState.COMPLETE)
         for number in range(status_lines.MOST_HOURS + 1)
     ]
     lines = text_of(*command.shown(spec, found, "p", NOTHING)).splitlines()
@@ -131,7 +131,7 @@ def test_many_hours_are_told_by_day():
 
 def test_many_days_are_told_by_month():
     """Two hours of each of 501 days from 20 November 2026 on: eleven are of that month."""
-    many = [counted(24 * number + more, State.COMPLETE) for number in range(501) for more in (0, 1)]
+    many = [counted(24 * number + more, UnitState.COMPLETE) for number in range(501) for more in (0, 1)]
     lines = status_lines.grouped(many)
     assert status_lines.title("p", many, lines) == "p, by month (--json has the 1,002 hours)"
     cells = [status_lines.line(units) for units in lines]
@@ -141,8 +141,8 @@ def test_many_days_are_told_by_month():
 
 
 def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys):
-    found = [status(0, State.COMPLETE, tables=["e.clicks"])]
-    older = Backlog({unit(-40): State.MISSING, unit(-39): State.EXPIRED})
+    found = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
+    older = Backlog({unit(-40): UnitState.MISSING, unit(-39): UnitState.EXPIRED})
     monkeypatch.setattr(command, "_look", lambda *_: (found, "p"))
     monkeypatch.setattr(command, "look_behind", lambda *_: Behind(found, older))
     commands(args=["status", *config], standalone_mode=False)
@@ -163,16 +163,16 @@ def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatc
 
     def survey(_: object, slices: SliceRange) -> list[UnitStatus]:
         asked.append(str(slices))
-        return [status(4, State.COMPLETE, tables=["e.clicks"]), status(5, State.MISSING)]
+        return [status(4, UnitState.COMPLETE, tables=["e.clicks"]), status(5, UnitState.MISSING)]
 
     monkeypatch.setattr("sluice.state.survey.survey", survey)
     monkeypatch.setattr(lag, "known_range", lambda *_, **__: SliceRange(TEN, TEN.add(hours=6)))
     monkeypatch.setattr(lag, "_older", lambda _: Backlog())
     monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=6, minutes=10))
-    old = [status(0, State.COMPLETE, tables=["e.clicks"])]
+    old = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
     assert text_of(*lag.lines(look_behind(spec, old))).strip() == "lag: 4,200 s"
     assert asked == [str(SliceRange(TEN, TEN.add(hours=6)))]
-    newest = [status(5, State.COMPLETE, tables=["e.clicks"])]
+    newest = [status(5, UnitState.COMPLETE, tables=["e.clicks"])]
     assert look_behind(spec, newest).seconds == 600
     assert len(asked) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.cli.output import console
 from sluice.cli.traffic import _shown
-from sluice.cli.traffic_report import Traffic, added, by_value, hourly, plot
+from sluice.cli.traffic_report import TrafficHour, added, by_value, hourly, plot
 from sluice.config.counts import Counts
 
 H = 1767225600  # 2026-01-01T00Z
@@ -13,31 +13,36 @@ NOW = H + 2 * 3600 - 1  # an hour that begins at H + 3600 is not over
 
 def test_hours_and_values_are_summed_and_what_is_unknown_stays_so():
     found = [
-        Traffic(H, "DE", 10.5, 8),
-        Traffic(H, "US", 4.5, 6),
-        Traffic(H + 3600, "DE", 7.0, None),
-        Traffic(H - 3600, "DE", None, 3),
+        TrafficHour(H, "DE", 10.5, 8),
+        TrafficHour(H, "US", 4.5, 6),
+        TrafficHour(H + 3600, "DE", 7.0, None),
+        TrafficHour(H - 3600, "DE", None, 3),
     ]
     assert hourly(found) == [
-        Traffic(H - 3600, "", None, 3),
-        Traffic(H, "", 15.0, 14),
-        Traffic(H + 3600, "", 7.0, None),
+        TrafficHour(H - 3600, "", None, 3),
+        TrafficHour(H, "", 15.0, 14),
+        TrafficHour(H + 3600, "", 7.0, None),
     ]
-    assert added([found[0], Traffic(H, "DE", 1.5, 1)]) == [Traffic(H, "DE", 12.0, 9)]
+    assert added([found[0], TrafficHour(H, "DE", 1.5, 1)]) == [TrafficHour(H, "DE", 12.0, 9)]
     assert by_value(found) == [("DE", 11, 10, 8, 2, 7), ("US", 6, 4, 6, -2, 0)]
 
 
 def test_expected_and_seen_are_of_the_same_hours():
     """A first day of 5,860 rows, of which 1,501 came in the one hour for which something is expected."""
-    first = [Traffic(H + 3600 * hour, "DE", None, rows) for hour, rows in enumerate((2000, 2359))]
-    found = [*first, Traffic(H + 7200, "DE", 1450.0, 1501), Traffic(H + 10800, "DE", 1480.0, None)]
+    first = [TrafficHour(H + 3600 * hour, "DE", None, rows) for hour, rows in enumerate((2000, 2359))]
+    found = [*first, TrafficHour(H + 7200, "DE", 1450.0, 1501), TrafficHour(H + 10800, "DE", 1480.0, None)]
     assert by_value(found) == [("DE", 5860, 1450, 1501, -51, 1480)]
     assert by_value(first) == [("DE", 4359, "-", "-", "-", 0)]
 
 
 def test_the_plot_draws_what_was_seen_and_what_is_missing():
     rows = plot(
-        [Traffic(H - 3600, "", None, 5), Traffic(H, "", 20.0, 10), Traffic(H + 3600, "", 10.0, None)], NOW
+        [
+            TrafficHour(H - 3600, "", None, 5),
+            TrafficHour(H, "", 20.0, 10),
+            TrafficHour(H + 3600, "", 10.0, None),
+        ],
+        NOW,
     )
     assert rows == [
         ("2025-12-31 23:00", "-", 5, "-", "█" * 10),
@@ -50,7 +55,7 @@ def test_the_plot_draws_what_was_seen_and_what_is_missing():
 def test_an_hour_that_has_not_landed_is_not_one_without_traffic():
     """Hour 1 has failed, hour 2 has landed without a row, hours 3 and 4 not yet, 4 is not over."""
     hours = [(0, 10.0, 8), (1, 11.0, None), (2, 12.0, 0), (3, 13.0, None), (4, 14.0, None)]
-    found = [Traffic(H + 3600 * hour, "DE", expected, seen) for hour, expected, seen in hours]
+    found = [TrafficHour(H + 3600 * hour, "DE", expected, seen) for hour, expected, seen in hours]
     rows = plot(hourly(found), H + 4 * 3600 + 60)
     assert [row[1:4] for row in rows] == [
         (10, 8, 2),
@@ -64,12 +69,12 @@ def test_an_hour_that_has_not_landed_is_not_one_without_traffic():
 
 
 def test_what_one_shard_has_not_seen_has_not_landed():
-    parts = [Traffic(H, "DE", 4.0, 5), Traffic(H, "US", 3.0, 2), Traffic(H, "DE", 4.0, None)]
-    assert added(parts) == [Traffic(H, "DE", 8.0, None), Traffic(H, "US", 3.0, None)]
+    parts = [TrafficHour(H, "DE", 4.0, 5), TrafficHour(H, "US", 3.0, 2), TrafficHour(H, "DE", 4.0, None)]
+    assert added(parts) == [TrafficHour(H, "DE", 8.0, None), TrafficHour(H, "US", 3.0, None)]
 
 
 def test_what_people_see(capsys):
-    found = [Traffic(H, "DE", 10.0, 8), Traffic(H + 3600, "DE", 1234.0, None)]
+    found = [TrafficHour(H, "DE", 10.0, 8), TrafficHour(H + 3600, "DE", 1234.0, None)]
     console().print(_shown(Counts(table="db.traffic", by=["country"]), found, NOW))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("db.traffic: rows by hour")

@@ -12,7 +12,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, Level, exit_code, failed, guarded
 from sluice.doctor.clickhouse import Replica, replica_checks, version_check
 from sluice.doctor.kafka import topic_checks
-from sluice.errors import KafkaOutOfReach, TargetRefused, UnknownTopic
+from sluice.errors import KafkaUnavailable, TargetRefused, UnknownTopic
 
 NOW = pendulum.datetime(2026, 11, 20, 12)
 SINCE = NOW.subtract(days=2)
@@ -145,7 +145,7 @@ REFUSED = TargetRefused("e.clicks", "it has no column _slice", "ALTER TABLE …"
         ([], 0),
         ([UnknownTopic("dc1", "bids")], 1),
         ([REFUSED], 1),
-        ([REFUSED, KafkaOutOfReach("dc1", "x:1", "refused")], 3),
+        ([REFUSED, KafkaUnavailable("dc1", "x:1", "refused")], 3),
     ],
 )
 def test_exit_codes(errors: list, code: int):
@@ -163,7 +163,7 @@ def test_every_error_becomes_a_place_a_finding_and_a_remedy():
 def test_an_error_in_the_middle_keeps_what_was_found_before():
     def look():
         yield Check(Area.LAKE, "l", Level.OK, "fine")
-        raise KafkaOutOfReach("dc1", "x:1", "refused")
+        raise KafkaUnavailable("dc1", "x:1", "refused")
 
     assert [check.level for check in guarded(Area.LAKE, "l", look)] == [Level.OK, Level.FAIL]
 

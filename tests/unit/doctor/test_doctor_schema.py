@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pytest
 
 from sluice.clients.clickhouse.tables import Column
-from sluice.clients.kafka.samples import Record
+from sluice.clients.kafka.samples import SampledRecord
 from sluice.doctor.check import Level
 from sluice.doctor.columns import MOST_FIELDS, fit, fit_checks, sample_checks
-from sluice.doctor.events import MOST_LEVELS, Sample, Sampled, fields, joined, parse
+from sluice.doctor.events import MOST_LEVELS, EventSample, Sampled, fields, joined, parse
 from sluice.doctor.infer_types import column_type
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.propose_table import MOST_COLUMNS, propose
@@ -44,10 +44,10 @@ def test_an_event_that_is_as_deep_as_the_landing_takes_it(inner: str):
     low, high = 1, 2_000
     while high - low > 1:
         levels = (low + high) // 2
-        taken = parse(spec.event, [Record("t", 0, 0, 0, nested(inner, levels), ())]).events
+        taken = parse(spec.event, [SampledRecord("t", 0, 0, 0, nested(inner, levels), ())]).events
         low, high = (levels, high) if taken else (low, levels)
     assert 800 < low < 1_100
-    events = parse(spec.event, [Record("t", 0, 0, 0, nested(inner, low), ())] * 30).events
+    events = parse(spec.event, [SampledRecord("t", 0, 0, 0, nested(inner, low), ())] * 30).events
     looked = [item.event for item in events]
     [deepest] = [path for path in fields(looked) if path[0] == "deep"]
     assert len(deepest) == (MOST_LEVELS if inner == "object" else 1)
@@ -57,8 +57,8 @@ def test_an_event_that_is_as_deep_as_the_landing_takes_it(inner: str):
 
 def test_records_that_are_too_large_are_refused_as_the_landing_refuses_them():
     spec = pipeline()
-    small = Record("t", 0, 0, 0, b'{"type": "click", "timestamp": "2026-11-20T10:00:00Z"}', ())
-    large = Record("t", 0, 1, 0, None, (), too_large=1 << 30)
+    small = SampledRecord("t", 0, 0, 0, b'{"type": "click", "timestamp": "2026-11-20T10:00:00Z"}', ())
+    large = SampledRecord("t", 0, 1, 0, None, (), too_large=1 << 30)
     found = parse(spec.event, [small, large])
     assert ([one.record.offset for one in found.events], found.refused) == ([0], {"too large": 1})
     assert parse(spec.event, [large]).refused == {"too large": 1}
@@ -185,8 +185,8 @@ def test_a_proposal_names_inner_fields_and_never_twice():
     assert "`_cluster` LowCardinality(String)" in found.statement
 
 
-def record(value: bytes | None) -> Record:
-    return Record("bids", 0, 7, 1_700_000_000_000, value, ())
+def record(value: bytes | None) -> SampledRecord:
+    return SampledRecord("bids", 0, 7, 1_700_000_000_000, value, ())
 
 
 def test_samples_are_read_as_the_landing_reads_them():
@@ -206,7 +206,7 @@ def test_samples_are_read_as_the_landing_reads_them():
 def test_types_without_a_table_are_told():
     sampled = Sampled("view", record(b"{}"), "{}")
     spec = pipeline(tables={"click": "e.clicks"})
-    said = [c for c in sample_checks(spec, Sample((sampled,), {"no time": 2})) if c.level is Level.WARN]
+    said = [c for c in sample_checks(spec, EventSample((sampled,), {"no time": 2})) if c.level is Level.WARN]
     assert [(c.place, c.found) for c in said] == [
         ("sample", "2 of 3 records are unparsed: no time"),
         ("type view", "1 events go to no table"),

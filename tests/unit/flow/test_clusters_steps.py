@@ -11,14 +11,14 @@ import pytest
 
 from sluice.errors import Conservation, Refused
 from sluice.flow import steps
-from sluice.flow.contents.report import Contents
+from sluice.flow.contents.report import ContentsReport
 from sluice.flow.publish import publish
 from sluice.flow.publish.event_hours import publish_event_hours
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.page.days import days_of
-from sluice.page.overview import Around
+from sluice.page.overview import OverviewContext
 from sluice.slices import SliceRange, Unit
 from sluice.state import month_store
 from sluice.state.status import UnitStatus
@@ -38,7 +38,7 @@ def at(hour: int, cluster: str) -> Unit:
 
 
 def incomplete(of: Unit) -> Anomaly:
-    return Anomaly(Kind.INCOMPLETE, "complete", "missing", slice=of.slice.id, cluster=of.cluster)
+    return Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", slice=of.slice.id, cluster=of.cluster)
 
 
 WAITS = [complete(at(h, "dc1")) for h in range(2)] + [complete(at(0, "dc2")), missing(at(1, "dc2"))]
@@ -50,7 +50,7 @@ def patched(monkeypatch: pytest.MonkeyPatch, units: list[UnitStatus], *anomalies
         "open_lake": lambda pipeline: lake,
         "survey_past": lambda pipeline, slices: units,
         "audit": lambda pipeline, slices: (units, list(anomalies), []),
-        "auditor": lambda pipeline, config: SimpleNamespace(sample=lambda found: Contents()),
+        "auditor": lambda pipeline, config: SimpleNamespace(sample=lambda found: ContentsReport()),
         "publish_event_hours": lambda *_: [],
     }
     for module in (steps, publish):
@@ -66,7 +66,7 @@ def test_a_cluster_that_has_not_landed_breaks_no_equation_of_the_run(monkeypatch
 @pytest.mark.parametrize(
     ("units", "anomaly"),
     [
-        (WAITS, Anomaly(Kind.GAP, "1", "2", slice=unit(1).slice.id, cluster="dc2")),
+        (WAITS, Anomaly(AnomalyKind.GAP, "1", "2", slice=unit(1).slice.id, cluster="dc2")),
         (WAITS, incomplete(at(0, "dc1"))),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_year_of_days_does_not_miss_a_cluster_that_came_later_or_went():
 
     def counts(*clusters: str, **begins: object) -> dict[str, int]:
         spec = pipeline(kafka=[{**TWO[0], "cluster": c} for c in clusters])
-        (day,) = days_of(RANGE, noted, Around(spec, {}, Verdict(), START, after, begins))
+        (day,) = days_of(RANGE, noted, OverviewContext(spec, {}, Verdict(), START, after, begins))
         return dict(day.counts)
 
     assert counts("dc1", "dc2", dc2=START + timedelta(hours=1)) == {"verified": 2}

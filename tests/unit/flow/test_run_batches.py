@@ -11,12 +11,12 @@ import pytest
 
 from sluice.cli import run
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClickHouseOutOfReach, Refused, SluiceError
+from sluice.errors import ClickHouseUnavailable, Refused, SluiceError
 from sluice.flow import steps
 from sluice.flow.batch_loop import Landings, one_ahead, one_by_one, run_batches
 from sluice.flow.land import submit
 from sluice.plan.estimate import Expected
-from sluice.plan.plan import Amount, Work
+from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.slices import SliceRange
 from tests.support.landing_world import hours, pipeline
 
@@ -30,8 +30,8 @@ def batches(
     land: Callable[[SliceRange], int],
     load: Callable[[SliceRange], None],
     work: tuple[SliceRange, ...] = (FIRST, SECOND, THIRD),
-    amount: Amount = ONE,
-    left: Work | SluiceError | None = None,
+    amount: UnitsAndRows = ONE,
+    left: PlannedWork | SluiceError | None = None,
     mode: str = "fill",
     landings: Landings | None = None,
 ) -> int:
@@ -41,10 +41,10 @@ def batches(
     monkeypatch.setattr(steps, "work_in", lambda *_: _given(left))
     amounts = (amount,) * len(work)
     given = landings or partial(one_ahead, land, lambda: None)
-    return run_batches(spec, Work(work, amounts, amounts, ONE), mode, "t", given, print)
+    return run_batches(spec, PlannedWork(work, amounts, amounts, ONE), mode, "t", given, print)
 
 
-def _given(left: Work | SluiceError | None) -> Work | None:
+def _given(left: PlannedWork | SluiceError | None) -> PlannedWork | None:
     if isinstance(left, SluiceError):
         raise left
     return left
@@ -80,7 +80,7 @@ def test_each_landing_is_beside_the_load_of_the_batch_before(monkeypatch: pytest
 
 def test_a_failed_landing_holds_up_no_batch_and_is_the_exit_code(monkeypatch: pytest.MonkeyPatch):
     loaded: list[SliceRange] = []
-    left = Work((FIRST,), (ONE,), (ONE,), ONE)
+    left = PlannedWork((FIRST,), (ONE,), (ONE,), ONE)
     assert batches(monkeypatch, lambda batch: 4 if batch == FIRST else 0, loaded.append, left=left) == 4
     assert loaded == [FIRST, SECOND, THIRD]
 
@@ -99,7 +99,7 @@ def test_a_failed_landing_holds_up_no_batch_and_is_the_exit_code(monkeypatch: py
 def test_only_what_is_done_is_told(monkeypatch, capsys, failing, left, mode, told):
     """Batches of two units; `left` of them are not complete after a landing that failed."""
     amounts = ((left, left * 10_200),)
-    rest = Work((FIRST,), amounts, amounts, ONE)
+    rest = PlannedWork((FIRST,), amounts, amounts, ONE)
     code = 1 if failing else 0
     land = lambda batch: 1 if batch == failing else 0  # noqa: E731
     two = (FIRST, SECOND)
@@ -110,7 +110,7 @@ def test_only_what_is_done_is_told(monkeypatch, capsys, failing, left, mode, tol
 def test_what_nobody_can_look_up_is_not_told_as_done(monkeypatch, capsys):
     """And the batches that follow are landed and loaded all the same."""
     loaded: list[SliceRange] = []
-    away = ClickHouseOutOfReach("127.0.0.1:1", "it is away")
+    away = ClickHouseUnavailable("127.0.0.1:1", "it is away")
     assert batches(monkeypatch, lambda b: 1 if b == FIRST else 0, loaded.append, left=away) == 1
     assert loaded == [FIRST, SECOND, THIRD]
     assert "batch 1 of 3: not all of it landed; 0 of 3 units and 0 of 3 rows" in capsys.readouterr().out

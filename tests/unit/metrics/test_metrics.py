@@ -14,11 +14,10 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from sluice.flow import metrics
-from sluice.flow.verify.anomaly import Anomaly
-from sluice.flow.verify.anomaly import Kind as AnomalyKind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
-from sluice.metrics.sink import Sample, count, sample, taken_by, timed
-from sluice.metrics.table import METRICS, Kind, Metric
+from sluice.metrics.sink import MetricSample, count, sample, taken_by, timed
+from sluice.metrics.table import METRICS, Metric, MetricKind
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +49,7 @@ def test_a_sample_has_exactly_the_labels_of_its_metric():
 
 
 def test_samples_go_to_the_sink_while_it_is_taken():
-    heard: list[Sample] = []
+    heard: list[MetricSample] = []
     count("batches", 1, pipeline="p", mode="fill")
     with taken_by(heard.append):
         count("batches", 2, pipeline="p", mode="fill")
@@ -138,7 +137,7 @@ def series() -> dict[str, Metric]:
     """What Prometheus calls each metric; a timer is a histogram."""
     found: dict[str, Metric] = {}
     for metric in METRICS.values():
-        ends = ("_bucket", "_sum", "_count") if metric.kind is Kind.TIMER else ("",)
+        ends = ("_bucket", "_sum", "_count") if metric.kind is MetricKind.TIMER else ("",)
         found.update({metric.exported + end: metric for end in ends})
     return found
 
@@ -250,7 +249,7 @@ def test_the_exporters_mapping_names_each_kind_as_the_alerts_do():
     """As statsd_exporter maps: the first rule whose kind and pattern fit; `*` is one part of the name."""
     mapping = yaml.safe_load((ROOT / "monitoring" / "statsd-mapping.yaml").read_text())
     assert mapping["defaults"] == {"observer_type": "histogram"}  # statsd_exporter refuses unknown keys
-    kinds = {Kind.COUNTER: "counter", Kind.GAUGE: "gauge", Kind.TIMER: "observer"}
+    kinds = {MetricKind.COUNTER: "counter", MetricKind.GAUGE: "gauge", MetricKind.TIMER: "observer"}
     for metric in METRICS.values():
         sent = f"airflow.{metric.full_name}"
         rule = next(r for r in mapping["mappings"] if r["match_metric_type"] == kinds[metric.kind])

@@ -7,18 +7,18 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.page.airflow_runs import Phase, Work
-from sluice.page.cells import MEANINGS, SIGNS, Cell, Known, cell_of, due_by, worst
-from sluice.state.unit_state import State
+from sluice.page.airflow_runs import Phase, SliceActivity
+from sluice.page.cells import MEANINGS, SIGNS, Cell, CellFacts, cell_of, due_by, worst
+from sluice.state.unit_state import UnitState
 
-RUNNING = Work(Phase.LANDING, "p", "r")
-LOADING = Work(Phase.LOADING, "p", "r")
-FAILED = Work(Phase.FAILED, "p", "r")
-S = State
+RUNNING = SliceActivity(Phase.LANDING, "p", "r")
+LOADING = SliceActivity(Phase.LOADING, "p", "r")
+FAILED = SliceActivity(Phase.FAILED, "p", "r")
+S = UnitState
 
 
-def known(*states: State, **more: object) -> Known:
-    return Known(
+def known(*states: UnitState, **more: object) -> CellFacts:
+    return CellFacts(
         **{
             "states": states,
             "verified": False,
@@ -70,7 +70,7 @@ def known(*states: State, **more: object) -> Known:
         (known(S.LANDED, S.MISSING, work=RUNNING), "landing"),
     ],
 )
-def test_the_cell_of_a_slice(facts: Known, expected: str):
+def test_the_cell_of_a_slice(facts: CellFacts, expected: str):
     assert cell_of(facts) == expected
 
 

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 
 from sluice.errors import WrongUse
 from sluice.flow.verify import verdict as verdicts
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.manifest import Loss
-from sluice.page.airflow_runs import Phase, Work
+from sluice.page.airflow_runs import Phase, SliceActivity
 from sluice.page.days import days_of
 from sluice.page.history import hours_past, ids_of
-from sluice.page.overview import Around, Sight, hours_of
-from sluice.page.rows import Asked
+from sluice.page.overview import OverviewContext, OverviewSnapshot, hours_of
+from sluice.page.rows import RequestedRange
 from sluice.slices import HOUR, Slice, SliceRange
 from sluice.state import month_store
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Month, StoredMonth, Summaries, UnitSummary, encode, months_of, summary_of
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, complete, missing, pipeline, unit
 
@@ -43,7 +43,7 @@ FOUND = [
     complete(unit(6)),
     missing(unit(7)),
     missing(unit(8)),
-    missing(unit(9), State.NOT_OVER),
+    missing(unit(9), UnitState.NOT_OVER),
 ]
 EXPECTED = ["before", "verified", "lossy", "broken", "landing", "failed", "loaded", "late", "waiting", "open"]
 WORK = {4: Phase.LANDING, 5: Phase.FAILED}
@@ -54,19 +54,19 @@ def lake() -> MemoryLake:
     """Everything was verified but hour 6, and hour 3 was found broken."""
     lake = MemoryLake()
     month_store.note(lake, FOUND)
-    broken = Anomaly(Kind.ROWS_MISSING, "5", "4", slice=unit(3).slice.id)
+    broken = Anomaly(AnomalyKind.ROWS_MISSING, "5", "4", slice=unit(3).slice.id)
     seen = [status for status in FOUND if status.unit != unit(6)]
     note_verified(lake, TEN, seen, [broken], NOW)
     return lake
 
 
-def around(verdict: Verdict) -> Around:
-    work = {int(unit(h).slice.start.timestamp()): Work(phase, "p", "r") for h, phase in WORK.items()}
-    return Around(pipeline(settle="2m"), work, verdict, unit(0).slice.end, NOW)
+def around(verdict: Verdict) -> OverviewContext:
+    work = {int(unit(h).slice.start.timestamp()): SliceActivity(phase, "p", "r") for h, phase in WORK.items()}
+    return OverviewContext(pipeline(settle="2m"), work, verdict, unit(0).slice.end, NOW)
 
 
-def sight(found: list[UnitStatus]) -> Sight:
-    return Sight(found, [summary_of(status) for status in found], Boundaries())
+def sight(found: list[UnitStatus]) -> OverviewSnapshot:
+    return OverviewSnapshot(found, [summary_of(status) for status in found], Boundaries())
 
 
 def test_hours(lake):
@@ -98,12 +98,12 @@ def test_a_summarised_hour_names_the_cluster_that_it_lacks():
     lake = MemoryLake()
     note_verified(lake, TEN, [complete(unit(0))], [], NOW)
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
-    both = Around(pipeline(kafka=two), {}, Verdict(), START, NOW)
+    both = OverviewContext(pipeline(kafka=two), {}, Verdict(), START, NOW)
     first, second = hours_past(
         SliceRange(START, START.add(hours=2)), month_store.read_summaries(lake, TEN), both
     )
     assert (first.missing, second.missing) == (("dc2",), ())
-    later = Around(pipeline(kafka=two), {}, Verdict(), START, NOW, {"dc2": START.add(hours=1)})
+    later = OverviewContext(pipeline(kafka=two), {}, Verdict(), START, NOW, {"dc2": START.add(hours=1)})
     (alone,) = hours_past(SliceRange(START, START.add(hours=1)), month_store.read_summaries(lake, TEN), later)
     assert (alone.cell, alone.missing) == ("verified", ())
 
@@ -130,10 +130,12 @@ def test_hours_that_are_alike_are_no_more_than_alike(known, first, begin, broken
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     month = {unit(hour).slice.id: units for hour, units in enumerate(known)}
     look = verdicts.look_at(TEN, 1, 1, len(broken), NOW)
-    told = [verdicts.opened(Anomaly(Kind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in broken]
+    told = [verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in broken]
     verdict = verdicts.after(Verdict(), look, told)
     begins = {"dc2": START.add(hours=begin)}
-    it = Around(pipeline(kafka=two), {}, verdict, START.add(hours=first), START.add(hours=now), begins)
+    it = OverviewContext(
+        pipeline(kafka=two), {}, verdict, START.add(hours=first), START.add(hours=now), begins
+    )
     noted = summaries(month)
     together = hours_past(TEN, noted, it)
     assert together == [hour for piece in TEN for hour in hours_past(alone(piece), noted, it)]
@@ -180,19 +182,24 @@ def test_days_that_are_remembered_are_those_worked_out_anew(looks):
     for noted, broken, working, first, now, later, begin in looks:
         known |= noted
         look = verdicts.look_at(DAYS, 1, 1, len(broken), NOW)
-        told = [verdicts.opened(Anomaly(Kind.GAP, "a", "b", slice=name), look) for name in broken]
+        told = [verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=name), look) for name in broken]
         verdict = verdicts.after(Verdict(), look, told)
-        work = {int(Slice.from_id(n, HOUR).start.timestamp()): Work(Phase.LANDING, "p", "r") for n in working}
+        work = {
+            int(Slice.from_id(n, HOUR).start.timestamp()): SliceActivity(Phase.LANDING, "p", "r")
+            for n in working
+        }
         expected, instant = DAYS.start.add(hours=first), DAYS.start.add(hours=now)
         begins = {"dc2": DAYS.start.add(hours=later)}
-        it = Around(pipeline(kafka=two), work, verdict, expected, instant, begins)
+        it = OverviewContext(pipeline(kafka=two), work, verdict, expected, instant, begins)
         some = SliceRange(DAYS.start.add(hours=begin), DAYS.end)
         assert days_of(some, summaries(known), it, seen) == days_of(some, summaries(known), it)
 
 
 def test_a_month_in_which_nothing_has_changed_is_not_decoded_again():
     noted, seen = dict.fromkeys(PLACES, DONE), {}
-    it = Around(pipeline(), {}, Verdict(), DAYS.start.subtract(months=1), pendulum.datetime(2026, 12, 2))
+    it = OverviewContext(
+        pipeline(), {}, Verdict(), DAYS.start.subtract(months=1), pendulum.datetime(2026, 12, 2)
+    )
     whole = SliceRange(DAYS.start.add(hours=12), DAYS.end)
     first = days_of(whole, summaries(noted), it, seen)
     again = summaries(noted)
@@ -205,7 +212,7 @@ def test_a_month_in_which_nothing_has_changed_is_not_decoded_again():
 
 def test_what_is_remembered_is_bounded():
     seen, now = {}, pendulum.datetime(2026, 11, 20)
-    it = Around(pipeline(), {}, Verdict(), pendulum.datetime(1950, 1, 1), now)
+    it = OverviewContext(pipeline(), {}, Verdict(), pendulum.datetime(1950, 1, 1), now)
     for year in range(1950, 2026, 5):
         span = SliceRange(pendulum.datetime(year, 1, 1), pendulum.datetime(year + 5, 1, 1))
         months = [StoredMonth(name, "", b"{}", "") for name in months_of(span)]
@@ -215,7 +222,7 @@ def test_what_is_remembered_is_bounded():
 
 
 def test_an_hour_that_was_open_when_a_step_saw_it_is_missing_when_it_is_over(lake):
-    later = Around(pipeline(), {}, Verdict(), START, NOW.add(hours=1))
+    later = OverviewContext(pipeline(), {}, Verdict(), START, NOW.add(hours=1))
     (day,) = days_of(
         SliceRange(START.add(hours=9), START.add(hours=10)), month_store.read_summaries(lake, TEN), later
     )
@@ -226,7 +233,7 @@ def test_one_of_two_clusters_is_not_the_slice():
     lake = MemoryLake()
     note_verified(lake, TEN, [complete(unit(0))], [], NOW)
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
-    both = Around(pipeline(kafka=two), {}, Verdict(), START, NOW)
+    both = OverviewContext(pipeline(kafka=two), {}, Verdict(), START, NOW)
     (day,) = days_of(SliceRange(START, START.add(hours=1)), month_store.read_summaries(lake, TEN), both)
     assert day.counts == {"late": 1}
 
@@ -242,7 +249,10 @@ def test_a_look_replaces_only_what_it_looked_at():
         verdicts.after(
             Verdict(),
             (look := verdicts.look_at(TEN, 1, 1, 1, NOW)),
-            [verdicts.opened(Anomaly(Kind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in (1, 8)],
+            [
+                verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look)
+                for h in (1, 8)
+            ],
         ),
         SliceRange(START, START.add(hours=4)),
     )
@@ -259,7 +269,7 @@ def test_a_look_replaces_only_what_it_looked_at():
     ],
 )
 def test_what_is_asked(start, end, expected):
-    asked = Asked.of(start, end, NOW)
+    asked = RequestedRange.of(start, end, NOW)
     assert (f"{asked.start:%Y-%m-%dT%H}", f"{asked.end:%Y-%m-%dT%H}", asked.zoom) == expected
 
 
@@ -268,7 +278,7 @@ def test_what_is_asked(start, end, expected):
     [("48h", "now", 0, 48), ("2h", "now", 0, 2), ("2026-11-01", "2026-11-09", 6 * 24, 48)],
 )
 def test_the_newest_two_days_are_looked_at(start, end, past, newest):
-    older, looked = Asked.of(start, end, NOW).halves(timedelta(hours=1))
+    older, looked = RequestedRange.of(start, end, NOW).halves(timedelta(hours=1))
     assert (len(older), len(looked), older.end) == (past, newest, looked.start)
 
 
@@ -278,4 +288,4 @@ def test_the_newest_two_days_are_looked_at(start, end, past, newest):
 )
 def test_what_cannot_be_asked(start, end):
     with pytest.raises(WrongUse):
-        Asked.of(start, end, pendulum.instance(NOW))
+        RequestedRange.of(start, end, pendulum.instance(NOW))

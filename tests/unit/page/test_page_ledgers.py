@@ -9,7 +9,7 @@ import pytest
 from sluice.clients.lake.open import open_lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClickHouseOutOfReach, OutOfReach, WrongUse
+from sluice.errors import ClickHouseUnavailable, Unavailable, WrongUse
 from sluice.page.ledgers import ask_together
 from sluice.slices import SliceRange
 from tests.support.page_world import START, pipeline, unit
@@ -28,7 +28,7 @@ class Ledger:
         names = [table.removeprefix("events.") for table in parameters["targets"]]
         self.asked.append(names)
         if self.silent:
-            raise ClickHouseOutOfReach("h:1", "away")
+            raise ClickHouseUnavailable("h:1", "away")
         starts = [int(unit(hour).slice.start.timestamp()) for hour in self.hours]
         return [
             (
@@ -61,7 +61,7 @@ class Clients:
         (name,) = shard.connections
         self.knocks.append(name)
         if self.known[name] is None:
-            raise ClickHouseOutOfReach("h:1", "away")
+            raise ClickHouseUnavailable("h:1", "away")
         return self.known[name]
 
 
@@ -79,7 +79,7 @@ def asked(clients: Clients, *pipelines: Pipeline) -> list[dict[str, list[int]] |
 def told(answer) -> dict[str, list[int]] | type[Exception]:
     try:
         found = answer()
-    except OutOfReach as error:
+    except Unavailable as error:
         return type(error)
     return {
         table: sorted(unit.slice.start.hour for unit, row in ledger.items() if row.manifest)
@@ -104,7 +104,7 @@ def test_one_statement_for_each_connection():
 def test_what_does_not_answer_is_only_its_own_pipelines(away):
     mine = [named("a", connection="away"), named("b", connection="one"), named("c", connection="away")]
     clients = Clients(one=Ledger(0), away=away)
-    assert asked(clients, *mine) == [ClickHouseOutOfReach, {"events.b": [10]}, ClickHouseOutOfReach]
+    assert asked(clients, *mine) == [ClickHouseUnavailable, {"events.b": [10]}, ClickHouseUnavailable]
     assert sorted(clients.knocks) == ["away", "one"]  # and not a time-out for each pipeline
 
 

@@ -17,20 +17,20 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.manifest import OffsetRange, decode, encode
 from sluice.page import status_cache
-from sluice.page.bounded_cache import Shelf
-from sluice.page.ledgers import Answer
+from sluice.page.bounded_cache import BoundedCache
+from sluice.page.ledgers import PendingLedgers
 from sluice.page.memory_sizes import size_of_boundaries, size_of_manifest, size_of_status
-from sluice.page.status_cache import Eyes, Memory
+from sluice.page.status_cache import PipelineCache, StatusCache
 from sluice.slices import HOUR, SliceRange
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import Column, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.page_world import START, TABLE, file, manifest, pipeline, unit
 
 NOW = START.add(days=2)
@@ -50,7 +50,7 @@ class Ledger:
         return [(name, lake, TABLE, at, "dc1", m, ["click"], n, n, 0, "run", 1, "") for at, m, n in starts]
 
 
-def told(client: Ledger) -> Answer:
+def told(client: Ledger) -> PendingLedgers:
     servers = (Server(pipeline().clickhouse.parts[0], client),)
     return lambda: ledgers_of(servers, pipeline(), "file:///lake", RANGE)
 
@@ -67,7 +67,7 @@ def world(tmp_path, monkeypatch):
         return reading(lake, units)
 
     monkeypatch.setattr(status_cache, "read_manifests", noted)
-    return Eyes(own), open_lake(own), read
+    return PipelineCache(own), open_lake(own), read
 
 
 def land(lake, hour: int, rows: int, generation: int = 1) -> str:
@@ -83,23 +83,23 @@ def test_a_manifest_is_read_once_until_it_is_replaced(world):
     ledger = Ledger((0, first, 5), (15, second, 7))
     for _ in range(2):
         found = eyes.look(RANGE, told(ledger), NOW).statuses
-        done = {s.unit: s.tables[TABLE].rows for s in found if s.state is State.COMPLETE}
+        done = {s.unit: s.tables[TABLE].rows for s in found if s.state is UnitState.COMPLETE}
         assert done == {unit(0): 5, unit(15): 7}
     assert sorted(read) == ["2026-11-20T10Z", "2026-11-21T01Z"]
     assert set(ledger.asked) == {(int(RANGE.start.timestamp()), int(RANGE.end.timestamp()))}
 
     land(lake, 0, 6_000, generation=2)
     states = {s.unit: s.state for s in eyes.look(RANGE, told(ledger), NOW).statuses}
-    assert (states[unit(0)], states[unit(15)]) == (State.STALE, State.COMPLETE)
+    assert (states[unit(0)], states[unit(15)]) == (UnitState.STALE, UnitState.COMPLETE)
     assert read.count("2026-11-20T10Z") == 2 and read.count("2026-11-21T01Z") == 1
 
 
 def test_a_manifest_that_is_gone_is_missing(world):
     eyes, lake, _ = world
     ledger = Ledger((0, land(lake, 0, 5), 5))
-    assert eyes.look(RANGE, told(ledger), NOW).statuses[0].state is State.COMPLETE
+    assert eyes.look(RANGE, told(ledger), NOW).statuses[0].state is UnitState.COMPLETE
     lake.delete([layout.manifest(unit(0).slice.id, "dc1")])
-    assert eyes.look(RANGE, told(ledger), NOW).statuses[0].state is State.MISSING
+    assert eyes.look(RANGE, told(ledger), NOW).statuses[0].state is UnitState.MISSING
 
 
 def test_what_nothing_has_changed_is_not_worked_out_again(world, monkeypatch):
@@ -109,18 +109,22 @@ def test_what_nothing_has_changed_is_not_worked_out_again(world, monkeypatch):
     early = START.add(hours=3, minutes=30)
     first = eyes.look(RANGE, told(Ledger((0, ids[0], 5), (1, ids[1], 5))), early)
     assert [s.state for s in first.statuses[:5]] == [
-        *(State.COMPLETE, State.COMPLETE, State.LANDED, State.NOT_OVER, State.NOT_OVER)
+        *(UnitState.COMPLETE, UnitState.COMPLETE, UnitState.LANDED, UnitState.NOT_OVER, UnitState.NOT_OVER)
     ]
     again = eyes.look(RANGE, told(Ledger(*((n, ids[n], 5) for n in range(3)))), early.add(hours=1))
     same = [mine is others for mine, others in zip(first.statuses, again.statuses, strict=True)]
     assert same[:3] == [True, True, False]
-    assert [s.state for s in again.statuses[2:5]] == [State.COMPLETE, State.MISSING, State.NOT_OVER]
+    assert [s.state for s in again.statuses[2:5]] == [
+        UnitState.COMPLETE,
+        UnitState.MISSING,
+        UnitState.NOT_OVER,
+    ]
     assert again.summaries[2].rows == 5
 
     at = array("q", [int(START.timestamp()), int(START.add(hours=1).timestamp())])
     zeros, offsets = array("q", [0, 0]), array("q", [100, 109])
-    column = Column(0, offsets, zeros, zeros, array("b", [CODE[Found.RECORD]] * 2))
-    entry = Entry(HOUR, (TopicBoundaries("dc1", "t", "u", at, {0: column}),))
+    column = PartitionColumn(0, offsets, zeros, zeros, array("b", [CODE[FoundBy.RECORD]] * 2))
+    entry = LogEntry(HOUR, (TopicBoundaries("dc1", "t", "u", at, {0: column}),))
     assert BoundaryLog(lake).append(Boundaries(), entry, NOW)
     resolved = eyes.look(RANGE, told(Ledger((0, ids[0], 5))), early)
     assert resolved.statuses[0].offsets == 9
@@ -134,7 +138,7 @@ def test_memory_is_bounded_in_bytes(world):
     for hour, one in enumerate(made):
         lake.put(layout.manifest(unit(hour).slice.id, "dc1"), encode(one))
     room = 3 * size_of_manifest(len(encode(made[0]))) + 200_000  # and all statuses
-    eyes.shelf = Shelf(room)
+    eyes.shelf = BoundedCache(room)
     for _ in range(2):
         found = list(eyes.walk(eyes.facts(RANGE, told(Ledger()), NOW)))
         assert [one.status.manifest for one in found[:12]] == made
@@ -165,7 +169,7 @@ def test_a_walk_holds_a_few_manifests_at_a_time(world, monkeypatch):
     data = encode(manifest(unit(0), wide))
     for hour in range(10):
         lake.put(layout.manifest(unit(hour).slice.id, "dc1"), encode(manifest(unit(hour), wide)))
-    eyes.shelf = Shelf(0)
+    eyes.shelf = BoundedCache(0)
     monkeypatch.setattr(status_cache, "_AT_ONCE", len(data))
     facts = eyes.facts(RANGE, told(Ledger()), NOW)
     one = peak_of(lambda: read_manifests(lake, [unit(0)]))
@@ -194,7 +198,7 @@ def test_what_is_said_to_be_kept_is_no_less_than_what_is_kept(files: int, partit
     manifests, _ = tracemalloc.get_traced_memory()
     row = LedgerRow(unit(0), "1-a", tuple(f"type{n}" for n in range(types)), 1, 1, 0, "run", 1)
     ranges = tuple(OffsetRange("t", "u" * 22, p, 100_000 + p, 200_000 + p) for p in range(partitions))
-    kept.append(UnitStatus(unit(0), State.COMPLETE, ranges, (), None, {TABLE: row}, (), 1))
+    kept.append(UnitStatus(unit(0), UnitState.COMPLETE, ranges, (), None, {TABLE: row}, (), 1))
     both, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.15 < manifests / size_of_manifest(len(data)) < 1
@@ -204,7 +208,7 @@ def test_what_is_said_to_be_kept_is_no_less_than_what_is_kept(files: int, partit
 def test_boundaries_that_are_kept_are_counted():
     """A year of hours in 64 partitions, by the arrays' own sizes."""
     hours, zeros = array("q", range(8761)), array("q", [0]) * 8761
-    columns = {p: Column(0, hours[:], zeros[:], zeros[:], array("b", [0]) * 8761) for p in range(64)}
+    columns = {p: PartitionColumn(0, hours[:], zeros[:], zeros[:], array("b", [0]) * 8761) for p in range(64)}
     block = TopicBoundaries("dc1", "t", "u", hours, columns)
     arrays = [hours, *(a for c in columns.values() for a in (c.offsets, c.floors, c.log_starts, c.found))]
     said = size_of_boundaries(Boundaries(1, HOUR, {block.key: block}))
@@ -212,7 +216,7 @@ def test_boundaries_that_are_kept_are_counted():
 
 
 def test_what_was_used_longest_ago_goes_first():
-    shelf = Shelf(10)
+    shelf = BoundedCache(10)
     for name, size in (("a", 4), ("b", 4), ("c", 2)):
         shelf.put(name, name.upper(), size)
     assert shelf.get("a") == "A"
@@ -223,11 +227,11 @@ def test_what_was_used_longest_ago_goes_first():
 
 
 def test_pipelines_share_one_room():
-    memory = Memory()
+    memory = StatusCache()
     assert memory.of(pipeline()).shelf is memory.of(pipeline(name="q")).shelf is memory.shelf
 
 
 def test_a_changed_pipeline_file_begins_anew():
-    memory, own = Memory(), pipeline()
+    memory, own = StatusCache(), pipeline()
     assert memory.of(own) is memory.of(pipeline())
     assert memory.of(own) is not memory.of(pipeline(settle="5m"))

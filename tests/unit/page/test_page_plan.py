@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 from sluice.page.plan import plan_view
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import Expected, Rate, expected
@@ -23,7 +23,7 @@ RATES = {
 }
 
 
-def dry(mode: str, rates: dict[str, Rate], **silent: KafkaOutOfReach) -> DryRun:
+def dry(mode: str, rates: dict[str, Rate], **silent: KafkaUnavailable) -> DryRun:
     units = [complete(unit(0)), missing(unit(1)), missing(unit(2))]
     found = [replace(s, ranges=s.ranges or ()) for s in units]
     work = work_of(found, mode)
@@ -54,7 +54,7 @@ def test_a_plan_says_what_is_done_and_how_long_it_takes(mode: str, actions: dict
 
 
 def test_what_was_never_timed_and_who_does_not_answer():
-    gone = KafkaOutOfReach("dc2", "h:1", "no answer")
+    gone = KafkaUnavailable("dc2", "h:1", "no answer")
     said = dry("fill", {"land": RATES["land"]}, dc2=gone)
     plan = plan_view(THREE, said)
     assert plan.time == "unknown: no earlier run of this pipeline has timed load, verify, publish"

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.errors import WrongUse
 from sluice.page import history
-from sluice.page.rows import Asked, bounded
+from sluice.page.rows import RequestedRange, bounded
 from sluice.slices import SliceRange
 from tests.support.long_form import per_commit
 
@@ -31,14 +31,14 @@ NOW = pendulum.datetime(2026, 11, 20, 10, 30)
 )
 def test_ranges_that_are_refused(start: str, end: str, said: str):
     with pytest.raises(WrongUse, match=said):
-        Asked.of(start, end, NOW)
+        RequestedRange.of(start, end, NOW)
 
 
 @pytest.mark.parametrize(
     ("start", "hours"), [("48h", 48), ("٣h", 3), ("99999h", 1830 * 24), ("9" * 37 + "h", 1830 * 24)]
 )
 def test_an_age_is_cut_to_five_years(start: str, hours: int):
-    asked = Asked.of(start, "now", NOW)
+    asked = RequestedRange.of(start, "now", NOW)
     assert asked.end == pendulum.datetime(2026, 11, 20, 11) and asked.end - asked.start == timedelta(
         hours=hours
     )

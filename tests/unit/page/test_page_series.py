@@ -18,7 +18,7 @@ from sluice.state import month_store
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import UnitSummary, encode, key_of
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.support.page_world import START, complete, file, missing, pipeline, unit
 
@@ -202,9 +202,9 @@ def test_offsets_of_older_hours_lie_between_the_boundaries_around_them():
     for first, last in ((0, 2), (5, 7)):
         slices = list(SliceRange(START.add(hours=first), START.add(hours=last)))
         boundaries = resolve(spec, lake, slices, START.add(hours=9), kafka.topics_of).boundaries
-    left = Backlog({unit(h): State.EXPIRED if h == 6 else State.MISSING for h in (1, 2, 3, 4, 6)})
+    left = Backlog({unit(h): UnitState.EXPIRED if h == 6 else UnitState.MISSING for h in (1, 2, 3, 4, 6)})
     assert unlanded(left, boundaries) == {("dc1", "t", 0): [(10, 50)]}
-    never = Backlog({unit(h): State.MISSING for h in (7, 8)})
+    never = Backlog({unit(h): UnitState.MISSING for h in (7, 8)})
     assert unlanded(never, boundaries) == {("dc1", "t", 0): [(70, 70)]}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from datetime import timedelta
 
-from sluice.page.airflow_runs import Phase, Run, TaskRun, progress, work_of
+from sluice.page.airflow_runs import DagRunView, Phase, TaskRun, progress, work_of
 
 HOUR = timedelta(hours=1)
 HOURS = range(0, 10 * 3600, 3600)
@@ -15,12 +15,14 @@ def span(first: int, end: int) -> tuple[int, int]:
     return first * 3600, end * 3600
 
 
-def run(state: str, *tasks: tuple[str, int, str | None], batches=None, asked=(0, 1), name: str = "r") -> Run:
+def run(
+    state: str, *tasks: tuple[str, int, str | None], batches=None, asked=(0, 1), name: str = "r"
+) -> DagRunView:
     cut = None if batches is None else tuple(span(*batch) for batch in batches)
-    return Run("p", name, state, span(*asked), cut, tuple(TaskRun(*task) for task in tasks))
+    return DagRunView("p", name, state, span(*asked), cut, tuple(TaskRun(*task) for task in tasks))
 
 
-def phases(*runs: Run) -> dict[int, str]:
+def phases(*runs: DagRunView) -> dict[int, str]:
     return {start // 3600: str(work.phase) for start, work in work_of(runs, HOURS, HOUR).items()}
 
 

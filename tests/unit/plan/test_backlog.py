@@ -17,7 +17,7 @@ from sluice.slices import Slice, SliceRange, Unit
 from sluice.state import month_store
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.support.page_world import START, complete, missing, pipeline, unit
 
@@ -42,10 +42,12 @@ def seen(spec: Pipeline, lake: MemoryLake, boundaries: Boundaries, until: int) -
     return {str(unit): str(state) for unit, state in found.states.items()}
 
 
-def to_load(hour: int, state: State = State.MISSING, rows: int = 10, cluster: str = "dc1") -> UnitStatus:
+def to_load(
+    hour: int, state: UnitState = UnitState.MISSING, rows: int = 10, cluster: str = "dc1"
+) -> UnitStatus:
     """Resolved, `rows` offsets, nothing landed."""
     ranges = (OffsetRange("t", "u", 0, 0, rows),)
-    losses = LOST if state is State.EXPIRED else ()
+    losses = LOST if state is UnitState.EXPIRED else ()
     return UnitStatus(unit(hour, cluster), state, ranges, losses, None, {}, (), 1)
 
 
@@ -64,9 +66,9 @@ def test_what_is_not_complete_stays_until_it_is():
     spec, lake = pipeline(), MemoryLake()
     boundaries = resolved(spec, lake, span(0, 5))
     whole = complete(unit(0))
-    found = [whole, missing(unit(1)), missing(unit(2), State.EXPIRED, LOST), complete(unit(3), lost=LOST)]
-    month_store.note(lake, [*found, missing(unit(4), State.LANDED)])
-    assert found[3].state is State.COMPLETE_WITH_LOSS
+    found = [whole, missing(unit(1)), missing(unit(2), UnitState.EXPIRED, LOST), complete(unit(3), lost=LOST)]
+    month_store.note(lake, [*found, missing(unit(4), UnitState.LANDED)])
+    assert found[3].state is UnitState.COMPLETE_WITH_LOSS
     assert seen(spec, lake, boundaries, until=5) == {
         "2026-11-20T11Z/dc1": "missing",
         "2026-11-20T12Z/dc1": "expired",
@@ -103,17 +105,17 @@ def test_of_a_cluster_that_was_taken_away_only_what_has_landed_is_missed():
     boundaries = resolved(pipeline(kafka=TWO), lake, span(0, 3))
     month_store.note(lake, [complete(unit(hour)) for hour in range(3)])
     month_store.note(
-        lake, [missing(unit(0, "dc2")), missing(unit(1, "dc2"), State.LANDED), complete(unit(2, "dc2"))]
+        lake, [missing(unit(0, "dc2")), missing(unit(1, "dc2"), UnitState.LANDED), complete(unit(2, "dc2"))]
     )
     assert seen(pipeline(kafka=TWO[:1]), lake, boundaries, until=3) == {"2026-11-20T11Z/dc2": "landed"}
 
 
 def test_a_look_takes_out_what_is_done_and_keeps_what_kafka_was_seen_to_lack():
-    backlog = Backlog({unit(0): State.MISSING, unit(1): State.EXPIRED, unit(2): State.MISSING})
+    backlog = Backlog({unit(0): UnitState.MISSING, unit(1): UnitState.EXPIRED, unit(2): UnitState.MISSING})
     after = backlog.seen(
-        [complete(unit(0)), missing(unit(1)), missing(unit(2), State.LANDED), missing(unit(9))]
+        [complete(unit(0)), missing(unit(1)), missing(unit(2), UnitState.LANDED), missing(unit(9))]
     )
-    assert after.states == {unit(1): State.EXPIRED, unit(2): State.LANDED}
+    assert after.states == {unit(1): UnitState.EXPIRED, unit(2): UnitState.LANDED}
     assert str(after) == (
         "2 slices from 2026-11-20T11Z to 2026-11-20T12Z are not complete (1 expired, 1 landed)"
     )
@@ -121,12 +123,14 @@ def test_a_look_takes_out_what_is_done_and_keeps_what_kafka_was_seen_to_lack():
 
 
 def test_what_has_expired_holds_up_nothing_unless_its_rest_shall_land():
-    backlog = Backlog({unit(0): State.EXPIRED, unit(1): State.MISSING, unit(2, "dc2"): State.MISSING})
+    backlog = Backlog(
+        {unit(0): UnitState.EXPIRED, unit(1): UnitState.MISSING, unit(2, "dc2"): UnitState.MISSING}
+    )
     assert stuck(backlog, "fail", ["dc2"]) == {unit(0), unit(2, "dc2")}
     assert stuck(backlog, "land_rest") == frozenset()
-    landed = Backlog({unit(2, "dc2"): State.LANDED, unit(3, "dc2"): State.STALE})
+    landed = Backlog({unit(2, "dc2"): UnitState.LANDED, unit(3, "dc2"): UnitState.STALE})
     assert stuck(landed, "fail", ["dc2"]) == frozenset()
-    found = [to_load(0), to_load(1, State.EXPIRED), to_load(2), to_load(3, State.EXPIRED)]
+    found = [to_load(0), to_load(1, UnitState.EXPIRED), to_load(2), to_load(3, UnitState.EXPIRED)]
     assert batches_of(found, "fail", 0) == [span(0, 1), span(2, 3)]
     assert batches_of(found, "land_rest", 3) == [span(0, 3), span(3, 4)]
     assert batches_of(found[1:2], "fail", 0) == []
@@ -134,7 +138,7 @@ def test_what_has_expired_holds_up_nothing_unless_its_rest_shall_land():
 
 def test_an_hour_of_which_one_cluster_has_expired_is_a_batch_of_its_own():
     found = [to_load(hour, cluster=c) for hour in range(5) for c in ("dc1", "dc2")]
-    found[5] = to_load(2, State.EXPIRED, cluster="dc2")
+    found[5] = to_load(2, UnitState.EXPIRED, cluster="dc2")
     assert batches_of(found, "fail", 0) == [span(0, 1), span(1, 2), span(2, 3), span(3, 5)]
 
 
@@ -184,7 +188,7 @@ def test_three_years_of_hours_are_known_by_their_summaries():
     whole = complete(unit(0))
     month_store.note(
         lake,
-        [UnitStatus(Unit(piece, "dc1"), State.COMPLETE, whole.ranges, (), whole.manifest, {}, (), 1)
+        [UnitStatus(Unit(piece, "dc1"), UnitState.COMPLETE, whole.ranges, (), whole.manifest, {}, (), 1)
          for number, piece in enumerate(hours) if number != 5],
     )  # fmt: skip
     assert {key[:9] for key in lake.objects} == {"_summary/"}

@@ -12,15 +12,15 @@ import pytest
 from sluice.plan.backlog import Backlog, backlog_of, batches_of, chosen, unlanded
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state import month_store
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, complete, missing, pipeline, unit
 from tests.unit.plan.test_backlog import TWO, resolved, span, to_load
 
-MISSING, EXPIRED = State.MISSING, State.EXPIRED
+MISSING, EXPIRED = UnitState.MISSING, UnitState.EXPIRED
 
 
 def test_nothing_is_left():
@@ -41,7 +41,7 @@ def test_from_the_first_slice_to_the_last():
 
 def test_what_may_still_land_of_the_first_slices():
     states = {unit(0): MISSING, unit(0, "dc2"): MISSING, unit(1): EXPIRED, unit(2): MISSING}
-    backlog = Backlog({**states, unit(3): State.LANDED, unit(4): MISSING})
+    backlog = Backlog({**states, unit(3): UnitState.LANDED, unit(4): MISSING})
     first = [unit(0), unit(0, "dc2")]
     assert backlog.unlanded(1) == first
     assert backlog.unlanded(2) == [*first, unit(2)]
@@ -57,7 +57,7 @@ def test_a_range_ends_before_its_end():
 def test_what_was_not_over_when_it_was_seen_is_missing_by_now():
     spec, lake = pipeline(), MemoryLake()
     boundaries = resolved(spec, lake, span(0, 2))
-    month_store.note(lake, [missing(unit(0), State.NOT_OVER), missing(unit(1), EXPIRED)])
+    month_store.note(lake, [missing(unit(0), UnitState.NOT_OVER), missing(unit(1), EXPIRED)])
     found = backlog_of(spec, boundaries, span(0, 2), month_store.read_summaries(lake, span(0, 2)))
     assert found.states == {unit(0): MISSING, unit(1): EXPIRED}
 
@@ -66,11 +66,11 @@ def test_what_a_cluster_that_was_taken_away_has_landed_is_loaded():
     lake = MemoryLake()
     boundaries = resolved(pipeline(kafka=TWO), lake, span(0, 3))
     month_store.note(lake, [complete(unit(hour)) for hour in range(3)])
-    gone = (State.LANDED, State.STALE, EXPIRED)
+    gone = (UnitState.LANDED, UnitState.STALE, EXPIRED)
     month_store.note(lake, [missing(unit(hour, "dc2"), state) for hour, state in enumerate(gone)])
     noted = month_store.read_summaries(lake, span(0, 3))
     found = backlog_of(pipeline(kafka=TWO[:1]), boundaries, span(0, 3), noted)
-    assert found.states == {unit(0, "dc2"): State.LANDED, unit(1, "dc2"): State.STALE}
+    assert found.states == {unit(0, "dc2"): UnitState.LANDED, unit(1, "dc2"): UnitState.STALE}
 
 
 def test_a_century_of_hours_is_found_from_both_ends():
@@ -144,8 +144,8 @@ def block(
     made = {}
     for number, offsets in enumerate(columns):
         stored = array("q", offsets)
-        found = array("b", [CODE[Found.RECORD]]) * len(stored)
-        made[number] = Column(3, stored, stored, stored, found)
+        found = array("b", [CODE[FoundBy.RECORD]]) * len(stored)
+        made[number] = PartitionColumn(3, stored, stored, stored, found)
     return TopicBoundaries(cluster, topic, uuid, array("q", map(at, hours)), made)
 
 
@@ -155,7 +155,7 @@ def known(*blocks: TopicBoundaries, **eras: Sequence[str]) -> Boundaries:
     return Boundaries(blocks={b.key: b for b in blocks}, eras=ids)
 
 
-def lost(*hours: int, cluster: str = "dc1", state: State = MISSING) -> dict[Unit, State]:
+def lost(*hours: int, cluster: str = "dc1", state: UnitState = MISSING) -> dict[Unit, UnitState]:
     return {unit(hour, cluster): state for hour in hours}
 
 
@@ -195,7 +195,7 @@ def test_each_partition_of_each_topic_has_its_own():
         block([0, 1, 2], [5, 6, 7], cluster="dc3"),
         two=["old", "new"],
     )
-    left = lost(1) | lost(0, cluster="dc2") | lost(1, cluster="dc2", state=State.LANDED)
+    left = lost(1) | lost(0, cluster="dc2") | lost(1, cluster="dc2", state=UnitState.LANDED)
     assert unlanded(Backlog(left | lost(0, 1, cluster="dc3", state=EXPIRED)), boundaries) == {
         ("dc1", "two", 0): [(20, 30)],
         ("dc1", "two", 1): [(3, 7)],

@@ -6,7 +6,7 @@ import pendulum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.plan.batches import Weight, cut
+from sluice.plan.batches import SliceWeight, cut
 from sluice.slices import Slice
 
 DAY = pendulum.datetime(2026, 11, 20)
@@ -17,7 +17,7 @@ def hour(n: int) -> Slice:
 
 
 def test_consecutive_slices_are_one_batch_until_the_rows_run_out():
-    batches = cut([Weight(hour(n), 40) for n in range(5)], max_rows=100, max_slices=100)
+    batches = cut([SliceWeight(hour(n), 40) for n in range(5)], max_rows=100, max_slices=100)
     assert [str(b) for b in batches] == [
         "[2026-11-20T00:00Z, 2026-11-20T02:00Z)",
         "[2026-11-20T02:00Z, 2026-11-20T04:00Z)",
@@ -26,17 +26,17 @@ def test_consecutive_slices_are_one_batch_until_the_rows_run_out():
 
 
 def test_a_slice_larger_than_a_batch_is_one_of_its_own():
-    batches = cut([Weight(hour(0), 1), Weight(hour(1), 500), Weight(hour(2), 1)], max_rows=100)
+    batches = cut([SliceWeight(hour(0), 1), SliceWeight(hour(1), 500), SliceWeight(hour(2), 1)], max_rows=100)
     assert [len(b) for b in batches] == [1, 1, 1]
 
 
 def test_a_batch_spans_at_most_max_slices():
-    batches = cut([Weight(hour(0), 1), Weight(hour(9), 1), Weight(hour(10), 1)], max_slices=10)
+    batches = cut([SliceWeight(hour(0), 1), SliceWeight(hour(9), 1), SliceWeight(hour(10), 1)], max_slices=10)
     assert [(b.start.hour, b.end.hour) for b in batches] == [(0, 10), (10, 11)]
 
 
 def test_two_clusters_of_one_slice_stay_in_one_batch():
-    assert len(cut([Weight(hour(3), 80), Weight(hour(3), 80)], max_rows=100)) == 1
+    assert len(cut([SliceWeight(hour(3), 80), SliceWeight(hour(3), 80)], max_rows=100)) == 1
 
 
 @given(
@@ -46,7 +46,7 @@ def test_two_clusters_of_one_slice_stay_in_one_batch():
 )
 def test_each_slice_with_work_is_in_exactly_one_batch(pairs, max_rows, max_slices):
     rows = dict(pairs)
-    batches = cut([Weight(hour(n), count) for n, count in pairs], max_rows, max_slices)
+    batches = cut([SliceWeight(hour(n), count) for n, count in pairs], max_rows, max_slices)
     covered = [piece for batch in batches for piece in batch]
     assert len(covered) == len(set(covered))
     assert {hour(n) for n in rows} <= set(covered)

@@ -7,15 +7,15 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.plan.batches import Weight, cut
+from sluice.plan.batches import SliceWeight, cut
 from sluice.slices import Slice
 
 DAY = pendulum.datetime(2026, 11, 20)
 
 
-def work(*rows: int, minutes: int = 60) -> list[Weight]:
+def work(*rows: int, minutes: int = 60) -> list[SliceWeight]:
     length = timedelta(minutes=minutes)
-    return [Weight(Slice(DAY.add(minutes=minutes * n), length), count) for n, count in enumerate(rows)]
+    return [SliceWeight(Slice(DAY.add(minutes=minutes * n), length), count) for n, count in enumerate(rows)]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_batch_is_full_at_exactly_its_rows(rows, sizes):
 
 def test_the_rows_of_both_clusters_fill_the_batch():
     first, second = (Slice(DAY.add(hours=n)) for n in range(2))
-    batches = cut([Weight(first, 60), Weight(first, 40), Weight(second, 1)], max_rows=100)
+    batches = cut([SliceWeight(first, 60), SliceWeight(first, 40), SliceWeight(second, 1)], max_rows=100)
     assert [(b.start.hour, b.end.hour) for b in batches] == [(0, 1), (1, 2)]
 
 
@@ -53,5 +53,5 @@ def test_quarters_are_counted_as_slices():
 
 def test_fifty_million_rows_and_nine_thousand_slices_are_the_most():
     assert [len(b) for b in cut(work(25_000_000, 25_000_000, 1))] == [2, 1]
-    far = [Weight(Slice(DAY.add(hours=n)), 1) for n in (0, 8_999, 9_000)]
+    far = [SliceWeight(Slice(DAY.add(hours=n)), 1) for n in (0, 8_999, 9_000)]
     assert [len(b) for b in cut(far)] == [9_000, 1]

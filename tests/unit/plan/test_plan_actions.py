@@ -12,20 +12,20 @@ from sluice.plan.dry_run import lost, unit_json, unit_line
 from sluice.plan.plan import action, has_work, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 DAY = pendulum.datetime(2026, 11, 20)
 RANGES = (OffsetRange("bids", "id", 0, 1_000, 6_500), OffsetRange("bids", "id", 1, 7, 7))
 LOSSES = (Loss("bids", 0, 5, 9, exact=True), Loss("wins", 3, 0, 4, exact=False))
-DONE = (State.COMPLETE, State.COMPLETE_WITH_LOSS)
+DONE = (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS)
 
 
 def status(
-    state: State, hour: int = 0, landed: bool | None = None, read: int = 40, **more: object
+    state: UnitState, hour: int = 0, landed: bool | None = None, read: int = 40, **more: object
 ) -> UnitStatus:
     unit = Unit(Slice(DAY.add(hours=hour)), "dc1")
     manifest = None
-    if landed if landed is not None else state in (State.LANDED, State.STALE, *DONE):
+    if landed if landed is not None else state in (UnitState.LANDED, UnitState.STALE, *DONE):
         manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0)
     known = UnitStatus(unit, state, RANGES, (), manifest, {}, (), 3)
     return replace(known, **more)
@@ -34,13 +34,13 @@ def status(
 @pytest.mark.parametrize(
     ("state", "fill", "reload", "reland"),
     [
-        (State.NOT_OVER, "wait", "wait", "wait"),
-        (State.MISSING, "land and load", "land and load", "land and load"),
-        (State.EXPIRED, "fail: expired", "fail: expired", "fail: expired"),
-        (State.LANDED, "load", "load again", "land and load again"),
-        (State.STALE, "load", "load again", "land and load again"),
-        (State.COMPLETE, "nothing", "load again", "land and load again"),
-        (State.COMPLETE_WITH_LOSS, "nothing", "load again", "land and load again"),
+        (UnitState.NOT_OVER, "wait", "wait", "wait"),
+        (UnitState.MISSING, "land and load", "land and load", "land and load"),
+        (UnitState.EXPIRED, "fail: expired", "fail: expired", "fail: expired"),
+        (UnitState.LANDED, "load", "load again", "land and load again"),
+        (UnitState.STALE, "load", "load again", "land and load again"),
+        (UnitState.COMPLETE, "nothing", "load again", "land and load again"),
+        (UnitState.COMPLETE_WITH_LOSS, "nothing", "load again", "land and load again"),
     ],
 )
 def test_what_each_mode_does(state, fill, reload, reland):
@@ -50,12 +50,12 @@ def test_what_each_mode_does(state, fill, reload, reland):
 
 @pytest.mark.parametrize("mode", ["fill", "reload", "reland"])
 def test_what_has_expired_lands_as_far_as_it_is_there_where_the_file_says_so(mode):
-    assert action(status(State.EXPIRED), mode, "land_rest") == "land what is left and load"
-    assert action(status(State.MISSING), mode, "land_rest") == "land and load"
+    assert action(status(UnitState.EXPIRED), mode, "land_rest") == "land what is left and load"
+    assert action(status(UnitState.MISSING), mode, "land_rest") == "land and load"
 
 
 def test_nothing_is_read_again_that_kafka_no_longer_has():
-    lost = status(State.COMPLETE, losses=LOSSES)
+    lost = status(UnitState.COMPLETE, losses=LOSSES)
     assert action(lost, "reland") == "refuse: expired"
     assert action(lost, "reload") == "load again"
     assert action(lost, "fill") == "nothing"
@@ -63,24 +63,24 @@ def test_nothing_is_read_again_that_kafka_no_longer_has():
 
 @pytest.mark.parametrize("mode", ["fill", "reload", "reland"])
 def test_what_nobody_could_resolve_waits_for_its_cluster(mode):
-    silent = status(State.MISSING, ranges=None)
+    silent = status(UnitState.MISSING, ranges=None)
     assert unresolved(silent)
     assert (action(silent, mode), has_work(silent, mode)) == ("wait for the cluster", False)
     # What has landed needs no offsets to be loaded.
-    known = status(State.LANDED, ranges=None)
+    known = status(UnitState.LANDED, ranges=None)
     assert not unresolved(known)
     assert has_work(known, mode)
-    assert not unresolved(status(State.MISSING))
+    assert not unresolved(status(UnitState.MISSING))
 
 
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(UnitState))
 def test_work_is_what_an_action_is_taken_for(state):
     for mode in ("fill", "reload", "reland"):
         works = action(status(state), mode) not in ("wait", "nothing")
         assert has_work(status(state), mode) is works
 
 
-@pytest.mark.parametrize("state", [State.LANDED, State.STALE, *DONE])
+@pytest.mark.parametrize("state", [UnitState.LANDED, UnitState.STALE, *DONE])
 def test_a_cluster_that_is_gone_is_loaded_and_never_landed(state):
     gone = status(state, gone=True)
     assert action(gone, "reland") == action(gone, "fill")
@@ -88,27 +88,27 @@ def test_a_cluster_that_is_gone_is_loaded_and_never_landed(state):
     assert action(gone, "reload") == "load again"
     assert has_work(gone, "reload")
     # Beside a unit that is read again, in the same batch.
-    other = status(State.COMPLETE, hour=1)
+    other = status(UnitState.COMPLETE, hour=1)
     works = work_of([gone, other], "reland")
     assert works.land == ((1, 40),)
     assert works.load == ((2, 80) if state not in DONE else (1, 40),)
 
 
 def test_rows_are_those_that_landed_else_at_most_the_offsets():
-    assert rows_of(status(State.MISSING)) == 5_500
-    assert rows_of(status(State.LANDED, read=7)) == 7
-    assert rows_of(status(State.LANDED, read=0)) == 0
+    assert rows_of(status(UnitState.MISSING)) == 5_500
+    assert rows_of(status(UnitState.LANDED, read=7)) == 7
+    assert rows_of(status(UnitState.LANDED, read=0)) == 0
 
 
 def test_units_are_summed_up_in_the_batch_of_their_slice():
     large = 30_000_000
     found = [
-        status(State.LANDED, 0, read=large),
-        status(State.MISSING, 1),
-        status(State.COMPLETE, 2),
-        status(State.LANDED, 3, read=large),
-        status(State.LANDED, 4, read=large),
-        status(State.NOT_OVER, 5),
+        status(UnitState.LANDED, 0, read=large),
+        status(UnitState.MISSING, 1),
+        status(UnitState.COMPLETE, 2),
+        status(UnitState.LANDED, 3, read=large),
+        status(UnitState.LANDED, 4, read=large),
+        status(UnitState.NOT_OVER, 5),
     ]
     work = work_of(found, "fill")
     assert [(b.start.hour, b.end.hour) for b in work.batches] == [(0, 2), (3, 4), (4, 5)]
@@ -122,13 +122,15 @@ def test_units_are_summed_up_in_the_batch_of_their_slice():
 
 
 def test_a_line_says_state_action_and_size():
-    assert unit_line(status(State.MISSING), "land and load") == (
+    assert unit_line(status(UnitState.MISSING), "land and load") == (
         "2026-11-20T00Z/dc1: missing → land and load; 5,500 offsets, 3 reads"
     )
 
 
 def test_a_line_says_what_is_lost_lacking_and_not_counted():
-    found = status(State.EXPIRED, losses=LOSSES, lacking=("wins", "views"), uncounted=("e.traffic", "e.more"))
+    found = status(
+        UnitState.EXPIRED, losses=LOSSES, lacking=("wins", "views"), uncounted=("e.traffic", "e.more")
+    )
     assert unit_line(found, action(found, "fill", "land_rest")) == (
         "2026-11-20T00Z/dc1: expired → land what is left and load; 5,500 offsets, 3 reads, "
         "Kafka no longer has bids/0 [5, 9); at most wins/3 [0, 4), "
@@ -144,7 +146,7 @@ def test_lost_offsets_that_touch_are_one_range():
 
 
 def test_the_same_for_programs():
-    found = status(State.EXPIRED, losses=LOSSES, lacking=("wins",), uncounted=("e.traffic",))
+    found = status(UnitState.EXPIRED, losses=LOSSES, lacking=("wins",), uncounted=("e.traffic",))
     assert unit_json(found, "land what is left and load") == {
         "slice": "2026-11-20T00Z",
         "cluster": "dc1",
@@ -164,5 +166,5 @@ def test_the_same_for_programs():
         "lacking_topics": ["wins"],
         "uncounted": ["e.traffic"],
     }
-    landed = unit_json(status(State.STALE, ranges=None), "load again")
+    landed = unit_json(status(UnitState.STALE, ranges=None), "load again")
     assert (landed["rows"], landed["ranges"], landed["action"]) == (40, [], "load again")

@@ -11,16 +11,16 @@ from sluice.cli import plan as command
 from sluice.flow.resolve.preview import Preview
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.plan import has_work, to_land, work_of
-from sluice.plan.progress import Reach, told
+from sluice.plan.progress import RangeProgress, told
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 DAY = pendulum.datetime(2026, 11, 20)
 
 
-def status(hour: int, state: State, offsets: int = 10, read: int | None = None) -> UnitStatus:
+def status(hour: int, state: UnitState, offsets: int = 10, read: int | None = None) -> UnitStatus:
     unit = Unit(Slice(DAY.add(hours=hour)), "dc1")
     ranges = (OffsetRange("bids", "id", 0, 0, offsets),)
     manifest = None
@@ -30,12 +30,12 @@ def status(hour: int, state: State, offsets: int = 10, read: int | None = None) 
 
 
 MIXED = [
-    status(0, State.COMPLETE, read=9),
-    status(1, State.LANDED, read=8),
-    status(2, State.MISSING),
-    status(3, State.STALE, read=7),
-    status(4, State.COMPLETE, read=6),
-    status(5, State.NOT_OVER),
+    status(0, UnitState.COMPLETE, read=9),
+    status(1, UnitState.LANDED, read=8),
+    status(2, UnitState.MISSING),
+    status(3, UnitState.STALE, read=7),
+    status(4, UnitState.COMPLETE, read=6),
+    status(5, UnitState.NOT_OVER),
 ]
 
 
@@ -66,12 +66,12 @@ def test_what_each_mode_has_to_do(mode, span, land, load):
     ],
 )
 def test_what_is_read_from_kafka(mode, on_expired, hours):
-    found = to_land([*MIXED, status(6, State.EXPIRED)], mode, on_expired)
+    found = to_land([*MIXED, status(6, UnitState.EXPIRED)], mode, on_expired)
     assert [one.unit.slice.start.hour for one in found] == hours
 
 
 def test_amounts_are_counted_in_the_batch_that_holds_the_slice():
-    large = [status(hour, State.MISSING, offsets=30_000_000) for hour in range(4)]
+    large = [status(hour, UnitState.MISSING, offsets=30_000_000) for hour in range(4)]
     work = work_of([*large, replace(MIXED[5])], "fill")
     assert len(work.batches) == 4
     assert work.land == work.load == ((1, 30_000_000),) * 4
@@ -101,7 +101,7 @@ def test_many_hours_of_a_plan_are_summed_up(monkeypatch, capsys):
     for number in range(504):
         lost, spans = number < 30, (OffsetRange("bids", "id", 0, 3 * number, 3 * number + 3),)
         losses = (Loss("bids", 0, 3 * number, 3 * number + 3, True),) if lost else ()
-        state = State.EXPIRED if lost else State.MISSING
+        state = UnitState.EXPIRED if lost else UnitState.MISSING
         found.append(replace(status(number, state), ranges=spans, losses=losses))
     monkeypatch.setattr(command, "load_pipeline", lambda *_: pipeline())
     monkeypatch.setattr("sluice.flow.steps.preview", lambda *_: Preview(found))
@@ -119,10 +119,10 @@ def test_many_hours_of_a_plan_are_summed_up(monkeypatch, capsys):
 
 
 def test_how_far_a_backfill_is():
-    looks = iter([MIXED, [replace(s, state=State.COMPLETE) if s.manifest else s for s in MIXED]])
+    looks = iter([MIXED, [replace(s, state=UnitState.COMPLETE) if s.manifest else s for s in MIXED]])
     times = iter([100.0, 130.0])
     slices = SliceRange(DAY, DAY.add(hours=6))
-    reach = Reach(None, slices, look=lambda *_: next(looks), clock=lambda: next(times))
+    reach = RangeProgress(None, slices, look=lambda *_: next(looks), clock=lambda: next(times))
     assert reach.line() == "2 of 5 units complete, 4 landed, 15 rows loaded"
     # two more in 30 s, one is left
     assert reach.line() == "4 of 5 units complete, 4 landed, 30 rows loaded, about 15 s left"

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.cli.lag import Behind
 from sluice.cli.status import shown
-from sluice.errors import ClusterRefused, KafkaOutOfReach, UnknownTopic
+from sluice.errors import ClusterRefused, KafkaUnavailable, UnknownTopic
 from sluice.manifest import Manifest, OffsetRange
 from sluice.page.cells import missing_from
 from sluice.plan.backlog import Backlog
@@ -15,37 +15,37 @@ from sluice.plan.plan import action, has_work, work_of
 from sluice.plan.waiting import missing_lines, waiting
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus, complete_slices
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.landing_world import pipeline
 
 DAY = pendulum.datetime(2026, 11, 20)
 CLUSTERS = [{"cluster": c, "bootstrap": "nowhere:1", "topics": ["bids"]} for c in ("dc1", "dc2")]
 BOTH, ALONE = pipeline(kafka=CLUSTERS), pipeline(kafka=CLUSTERS[:1])
-SILENT = KafkaOutOfReach("dc2", "nowhere:1", "no answer")
+SILENT = KafkaUnavailable("dc2", "nowhere:1", "no answer")
 
 
 def status(
-    hour: int, cluster: str, state: State, token: str = "", resolved: bool = True, **more: bool
+    hour: int, cluster: str, state: UnitState, token: str = "", resolved: bool = True, **more: bool
 ) -> UnitStatus:
     unit = Unit(Slice(DAY.add(hours=hour)), cluster)
     ranges = (OffsetRange("bids", "id", 0, 0, 10),)
     manifest = None
-    if state in (State.LANDED, State.STALE) or state.done:
+    if state in (UnitState.LANDED, UnitState.STALE) or state.done:
         manifest = Manifest("p", unit.slice.id, cluster, 1, "a", ranges, (), (), 10, {}, 0, token=token)
     return UnitStatus(unit, state, ranges if resolved else None, (), manifest, {}, (), 1, **more)
 
 
 FOUND = [
-    status(0, "dc1", State.COMPLETE),
-    status(0, "dc2", State.COMPLETE_WITH_LOSS),
-    status(1, "dc1", State.COMPLETE),
-    status(1, "dc2", State.MISSING),
-    status(2, "dc1", State.LANDED),
-    status(2, "dc2", State.MISSING, resolved=False),
-    status(3, "dc1", State.COMPLETE),
-    status(3, "dc2", State.EXPIRED),
-    status(4, "dc1", State.NOT_OVER),
-    status(4, "dc2", State.NOT_OVER),
+    status(0, "dc1", UnitState.COMPLETE),
+    status(0, "dc2", UnitState.COMPLETE_WITH_LOSS),
+    status(1, "dc1", UnitState.COMPLETE),
+    status(1, "dc2", UnitState.MISSING),
+    status(2, "dc1", UnitState.LANDED),
+    status(2, "dc2", UnitState.MISSING, resolved=False),
+    status(3, "dc1", UnitState.COMPLETE),
+    status(3, "dc2", UnitState.EXPIRED),
+    status(4, "dc1", UnitState.NOT_OVER),
+    status(4, "dc2", UnitState.NOT_OVER),
 ]
 
 
@@ -69,12 +69,12 @@ def test_status_shows_it_and_the_lag_is_that_of_whole_hours():
 
 def test_with_one_cluster_nobody_notices():
     own = [one for one in FOUND if one.unit.cluster == "dc1"]
-    missing = [*own, status(5, "dc1", State.MISSING)]
+    missing = [*own, status(5, "dc1", UnitState.MISSING)]
     assert (waiting(ALONE, missing), missing_lines(ALONE, missing)) == ([], [])
 
 
 def test_a_reland_waits_for_manifests_of_its_own_token():
-    found = [status(0, c, State.COMPLETE, token) for c, token in (("dc1", "new"), ("dc2", "old"))]
+    found = [status(0, c, UnitState.COMPLETE, token) for c, token in (("dc1", "new"), ("dc2", "old"))]
     assert [part.cluster for part in waiting(BOTH, found, "reland", "new")] == ["dc2"]
     assert waiting(BOTH, found, "reload", "new") == []
 
@@ -105,11 +105,11 @@ def test_an_hour_without_boundaries_is_no_work_yet():
 @pytest.mark.parametrize(
     ("state", "mode", "does"),
     [
-        (State.COMPLETE, "fill", "nothing"),
-        (State.LANDED, "fill", "load"),
-        (State.COMPLETE, "reload", "load again"),
-        (State.COMPLETE, "reland", "nothing"),
-        (State.STALE, "reland", "load"),
+        (UnitState.COMPLETE, "fill", "nothing"),
+        (UnitState.LANDED, "fill", "load"),
+        (UnitState.COMPLETE, "reload", "load again"),
+        (UnitState.COMPLETE, "reland", "nothing"),
+        (UnitState.STALE, "reland", "load"),
     ],
 )
 def test_a_cluster_that_was_taken_away_is_loaded_from_the_lake_and_read_no_more(state, mode, does):
@@ -121,7 +121,7 @@ def test_a_cluster_that_was_taken_away_is_loaded_from_the_lake_and_read_no_more(
 
 
 def test_a_cell_names_the_cluster_that_others_wait_for():
-    states = [("dc1", State.COMPLETE), ("dc2", State.MISSING)]
+    states = [("dc1", UnitState.COMPLETE), ("dc2", UnitState.MISSING)]
     assert missing_from(states) == ("dc2",)
     assert missing_from(states[:1]) == missing_from(states[1:]) == ()
-    assert missing_from([("dc1", State.MISSING), ("dc2", State.EXPIRED)]) == ()
+    assert missing_from([("dc1", UnitState.MISSING), ("dc2", UnitState.EXPIRED)]) == ()

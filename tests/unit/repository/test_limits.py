@@ -12,9 +12,9 @@ import pytest
 
 from sluice.config.event import Event
 from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.parse import Parser, Records
+from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.verify import verdict as summary
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict import Verdict
 from sluice.slices import FIRST_MS, LAST_MS, SliceRange
 
@@ -38,7 +38,7 @@ def test_it_is_found():
 
 def refused(*values: bytes, latest: int = LAST_MS) -> dict[int, str]:
     count = len(values)
-    records = Records(
+    records = RecordColumns(
         values=pa.array(values, pa.binary()),
         topic="t",
         headers=pa.nulls(count, HEADERS),
@@ -90,7 +90,10 @@ def test_open_anomalies(found: int, kept: int):
     """Those that were open before stay, and the look says how many it has found."""
     start = pendulum.datetime(2026, 1, 1)
     look = summary.look_at(SliceRange(start, start.add(hours=1)), 1, 1, found, start)
-    some = [Anomaly(Kind.ROWS_MISSING, "1", "0", type=f"t{n}", slice="2026-01-01T00Z") for n in range(found)]
+    some = [
+        Anomaly(AnomalyKind.ROWS_MISSING, "1", "0", type=f"t{n}", slice="2026-01-01T00Z")
+        for n in range(found)
+    ]
     verdict = summary.after(Verdict(), look, [summary.opened(one, look) for one in some])
     assert len(verdict.anomalies) == kept and verdict.looks[-1].found == found
     assert [one.place for one in verdict.anomalies[:2]] == [one.place for one in some[:2]]

@@ -11,7 +11,7 @@ from typing import get_args
 import yaml
 
 from sluice.config.page import PageSettings, Payloads
-from sluice.watch.problems import Kind
+from sluice.watch.problems import ProblemKind
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs/guide/production.md").read_text()
@@ -65,7 +65,7 @@ def test_each_alert_is_explained_with_its_severity():
 
 
 def test_each_kind_of_problem_is_explained():
-    assert set(rows("problem")) == {str(kind) for kind in Kind}
+    assert set(rows("problem")) == {str(kind) for kind in ProblemKind}
 
 
 def test_the_policy_allows_what_the_lake_asks_for_and_no_more():

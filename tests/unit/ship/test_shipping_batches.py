@@ -17,19 +17,19 @@ import pytest
 from sluice.clients.kafka.producer import DeliveryError
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
-from sluice.errors import EventsRefused, Fenced, KafkaOutOfReach, WrongUse
-from sluice.ship.batch_register import Begin, Entry, Register, decide
+from sluice.errors import EventsRefused, Fenced, KafkaUnavailable, WrongUse
+from sluice.ship.batch_register import Begin, Register, RegisterEntry, decide
 from sluice.ship.batches import batches_of, content_id, given_id
 from sluice.ship.in_flight import Acknowledged, together
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes
-from sluice.ship.report import BatchReport, BatchState, Progress
+from sluice.ship.report import BatchReport, BatchState, ShipProgress
 from sluice.ship.ship_batches import Shipper
 from sluice.ship.shipment import Shipment
 from tests.support.fake_publisher import FakePublisher, Killed
 from tests.support.following import EVENT
 
-ENTRY = Entry("b1", "f", "uuid-1", "attempt-1", line=7)
+ENTRY = RegisterEntry("b1", "f", "uuid-1", "attempt-1", line=7)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def ship(
     event: Event = EVENT,
     **more,
 ) -> Shipper:
-    progress = Progress("dc1/clicks", lambda line: None)
+    progress = ShipProgress("dc1/clicks", lambda line: None)
     shipment = Shipment(topic, RecordTimes(event, timedelta()), RecordKeys(None), progress)
     said: list[str] = []
     known = register(folder, topic.facts.uuid)
@@ -194,11 +194,11 @@ def test_an_event_that_is_refused_is_named(tmp_path: Path, source: str):
     assert sorted(event.decode() for event in dict(topic.taken).values()) == sorted(LINES)
 
 
-def test_a_cluster_that_went_away_is_out_of_reach(tmp_path: Path, source: str):
+def test_a_cluster_that_went_away_is_unavailable(tmp_path: Path, source: str):
     timed_out = DeliveryError(DeliveryError._MSG_TIMED_OUT)
     topic = FakePublisher(refuse=lambda event: timed_out)
-    topic.gone = lambda reason: KafkaOutOfReach("dc1", "x:1", reason)
-    with pytest.raises(KafkaOutOfReach):
+    topic.gone = lambda reason: KafkaUnavailable("dc1", "x:1", reason)
+    with pytest.raises(KafkaUnavailable):
         ship(tmp_path, topic, source)
 
 
@@ -254,7 +254,7 @@ def test_what_is_acknowledged_is_counted_by_partition():
 
 def test_the_progress_line():
     now, said = [0.0], []
-    progress = Progress("dc1/clicks", said.append, clock=lambda: now[0])
+    progress = ShipProgress("dc1/clicks", said.append, clock=lambda: now[0])
     for now[0], events, size, waiting in (
         (1, 10, 10, 0),
         (4, 3_000, 8_000_000, 25),

@@ -14,9 +14,9 @@ import pytest
 import zstandard
 
 from sluice.errors import Busy, WrongUse
-from sluice.ship.positions import Place
+from sluice.ship.positions import FilePosition
 from sluice.ship.state_file import StateFile
-from sluice.ship.tail import Ours, decide
+from sluice.ship.tail import TailedFile, decide
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import Act, World
 
@@ -49,7 +49,7 @@ BEGIN_AGAIN = "begin again: the file was truncated"
     ],
 )
 def test_what_to_do_next(size, seen, offset, fits, still, there, step):
-    assert decide(Ours(OURS, size, seen, offset, fits, still), there, 5) == step
+    assert decide(TailedFile(OURS, size, seen, offset, fits, still), there, 5) == step
 
 
 def test_a_log_that_appears_later_and_grows(world: World):
@@ -155,7 +155,7 @@ def test_a_log_that_is_truncated_before_its_first_line_is_read(world: World, mon
     world.write("a", "b")()
     usual = StateFile.write
 
-    def write(state: StateFile, place: Place) -> None:
+    def write(state: StateFile, place: FilePosition) -> None:
         usual(state, place)
         monkeypatch.setattr(StateFile, "write", usual)
         shutil.copy(world.log, world.folder / "app.log.1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sluice.ship.positions import Mark, Piece, Place
+from sluice.ship.positions import FilePosition, LogChunk, Mark
 
 ABC = Mark(3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")  # FIPS 180-2, B.1
 
@@ -17,20 +17,20 @@ def test_marks():
 
 
 def test_places_in_a_state_file():
-    place = Place(1, 2, "b")
+    place = FilePosition(1, 2, "b")
     empty = {"mark": {"size": 0, "sha256": ""}, "offset": 0, "line": 0, "at": None, "done_ns": None}
     assert place.to_json() == {"device": 1, "inode": 2, "batch": "b", **empty}
-    whole = Place(1, 2, "b", 9, 3, ABC, 1_000, 5)
-    assert Place.from_json(whole.to_json()) == whole
+    whole = FilePosition(1, 2, "b", 9, 3, ABC, 1_000, 5)
+    assert FilePosition.from_json(whole.to_json()) == whole
     assert whole.to_json()["mark"] == {"size": 3, "sha256": ABC.sha256}
     assert [replace(whole, offset=offset).marked_from for offset in (9, 4, 3, 2, 0)] == [6, 1, 0, 0, 0]
 
 
 def test_a_piece_ends_at_its_place():
-    place = Place(1, 2, "b", 7, 4, Mark.of(b"before\n"), 1_000, None)
-    piece = Piece.of(b"a\n\n b \nc", place, b"before\n")
+    place = FilePosition(1, 2, "b", 7, 4, Mark.of(b"before\n"), 1_000, None)
+    piece = LogChunk.of(b"a\n\n b \nc", place, b"before\n")
     assert (list(piece.chunk.events), list(piece.chunk.numbers)) == ([b"a", b" b ", b"c"], [5, 7, 8])
     assert piece.tail == b"before\na\n\n b \nc"
     assert piece.place == replace(place, offset=15, line=8, mark=Mark.of(piece.tail))
-    ended = Piece.of(b"c" * 300 + b"\n", place, b"before\n")
+    ended = LogChunk.of(b"c" * 300 + b"\n", place, b"before\n")
     assert (ended.place.line, ended.tail) == (5, b"c" * 255 + b"\n")

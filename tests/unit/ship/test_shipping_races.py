@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.ship.log_file import LogFile
-from sluice.ship.positions import Place
+from sluice.ship.positions import FilePosition
 from sluice.ship.state_file import StateFile
 from tests.support.following import World
 from tests.support.long_form import per_commit
@@ -143,7 +143,7 @@ def test_an_empty_log_that_is_written_before_its_place_is_saved(
     written meanwhile is older than the saved place."""
     usual = StateFile.write
 
-    def write(state: StateFile, place: Place) -> None:
+    def write(state: StateFile, place: FilePosition) -> None:
         if not (world.folder / "app.log.2").exists():
             assert not place.known
             world.write("b")()

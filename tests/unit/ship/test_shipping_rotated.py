@@ -15,7 +15,7 @@ import zstandard
 
 from sluice.errors import WrongUse
 from sluice.ship import lines
-from sluice.ship.positions import Mark, Place
+from sluice.ship.positions import FilePosition, Mark
 from sluice.ship.rotation import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
 from tests.unit.ship.test_shipping_place import ABC
 
@@ -47,11 +47,11 @@ def logs(tmp_path: Path) -> Logs:
     return Logs(tmp_path)
 
 
-def behind(one: Rotated, content: bytes) -> Place:
+def behind(one: Rotated, content: bytes) -> FilePosition:
     """The place in that file, or in a copy of it, behind `content`, which is how it begins."""
     tail = content[-256:]
     mark = Mark(len(tail), hashlib.sha256(tail).hexdigest())
-    return Place(*one.file, "b", len(content), content.count(b"\n"), mark)
+    return FilePosition(*one.file, "b", len(content), content.count(b"\n"), mark)
 
 
 def test_which_files_were_the_log_once(logs: Logs):
@@ -102,8 +102,8 @@ def test_a_copy_of_the_file_is_found_by_what_stands_before_the_place(logs: Logs)
     logs.write("app.log.1", b"other line\n")
     copy = logs.write("app.log.2.gz", b"a\nb\nc\n", gzip.compress)
     assert find(behind(same, b"a\nb\n"), logs.found) == copy
-    assert find(Place(0, 0, "b"), logs.found) is None
-    assert find(Place(*same.file, "b"), logs.found) == same
+    assert find(FilePosition(0, 0, "b"), logs.found) is None
+    assert find(FilePosition(*same.file, "b"), logs.found) == same
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_not_the_one(logs: Logs):
 
 
 def test_a_file_that_has_lost_its_name(logs: Logs):
-    one, place = logs.write("app.log.1", b"a\nb\n"), Place(0, 0, "b", 2, 1, Mark(2, "?"))
+    one, place = logs.write("app.log.1", b"a\nb\n"), FilePosition(0, 0, "b", 2, 1, Mark(2, "?"))
     uses: list[Callable[[], object]] = [
         lambda: find(place, [one]),
         lambda: newer([one], 0, place),
@@ -181,7 +181,7 @@ def test_a_copy_of_the_places_own_file_is_not_newer(logs: Logs):
     logs.write("app.log.2.gz", b"half", bytes)  # it is still being compressed
     logs.write("app.log.1", b"a\nb\n")
     assert newer(logs.found, own.changed_ns, place) == []
-    unknown = Place(*own.file, "b")
+    unknown = FilePosition(*own.file, "b")
     assert newer(logs.found, own.changed_ns, unknown) == [logs.of("app.log.1")]
 
 
@@ -196,7 +196,7 @@ def test_the_rest_comes_in_pieces_with_their_places(logs: Logs):
     line = b"z" * 999 + b"\n"
     content = b"first\n\n" + line * 2500 + b"last"
     one = logs.write("app.log.1", content)
-    pieces = list(rest_of(one, Place(*one.file, "b", at=7)))
+    pieces = list(rest_of(one, FilePosition(*one.file, "b", at=7)))
     assert [event for piece in pieces for event in piece.chunk.events] == [
         b"first",
         *[line[:-1]] * 2500,
@@ -223,9 +223,9 @@ def test_a_line_that_is_too_long_is_told_with_its_place(logs: Logs, monkeypatch:
     monkeypatch.setattr(lines, "MAX_EVENT_BYTES", 5)
     one = logs.write("app.log.1", b"a\nb\nlonger")
     with pytest.raises(WrongUse, match=re.escape(f"{one.path}, line 3: ")):
-        list(rest_of(one, Place(*one.file, "b")))
+        list(rest_of(one, FilePosition(*one.file, "b")))
     assert [
-        piece.chunk.events for piece in rest_of(logs.write("app.log.2", b"a\nexact"), Place(0, 0, "b"))
+        piece.chunk.events for piece in rest_of(logs.write("app.log.2", b"a\nexact"), FilePosition(0, 0, "b"))
     ] == [
         [b"a"],
         [b"exact"],
@@ -234,7 +234,7 @@ def test_a_line_that_is_too_long_is_told_with_its_place(logs: Logs, monkeypatch:
 
 def test_a_start_is_known_by_what_the_file_begins_with(logs: Logs):
     one = logs.write("app.log.1.gz", b"abc", gzip.compress)
-    start = Place(*one.file, "b")
+    start = FilePosition(*one.file, "b")
     assert recognised(one, start) == replace(start, mark=ABC)
     assert (start.known, replace(start, mark=ABC).known) == (False, True)
     long = logs.write("app.log.2", b"y" * 300)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from sluice.clients.kafka.create_topic import TopicFacts
+from sluice.clients.kafka.create_topic import TopicLimits
 from sluice.config.event import Event
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -16,14 +16,14 @@ from sluice.ship.record_times import RecordTimes, SourceTimes
 
 NOW = 1_795_000_000_000
 HOUR = 3_600_000
-FACTS = TopicFacts(partitions=4, before_ms=2**62, after_ms=HOUR)
+FACTS = TopicLimits(partitions=4, before_ms=2**62, after_ms=HOUR)
 
 
 def event(**time) -> Event:
     return Event.model_validate({"type": {"field": "type"}, "time": time})
 
 
-def times(source: Event, events: list[bytes], lag: timedelta = timedelta(), facts: TopicFacts = FACTS):
+def times(source: Event, events: list[bytes], lag: timedelta = timedelta(), facts: TopicLimits = FACTS):
     clock = RecordTimes(source, lag)
     return SourceTimes(clock).of(events, NOW, facts), clock.no_time, clock.refused
 
@@ -40,7 +40,7 @@ def times(source: Event, events: list[bytes], lag: timedelta = timedelta(), fact
     ],
 )
 def test_the_record_time_is_the_events(source: Event, line: bytes, expected: int):
-    facts = TopicFacts(4, 2**62, 10**12)
+    facts = TopicLimits(4, 2**62, 10**12)
     assert times(source, [line], facts=facts) == ([expected], 0, 0)
 
 
@@ -77,10 +77,10 @@ def test_a_time_that_the_broker_would_refuse_is_none():
         (NOW, 7200, FACTS, NOW),
         (NOW - HOUR, 1800, FACTS, NOW - HOUR // 2),
         (-1, 0, FACTS, NOW),
-        (NOW - HOUR - 1, 0, TopicFacts(4, HOUR, HOUR), NOW),
+        (NOW - HOUR - 1, 0, TopicLimits(4, HOUR, HOUR), NOW),
     ],
 )
-def test_a_time_that_the_broker_would_refuse(at: int, lag: int, facts: TopicFacts, expected: int):
+def test_a_time_that_the_broker_would_refuse(at: int, lag: int, facts: TopicLimits, expected: int):
     line = b'{"at": %d}' % at
     found = times(event(field="at", format="epoch_ms"), [line], timedelta(seconds=lag), facts)
     assert found == ([expected], 0, int(expected == NOW))

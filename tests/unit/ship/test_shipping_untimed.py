@@ -12,7 +12,7 @@ import pendulum
 import pytest
 
 from sluice.config.event import Event
-from sluice.ship.positions import Place
+from sluice.ship.positions import FilePosition
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import World
 from tests.unit.ship.test_shipping_batches import Waits, ship
@@ -166,5 +166,5 @@ def test_a_log_with_any_kill(tmp_path):
 
 def test_the_state_of_before_is_read():
     place = {"device": 1, "inode": 2, "batch": "b", "offset": 3, "line": 4, "mark": {"size": 0, "sha256": ""}}
-    assert Place.from_json(place).at is None
-    assert Place.from_json({**place, "at": 5}).to_json() == {**place, "at": 5, "done_ns": None}
+    assert FilePosition.from_json(place).at is None
+    assert FilePosition.from_json({**place, "at": 5}).to_json() == {**place, "at": 5, "done_ns": None}

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Stored
+from sluice.clients.lake.base import StoredObject
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import Busy, Fenced, LakeOutOfReach, SluiceError
+from sluice.errors import Busy, Fenced, LakeUnavailable, SluiceError
 from sluice.state.lease import Lease
-from sluice.state.lease_record import LeaseState, Watch, decode, encode, may_take, observe
+from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
 from tests.support.fakes import FakeClock, MemoryLake
 
 TABLE = "events.clicks"
@@ -53,26 +53,26 @@ class TestDeciding:
         ("found", "watch", "looked_at", "free"),
         [
             (None, None, 0.0, True),
-            (state(released=True), Watch("v", 0.0), 0.0, True),
-            (state(), Watch("v", 0.0), 0.0, False),
-            (state(), Watch("v", 0.0), 29.9, False),
-            (state(), Watch("v", 0.0), 30.0, True),
-            (state(term_seconds=60.0), Watch("v", 0.0), 59.0, False),
-            (state(), Watch("v", 5.0), 34.0, False),
+            (state(released=True), LeaseWatch("v", 0.0), 0.0, True),
+            (state(), LeaseWatch("v", 0.0), 0.0, False),
+            (state(), LeaseWatch("v", 0.0), 29.9, False),
+            (state(), LeaseWatch("v", 0.0), 30.0, True),
+            (state(term_seconds=60.0), LeaseWatch("v", 0.0), 59.0, False),
+            (state(), LeaseWatch("v", 5.0), 34.0, False),
         ],
     )
     def test_may_take(
-        self, found: LeaseState | None, watch: Watch | None, looked_at: float, free: bool
+        self, found: LeaseState | None, watch: LeaseWatch | None, looked_at: float, free: bool
     ) -> None:
         assert may_take(found, watch, looked_at) is free
 
     def test_a_watch_starts_again_with_each_version(self) -> None:
         watch = observe(None, None, 0.0)
         assert watch is None
-        watch = observe(watch, Stored(b"", "v1"), 1.0)
-        assert watch == Watch("v1", 1.0)
-        assert observe(watch, Stored(b"", "v1"), 9.0) == Watch("v1", 1.0)
-        assert observe(watch, Stored(b"", "v2"), 9.0) == Watch("v2", 9.0)
+        watch = observe(watch, StoredObject(b"", "v1"), 1.0)
+        assert watch == LeaseWatch("v1", 1.0)
+        assert observe(watch, StoredObject(b"", "v1"), 9.0) == LeaseWatch("v1", 1.0)
+        assert observe(watch, StoredObject(b"", "v2"), 9.0) == LeaseWatch("v2", 9.0)
 
     @given(st.integers(0, 50), st.integers(0, 50))
     def test_generations_only_grow(self, before: int, above: int) -> None:
@@ -158,7 +158,7 @@ class TestAcquiring:
         assert acquire(MemoryLake(), "a1", above=41).generation == 42
 
     def test_an_outage(self) -> None:
-        with pytest.raises(LakeOutOfReach):
+        with pytest.raises(LakeUnavailable):
             acquire(MemoryLake(outages=1), "a1")
 
     def test_not_a_lease(self) -> None:
@@ -229,7 +229,7 @@ class TestHolding:
         assert stored(lake).generation == 1
         assert clock.now == pytest.approx(6)
         lake.lost_answers = 1
-        with pytest.raises(LakeOutOfReach):
+        with pytest.raises(LakeUnavailable):
             lease.release()
         assert acquire(lake, "a2").generation == 2
 
@@ -244,7 +244,7 @@ class TestHolding:
         lake, clock = MemoryLake(), FakeClock()
         lease = acquire(lake, "a1", clock)
         lake.outages = 1000
-        with pytest.raises(Fenced, match="out of reach for a whole term"):
+        with pytest.raises(Fenced, match="unavailable for a whole term"):
             lease.renew()
         assert clock.now == pytest.approx(30)
         lake.outages = 0

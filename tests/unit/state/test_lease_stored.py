@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.lake.base import Stored
+from sluice.clients.lake.base import StoredObject
 from sluice.errors import SluiceError
-from sluice.state.lease_record import LeaseState, Watch, decode, encode, may_take, observe
+from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
 
 TEXT = b'{"holder":"a1","generation":3,"serial":7,"term_seconds":30.0,"pid":12,"host":"h","released":false%s}'
 
@@ -34,10 +34,10 @@ def test_what_is_no_lease_is_told_with_its_place():
 
 
 def test_a_lease_that_has_gone_is_watched_on():
-    watch = Watch("v1", 3.0)
+    watch = LeaseWatch("v1", 3.0)
     assert observe(watch, None, 9.0) == watch
-    assert observe(watch, Stored(b"", "v1"), 9.0) == watch
-    assert observe(watch, Stored(b"", "v2"), 9.0) == Watch("v2", 9.0)
+    assert observe(watch, StoredObject(b"", "v1"), 9.0) == watch
+    assert observe(watch, StoredObject(b"", "v2"), 9.0) == LeaseWatch("v2", 9.0)
     assert observe(None, None, 9.0) is None
 
 
@@ -61,5 +61,5 @@ def test_a_lease_that_nobody_has_watched_is_not_free():
     assert may_take(None, None, 0.0) is True
     assert may_take(LEASE.given_back(), None, 0.0) is True
     assert may_take(LEASE, None, 1e9) is False
-    assert may_take(LEASE, Watch("v", 100.0), 130.0) is True
-    assert may_take(LEASE, Watch("v", 100.0), 129.9) is False
+    assert may_take(LEASE, LeaseWatch("v", 100.0), 130.0) is True
+    assert may_take(LEASE, LeaseWatch("v", 100.0), 129.9) is False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.manifest import Loss, Manifest
-from sluice.state.unit_state import Commit, Facts, State, state_of
+from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
 
 LOSS = Loss("bids", 0, 0, 10, exact=False)
 MANIFEST = Manifest("ads", "2026-11-20T10Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
@@ -17,31 +17,31 @@ WANTED = {"e.clicks": CLICKS, "e.other": OTHER}
 @pytest.mark.parametrize(
     ("over", "losses", "manifest", "committed", "state"),
     [
-        (False, (), None, {}, State.NOT_OVER),
-        (False, (LOSS,), None, {}, State.NOT_OVER),
-        (True, (), None, {}, State.MISSING),
-        (True, (LOSS,), None, {}, State.EXPIRED),
-        (True, (), None, WANTED, State.MISSING),
-        (True, (), MANIFEST, {}, State.LANDED),
-        (True, (), MANIFEST, {"e.clicks": CLICKS}, State.LANDED),
-        (True, (LOSS,), MANIFEST, WANTED, State.COMPLETE),
-        (True, (), MANIFEST, WANTED, State.COMPLETE),
-        (True, (), MANIFEST, {**WANTED, "e.clicks": Commit("0-z", ("click",))}, State.STALE),
-        (True, (), MANIFEST, {**WANTED, "e.other": Commit("1-a", ("click", "view"))}, State.STALE),
-        (True, (), MANIFEST, {**WANTED, "e.dropped": CLICKS}, State.COMPLETE),
-        (True, (), LOSSY, WANTED, State.COMPLETE_WITH_LOSS),
-        (True, (), LOSSY, {}, State.LANDED),
+        (False, (), None, {}, UnitState.NOT_OVER),
+        (False, (LOSS,), None, {}, UnitState.NOT_OVER),
+        (True, (), None, {}, UnitState.MISSING),
+        (True, (LOSS,), None, {}, UnitState.EXPIRED),
+        (True, (), None, WANTED, UnitState.MISSING),
+        (True, (), MANIFEST, {}, UnitState.LANDED),
+        (True, (), MANIFEST, {"e.clicks": CLICKS}, UnitState.LANDED),
+        (True, (LOSS,), MANIFEST, WANTED, UnitState.COMPLETE),
+        (True, (), MANIFEST, WANTED, UnitState.COMPLETE),
+        (True, (), MANIFEST, {**WANTED, "e.clicks": Commit("0-z", ("click",))}, UnitState.STALE),
+        (True, (), MANIFEST, {**WANTED, "e.other": Commit("1-a", ("click", "view"))}, UnitState.STALE),
+        (True, (), MANIFEST, {**WANTED, "e.dropped": CLICKS}, UnitState.COMPLETE),
+        (True, (), LOSSY, WANTED, UnitState.COMPLETE_WITH_LOSS),
+        (True, (), LOSSY, {}, UnitState.LANDED),
     ],
 )
 def test_state(over, losses, manifest, committed, state):
     wanted = WANTED if manifest else {}
-    assert state_of(Facts(over, losses, manifest, committed, wanted)) is state
+    assert state_of(UnitFacts(over, losses, manifest, committed, wanted)) is state
 
 
 def test_without_tables_a_landed_unit_is_complete():
-    assert state_of(Facts(True, (), MANIFEST, {}, {})) is State.COMPLETE
+    assert state_of(UnitFacts(True, (), MANIFEST, {}, {})) is UnitState.COMPLETE
 
 
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(UnitState))
 def test_only_complete_states_are_done(state):
     assert state.done == state.value.startswith("complete")

@@ -12,12 +12,12 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, Traffic
 from sluice.slices import Slice, Unit
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import Column, TopicBoundaries
-from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus, complete_slices, statuses
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 HOUR = timedelta(hours=1)
 START = pendulum.datetime(2026, 11, 20, 10)
@@ -44,14 +44,16 @@ def block(
     topic: str, offsets: list[int], floors: list[int] | None = None, cluster: str = "dc1"
 ) -> TopicBoundaries:
     rows = len(offsets)
-    found = array("b", [CODE[Found.RECORD]] * rows)
-    column = Column(0, array("q", offsets), array("q", floors or offsets), array("q", [0] * rows), found)
+    found = array("b", [CODE[FoundBy.RECORD]] * rows)
+    column = PartitionColumn(
+        0, array("q", offsets), array("q", floors or offsets), array("q", [0] * rows), found
+    )
     instants = array("q", [START.add(hours=n).int_timestamp for n in range(rows)])
     return TopicBoundaries(cluster, topic, f"id-{topic}", instants, {0: column})
 
 
 def log(*blocks: TopicBoundaries) -> Boundaries:
-    return Boundaries().with_entry(Entry(HOUR, blocks))
+    return Boundaries().with_entry(LogEntry(HOUR, blocks))
 
 
 def manifest(unit: Unit, *topics: str, **changes: object) -> Manifest:
@@ -89,7 +91,7 @@ def test_everything_about_a_complete_unit():
     landed = manifest(TEN)
     assert status_of(landed=landed) == UnitStatus(
         unit=TEN,
-        state=State.COMPLETE,
+        state=UnitState.COMPLETE,
         ranges=(OffsetRange("bids", "id-bids", 0, 0, 25),),
         losses=(),
         manifest=landed,
@@ -105,7 +107,7 @@ def test_everything_about_a_complete_unit():
 def test_everything_about_a_unit_that_is_not_resolved():
     assert status_of(Unit(Slice(START.add(hours=-1)), "dc1")) == UnitStatus(
         unit=Unit(Slice(START.add(hours=-1)), "dc1"),
-        state=State.MISSING,
+        state=UnitState.MISSING,
         ranges=None,
         losses=(),
         manifest=None,
@@ -115,7 +117,7 @@ def test_everything_about_a_unit_that_is_not_resolved():
     )
 
 
-@pytest.mark.parametrize(("unit", "state"), [(ELEVEN, State.MISSING), (TWELVE, State.NOT_OVER)])
+@pytest.mark.parametrize(("unit", "state"), [(ELEVEN, UnitState.MISSING), (TWELVE, UnitState.NOT_OVER)])
 def test_a_slice_is_over_at_its_end(unit, state):
     assert status_of(unit).state is state
 
@@ -123,13 +125,13 @@ def test_a_slice_is_over_at_its_end(unit, state):
 @pytest.mark.parametrize(
     ("ledgers", "state"),
     [
-        ({}, State.LANDED),
-        ({"e.clicks": {}, "e.other": LEDGERS["e.other"]}, State.LANDED),
-        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", manifest="0-z")}}, State.STALE),
-        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", "view")}}, State.STALE),
-        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", sharding="s1 by partition")}}, State.STALE),
-        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", shares=(("s1", None),))}}, State.LANDED),
-        ({**LEDGERS, "e.old": {TEN: row(TEN, "click", manifest="0-z")}}, State.COMPLETE),
+        ({}, UnitState.LANDED),
+        ({"e.clicks": {}, "e.other": LEDGERS["e.other"]}, UnitState.LANDED),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", manifest="0-z")}}, UnitState.STALE),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", "view")}}, UnitState.STALE),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", sharding="s1 by partition")}}, UnitState.STALE),
+        ({**LEDGERS, "e.clicks": {TEN: row(TEN, "click", shares=(("s1", None),))}}, UnitState.LANDED),
+        ({**LEDGERS, "e.old": {TEN: row(TEN, "click", manifest="0-z")}}, UnitState.COMPLETE),
     ],
 )
 def test_the_ledger_of_every_table_decides(ledgers, state):
@@ -141,11 +143,11 @@ def test_losses_of_the_boundaries_and_of_kafka_now():
     now = {TEN: (Loss("bids", 0, 5, 8, exact=True),)}
     both = (Loss("bids", 0, 2, 5, exact=False), Loss("bids", 0, 5, 8, exact=True))
     missing = status_of(boundaries=boundaries, expired=now)
-    assert (missing.state, missing.losses) == (State.EXPIRED, both)
+    assert (missing.state, missing.losses) == (UnitState.EXPIRED, both)
     assert status_of(ELEVEN, boundaries=boundaries, expired=now).losses == ()
     assert status_of(boundaries=boundaries).losses == both[:1]
     lossy = status_of(landed=manifest(TEN, lost=both), boundaries=boundaries)
-    assert lossy.state is State.COMPLETE_WITH_LOSS
+    assert lossy.state is UnitState.COMPLETE_WITH_LOSS
 
 
 def test_nothing_is_lost_of_what_is_not_resolved():
@@ -157,7 +159,7 @@ def test_a_topic_that_came_later_is_lacking():
     boundaries = log(block("bids", [0, 25]), block("wins", [0, 11]), block("views", [0, 1]))
     spec = pipeline("bids", "wins", "views")
     found = status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN))
-    assert (found.lacking, found.state) == (("views", "wins"), State.COMPLETE)
+    assert (found.lacking, found.state) == (("views", "wins"), UnitState.COMPLETE)
     assert (found.offsets, found.reads) == (37, 3)
     assert status_of(spec=spec, boundaries=boundaries).lacking == ()
     assert status_of(landed=manifest(TEN, "bids", "old")).lacking == ()
@@ -197,7 +199,7 @@ def test_counts_and_rollups_are_derived_and_no_events(tmp_path):
     assert found.derived == {"e.traffic", "e.sums"}
     assert found.loaded == (8, 1)
     # Neither is of the source's commit, so the unit is not complete.
-    assert found.state is State.STALE
+    assert found.state is UnitState.STALE
 
 
 def test_the_shards_that_lack_a_unit():
@@ -217,9 +219,9 @@ def test_a_unit_is_complete_when_it_was_spread_by_todays_rule():
     stamps = {"e.clicks": "s1, s2 by n", "e.other": "s1, s2 by partition"}
     right = {t: {TEN: replace(LEDGERS[t][TEN], sharding=stamp)} for t, stamp in stamps.items()}
     spec = pipeline(clickhouse=shards)
-    assert status_of(spec=spec, landed=manifest(TEN), ledgers=right).state is State.COMPLETE
+    assert status_of(spec=spec, landed=manifest(TEN), ledgers=right).state is UnitState.COMPLETE
     turned = {t: {TEN: replace(right[t][TEN], sharding=stamps["e.other"])} for t in right}
-    assert status_of(spec=spec, landed=manifest(TEN), ledgers=turned).state is State.STALE
+    assert status_of(spec=spec, landed=manifest(TEN), ledgers=turned).state is UnitState.STALE
 
 
 def test_offsets_of_a_unit_without_boundaries():
@@ -228,7 +230,7 @@ def test_offsets_of_a_unit_without_boundaries():
 
 
 def test_an_hour_is_complete_when_all_its_units_are():
-    done, open_ = State.COMPLETE_WITH_LOSS, State.LANDED
+    done, open_ = UnitState.COMPLETE_WITH_LOSS, UnitState.LANDED
     states = [(2, done), (0, done), (0, done), (1, done), (1, open_), (1, done), (2, done)]
     found = [replace(status_of(), unit=Unit(PIECES[n], f"dc{i}"), state=s) for i, (n, s) in enumerate(states)]
     assert complete_slices(found) == [PIECES[0], PIECES[2]]

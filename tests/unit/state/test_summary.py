@@ -7,7 +7,7 @@ import pytest
 
 from sluice.errors import SluiceError
 from sluice.flow.verify import verdict as verdicts
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state import month_store, months
@@ -20,11 +20,13 @@ DAY = SliceRange(START, START.add(hours=4))
 
 def gone(hour: int, cluster: str = "dc1") -> Anomaly:
     return Anomaly(
-        Kind.ROWS_MISSING, "5 rows", "4", "sluice run …", slice=unit(hour).slice.id, cluster=cluster
+        AnomalyKind.ROWS_MISSING, "5 rows", "4", "sluice run …", slice=unit(hour).slice.id, cluster=cluster
     )
 
 
-def read(lake: MemoryLake, slices: SliceRange, seen: month_store.Seen | None = None) -> list[months.Month]:
+def read(
+    lake: MemoryLake, slices: SliceRange, seen: month_store.CachedMonths | None = None
+) -> list[months.Month]:
     return [month.units for month in month_store.read_summaries(lake, slices, seen).months]
 
 
@@ -62,7 +64,7 @@ def test_a_type_that_is_called_like_an_hour_names_none(kind: str):
     """Else its anomaly would be open until that hour is verified."""
     lake = MemoryLake()
     wrong = Anomaly(
-        Kind.ROW_TYPE, f"type {kind!r}, by its payload", f"_type {kind!r}", slice=unit(0).slice.id,
+        AnomalyKind.ROW_TYPE, f"type {kind!r}, by its payload", f"_type {kind!r}", slice=unit(0).slice.id,
         cluster="dc1", type=kind, file=f"type={kind}/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-1-0.parquet",
     )  # fmt: skip
     note_verified(lake, DAY, [complete(unit(0))], [wrong], NOW)
@@ -83,7 +85,9 @@ def test_an_anomaly_of_one_cluster_leaves_the_other_verified():
 
 def test_an_anomaly_without_an_hour_goes_when_its_whole_range_is_verified_again():
     look = verdicts.look_at(DAY, 1, 1, 1, NOW)
-    old = verdicts.after(verdicts.Verdict(), look, [verdicts.opened(Anomaly(Kind.STALLED, "a", "b"), look)])
+    old = verdicts.after(
+        verdicts.Verdict(), look, [verdicts.opened(Anomaly(AnomalyKind.STALLED, "a", "b"), look)]
+    )
     part = SliceRange(START, START.add(hours=1))
     assert len(verdicts.after(old, verdicts.look_at(part, 1, 1, 0, NOW), []).anomalies) == 1
     assert verdicts.after(old, verdicts.look_at(DAY, 1, 1, 0, NOW), []).anomalies == ()
@@ -91,7 +95,7 @@ def test_an_anomaly_without_an_hour_goes_when_its_whole_range_is_verified_again(
 
 def test_what_is_not_done_yet_is_open_but_breaks_nothing():
     look = verdicts.look_at(DAY, 1, 1, 1, NOW)
-    kinds = (Kind.INCOMPLETE, Kind.LOSS, Kind.ROWS_EXTRA)
+    kinds = (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS, AnomalyKind.ROWS_EXTRA)
     opened = [verdicts.opened(Anomaly(kind, "a", "b"), look) for kind in kinds]
     assert [one.breaks for one in opened] == [False, False, True]
 

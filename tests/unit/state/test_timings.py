@@ -10,7 +10,7 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.plan.estimate import expected, rates, spoken
-from sluice.plan.plan import Work
+from sluice.plan.plan import PlannedWork
 from sluice.plan.progress import Pace
 from sluice.slices import SliceRange
 from sluice.state.timings import Timing, key_of, newest, of_day, record, timed
@@ -78,7 +78,7 @@ def test_loads_of_one_batch_into_several_tables_count_as_one():
     assert rates(into)["load"].seconds(10, 1000) == pytest.approx(4)
 
 
-WORK = Work(
+WORK = PlannedWork(
     batches=(HOURS, HOURS), land=((10, 1000), (10, 1000)), load=((10, 1000), (10, 1000)), check=(20, 2000)
 )
 

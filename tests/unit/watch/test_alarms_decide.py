@@ -12,14 +12,24 @@ from sluice.plan.lag import Lag
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
 from sluice.watch.notices import MOST_LINES, body, bounded, decide, forget, pending, subject, told
-from sluice.watch.observe import Sight
-from sluice.watch.problems import Alarm, Kind, Known, LogStart, Open, Problem, Source, decode, encode
+from sluice.watch.observe import Observation
+from sluice.watch.problems import (
+    Alarm,
+    LogStart,
+    Open,
+    Problem,
+    ProblemKind,
+    ProblemSource,
+    WatchState,
+    decode,
+    encode,
+)
 from sluice.watch.watch import after
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 
-def problem(place: str, message: str = "m", *sources: Source) -> Problem:
-    return Problem(Kind.OVERDUE, place, message, sources)
+def problem(place: str, message: str = "m", *sources: ProblemSource) -> Problem:
+    return Problem(ProblemKind.OVERDUE, place, message, sources)
 
 
 def rounds(*looks: list[Problem], channels=("a",)) -> list[tuple[list[str], list[str]]]:
@@ -68,7 +78,7 @@ def test_what_nobody_was_told_of_is_forgotten_without_a_word():
 
 def test_a_channel_that_failed_is_told_the_next_time_and_the_other_not_again():
     alarms = decide([problem("x")], {}, (), "1")
-    alarms = told(alarms, "a", pending(alarms, "a"))  # b was out of reach
+    alarms = told(alarms, "a", pending(alarms, "a"))  # b was unavailable
     alarms = decide([problem("x")], alarms, (), "2")
     assert not pending(alarms, "a")
     assert [a.problem.place for a in pending(alarms, "b").raised] == ["x"]
@@ -89,10 +99,10 @@ def test_back_before_everybody_heard_of_its_end():
 
 
 def test_what_cannot_be_seen_is_not_over():
-    seen = decide([problem("x", "m", Source.KAFKA, Source.LAKE)], {}, (), "1")
+    seen = decide([problem("x", "m", ProblemSource.KAFKA, ProblemSource.LAKE)], {}, (), "1")
     seen = told(seen, "a", pending(seen, "a"))
-    assert not pending(decide([], seen, {Source.KAFKA}, "2"), "a")
-    assert pending(decide([], seen, {Source.CLICKHOUSE}, "2"), "a").cleared
+    assert not pending(decide([], seen, {ProblemSource.KAFKA}, "2"), "a")
+    assert pending(decide([], seen, {ProblemSource.CLICKHOUSE}, "2"), "a").cleared
 
 
 def test_a_channel_that_is_no_longer_in_the_file_is_forgotten():
@@ -120,8 +130,8 @@ def test_told_begin_and_end_always_alternate(looks):
 
 
 def test_the_stored_form_comes_back_as_it_was():
-    alarms = decide([problem("x", "m", Source.KAFKA)], {}, (), "1")
-    known = Known(alarms, {"dc1/bids/0": LogStart(7, 1000, True, (3, 500))})
+    alarms = decide([problem("x", "m", ProblemSource.KAFKA)], {}, (), "1")
+    known = WatchState(alarms, {"dc1/bids/0": LogStart(7, 1000, True, (3, 500))})
     assert decode(encode(known), "here") == known
 
 
@@ -150,7 +160,9 @@ def test_problems_that_are_kept_have_a_bound():
     kept = bounded(seen(1234), {})
     assert kept[:1000] == tuple(seen(1000))
     [more] = kept[1000:]
-    assert (more.kind, more.place) == (Kind.MORE, "beyond 1,000") and more.message.startswith("234 more are")
+    assert (more.kind, more.place) == (ProblemKind.MORE, "beyond 1,000") and more.message.startswith(
+        "234 more are"
+    )
     alarms = decide(kept, {}, (), "1")
     assert len(alarms) == 1001
     # Those that are known stay, whatever comes before them; one that is over makes room for one.
@@ -170,13 +182,13 @@ def test_what_is_kept_never_grows_beyond(looks: list[list[int]], silent: bool):
         patch.setattr("sluice.watch.notices.MOST", 10)
         alarms: dict[str, Alarm] = {}
         for at, numbers in enumerate(looks):
-            now = [problem(f"{number:02}", "m", Source.KAFKA) for number in numbers]
+            now = [problem(f"{number:02}", "m", ProblemSource.KAFKA) for number in numbers]
             problems = bounded(now, alarms)
-            alarms = decide(problems, alarms, {Source.KAFKA} if silent and at % 2 else (), str(at))
+            alarms = decide(problems, alarms, {ProblemSource.KAFKA} if silent and at % 2 else (), str(at))
             alarms = told(alarms, "a", pending(alarms, "a"))
             assert len(alarms) <= 11
             kept = {p.key for p in problems}
-            assert kept >= {p.key for p in now} or any(p.kind is Kind.MORE for p in problems)
+            assert kept >= {p.key for p in now} or any(p.kind is ProblemKind.MORE for p in problems)
 
 
 def test_long_texts_of_problems_are_cut_and_told_apart():
@@ -186,7 +198,7 @@ def test_long_texts_of_problems_are_cut_and_told_apart():
     assert len(first.place) < 520 and first.message == "m" * 4000 + "…"
     alarms = decide([first, second], {}, (), "1")
     assert bounded([one, other], alarms) == (first, second)
-    assert len(encode(Known(alarms))) < 20_000
+    assert len(encode(WatchState(alarms))) < 20_000
 
 
 def test_partitions_of_topics_that_the_file_has_no_more_are_forgotten():
@@ -194,9 +206,9 @@ def test_partitions_of_topics_that_the_file_has_no_more_are_forgotten():
     names = ("dc1/bids/0", "dc1/bids/17", "dc1/old/0", "gone/bids/0")
     start = pendulum.datetime(2026, 11, 20, 10)
     spec, slices = pipeline(), SliceRange(start, start.add(hours=1))
-    known = Known({}, {name: LogStart(5, 1) for name in names}, {name: Open(7, 2) for name in names})
+    known = WatchState({}, {name: LogStart(5, 1) for name in names}, {name: Open(7, 2) for name in names})
     lag = Lag(at="", partitions=[], errors=["it is silent"])
-    sight = Sight(slices, Boundaries(), (), lag, {}, Verdict(), None)
+    sight = Observation(slices, Boundaries(), (), lag, {}, Verdict(), None)
     kept = after(spec, known, sight, (), start)
     assert kept.log_starts == {name: LogStart(5, 1) for name in names[:2]}
     assert kept.open == {name: Open(7, 2) for name in names[:2]}

@@ -16,12 +16,12 @@ from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from sluice.watch import rules, transactions
 from sluice.watch.observe import watched_range
-from sluice.watch.problems import Kind, LogStart
+from sluice.watch.problems import LogStart, ProblemKind
 from sluice.watch.retention import log_starts, retention
-from sluice.watch.server import Disk, ServerError, ServerFacts, joined, server_problems
+from sluice.watch.server import Disk, ServerErrorCount, ServerFacts, joined, server_problems
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 TEN = pendulum.datetime(2026, 11, 20, 10)
@@ -33,46 +33,46 @@ def unit(hour: int = 0) -> Unit:
 
 
 def status(
-    hour: int, state: State, *, start: int = 100, until: int = 200, tables=(), losses=()
+    hour: int, state: UnitState, *, start: int = 100, until: int = 200, tables=(), losses=()
 ) -> UnitStatus:
     ranges = (OffsetRange("bids", "u", 0, start, until),)
-    landed = state not in (State.MISSING, State.EXPIRED)
+    landed = state not in (UnitState.MISSING, UnitState.EXPIRED)
     manifest = Manifest("p", unit(hour).slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0) if landed else None
     held = {name: LedgerRow(unit(hour), "1-a", (), 0, 0, 0, "", 1) for name in tables}
     return UnitStatus(unit(hour), state, ranges, losses, manifest, held, (), 1)
 
 
-def said(problems) -> list[tuple[Kind, str]]:
+def said(problems) -> list[tuple[ProblemKind, str]]:
     return [(problem.kind, problem.place) for problem in problems]
 
 
 def test_an_hour_is_overdue_after_settle_and_its_bound():
     """Hour 10 ends at 11:00; settle is 2 minutes and `overdue` 30."""
-    spec, found = pipeline(), [status(0, State.MISSING)]
+    spec, found = pipeline(), [status(0, UnitState.MISSING)]
     assert said(rules.overdue(spec, found, TEN.add(hours=1, minutes=32))) == []
     (problem,) = rules.overdue(spec, found, TEN.add(hours=4, minutes=10))
-    assert (problem.kind, problem.place) == (Kind.OVERDUE, "slice 2026-11-20T10Z/dc1")
+    assert (problem.kind, problem.place) == (ProblemKind.OVERDUE, "slice 2026-11-20T10Z/dc1")
     assert "not landed 3 hours 10 minutes after its end" in problem.message
 
 
 def test_an_expired_hour_says_how_much():
     lost = (Loss("bids", 0, 100, 160, exact=True),)
-    (problem,) = rules.overdue(pipeline(), [status(0, State.EXPIRED, losses=lost)], TEN.add(hours=9))
-    assert problem.kind is Kind.EXPIRED
+    (problem,) = rules.overdue(pipeline(), [status(0, UnitState.EXPIRED, losses=lost)], TEN.add(hours=9))
+    assert problem.kind is ProblemKind.EXPIRED
     assert "up to 60 of its offsets expired" in problem.message
 
 
 def test_older_hours_are_one_problem_with_their_range_and_what_to_do():
     assert list(rules.older(pipeline(), Backlog())) == []
-    states = {unit(-30 + n): State.EXPIRED if n == 1 else State.MISSING for n in range(3)}
+    states = {unit(-30 + n): UnitState.EXPIRED if n == 1 else UnitState.MISSING for n in range(3)}
     (problem,) = rules.older(pipeline(), Backlog(states))
-    assert problem.kind is Kind.OLDER
+    assert problem.kind is ProblemKind.OLDER
     assert problem.message.startswith(
         "3 slices from 2026-11-19T04Z to 2026-11-19T06Z are not complete (2 missing, 1 expired); the runs of "
     )
     assert "--from 2026-11-19T04:00Z --to 2026-11-19T07:00Z" in problem.message
     assert "on_expired: land_rest" in problem.message
-    late = {*rules.overdue(pipeline(), [status(-30, State.MISSING), status(-9, State.MISSING)], TEN)}
+    late = {*rules.overdue(pipeline(), [status(-30, UnitState.MISSING), status(-9, UnitState.MISSING)], TEN)}
     assert {problem.place for problem in late if problem.key in rules.still_open(Backlog(states))} == {
         f"slice {unit(-30)}"
     }
@@ -80,15 +80,17 @@ def test_older_hours_are_one_problem_with_their_range_and_what_to_do():
 
 def test_a_table_that_lacks_hours_is_one_problem_with_their_range():
     spec = pipeline(tables=TABLES)
-    found = [status(h, State.LANDED, tables=["e.other"]) for h in range(3)] + [status(3, State.MISSING)]
+    found = [status(h, UnitState.LANDED, tables=["e.other"]) for h in range(3)] + [
+        status(3, UnitState.MISSING)
+    ]
     (problem,) = rules.not_committed(spec, found, TEN.add(hours=9))
-    assert (problem.kind, problem.place) == (Kind.NOT_COMMITTED, "table e.clicks")
+    assert (problem.kind, problem.place) == (ProblemKind.NOT_COMMITTED, "table e.clicks")
     assert "3 units from 2026-11-20T10Z/dc1 to 2026-11-20T12Z/dc1" in problem.message
 
 
 def test_what_is_done_is_no_problem():
     spec = pipeline(tables=TABLES)
-    found = [status(0, State.COMPLETE, tables=["e.clicks", "e.other"])]
+    found = [status(0, UnitState.COMPLETE, tables=["e.clicks", "e.other"])]
     assert [
         *rules.overdue(spec, found, TEN.add(days=1)),
         *rules.not_committed(spec, found, TEN.add(days=1)),
@@ -108,7 +110,7 @@ def test_what_is_done_is_no_problem():
 )
 def test_lag_bounds(alarms: dict, records: int | None, expected: list[str]):
     """The newest complete hour ended at 11:00; it is 15:00."""
-    found = [status(0, State.COMPLETE), status(1, State.MISSING)]
+    found = [status(0, UnitState.COMPLETE), status(1, UnitState.MISSING)]
     problems = rules.behind(pipeline(alarms=alarms), found, records, TEN.add(hours=5))
     assert [problem.place for problem in problems] == expected
 
@@ -123,7 +125,7 @@ def ms(instant) -> int:
 
 
 def overtaking(topics, now, earlier=None, hour=0, **alarms):
-    found = [status(hour, State.MISSING)]
+    found = [status(hour, UnitState.MISSING)]
     return list(retention(pipeline(alarms=alarms), found, topics, earlier or {}, now))
 
 
@@ -190,35 +192,35 @@ def test_the_earliest_of_several_counts_and_what_is_gone_does_not():
 
 def test_landed_hours_are_in_no_danger():
     topics = facts(PartitionFacts(0, 500, ms(TEN)), **{"retention.ms": "1"})
-    assert list(retention(pipeline(), [status(0, State.LANDED)], topics, {}, TEN.add(days=9))) == []
+    assert list(retention(pipeline(), [status(0, UnitState.LANDED)], topics, {}, TEN.add(days=9))) == []
 
 
 def test_server_bounds():
     spec = pipeline(alarms={"queue": 10, "parts": 20, "disk_free": 0.2})
     found = ServerFacts(
         "ch:8123",
-        errors=(ServerError(286, "UNSATISFIED_QUORUM", 3, "1 of 2"),),
+        errors=(ServerErrorCount(286, "UNSATISFIED_QUORUM", 3, "1 of 2"),),
         queues=(("e.clicks", 10), ("e.other", 11)),
         parts=(("e.clicks", 21), ("e.other", 20)),
         disks=(Disk("default", 19, 100), Disk("large", 20, 100)),
     )
     problems = list(server_problems(spec, found))
     assert said(problems) == [
-        (Kind.SERVER_ERROR, "ch:8123, code 286"),
-        (Kind.QUEUE, "table e.other"),
-        (Kind.PARTS, "table e.clicks"),
-        (Kind.DISK, "ch:8123, disk default"),
+        (ProblemKind.SERVER_ERROR, "ch:8123, code 286"),
+        (ProblemKind.QUEUE, "table e.other"),
+        (ProblemKind.PARTS, "table e.clicks"),
+        (ProblemKind.DISK, "ch:8123, disk default"),
     ]
     assert "an earlier write has not reached its quorum" in problems[0].message
 
 
 def test_a_table_that_is_gone_is_missing_and_not_late():
     spec = pipeline(tables=TABLES)
-    late = [status(0, State.LANDED)]
+    late = [status(0, UnitState.LANDED)]
     now = TEN.add(hours=9)
     found = ServerFacts("ch:8123", missing=(("e.clicks", "ch:8123"),))
     (problem,) = server_problems(spec, found)
-    assert (problem.kind, problem.place) == (Kind.TABLE, "table e.clicks")
+    assert (problem.kind, problem.place) == (ProblemKind.TABLE, "table e.clicks")
     assert problem.message.startswith("ch:8123 has no such table; create it, with a column")
     assert "CREATE TABLE `e`.`clicks` (" in problem.message
     assert [p.place for p in rules.not_committed(spec, late, now)] == ["table e.clicks", "table e.other"]
@@ -279,7 +281,7 @@ def test_the_servers_of_all_shards_are_told_as_one():
     def facts(address: str, errors: int, queue: int, parts: int) -> ServerFacts:
         return ServerFacts(
             address,
-            (ServerError(285, "TOO_FEW_LIVE_REPLICAS", errors, "x"),),
+            (ServerErrorCount(285, "TOO_FEW_LIVE_REPLICAS", errors, "x"),),
             (("e.clicks", queue),),
             (("e.clicks", parts),),
             (Disk("default", 1, 2),),
@@ -305,7 +307,7 @@ def test_a_transaction_that_stays_open_is_told_after_settle_and_overdue():
     first = transactions.seen(lag_with(500, 7), {}, TEN)
     assert list(transactions.held_up(spec, lag_with(500, 7), first, TEN.add(minutes=31))) == []
     (problem,) = transactions.held_up(spec, lag_with(500, 1200), first, TEN.add(minutes=32))
-    assert (problem.kind, problem.place) == (Kind.TRANSACTION, "partition dc1/bids/3")
+    assert (problem.kind, problem.place) == (ProblemKind.TRANSACTION, "partition dc1/bids/3")
     assert problem.message.startswith(
         "1,200 offsets wait behind an open transaction that begins at offset 500, for 32 minutes at least"
     )

@@ -72,4 +72,4 @@ def payloads_of(pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user:
 
 Readable = Annotated[Pipeline, Depends(readable_pipeline)]
 Startable = Annotated[Pipeline, Depends(startable_pipeline)]
-Shown = Annotated[Payloads, Depends(payloads_of)]
+ShownPayloads = Annotated[Payloads, Depends(payloads_of)]

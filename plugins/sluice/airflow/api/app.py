@@ -26,8 +26,8 @@ from sluice.airflow.api.access import may_see_page
 from sluice.airflow.api.gate import Gate, one_line
 from sluice.airflow.api.pipelines import pipelines
 from sluice.airflow.api.slices import slices
-from sluice.errors import OutOfReach, SluiceError, WrongUse
-from sluice.page.rows import Asked, rows_of
+from sluice.errors import SluiceError, Unavailable, WrongUse
+from sluice.page.rows import RequestedRange, rows_of
 
 STATIC = Path(page.__file__).parent / "static"
 # Nothing but this server's own files; only Airflow's own page may frame it.
@@ -86,7 +86,7 @@ def _cached(path: str) -> str:
 
 def _explained(request: Request, error: Exception) -> JSONResponse:
     """Sluice's errors are one line that says what to do."""
-    status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, OutOfReach) else 409
+    status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, Unavailable) else 409
     return JSONResponse({"detail": one_line(str(error))}, status)
 
 
@@ -111,7 +111,7 @@ def look_ahead() -> threading.Thread:
 def _look() -> None:
     sound = known.sound()
     for since in _VIEWS:
-        rows_of(known.memory, sound, Asked.of(since, "now", pendulum.now("UTC")), {})
+        rows_of(known.memory, sound, RequestedRange.of(since, "now", pendulum.now("UTC")), {})
     # What Airflow's web server has made by now stays as long as it runs. Python would walk through all of it
     # whenever the process has grown by a quarter: 0.3 s, in the middle of an answer.
     gc.collect()

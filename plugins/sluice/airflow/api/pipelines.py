@@ -25,20 +25,20 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import models
 from sluice.page import plan as planning
 from sluice.page.models import ProblemRow, Problems
-from sluice.page.rows import HOURLY, Asked, bounded, legend, rows_of
+from sluice.page.rows import HOURLY, RequestedRange, bounded, legend, rows_of
 from sluice.page.series import late_table, long_series_of, series_of
 from sluice.page.slice_view import anomaly_rows
-from sluice.page.status_cache import Memory
+from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
 from sluice.slices import SliceRange, parse_instant
 from sluice.state.month_store import read_summaries
 from sluice.watch.store import AlarmStore
 
 pipelines = APIRouter()
-memory = Memory()
+memory = StatusCache()
 
 Start = Annotated[str, Query(alias="from", max_length=40)]
-End = Annotated[str, Query(alias="to", max_length=40)]
+EndQuery = Annotated[str, Query(alias="to", max_length=40)]
 RunId = Annotated[str, Query(max_length=MOST_NAME)]
 _LATE_SPAN = timedelta(days=3)
 
@@ -49,13 +49,13 @@ def sound() -> list[Pipeline]:
 
 
 @pipelines.get("/overview")
-def overview(user: GetUserDep, session: SessionDep, start: Start, end: End = "now") -> Response:
+def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery = "now") -> Response:
     """`models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an end
     includes the open hour.
 
     A year has thousands of cells: what is 0 or empty in them is left out, and nothing is validated twice."""
     found = find_pipelines()
-    asked = Asked.of(start, end, pendulum.now("UTC"))
+    asked = RequestedRange.of(start, end, pendulum.now("UTC"))
     mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
     runs = {p.name: runs_of(session, p, asked.start) for p in mine}
     paused = _paused(session, mine)
@@ -95,7 +95,7 @@ def lag(pipeline: Readable) -> Lag:
 
 
 @pipelines.get("/pipelines/{pipeline}/series")
-def series(pipeline: Readable, start: Start, end: End = "now") -> models.Series:
+def series(pipeline: Readable, start: Start, end: EndQuery = "now") -> models.Series:
     slices = _range(pipeline, start, end)
     if slices.end - slices.start <= HOURLY:
         return series_of(memory.walk(pipeline, slices))
@@ -103,7 +103,7 @@ def series(pipeline: Readable, start: Start, end: End = "now") -> models.Series:
 
 
 @pipelines.get("/pipelines/{pipeline}/late")
-def late(pipeline: Readable, start: Start, end: End = "now") -> models.LateTable:
+def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> models.LateTable:
     """Of the last three days of the range."""
     slices = _range(pipeline, start, end)
     first = max(slices.start, slices.end - _LATE_SPAN)
@@ -115,7 +115,10 @@ def anomalies(pipeline: Readable) -> models.Anomalies:
     verdict = read_verdict(open_lake(pipeline))
     return models.Anomalies(
         anomalies=anomaly_rows(verdict.anomalies),
-        looks=[models.LookRow.model_validate(look, from_attributes=True) for look in reversed(verdict.looks)],
+        looks=[
+            models.VerificationRow.model_validate(look, from_attributes=True)
+            for look in reversed(verdict.looks)
+        ],
     )
 
 
@@ -137,7 +140,7 @@ def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")
-def progress(pipeline: Readable, session: SessionDep, run: RunId) -> models.Progress:
+def progress(pipeline: Readable, session: SessionDep, run: RunId) -> models.ProgressView:
     """How far a run of the backfill DAG is. 404 when there is no such run."""
     return progress_of(session, pipeline, run)
 

@@ -17,7 +17,7 @@ from sluice.airflow.pipelines import BACKFILL, backfill_dag_id
 from sluice.airflow.run_params import from_xcom, requested_slices, scheduled_slices
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.page.airflow_runs import Run, Span, TaskRun
+from sluice.page.airflow_runs import DagRunView, RunSpan, TaskRun
 from sluice.slices import SliceRange
 
 ACTIVE = ("queued", "running")
@@ -25,19 +25,19 @@ MOST = 300
 _BATCHES = "resolve"
 
 
-def runs_of(session: Session, pipeline: Pipeline, since: datetime) -> list[Run]:
+def runs_of(session: Session, pipeline: Pipeline, since: datetime) -> list[DagRunView]:
     """The pipeline's runs that began after `since` or are under way, the newest first, at most `MOST`."""
     return as_runs(session, pipeline, _dag_runs(session, pipeline, since))
 
 
-def as_runs(session: Session, pipeline: Pipeline, found: Sequence[DagRun]) -> list[Run]:
+def as_runs(session: Session, pipeline: Pipeline, found: Sequence[DagRun]) -> list[DagRunView]:
     """With what Airflow holds beside them: the batches that each has cut, and the unfinished ones' tasks."""
     if not found:
         return []
     batches = _batches(session, [run.id for run in found], pipeline)
     tasks = _tasks(session, [run for run in found if run.state != "success"])
     return [
-        Run(
+        DagRunView(
             run.dag_id,
             run.run_id,
             str(run.state),
@@ -60,7 +60,7 @@ def _dag_runs(session: Session, pipeline: Pipeline, since: datetime) -> Sequence
     return session.scalars(statement).all()
 
 
-def _batches(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> dict[int, tuple[Span, ...]]:
+def _batches(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> dict[int, tuple[RunSpan, ...]]:
     """What each run's `resolve` has cut: the batches, in the order of their map indexes."""
     statement = select(XComModel.dag_run_id, XComModel.value).where(
         XComModel.dag_run_id.in_(run_ids),
@@ -71,12 +71,12 @@ def _batches(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> di
     return {run: _spans(value, pipeline) for run, value in session.execute(statement)}
 
 
-def _spans(value: Any, pipeline: Pipeline) -> tuple[Span, ...]:
+def _spans(value: Any, pipeline: Pipeline) -> tuple[RunSpan, ...]:
     cut = json.loads(value) if isinstance(value, str) else value
     return tuple(_span(from_xcom(batch, pipeline.slice)) for batch in cut or ())
 
 
-def _span(slices: SliceRange) -> Span:
+def _span(slices: SliceRange) -> RunSpan:
     return int(slices.start.timestamp()), int(slices.end.timestamp())
 
 
@@ -98,7 +98,7 @@ def _tasks(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], tu
     return {name: tuple(tasks) for name, tasks in found.items()}
 
 
-def _asked(run: DagRun, pipeline: Pipeline) -> Span | None:
+def _asked(run: DagRun, pipeline: Pipeline) -> RunSpan | None:
     """The slices that the run is for; of an hourly one its own, not those that it may heal."""
     given, edges = run.conf or {}, (run.data_interval_start, run.data_interval_end)
     try:

@@ -10,7 +10,7 @@ import pendulum
 from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, HTTPException, Path, Response
 
-from sluice.airflow.api.access import MOST_NAME, Readable, Shown
+from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads
 from sluice.airflow.api.gate import one_line
 from sluice.airflow.api.pipelines import memory
 from sluice.airflow.api.runs import runs_of
@@ -24,23 +24,23 @@ from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
-from sluice.page.overview import Around, first_instant, hours_of
+from sluice.page.overview import OverviewContext, first_instant, hours_of
 from sluice.page.slice_models import RunRow, Samples, SliceView
 from sluice.page.slice_view import anomaly_rows, event_hours_of, timings_of, unit_view
 from sluice.slices import Slice, SliceRange, parse_instant, utc
 from sluice.state.month_store import read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.timings import Timing, of_day
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 slices = APIRouter()
 MOST_BYTES = 4 << 20  # of a manifest; a browser shows no more at once
-Id = Annotated[str, Path(max_length=40)]
-Name = Annotated[str, Path(max_length=MOST_NAME)]
+SliceIdPath = Annotated[str, Path(max_length=40)]
+NameQuery = Annotated[str, Path(max_length=MOST_NAME)]
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}")
-def one_slice(pipeline: Readable, slice_id: Id, session: SessionDep) -> SliceView:
+def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) -> SliceView:
     """Offsets, rows, tables, files, timings, runs and anomalies of one slice."""
     piece, now = _piece(pipeline, slice_id), pendulum.now("UTC")
     only, start = _only(piece), int(piece.start.timestamp())
@@ -48,10 +48,10 @@ def one_slice(pipeline: Readable, slice_id: Id, session: SessionDep) -> SliceVie
     noted, verdict = read_summaries(lake, only), within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, piece.start)
     work = work_of(runs, (start,), pipeline.slice)
-    landed = any(status.state is State.LANDED for status in sight.statuses)
+    landed = any(status.state is UnitState.LANDED for status in sight.statuses)
     gone = memory.clients.gone(pipeline) if landed else frozenset()
     first = first_instant(pipeline, sight.boundaries)
-    around = Around(pipeline, work, verdict, first, now, gone=bool(gone))
+    around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone))
     hour = next(iter(hours_of(sight, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
@@ -74,7 +74,7 @@ def one_slice(pipeline: Readable, slice_id: Id, session: SessionDep) -> SliceVie
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
-def rejected(pipeline: Readable, slice_id: Id, payloads: Shown) -> Samples:
+def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads) -> Samples:
     """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse; of their
     payloads what the caller may see."""
     piece = _piece(pipeline, slice_id)
@@ -90,7 +90,7 @@ def rejected(pipeline: Readable, slice_id: Id, payloads: Shown) -> Samples:
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")
-def manifest(pipeline: Readable, slice_id: Id, cluster: Name) -> Response:
+def manifest(pipeline: Readable, slice_id: SliceIdPath, cluster: NameQuery) -> Response:
     """The manifest as it is in the lake. 404 where the unit has not landed, 409 for one that is too large."""
     lake, key = open_lake(pipeline), layout.manifest(_piece(pipeline, slice_id).id, cluster)
     size = lake.size(key) if cluster in _clusters(pipeline, lake) else None

@@ -15,30 +15,30 @@ from sqlalchemy.orm import Session
 from sluice.airflow.api.runs import as_runs
 from sluice.airflow.pipelines import CLUSTER_TASK, backfill_dag_id
 from sluice.config.pipeline import Pipeline
-from sluice.page.airflow_runs import Run, progress
-from sluice.page.models import Progress
+from sluice.page.airflow_runs import DagRunView, progress
+from sluice.page.models import ProgressView
 from sluice.page.slice_models import RunRow, TaskRow
 
 MOST_RUNS = 8
 
 
-def run_rows(session: Session, runs: Sequence[Run], start: int) -> list[RunRow]:
+def run_rows(session: Session, runs: Sequence[DagRunView], start: int) -> list[RunRow]:
     """The newest runs that touched the slice that begins at `start`, with the tasks that did."""
     mine = [run for run in runs if _touches(run, start)][:MOST_RUNS]
     return [_run_row(session, run, _batch_of(run, start)) for run in mine]
 
 
-def _touches(run: Run, start: int) -> bool:
+def _touches(run: DagRunView, start: int) -> bool:
     spans = run.batches if run.batches else (run.asked,)
     return any(span is not None and span[0] <= start < span[1] for span in spans)
 
 
-def _batch_of(run: Run, start: int) -> int:
+def _batch_of(run: DagRunView, start: int) -> int:
     found = (n for n, span in enumerate(run.batches or ()) if span[0] <= start < span[1])
     return next(found, -1)
 
 
-def _run_row(session: Session, run: Run, batch: int) -> RunRow:
+def _run_row(session: Session, run: DagRunView, batch: int) -> RunRow:
     started = session.scalar(
         select(DagRun.start_date).where(DagRun.dag_id == run.dag_id, DagRun.run_id == run.run_id)
     )
@@ -75,7 +75,7 @@ def _task_row(task: TaskInstance) -> TaskRow:
     )
 
 
-def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> Progress:
+def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressView:
     """How far a run of the backfill DAG is. 404 when there is no such run."""
     dag_id = backfill_dag_id(pipeline.name)
     found = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
@@ -86,7 +86,7 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> Progress:
         select(TaskInstance.state).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
     )
     total, done, phase = progress(run, pipeline.slice)
-    return Progress(
+    return ProgressView(
         dag_id=dag_id,
         run_id=run_id,
         state=run.state,

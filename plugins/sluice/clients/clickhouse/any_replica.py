@@ -11,7 +11,7 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client, Parameters, Settings
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.errors import OutOfReach
+from sluice.errors import Unavailable
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Replicas:
     opened: dict[int, Client] = field(default_factory=dict)
 
     def current(self) -> Client:
-        """Raises OutOfReach, and ServerError when it refuses the user."""
+        """Raises Unavailable, and ServerError when it refuses the user."""
         if self.now not in self.opened:
             self.opened[self.now] = self.open(self.now)
         return self.opened[self.now]
@@ -52,11 +52,11 @@ class AnyReplica(Client):
         self, sql: str, parameters: Parameters | None = None, settings: Settings | None = None
     ) -> list[Sequence[Any]]:
         """Raises what the first of the replicas raised when none answers."""
-        first: ServerError | OutOfReach | None = None
+        first: ServerError | Unavailable | None = None
         for _ in range(self._replicas.count):
             try:
                 return self._replicas.current().reading(self._reading).rows(sql, parameters, settings)
-            except (ServerError, OutOfReach) as error:
+            except (ServerError, Unavailable) as error:
                 if not error.retryable:
                     raise
                 first = first or error

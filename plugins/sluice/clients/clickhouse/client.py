@@ -11,7 +11,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error, Operati
 from urllib3.exceptions import HTTPError
 
 from sluice.clients.clickhouse.errors import NO_CODE, NO_ROW, READONLY, ServerError, shorten
-from sluice.errors import ClickHouseOutOfReach
+from sluice.errors import ClickHouseUnavailable
 
 _NO_VERSION = "Unexpected response to server version query: ''"
 Parameters = Mapping[str, Any]
@@ -21,7 +21,7 @@ Settings = Mapping[str, Any]
 class Client:
     """One server. Statements may run side by side from several threads (there is no session).
 
-    Every method raises ServerError when the server refuses, and ClickHouseOutOfReach when it does not
+    Every method raises ServerError when the server refuses, and ClickHouseUnavailable when it does not
     answer; after that, a statement that writes may still take effect.
     """
 
@@ -66,16 +66,16 @@ class Client:
         except ClickHouseError as error:
             raise explain(error, self.address, " ".join(sql.split())[:60]) from error
         except (HTTPError, OSError) as error:
-            raise ClickHouseOutOfReach(self.address, shorten(str(error), 120)) from error
+            raise ClickHouseUnavailable(self.address, shorten(str(error), 120)) from error
 
 
-def explain(error: ClickHouseError, address: str, step: str) -> ServerError | ClickHouseOutOfReach:
+def explain(error: ClickHouseError, address: str, step: str) -> ServerError | ClickHouseUnavailable:
     """Sluice's error for one of the driver's. Without a code of the server, its answer never came."""
     code = error.code if isinstance(error, Error) else None
     if code is None and _NO_VERSION in str(error):  # it was there to answer, and nothing was in the answer
         return ServerError(address, NO_CODE, "NO_ROW", step, NO_ROW)
     if code is None and (isinstance(error, OperationalError) or "HTTP status 5" in str(error)):
-        return ClickHouseOutOfReach(address, shorten(str(error.__cause__ or error), 160))
+        return ClickHouseUnavailable(address, shorten(str(error.__cause__ or error), 160))
     if code is None and "is readonly" in str(error):  # the driver asks the server no more
         return ServerError(address, READONLY, "READONLY", step, shorten(str(error)))
     name = error.name if isinstance(error, Error) else None

@@ -16,9 +16,9 @@ from sluice.clients.clickhouse.settings import READS
 from sluice.clients.connections.connection import Connection
 from sluice.clients.connections.find import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClickHouseOutOfReach
+from sluice.errors import ClickHouseUnavailable
 
-# The driver tries a connect twice, so that out of reach is told within ten seconds.
+# The driver tries a connect twice: an unavailable server is noticed within ten seconds.
 _CONNECT_SECONDS = 4
 # Progress headers come at least every two minutes; a synchronous mutation is silent until its end.
 _ANSWER_SECONDS = 3600
@@ -34,7 +34,7 @@ logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
 def connect(pipeline: Pipeline) -> Iterator[Client]:
     """A client of the ClickHouse of a pipeline with one `connection`, closed at the end.
 
-    Raises ClickHouseOutOfReach, and ServerError when the server refuses the user.
+    Raises ClickHouseUnavailable, and ServerError when the server refuses the user.
     """
     client = open_client(find(pipeline.clickhouse.connection))
     try:
@@ -71,5 +71,5 @@ def open_client(connection: Connection) -> Client:
     except ClickHouseError as error:
         raise explain(error, address, "connecting") from error
     except (HTTPError, OSError) as error:
-        raise ClickHouseOutOfReach(address, shorten(str(error), 120)) from error
+        raise ClickHouseUnavailable(address, shorten(str(error), 120)) from error
     return Client(driver, address, READS)

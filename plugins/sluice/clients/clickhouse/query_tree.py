@@ -30,11 +30,11 @@ _EXPRESSIONS = ("TABLE", "QUERY", "UNION", "TABLE_FUNCTION")
 
 
 @dataclass(frozen=True)
-class Node:
+class QueryNode:
     """A line, and the lines that are indented below it."""
 
     text: str
-    children: list[Node] = field(default_factory=list)
+    children: list[QueryNode] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -46,47 +46,47 @@ class Node:
         found = _NODE.match(self.text)
         return found["id"] if found else ""
 
-    def section(self, title: str) -> list[Node]:
+    def section(self, title: str) -> list[QueryNode]:
         """The children of the child with this title."""
         return next((child.children for child in self.children if child.text == title), [])
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[QueryNode]:
         yield self
         for child in self.children:
             yield from child.walk()
 
 
-def parse(lines: Sequence[str]) -> Node:
+def parse(lines: Sequence[str]) -> QueryNode:
     """Returns the tree's root."""
-    root = Node("")
+    root = QueryNode("")
     path = [(-1, root)]
     for line in lines:
         text = line.lstrip(" ")
         depth = len(line) - len(text)
         while path[-1][0] >= depth:
             path.pop()
-        node = Node(text)
+        node = QueryNode(text)
         path[-1][1].children.append(node)
         path.append((depth, node))
     return root.children[0]
 
 
-def pushed(root: Node) -> Node:
+def pushed(root: QueryNode) -> QueryNode:
     """The part of a view's SELECT that the server carries out: of a UNION the first SELECT."""
     return queries(root)[0] if root.kind == "UNION" else root
 
 
-def queries(union: Node) -> list[Node]:
+def queries(union: QueryNode) -> list[QueryNode]:
     return [child for item in union.section("QUERIES") for child in item.children]
 
 
-def reads(node: Node, source: str) -> int:
+def reads(node: QueryNode, source: str) -> int:
     """How often `source` (database.table) is read, in subqueries of expressions, too."""
     found = (_TABLE.fullmatch(inner.text) for inner in node.walk())
     return sum(1 for match in found if match and match["name"] == source)
 
 
-def reads_once(node: Node, source: str) -> bool:
+def reads_once(node: QueryNode, source: str) -> bool:
     """Whether each SELECT reads `source` in one place of its FROM: then a view's rows do not depend on how
     the rows of its source are cut into blocks, or on what else is in it. A UNION's branches count each."""
     if node.kind == "TABLE":
@@ -99,33 +99,33 @@ def reads_once(node: Node, source: str) -> bool:
     return not elsewhere and len(places) == 1 and reads_once(places[0], source)
 
 
-def _expressions(node: Node) -> list[Node]:
+def _expressions(node: QueryNode) -> list[QueryNode]:
     """The outermost tables and subqueries below a node."""
-    found: list[Node] = []
+    found: list[QueryNode] = []
     for child in node.children:
         found += [child] if child.kind in _EXPRESSIONS else _expressions(child)
     return found
 
 
-def passes(root: Node, name: str, source: str) -> bool:
+def passes(root: QueryNode, name: str, source: str) -> bool:
     """Whether the SELECT gives the column `name` of `source` as it is, under the same name."""
     places = [index for index, given in enumerate(names(root)) if given == name]
     known = {node.id: node for node in root.walk() if node.kind in _EXPRESSIONS}
     return len(places) == 1 and _same(root, places[0], name, source, known)
 
 
-def names(query: Node) -> list[str]:
+def names(query: QueryNode) -> list[str]:
     """What a SELECT calls its columns."""
     return [name for name, _ in projection(query)]
 
 
-def types(query: Node) -> dict[str, str]:
+def types(query: QueryNode) -> dict[str, str]:
     """Returns the types of a SELECT's columns by name."""
     found = {name: _TYPE.fullmatch(expression.text) for name, expression in projection(query)}
     return {name: kind["type"].replace("\\'", "'") for name, kind in found.items() if kind}
 
 
-def projection(query: Node) -> list[tuple[str, Node]]:
+def projection(query: QueryNode) -> list[tuple[str, QueryNode]]:
     """Returns (name, expression) of each column. A line is a name and a type, as the expression has it."""
     expressions = [child for item in query.section("PROJECTION") for child in item.children]
     lines = [child.text for child in query.section("PROJECTION COLUMNS")]
@@ -136,7 +136,7 @@ def projection(query: Node) -> list[tuple[str, Node]]:
     return found
 
 
-def _same(node: Node, place: int, name: str, source: str, known: dict[str, Node]) -> bool:
+def _same(node: QueryNode, place: int, name: str, source: str, known: dict[str, QueryNode]) -> bool:
     if node.kind == "UNION":
         return all(_same(query, place, name, source, known) for query in queries(node))
     column = _COLUMN.fullmatch(projection(node)[place][1].text)

@@ -14,7 +14,7 @@ from sluice.clients.connections.find import find
 from sluice.concurrency import each
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
-from sluice.errors import OutOfReach, ShardOutOfReach
+from sluice.errors import ShardUnavailable, Unavailable
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class Server:
 
     shard: Shard
     client: Client | None = None
-    error: OutOfReach | None = None
+    error: Unavailable | None = None
 
     @property
     def reached(self) -> Client:
-        """Raises ShardOutOfReach; with one `connection` what the connection raised."""
+        """Raises ShardUnavailable; with one `connection` what the connection raised."""
         if self.client is not None:
             return self.client
         assert self.error is not None  # noqa: S101 - told to the type checker
         if not self.shard.name:
             raise self.error
-        raise ShardOutOfReach(self.shard.name, str(self.error)) from self.error
+        raise ShardUnavailable(self.shard.name, str(self.error)) from self.error
 
 
 Servers = tuple[Server, ...]
@@ -44,7 +44,7 @@ def connect_shards(pipeline: Pipeline, of_replicas: Settings | None = None) -> I
     """One for each shard, in the pipeline file's order; closed at the end. `of_replicas`: settings of what
     is read where the shard lists replicas; with them each statement turns to another replica where one fails.
 
-    Raises OutOfReach when none answers, and ServerError when one refuses the user.
+    Raises Unavailable when none answers, and ServerError when one refuses the user.
     """
     # Airflow's own look-up is for the thread that its task runs in.
     found = [(shard, tuple(map(find, shard.connections))) for shard in pipeline.clickhouse.parts]
@@ -64,13 +64,13 @@ def connect_replicas(connections: Sequence[Connection]) -> Iterator[list[Client]
 
     Raises what the first of them raised when none answers, and ServerError when one refuses the user.
     """
-    silent: list[OutOfReach] = []
+    silent: list[Unavailable] = []
     with ExitStack() as stack:
         clients = []
         for connection in connections:
             try:
                 clients.append(stack.enter_context(closing(open_client(connection))))
-            except OutOfReach as error:
+            except Unavailable as error:
                 silent.append(error)
         if not clients:
             raise silent[0]
@@ -78,11 +78,11 @@ def connect_replicas(connections: Sequence[Connection]) -> Iterator[list[Client]
 
 
 def _server(shard: Shard, connections: Sequence[Connection], of_replicas: Settings) -> Server:
-    error: OutOfReach | None = None
+    error: Unavailable | None = None
     for number, connection in enumerate(connections):
         try:
             client = open_client(connection)
-        except OutOfReach as found:
+        except Unavailable as found:
             error = error or found
             continue
         if shard.replicas and of_replicas:

@@ -24,7 +24,7 @@ _OWN = ".inner_id."  # how the server names the table of a view without TO
 
 
 @dataclass(frozen=True)
-class FedTable:
+class ViewTable:
     """A materialized view, and the table that it writes to when rows are inserted into its `source`.
 
     `view_columns` are the SELECT's, which is `select`. A table that two views write to is there twice.
@@ -61,7 +61,7 @@ class FedTable:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class OtherReader:
     """Something that gets the rows of `source`, and that is no materialized view; `engine` is empty where the
     user may not see what it is."""
 
@@ -80,8 +80,8 @@ class TargetTable:
     engine_full: str
     columns: tuple[Column, ...]
     projections: bool
-    fed: tuple[FedTable, ...]
-    unseen: tuple[Unseen, ...] = ()
+    fed: tuple[ViewTable, ...]
+    unseen: tuple[OtherReader, ...] = ()
 
     @property
     def ttl(self) -> bool:
@@ -93,7 +93,7 @@ class TargetTable:
         return self.engine.startswith("Replicated")
 
     @property
-    def stored(self) -> tuple[FedTable, ...]:
+    def stored(self) -> tuple[ViewTable, ...]:
         """The tables in which the views' rows stay, each once."""
         return tuple({fed.table: fed for fed in self.fed if fed.stores}.values())
 
@@ -128,10 +128,10 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
     )
 
 
-def _views(client: Client, target: str) -> tuple[list[FedTable], list[Unseen]]:
+def _views(client: Client, target: str) -> tuple[list[ViewTable], list[OtherReader]]:
     """Every view that an INSERT into the target feeds, directly or through another's table, once."""
-    fed: list[FedTable] = []
-    unseen: list[Unseen] = []
+    fed: list[ViewTable] = []
+    unseen: list[OtherReader] = []
     waiting, known = [target], {target}
     while waiting:
         source = waiting.pop(0)
@@ -139,7 +139,7 @@ def _views(client: Client, target: str) -> tuple[list[FedTable], list[Unseen]]:
             found = client.rows(render("clickhouse/inspect_view"), {"database": database, "name": view})
             engine, uuid, text, select = found[0] if found else ("", "", "", "")
             if engine != "MaterializedView":
-                unseen.append(Unseen(source, f"{database}.{view}", engine))
+                unseen.append(OtherReader(source, f"{database}.{view}", engine))
             elif (place := view_target(database, uuid, text)) is not None:
                 fed.append(_fed(client, source, (database, view), place, select))
                 if fed[-1].table not in known:
@@ -148,10 +148,12 @@ def _views(client: Client, target: str) -> tuple[list[FedTable], list[Unseen]]:
     return fed, unseen
 
 
-def _fed(client: Client, source: str, view: tuple[str, str], place: tuple[str, str], select: str) -> FedTable:
+def _fed(
+    client: Client, source: str, view: tuple[str, str], place: tuple[str, str], select: str
+) -> ViewTable:
     found = client.rows(render("clickhouse/inspect_table"), {"database": place[0], "name": place[1]})
     engine, engine_full, _, _, sorting_key = found[0] if found else ("", "", "", "", "")
-    return FedTable(
+    return ViewTable(
         view=".".join(view),
         table=".".join(place),
         engine=engine,
@@ -259,7 +261,7 @@ _NO_MERGES = (
 )
 
 
-def staged_engine(table: TargetTable | FedTable) -> Sql:
+def staged_engine(table: TargetTable | ViewTable) -> Sql:
     """The engine of a table of this server alone that keeps its rows, and whose parts fit `table`."""
     engine = _REPLICATED.sub(lambda found: found[1] + ("(" if found[2] else ""), table.engine_full, count=1)
     if " TTL " not in engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Headers = list[tuple[str, bytes | None]]
+StoredHeaders = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True)
@@ -17,5 +17,5 @@ class Part:
     timestamps: list[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    headers: Sequence[Headers | None]
+    headers: Sequence[StoredHeaders | None]
     too_large: int | None = None

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.clients.kafka.batch_part import Headers, Part
-from sluice.clients.kafka.decompress import Source, Unreadable, pieces
+from sluice.clients.kafka.batch_part import Part, StoredHeaders
+from sluice.clients.kafka.decompress import ByteSource, UnreadableBytes, pieces
 from sluice.clients.kafka.old_messages import old_parts, old_places
-from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.record_batch import StoredBatch
 
 _AT_ONCE = 4096
 _BITS = 63
@@ -26,7 +26,7 @@ _FEW = 16  # below it, one by one is faster
 _FRONT = 40  # enough of a record for its length, attributes, time and offset
 
 
-def parts_of(batch: Stored, max_record: int) -> Iterator[Part]:
+def parts_of(batch: StoredBatch, max_record: int) -> Iterator[Part]:
     """All of the batch's records; each part holds some hundred KiB, or one record. Raises Unreadable."""
     with _ends():
         if batch.magic < 2:
@@ -39,7 +39,7 @@ def parts_of(batch: Stored, max_record: int) -> Iterator[Part]:
                 yield _part(batch, *found)
 
 
-def stamps_of(batch: Stored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Offsets and timestamps of the batch's records, some thousand at once; no record is held, however
     small. Where the header says them all, nothing is decompressed. Raises Unreadable."""
     if batch.told:
@@ -64,7 +64,7 @@ def stamps_of(batch: Stored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
                 yield offsets, stamps
 
 
-def _few(batch: Stored, found: _Whole) -> tuple[np.ndarray, np.ndarray]:
+def _few(batch: StoredBatch, found: _Whole) -> tuple[np.ndarray, np.ndarray]:
     offsets, stamps = [], []
     for start, end in zip(found.starts, found.ends, strict=True):
         delta, at = _number(found.data, start + 1)
@@ -95,12 +95,12 @@ def _ends() -> Iterator[None]:
     try:
         yield
     except (IndexError, struct.error):
-        raise Unreadable("a record ends too early") from None
+        raise UnreadableBytes("a record ends too early") from None
 
 
-def _walk(batch: Stored, most: int) -> Iterator[_Whole | _Skipped]:
+def _walk(batch: StoredBatch, most: int) -> Iterator[_Whole | _Skipped]:
     """All records, in their order: those of more than `most` bytes that no piece holds whole are skipped."""
-    source, left = Source(pieces(batch.codec, batch.body or memoryview(b""))), batch.records
+    source, left = ByteSource(pieces(batch.codec, batch.body or memoryview(b""))), batch.records
     while left > 0:
         starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
         if starts:
@@ -112,7 +112,7 @@ def _walk(batch: Stored, most: int) -> Iterator[_Whole | _Skipped]:
             left -= 1
 
 
-def _next(batch: Stored, source: Source, most: int) -> _Skipped | None:
+def _next(batch: StoredBatch, source: ByteSource, most: int) -> _Skipped | None:
     """Gathers the whole of the next record, or skips one that is too large and tells its place."""
     source.gather(_FRONT)
     size, at = _number(source.data, 0)
@@ -140,7 +140,7 @@ def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
         else:
             size, at = _number(data, at)
         if size < 0:
-            raise Unreadable("a record has a negative size")
+            raise UnreadableBytes("a record has a negative size")
         if at + size > end:
             break
         starts.append(at)
@@ -149,21 +149,23 @@ def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
     return starts, ends
 
 
-def _part(batch: Stored, data: bytes, starts: list[int], untils: list[int]) -> Part:
+def _part(batch: StoredBatch, data: bytes, starts: list[int], untils: list[int]) -> Part:
     text, ends = np.frombuffer(data, np.uint8), np.array(untils)
     offsets, stamps, at = _places(batch, text, starts)
     keys, at = _texts(data, text, at, ends)
     values, at = _texts(data, text, at, ends)
     counts, at = _numbers(text, at)
-    headers: list[Headers | None] = [None] * len(starts)
+    headers: list[StoredHeaders | None] = [None] * len(starts)
     for number in np.flatnonzero(counts):
         headers[number], at[number] = _headers(data, int(counts[number]), int(at[number]))
     if (at != ends).any():
-        raise Unreadable("a record has another size than it says")
+        raise UnreadableBytes("a record has another size than it says")
     return Part(offsets.tolist(), stamps.tolist(), keys, values, headers)
 
 
-def _places(batch: Stored, text: np.ndarray, starts: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _places(
+    batch: StoredBatch, text: np.ndarray, starts: list[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets, timestamps, and where each record goes on behind them."""
     deltas, at = _numbers(text, np.array(starts) + 1)
     offsets, at = _numbers(text, at)
@@ -184,9 +186,9 @@ def _texts(
     return found, after
 
 
-def _headers(data: bytes, count: int, at: int) -> tuple[Headers, int]:
+def _headers(data: bytes, count: int, at: int) -> tuple[StoredHeaders, int]:
     """Names as Java reads them: U+FFFD for what is not UTF-8."""
-    found: Headers = []
+    found: StoredHeaders = []
     for _ in range(count):
         name, at = _text(data, at)
         value, at = _text(data, at)
@@ -207,7 +209,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     while data[at] >= 0x80:
         at, shift = at + 1, shift + 7
         if shift > _BITS:
-            raise Unreadable("a number has too many bytes")
+            raise UnreadableBytes("a number has too many bytes")
         number |= (data[at] & 0x7F) << shift
     return (number >> 1) ^ -(number & 1), at + 1
 
@@ -219,7 +221,7 @@ def _numbers(text: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     longer = np.flatnonzero(bytes_ & 0x80)
     while len(longer):
         if shift > _BITS:
-            raise Unreadable("a number has too many bytes")
+            raise UnreadableBytes("a number has too many bytes")
         bytes_ = text[at[longer]]
         numbers[longer] |= (bytes_ & 0x7F).astype(np.uint64) << np.uint64(shift)
         at[longer] += 1

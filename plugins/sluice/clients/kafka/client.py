@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError, for_code
 
 from sluice.clients.kafka.settings import KafkaSettings
-from sluice.errors import BatchUnreadable, KafkaOutOfReach
+from sluice.errors import BatchUnreadable, KafkaUnavailable
 
 Admin = TypeVar("Admin", bound=KafkaAdminClient)
 
@@ -38,7 +38,7 @@ def error_of(code: int) -> type[KafkaError]:
 
 @contextmanager
 def reached(settings: KafkaSettings) -> Iterator[None]:
-    """Raises KafkaOutOfReach for whatever the client cannot do: no answer, no leader, no permission; and
+    """Raises KafkaUnavailable for whatever the client cannot do: no answer, no leader, no permission; and
     BatchUnreadable for a batch that is damaged."""
     try:
         yield
@@ -47,7 +47,7 @@ def reached(settings: KafkaSettings) -> Iterator[None]:
         raise BatchUnreadable(*where, error.reason) from error
     except (KafkaError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise KafkaOutOfReach(settings.cluster, settings.bootstrap, reason) from error
+        raise KafkaUnavailable(settings.cluster, settings.bootstrap, reason) from error
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _DEFAULT_SIZE = 1_048_588  # Kafka's own default
 
 
 @dataclass(frozen=True)
-class TopicFacts:
+class TopicLimits:
     """A record may be stamped at most `before_ms` before the broker's clock and `after_ms` after it.
 
     `uuid` tells a topic from another of its name; `max_bytes` is what the topic takes as one batch.
@@ -37,14 +37,14 @@ class TopicFacts:
     max_bytes: int = _DEFAULT_SIZE
 
 
-def ensure_topic(settings: KafkaSettings, topic: str, partitions: int) -> TopicFacts:
-    """The topic, which is made with that many partitions if it is not there. Raises KafkaOutOfReach."""
-    with reached(settings), admin(settings, _Admin) as client:
+def ensure_topic(settings: KafkaSettings, topic: str, partitions: int) -> TopicLimits:
+    """The topic, which is made with that many partitions if it is not there. Raises KafkaUnavailable."""
+    with reached(settings), admin(settings, _TopicAdmin) as client:
         return client.ensure(topic, partitions)
 
 
-class _Admin(KafkaAdminClient):
-    def ensure(self, topic: str, partitions: int) -> TopicFacts:
+class _TopicAdmin(KafkaAdminClient):
+    def ensure(self, topic: str, partitions: int) -> TopicLimits:
         if topic not in self.list_topics():
             wanted = {topic: {"num_partitions": partitions, "configs": _NEW_TOPIC}}
             try:
@@ -58,7 +58,7 @@ class _Admin(KafkaAdminClient):
         settings = self.describe_configs([resource], config_filter="all")["topic"][topic]
         # Brokers before 3.6 have neither setting of time: they take any.
         values = {name: int(settings[name]["value"]) for name in (_BEFORE, _AFTER, _SIZE) if name in settings}
-        return TopicFacts(
+        return TopicLimits(
             len(found["partitions"]),
             values.get(_BEFORE, 2**62),
             values.get(_AFTER, 2**62),

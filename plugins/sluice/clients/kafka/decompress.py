@@ -20,7 +20,7 @@ _SNAPPY = pa.Codec("snappy")
 _SNAPPY_RATIO = 22
 
 
-class Unreadable(Exception):
+class UnreadableBytes(Exception):
     """Bytes that are not what the batch's header says; the text says why."""
 
 
@@ -29,11 +29,11 @@ def pieces(codec: int, body: memoryview) -> Iterator[bytes]:
     try:
         unpack = _CODECS[codec]
     except KeyError:
-        raise Unreadable(f"unknown compression {codec}") from None
+        raise UnreadableBytes(f"unknown compression {codec}") from None
     try:
         yield from unpack(body)
     except (zlib.error, pa.ArrowException, OSError) as error:
-        raise Unreadable(" ".join(str(error).split())) from error
+        raise UnreadableBytes(" ".join(str(error).split())) from error
 
 
 def _bare(body: memoryview) -> Iterator[bytes]:
@@ -51,7 +51,7 @@ def _gzip(body: memoryview) -> Iterator[bytes]:
             if piece:
                 yield piece
             elif not left and not unpacking.eof:
-                raise Unreadable("gzip ends too early")
+                raise UnreadableBytes("gzip ends too early")
         left = unpacking.unused_data
 
 
@@ -73,7 +73,7 @@ def _snappy(body: memoryview) -> Iterator[bytes]:
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")
         if not 0 < size <= len(body) - at - 4:
-            raise Unreadable("snappy block beyond the batch")
+            raise UnreadableBytes("snappy block beyond the batch")
         yield _block(body[at + 4 : at + 4 + size])
         at += 4 + size
 
@@ -86,7 +86,7 @@ def _block(body: memoryview) -> bytes:
         if body[at - 1] < 0x80:
             break
     if not at or body[at - 1] >= 0x80 or size > _SNAPPY_RATIO * len(body):
-        raise Unreadable("snappy block of an impossible size")
+        raise UnreadableBytes("snappy block of an impossible size")
     return _SNAPPY.decompress(pa.py_buffer(body), size, asbytes=True)
 
 
@@ -99,7 +99,7 @@ _CODECS: dict[int, Callable[[memoryview], Iterator[bytes]]] = {
 }
 
 
-class Source:
+class ByteSource:
     """Bytes that come in pieces; `data` are those that are held, and not yet skipped."""
 
     def __init__(self, source: Iterator[bytes]) -> None:

@@ -16,7 +16,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrP
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
 from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
-from sluice.clients.kafka.record_batch import Stored, ends_abortion, stored_batches
+from sluice.clients.kafka.record_batch import StoredBatch, ends_abortion, stored_batches
 from sluice.clients.kafka.settings import KafkaSettings
 
 FETCH_BYTES = 4 << 20
@@ -36,16 +36,16 @@ class Fetched:
     """Some stored batches, from the one on that holds the asked offset. `hidden` has the place of each that
     no consumer shows: markers, and with `read_committed` what was aborted. Before `end` all can be read."""
 
-    batches: tuple[Stored, ...]
+    batches: tuple[StoredBatch, ...]
     hidden: frozenset[int] = frozenset()
     end: int = -1
 
     @property
-    def hidden_batches(self) -> list[Stored]:
+    def hidden_batches(self) -> list[StoredBatch]:
         return [self.batches[number] for number in sorted(self.hidden)]
 
     @property
-    def visible(self) -> list[Stored]:
+    def visible(self) -> list[StoredBatch]:
         return [batch for number, batch in enumerate(self.batches) if number not in self.hidden]
 
 
@@ -88,7 +88,7 @@ class FetchAdmin(KafkaAdminClient):
 
     def batches(
         self, place: TopicPartition, start: int, until: int, isolation: IsolationLevel
-    ) -> Iterator[Stored]:
+    ) -> Iterator[StoredBatch]:
         """All batches that hold the offsets `[start, until)`, also those that no consumer shows."""
         while start < until:
             found = self.fetch(place, start, isolation)
@@ -137,7 +137,7 @@ class FetchAdmin(KafkaAdminClient):
         return await self._manager.send(request, node_id=leader)
 
 
-def _sound(place: TopicPartition, offset: int, batches: Sequence[Stored]) -> tuple[Stored, ...]:
+def _sound(place: TopicPartition, offset: int, batches: Sequence[StoredBatch]) -> tuple[StoredBatch, ...]:
     """Those from the one on that holds `offset`, up to the first that is damaged. That one is in nobody's
     way who does not ask for it."""
     sound = list(takewhile(attrgetter("sound"), batches))
@@ -147,7 +147,7 @@ def _sound(place: TopicPartition, offset: int, batches: Sequence[Stored]) -> tup
     return wanted
 
 
-def hidden_of(batches: Sequence[Stored], aborted: Sequence[tuple[int, int]]) -> frozenset[int]:
+def hidden_of(batches: Sequence[StoredBatch], aborted: Sequence[tuple[int, int]]) -> frozenset[int]:
     """The places of markers and of aborted batches. `aborted` transactions have their first offset and their
     producer; one ends with its producer's marker."""
     waiting, open_now, found = sorted(aborted), set(), set()

@@ -14,7 +14,7 @@ from operator import itemgetter
 from kafka import TopicPartition
 
 from sluice.clients.kafka.fetch import FETCH_BYTES, FetchAdmin, Fetched
-from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.record_batch import StoredBatch
 
 Hole = tuple[int, int]
 """Offsets `[from, until)` without a record."""
@@ -89,7 +89,7 @@ class BatchAdmin(FetchAdmin):
 
     def _outside_transactions(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
         """The first hole of which an offset is neither in a transaction's batch nor in a control batch."""
-        stored: deque[Stored] = deque()
+        stored: deque[StoredBatch] = deque()
         for hole in holes:
             offset, until = hole
             while offset < until:
@@ -103,5 +103,5 @@ class BatchAdmin(FetchAdmin):
         return None
 
 
-def _of_transaction(batch: Stored) -> bool:
+def _of_transaction(batch: StoredBatch) -> bool:
     return batch.transactional or batch.control

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sluice.clients.kafka.reader import Reader
+from sluice.clients.kafka.reader import TopicReader
 from sluice.errors import PartitionMissing, TopicRecreated
 from sluice.manifest import OffsetRange
 
@@ -40,7 +40,7 @@ def kept_since(now_ms: int, kept: int | None) -> int | None:
     return None if kept is None else -((kept - now_ms - CLOCKS_MS) // 1000)
 
 
-def log_starts(reader: Reader, cluster: str, ranges: Iterable[OffsetRange]) -> LogStarts:
+def log_starts(reader: TopicReader, cluster: str, ranges: Iterable[OffsetRange]) -> LogStarts:
     """Today's log start of every range's partition. Raises what `Topics.describe` raises, PartitionMissing
     for a partition that is not listed, TopicRecreated for a topic with another id than the range's."""
     starts: dict[tuple[str, int], int] = {}

@@ -15,9 +15,9 @@ import numpy as np
 
 from sluice.clients.kafka.batch_records import stamps_of
 from sluice.clients.kafka.lookups import NONE
-from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.record_batch import StoredBatch
 
-Answer = tuple[int, int]
+OffsetAndTime = tuple[int, int]
 """Offset and timestamp in milliseconds; the offset is NONE when no record is that late."""
 
 # How much earlier to ask. A broker fails again where no record lies between, so there are few steps.
@@ -25,25 +25,25 @@ EARLIER_MS = (60_000, 3_600_000, 86_400_000, 32 * 86_400_000)
 
 
 def by_reading(
-    ask: Callable[[int], Answer | None],
-    batches: Callable[[int], Iterable[Stored]],
+    ask: Callable[[int], OffsetAndTime | None],
+    batches: Callable[[int], Iterable[StoredBatch]],
     log_start: int,
     instants: Sequence[int],
-) -> list[Answer]:
+) -> list[OffsetAndTime]:
     """Answers to the instants, in milliseconds and ascending, of which the broker has failed at the first.
 
     `ask` gives a broker's answer, None where it fails: that costs it all its memory, so it is not asked for
     what is known to lie in a batch at which it fails. `batches` gives all batches from the one on that holds
     an offset. Raises Unreadable.
     """
-    found: list[Answer] = []
-    held: Stored | None = None  # in which the last answer was found by reading
+    found: list[OffsetAndTime] = []
+    held: StoredBatch | None = None  # in which the last answer was found by reading
     for instant in instants:
         last = found[-1] if found else None
         if last is not None and (last[0] == NONE or instant <= last[1]):
             found.append(last)
             continue
-        answer: Answer | None = None
+        answer: OffsetAndTime | None = None
         if last is not None and held is not None and instant <= held.max_stamp:
             answer, _ = first_at([held], last[0], instant)
             answer = None if answer[0] == NONE else answer
@@ -57,7 +57,9 @@ def by_reading(
     return found
 
 
-def first_at(batches: Iterable[Stored], start: int, instant: int) -> tuple[Answer, Stored | None]:
+def first_at(
+    batches: Iterable[StoredBatch], start: int, instant: int
+) -> tuple[OffsetAndTime, StoredBatch | None]:
     """The first record from `start` on that is stamped at or after the instant, and its batch."""
     for batch in batches:
         if batch.max_stamp >= instant:
@@ -69,11 +71,11 @@ def first_at(batches: Iterable[Stored], start: int, instant: int) -> tuple[Answe
 
 
 def _start(
-    ask: Callable[[int], Answer | None],
+    ask: Callable[[int], OffsetAndTime | None],
     log_start: int,
     instant: int,
-    last: Answer | None,
-    held: Stored | None,
+    last: OffsetAndTime | None,
+    held: StoredBatch | None,
 ) -> int:
     """An offset that the answer does not lie before; NONE where there is no record that late."""
     known = held.max_stamp if held is not None else None

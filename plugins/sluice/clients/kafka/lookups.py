@@ -28,11 +28,11 @@ QUESTIONS_PER_CONSUMER = 500
 CONNECTIONS = 2
 _QUESTIONS_PER_CONNECTION = 1000
 
-Question = Mapping[int, int]
+TimeByPartition = Mapping[int, int]
 """Partition to timestamp in milliseconds."""
 Reply = Mapping[int, tuple[int, int]]
 """Partition to (offset, timestamp) of the record found; the offset is NONE when there is none."""
-Spans = Mapping[int, tuple[int, int]]
+SpanByPartition = Mapping[int, tuple[int, int]]
 """Partition to the offsets `[from, until)` to read."""
 
 
@@ -81,8 +81,8 @@ def joined(shares: Sequence[Mapping[int, PartitionLookUp]]) -> dict[int, Partiti
 def look_up(
     ends: Mapping[int, int],
     instants: Sequence[int],
-    ask: Callable[[Sequence[Question]], Sequence[Reply]],
-    read: Callable[[Spans], Iterable[Stamps]],
+    ask: Callable[[Sequence[TimeByPartition]], Sequence[Reply]],
+    read: Callable[[SpanByPartition], Iterable[Stamps]],
     width: int,
 ) -> dict[int, PartitionLookUp]:
     """Every instant (milliseconds, ascending) in every partition of `ends`, `width` questions at a time.
@@ -110,8 +110,8 @@ def _read_sparse(
     found: Mapping[int, PartitionLookUp],
     ends: Mapping[int, int],
     instants: Sequence[int],
-    ask: Callable[[Sequence[Question]], Sequence[Reply]],
-    read: Callable[[Spans], Iterable[Stamps]],
+    ask: Callable[[Sequence[TimeByPartition]], Sequence[Reply]],
+    read: Callable[[SpanByPartition], Iterable[Stamps]],
 ) -> None:
     """Fills the partitions that have few records between the first instant and the last one."""
     first, last = ask([dict.fromkeys(ends, instants[0]), dict.fromkeys(ends, instants[-1])])

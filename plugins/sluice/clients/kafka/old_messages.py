@@ -14,8 +14,8 @@ from itertools import groupby, islice
 from typing import NamedTuple
 
 from sluice.clients.kafka.batch_part import Part
-from sluice.clients.kafka.decompress import Source, Unreadable, pieces
-from sluice.clients.kafka.record_batch import OLD_HEADER, OLD_STAMP, Stored, codec_of
+from sluice.clients.kafka.decompress import ByteSource, UnreadableBytes, pieces
+from sluice.clients.kafka.record_batch import OLD_HEADER, OLD_STAMP, StoredBatch, codec_of
 
 _SIZE = struct.Struct(">i")
 _BEFORE_SIZE = 12  # a message's size does not count its offset, and itself
@@ -33,7 +33,7 @@ class _Message(NamedTuple):
     too_large: int | None = None
 
 
-def old_parts(batch: Stored, max_record: int) -> Iterator[Part]:
+def old_parts(batch: StoredBatch, max_record: int) -> Iterator[Part]:
     """As `unpacking.parts_of`. Raises Unreadable, IndexError and struct.error."""
     for too_large, messages in groupby(_messages_of(batch, max_record), lambda one: one.too_large):
         while some := list(islice(messages, _AT_ONCE if too_large is None else 1)):
@@ -41,26 +41,26 @@ def old_parts(batch: Stored, max_record: int) -> Iterator[Part]:
             yield Part(list(offsets), list(stamps), keys, values, [None] * len(some), too_large)
 
 
-def old_places(batch: Stored) -> Iterator[tuple[int, int]]:
+def old_places(batch: StoredBatch) -> Iterator[tuple[int, int]]:
     """Offset and timestamp of each message. Raises as `old_parts`."""
     return ((message.offset, message.stamp) for message in _messages_of(batch, _HOLD_NONE))
 
 
-def _messages_of(batch: Stored, most: int) -> Iterator[_Message]:
+def _messages_of(batch: StoredBatch, most: int) -> Iterator[_Message]:
     """Those of more than `most` bytes, where no piece holds them whole, without their contents."""
     outer = memoryview(batch.body or b"")
     if not batch.codec:
-        return _messages(batch, Source(pieces(0, outer)), 0, most)
+        return _messages(batch, ByteSource(pieces(0, outer)), 0, most)
     at = OLD_HEADER.size + OLD_STAMP.size * batch.magic
     at += _SIZE.size + max(_SIZE.unpack_from(outer, at)[0], 0)
     inner, shift = outer[at + _SIZE.size :], 0
     if batch.magic:  # inside, offsets count from the first message on
-        messages = _messages(batch, Source(pieces(batch.codec, inner)), 0, _HOLD_NONE)
+        messages = _messages(batch, ByteSource(pieces(batch.codec, inner)), 0, _HOLD_NONE)
         shift = max((batch.until - 1 - last.offset for last in deque(messages, maxlen=1)), default=0)
-    return _messages(batch, Source(pieces(batch.codec, inner)), shift, most)
+    return _messages(batch, ByteSource(pieces(batch.codec, inner)), shift, most)
 
 
-def _messages(batch: Stored, source: Source, shift: int, most: int) -> Iterator[_Message]:
+def _messages(batch: StoredBatch, source: ByteSource, shift: int, most: int) -> Iterator[_Message]:
     at = 0
     while True:
         if len(source.data) - at < _FRONT:
@@ -71,7 +71,7 @@ def _messages(batch: Stored, source: Source, shift: int, most: int) -> Iterator[
                 return
         offset, size, checksum, magic, attributes = OLD_HEADER.unpack_from(source.data, at)
         if magic != batch.magic or size < _FRONT - _BEFORE_SIZE or (batch.codec and codec_of(attributes)):
-            raise Unreadable("a message inside is of another format than the one around it")
+            raise UnreadableBytes("a message inside is of another format than the one around it")
         stamp = OLD_STAMP.unpack_from(source.data, at + OLD_HEADER.size)[0] if magic else -1
         stamp = batch.max_stamp if batch.log_append_time else stamp
         end = at + _BEFORE_SIZE + size
@@ -85,7 +85,7 @@ def _messages(batch: Stored, source: Source, shift: int, most: int) -> Iterator[
             at, end = 0, end - at
             source.gather(end)
         if zlib.crc32(memoryview(source.data)[at + _MAGIC_AT : end]) != checksum:
-            raise Unreadable("a message's checksum is not that of its bytes")
+            raise UnreadableBytes("a message's checksum is not that of its bytes")
         yield _Message(offset + shift, stamp, *_contents(source.data, at, end, magic))
         at = end
 

@@ -10,15 +10,15 @@ from contextlib import contextmanager, suppress
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from sluice.clients.kafka.create_topic import FRAMING, MAX_EVENT_BYTES, TopicFacts, ensure_topic
+from sluice.clients.kafka.create_topic import FRAMING, MAX_EVENT_BYTES, TopicLimits, ensure_topic
 from sluice.clients.kafka.settings import KafkaSettings
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 
 __all__ = ["MAX_EVENT_BYTES", "DeliveryError", "Message", "NotTaken", "Publisher", "open_publisher"]
 
 DeliveryError = KafkaError
 Delivered = Callable[[DeliveryError | None, Message], None]
-Headers = list[tuple[str, str | bytes | None]]
+ProducedHeaders = list[tuple[str, str | bytes | None]]
 
 _BATCH_BYTES = 900_000  # below the default max.message.bytes of a topic that was there before
 _BATCH_FRAMING = 1024
@@ -28,7 +28,7 @@ _DELIVERY_MS = 60_000
 _FULL_SECONDS = 0.1
 _PURGE_SECONDS = 5.0
 # What a broker that comes back cures; librdkafka has tried again until its time was over.
-_OUT_OF_REACH = {
+_UNAVAILABLE = {
     KafkaError._MSG_TIMED_OUT,
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
@@ -61,9 +61,9 @@ def place_of(message: Message) -> tuple[int, int]:
 
 
 class Publisher:
-    """Sends events to one topic. Methods raise KafkaOutOfReach."""
+    """Sends events to one topic. Methods raise KafkaUnavailable."""
 
-    def __init__(self, settings: KafkaSettings, topic: str, facts: TopicFacts, patient: bool) -> None:
+    def __init__(self, settings: KafkaSettings, topic: str, facts: TopicLimits, patient: bool) -> None:
         self.facts = facts
         self.settings = settings
         self.topic = topic
@@ -76,7 +76,7 @@ class Publisher:
         key: bytes | None,
         partition: int,
         at: int,
-        headers: Headers | None,
+        headers: ProducedHeaders | None,
         delivered: Delivered,
     ) -> None:
         """Hands one event over; waits while too much is unacknowledged. `at` is in milliseconds.
@@ -112,9 +112,9 @@ class Publisher:
     def unacknowledged(self) -> int:
         return len(self._client)
 
-    def gone(self, reason: str) -> KafkaOutOfReach:
+    def gone(self, reason: str) -> KafkaUnavailable:
         told = f"{reason}; {self._trouble}" if self._trouble else reason
-        return KafkaOutOfReach(self.settings.cluster, self.settings.bootstrap, " ".join(told.split()))
+        return KafkaUnavailable(self.settings.cluster, self.settings.bootstrap, " ".join(told.split()))
 
     def abandon(self) -> None:
         """Gives up what is not acknowledged; each event's callback is told so."""
@@ -126,9 +126,9 @@ class Publisher:
         self._trouble = error.str()
 
 
-def out_of_reach(error: KafkaError) -> bool:
+def unavailable(error: KafkaError) -> bool:
     """Whether doing it again later can cure it; all other errors are about the event or the topic."""
-    return error.fatal() or error.retriable() or error.code() in _OUT_OF_REACH
+    return error.fatal() or error.retriable() or error.code() in _UNAVAILABLE
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def open_publisher(
             publisher.abandon()
 
 
-def _configuration(settings: KafkaSettings, facts: TopicFacts, patient: bool) -> dict[str, object]:
+def _configuration(settings: KafkaSettings, facts: TopicLimits, patient: bool) -> dict[str, object]:
     """Batches stay below what the topic takes: one that is refused takes all its events with it."""
     return {
         "enable.idempotence": True,

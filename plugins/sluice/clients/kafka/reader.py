@@ -11,7 +11,7 @@ from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.config.kafka import Cluster
 
 
-class TopicState(Protocol):
+class TopicOffsets(Protocol):
     @property
     def uuid(self) -> str: ...
 
@@ -24,10 +24,10 @@ class TopicState(Protocol):
     def held(self, high_watermarks: Mapping[int, int]) -> Mapping[int, int]: ...
 
 
-class Reader(Protocol):
+class TopicReader(Protocol):
     """What `sluice.clients.kafka.topics.Topics` offers."""
 
-    def describe(self, topic: str) -> TopicState: ...
+    def describe(self, topic: str) -> TopicOffsets: ...
 
     def look_up(
         self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
@@ -46,4 +46,4 @@ class Reader(Protocol):
     def kept_ms(self, topic: str) -> int | None: ...
 
 
-TopicsOf = Callable[[Cluster], AbstractContextManager[Reader]]
+TopicsOf = Callable[[Cluster], AbstractContextManager[TopicReader]]

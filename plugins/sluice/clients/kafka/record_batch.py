@@ -23,7 +23,7 @@ _CONTROL_TYPE = struct.Struct(">hh")
 ABORT = 0
 
 
-class Stored(NamedTuple):
+class StoredBatch(NamedTuple):
     """The offsets `[start, until)` of one batch, which holds `records` of them; `body` is as it is stored.
 
     `stamp` is the base of the records' times in ms; they are all `max_stamp` where the broker stamps
@@ -75,7 +75,7 @@ def codec_of(attributes: int) -> int:
     return attributes & _CODEC
 
 
-def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterator[Stored]:
+def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterator[StoredBatch]:
     """The batches of a fetch's answer, of which none begins before `since`. A broker cuts the answer at a
     number of bytes: a last batch that is not there as a whole is left out."""
     view, at = memoryview(data), 0
@@ -89,7 +89,7 @@ def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterat
         at, since = end, batch.until
 
 
-def ends_abortion(batch: Stored) -> bool:
+def ends_abortion(batch: StoredBatch) -> bool:
     """Whether a control batch is the marker that ends an aborted transaction.
 
     Its one record's key, behind the record's five short numbers and its own length, has version and type.
@@ -104,25 +104,25 @@ def ends_abortion(batch: Stored) -> bool:
     return bool(kind == ABORT)
 
 
-def _batch(view: memoryview) -> Stored:
+def _batch(view: memoryview) -> StoredBatch:
     if len(view) < _HEADER.size:
         (start,) = struct.unpack_from(">q", view)
-        return Stored(start, start + 1, 1, sound=False)
+        return StoredBatch(start, start + 1, 1, sound=False)
     start, _, _, _, checksum, attributes, last, stamp, latest, producer, _, _, count = _HEADER.unpack_from(
         view
     )
     sound = crc32c(view[_CHECKED_FROM:]) == checksum
     body = view[_HEADER.size :]
-    return Stored(start, start + last + 1, count, attributes, stamp, latest, producer, body, sound)
+    return StoredBatch(start, start + last + 1, count, attributes, stamp, latest, producer, body, sound)
 
 
-def _old(view: memoryview, since: int | None) -> Stored:
+def _old(view: memoryview, since: int | None) -> StoredBatch:
     offset, _, checksum, magic, attributes = OLD_HEADER.unpack_from(view)
     if len(view) < OLD_HEADER.size + OLD_STAMP.size * magic:
-        return Stored(offset, offset + 1, 1, sound=False)
+        return StoredBatch(offset, offset + 1, 1, sound=False)
     stamp = OLD_STAMP.unpack_from(view, OLD_HEADER.size)[0] if magic else -1
     attributes &= _CODEC | (_LOG_APPEND_TIME if magic else 0)
     alone = not codec_of(attributes)
     start = offset if alone or since is None else min(since, offset)
     sound = zlib.crc32(view[_MAGIC_AT:]) == checksum
-    return Stored(start, offset + 1, int(alone), attributes, stamp, stamp, -1, view, sound, magic)
+    return StoredBatch(start, offset + 1, int(alone), attributes, stamp, stamp, -1, view, sound, magic)

@@ -12,21 +12,21 @@ from typing import NamedTuple
 from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
-from sluice.clients.kafka.batch_part import Headers, Part
+from sluice.clients.kafka.batch_part import Part, StoredHeaders
 from sluice.clients.kafka.batch_records import parts_of
 from sluice.clients.kafka.client import reached
-from sluice.clients.kafka.decompress import Unreadable
+from sluice.clients.kafka.decompress import UnreadableBytes
 from sluice.clients.kafka.fetch import FetchAdmin, Fetched, fetching
 from sluice.clients.kafka.holes import Hole, not_hidden
-from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.clients.kafka.settings import KafkaSettings
-from sluice.errors import BatchUnreadable, KafkaOutOfReach
+from sluice.errors import BatchUnreadable, KafkaUnavailable
 
 _PATIENCE_SECONDS = 60.0
 _FEW_BYTES = 1 << 20  # where single records are wanted: what is fetched beside them is in vain
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Offsets `[start, until)` of one partition."""
 
     topic: str
@@ -35,7 +35,7 @@ class Span(NamedTuple):
     until: int
 
 
-class Records(NamedTuple):
+class PartitionRecords(NamedTuple):
     """Some records of one partition, in its order. `timestamps` in milliseconds since the epoch; `headers`
     are None where a record has none. `too_large`: by number the size of those that are not held."""
 
@@ -45,16 +45,16 @@ class Records(NamedTuple):
     timestamps: Sequence[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    headers: Sequence[Headers | None]
+    headers: Sequence[StoredHeaders | None]
     too_large: Mapping[int, int] = MappingProxyType({})
 
 
-class Record(NamedTuple):
+class RecordBody(NamedTuple):
     """What one record holds; nothing where it is `too_large`."""
 
     key: bytes | None
     value: bytes | None
-    headers: Headers | None
+    headers: StoredHeaders | None
     too_large: int | None = None
 
     @property
@@ -66,7 +66,7 @@ class Record(NamedTuple):
 
 class BoundedReader:
     """Reads as the cluster's isolation says. Of a record of more than `max_record` bytes, decompressed, only
-    place and size are there. Every method raises BatchUnreadable, and KafkaOutOfReach when nothing comes for
+    place and size are there. Every method raises BatchUnreadable, and KafkaUnavailable when nothing comes for
     a minute or the cluster says no, also to an offset that it no longer has.
     """
 
@@ -83,13 +83,13 @@ class BoundedReader:
         self._held = None
         self._stack.close()
 
-    def read(self, spans: Sequence[Span]) -> Iterator[Records]:
+    def read(self, spans: Sequence[OffsetSpan]) -> Iterator[PartitionRecords]:
         """Every visible record of the spans, span after span; some hundred KiB at once, or one record."""
         for span in spans:
             for batch in self.visible(span):
                 yield from self._batch(span, batch)
 
-    def visible(self, span: Span) -> Iterator[Stored]:
+    def visible(self, span: OffsetSpan) -> Iterator[StoredBatch]:
         """The stored batches that hold the visible records of the span; compaction may have left none."""
         place, at = TopicPartition(*span[:2]), span.start
         while at < span.until:
@@ -99,7 +99,7 @@ class BoundedReader:
             yield from (batch for batch in found.visible if batch.start < span.until)
             at = found.batches[-1].until
 
-    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[RecordBody]:
         """The records at `offsets`, which ascend. Batches between them are not looked into."""
         place, number = TopicPartition(topic, partition), 0
         while number < len(offsets):
@@ -123,11 +123,11 @@ class BoundedReader:
                 return list(holes)
 
     @contextmanager
-    def readable(self, span: Span, batch: Stored) -> Iterator[None]:
+    def readable(self, span: OffsetSpan, batch: StoredBatch) -> Iterator[None]:
         """Raises BatchUnreadable for what is Unreadable in the batch."""
         try:
             yield
-        except Unreadable as error:
+        except UnreadableBytes as error:
             place = (self._settings.cluster, span.topic, span.partition)
             raise BatchUnreadable(*place, batch.start, batch.until, str(error)) from error
 
@@ -143,14 +143,16 @@ class BoundedReader:
         self._held = place, found
         return found
 
-    def _chosen(self, place: TopicPartition, batch: Stored, offsets: Sequence[int]) -> Iterator[Record]:
-        span, wanted = Span(*place, offsets[0], offsets[-1] + 1), set(offsets)
+    def _chosen(
+        self, place: TopicPartition, batch: StoredBatch, offsets: Sequence[int]
+    ) -> Iterator[RecordBody]:
+        span, wanted = OffsetSpan(*place, offsets[0], offsets[-1] + 1), set(offsets)
         for records in self._batch(span, batch):
             for number, offset in enumerate(records.offsets):
                 if offset in wanted:
                     wanted.remove(offset)
                     contents = (records.keys[number], records.values[number], records.headers[number])
-                    yield Record(*contents, records.too_large.get(number))
+                    yield RecordBody(*contents, records.too_large.get(number))
         if wanted:
             raise self._silent(place, f"no longer has offset {min(wanted)}")
 
@@ -172,11 +174,11 @@ class BoundedReader:
             self._client = self._stack.enter_context(fetching(self._settings))
         return self._client
 
-    def _silent(self, place: TopicPartition, what: str) -> KafkaOutOfReach:
+    def _silent(self, place: TopicPartition, what: str) -> KafkaUnavailable:
         reason = f"{place.topic}/{place.partition} {what}"
-        return KafkaOutOfReach(self._settings.cluster, self._settings.bootstrap, reason)
+        return KafkaUnavailable(self._settings.cluster, self._settings.bootstrap, reason)
 
-    def _batch(self, span: Span, batch: Stored) -> Iterator[Records]:
+    def _batch(self, span: OffsetSpan, batch: StoredBatch) -> Iterator[PartitionRecords]:
         with self.readable(span, batch):
             for part in parts_of(batch, self._max_record):
                 own = slice(bisect_left(part.offsets, span.start), bisect_left(part.offsets, span.until))
@@ -184,8 +186,8 @@ class BoundedReader:
                     yield _records(span, part, own)
 
 
-def _records(span: Span, part: Part, own: slice) -> Records:
-    return Records(
+def _records(span: OffsetSpan, part: Part, own: slice) -> PartitionRecords:
+    return PartitionRecords(
         span.topic,
         span.partition,
         part.offsets[own],

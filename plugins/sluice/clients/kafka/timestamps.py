@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.clients.kafka.batch_records import stamps_of
-from sluice.clients.kafka.record_batch import Stored
-from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.record_batch import StoredBatch
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan
 from sluice.clients.kafka.settings import KafkaSettings
 
 _AT_ONCE = 10_000
@@ -31,16 +31,16 @@ def read_stamps(
 ) -> Iterator[Stamps]:
     """Every visible record of the spans, by partition the offsets `[start, until)`.
 
-    Raises BatchUnreadable, and KafkaOutOfReach when nothing comes for a minute, or the cluster says no.
+    Raises BatchUnreadable, and KafkaUnavailable when nothing comes for a minute, or the cluster says no.
     """
     with BoundedReader(settings, max_record=0) as reader:
         for partition, (start, until) in sorted(spans.items()):
-            for offsets, stamps in _gathered(_parts(reader, Span(topic, partition, start, until))):
+            for offsets, stamps in _gathered(_parts(reader, OffsetSpan(topic, partition, start, until))):
                 own = slice(*np.searchsorted(offsets, (start, until)))
                 yield Stamps(partition, offsets[own], stamps[own])
 
 
-def first_stamp(reader: BoundedReader, span: Span) -> int | None:
+def first_stamp(reader: BoundedReader, span: OffsetSpan) -> int | None:
     """The timestamp of the span's first record; None where it has none. Raises as `read_stamps`."""
     for offsets, stamps in _parts(reader, span):
         inside = stamps[np.searchsorted(offsets, span.start) :]
@@ -49,7 +49,7 @@ def first_stamp(reader: BoundedReader, span: Span) -> int | None:
     return None
 
 
-def _parts(reader: BoundedReader, span: Span) -> Iterator[_Part]:
+def _parts(reader: BoundedReader, span: OffsetSpan) -> Iterator[_Part]:
     """Batches of one record are taken together: an array for each costs five times as much."""
     for lone, batches in groupby(reader.visible(span), _is_lone):
         if lone:
@@ -63,7 +63,7 @@ def _parts(reader: BoundedReader, span: Span) -> Iterator[_Part]:
                     yield from stamps_of(batch)
 
 
-def _is_lone(batch: Stored) -> bool:
+def _is_lone(batch: StoredBatch) -> bool:
     return batch.records == 1 and batch.told
 
 

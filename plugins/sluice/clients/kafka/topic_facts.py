@@ -12,7 +12,7 @@ from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import OffsetSpec
 
 from sluice.clients.kafka.client import admin, error_of, reached
-from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.clients.kafka.timestamps import first_stamp
 from sluice.config.kafka import Cluster
@@ -56,7 +56,7 @@ class TopicFacts:
 
 
 class TopicInquiry:
-    """Every method raises KafkaOutOfReach when the cluster does not answer."""
+    """Every method raises KafkaUnavailable when the cluster does not answer."""
 
     def __init__(self, settings: KafkaSettings, client: KafkaAdminClient) -> None:
         self._settings, self._client = settings, client
@@ -98,14 +98,14 @@ class TopicInquiry:
         starts = self._client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
         ends = self._client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
         filled = [p for p in places if starts[p].offset < ends[p].offset]
-        stamps = self._first_stamps([Span(*p, starts[p].offset, ends[p].offset) for p in filled])
+        stamps = self._first_stamps([OffsetSpan(*p, starts[p].offset, ends[p].offset) for p in filled])
         sizes = self._sizes(topic, places)
         return {
             p.partition: PartitionFacts(starts[p].offset, ends[p].offset, stamps.get(p), sizes.get(p))
             for p in places
         }
 
-    def _first_stamps(self, spans: Iterable[Span]) -> dict[TopicPartition, int | None]:
+    def _first_stamps(self, spans: Iterable[OffsetSpan]) -> dict[TopicPartition, int | None]:
         """Of any record, also of a transaction that is open: nothing is waited for."""
         uncommitted = replace(self._settings, isolation="read_uncommitted")
         with BoundedReader(uncommitted, max_record=0) as reader:
@@ -127,7 +127,7 @@ class TopicInquiry:
 
 @contextmanager
 def open_inquiry(cluster: Cluster) -> Iterator[TopicInquiry]:
-    """Raises KafkaOutOfReach, or WrongUse for the cluster's connection."""
+    """Raises KafkaUnavailable, or WrongUse for the cluster's connection."""
     settings = settings_of(cluster)
     with reached(settings), admin(settings, KafkaAdminClient) as client:
         yield TopicInquiry(settings, client)

@@ -19,12 +19,12 @@ from kafka.errors import (
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
-from sluice.clients.kafka.decompress import Unreadable
+from sluice.clients.kafka.decompress import UnreadableBytes
 from sluice.clients.kafka.holes import BatchAdmin, Hole
 from sluice.clients.kafka.log_starts import kept_ms
 from sluice.clients.kafka.lookup_by_reading import by_reading
-from sluice.clients.kafka.lookups import PartitionLookUp, Question, Reply, divided, joined, look_up
-from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.lookups import PartitionLookUp, Reply, TimeByPartition, divided, joined, look_up
+from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.clients.kafka.timestamps import read_stamps
 from sluice.config.kafka import Cluster
@@ -53,7 +53,7 @@ class TopicState:
 
 
 class Topics:
-    """One cluster's topics. Every method raises KafkaOutOfReach when the cluster does not answer."""
+    """One cluster's topics. Every method raises KafkaUnavailable when the cluster does not answer."""
 
     def __init__(self, settings: KafkaSettings, client: _Admin) -> None:
         self._settings = settings
@@ -144,7 +144,7 @@ class _Admin(BatchAdmin):
         found = self.describe_configs([wanted], config_filter="all").get("topic", {}).get(topic, {})
         return {name: item["value"] for name, item in found.items() if item["value"] is not None}
 
-    def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[Question]) -> list[Reply]:
+    def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[TimeByPartition]) -> list[Reply]:
         """Where a broker fails to answer, records are read. A failure costs it all its memory: a partition
         that has failed is asked no more."""
         fails: set[TopicPartition] = set()
@@ -187,26 +187,26 @@ class _Admin(BatchAdmin):
             spec: self.list_partition_offsets({place: spec}, isolation_level=isolation)[place].offset
             for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
         }
-        last: list[Stored] = []
+        last: list[StoredBatch] = []
 
         def ask(instant: int) -> tuple[int, int] | None:
             return self._answered({place: instant}, isolation, set()).get(place)
 
-        def batches(start: int) -> Iterator[Stored]:
+        def batches(start: int) -> Iterator[StoredBatch]:
             for batch in self.batches(place, start, ends[OffsetSpec.LATEST], isolation):
                 last[:] = [batch]
                 yield batch
 
         try:
             found = by_reading(ask, batches, ends[OffsetSpec.EARLIEST], instants)
-        except Unreadable as error:
+        except UnreadableBytes as error:
             raise DamagedBatch(place, last[0].start, str(error)) from error
         return dict(zip(instants, found, strict=True))
 
 
 @contextmanager
 def open_topics(cluster: Cluster) -> Iterator[Topics]:
-    """The topics of a pipeline's cluster. Raises KafkaOutOfReach, or WrongUse for its connection."""
+    """The topics of a pipeline's cluster. Raises KafkaUnavailable, or WrongUse for its connection."""
     settings = settings_of(cluster)
     with reached(settings), admin(settings, _Admin) as client:
         yield Topics(settings, client)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredObject:
     """An object's bytes and the version that `replace` compares."""
 
     data: bytes
@@ -47,7 +47,7 @@ class Files(Located, Protocol):
 class Objects(Located, Protocol):
     """As much of a lake as the boundary log needs."""
 
-    def read(self, key: str) -> Stored | None:
+    def read(self, key: str) -> StoredObject | None:
         """The object, or None when there is none."""
 
     def create(self, key: str, data: bytes) -> bool:
@@ -62,7 +62,7 @@ class Objects(Located, Protocol):
 
 
 class Lake(Objects, Files, Protocol):
-    """Every method raises LakeOutOfReach when the store does not answer."""
+    """Every method raises LakeUnavailable when the store does not answer."""
 
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
         """`create` for each (key, data) in turn, as the answers are taken; each object's bytes are safe

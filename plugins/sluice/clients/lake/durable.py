@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sluice.errors import LakeOutOfReach, LakeRefused
+from sluice.errors import LakeRefused, LakeUnavailable
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PLACING_TRIES = 100
@@ -32,7 +32,7 @@ _REMEDIES = {
 
 @contextmanager
 def explained(url: str) -> Iterator[None]:
-    """Raises LakeRefused for what a person has to cure, LakeOutOfReach for other failures of the disk.
+    """Raises LakeRefused for what a person has to cure, LakeUnavailable for other failures of the disk.
 
     FileNotFoundError passes: it is an answer, not a failure.
     """
@@ -45,7 +45,7 @@ def explained(url: str) -> Iterator[None]:
         reason = (error.strerror or str(error)).lower()
         if error.errno in _REMEDIES:
             raise LakeRefused(place, reason, _REMEDIES[error.errno]) from error
-        raise LakeOutOfReach(place, reason) from error
+        raise LakeUnavailable(place, reason) from error
 
 
 def sync(path: str | Path) -> None:

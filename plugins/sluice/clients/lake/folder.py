@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from sluice.clients.lake.base import Item, Stored
+from sluice.clients.lake.base import Item, StoredObject
 from sluice.clients.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
 
 _OWN = ".sluice"
@@ -38,14 +38,14 @@ class FolderLake:
     def url(self) -> str:
         return f"file://{self.root}"
 
-    def read(self, key: str) -> Stored | None:
+    def read(self, key: str) -> StoredObject | None:
         with explained(self.url):
             try:
                 with open(self._name(key), "rb", buffering=0) as file:
                     data = file.readall()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
-            return Stored(data, _version(data))
+            return StoredObject(data, _version(data))
 
     def create(self, key: str, data: bytes) -> bool:
         synced = self._synced

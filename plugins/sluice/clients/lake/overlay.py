@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.clients.lake.base import Lake, Stored
+from sluice.clients.lake.base import Lake, StoredObject
 
 
 class Overlay:
@@ -13,9 +13,9 @@ class Overlay:
         self._lake = lake
         self._written: dict[str, bytes] = {}
 
-    def read(self, key: str) -> Stored | None:
+    def read(self, key: str) -> StoredObject | None:
         if key in self._written:
-            return Stored(self._written[key], "preview")
+            return StoredObject(self._written[key], "preview")
         return self._lake.read(key)
 
     def create(self, key: str, data: bytes) -> bool:

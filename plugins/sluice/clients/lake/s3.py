@@ -15,14 +15,14 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from sluice.clients.lake import durable
-from sluice.clients.lake.base import Item, Stored
+from sluice.clients.lake.base import Item, StoredObject
 from sluice.clients.lake.layout import in_xml
 from sluice.clients.lake.s3_client import Place, client, code, explained, refusal, status
 from sluice.clients.lake.s3_upload import Upload
 from sluice.clients.lake.settings import S3Settings
 from sluice.clients.lake.temporary import new_file
 from sluice.concurrency import each
-from sluice.errors import LakeOutOfReach, LakeRefused
+from sluice.errors import LakeRefused, LakeUnavailable
 from sluice.slices import utc
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class S3Lake:
     def url(self) -> str:
         return f"s3://{self.bucket}/{self.prefix.rstrip('/')}"
 
-    def read(self, key: str) -> Stored | None:
+    def read(self, key: str) -> StoredObject | None:
         with explained(self.url):
             try:
                 found = self._client.get_object(**self._at(key))
@@ -65,7 +65,7 @@ class S3Lake:
                 if code(error) in _ABSENT:
                     return None
                 raise
-            return Stored(found["Body"].read(), found["ETag"])
+            return StoredObject(found["Body"].read(), found["ETag"])
 
     def create(self, key: str, data: bytes) -> bool:
         return self._write_if(key, data, lambda found: found is None, IfNoneMatch="*")
@@ -195,7 +195,11 @@ class S3Lake:
                 raise
 
     def _write_if(
-        self, key: str, data: bytes, still: Callable[[Stored | None], bool], **condition: Unpack[_Condition]
+        self,
+        key: str,
+        data: bytes,
+        still: Callable[[StoredObject | None], bool],
+        **condition: Unpack[_Condition],
     ) -> bool:
         """A refusal proves nothing: it may follow a lost answer, or a conflict that has passed.
 
@@ -214,4 +218,4 @@ class S3Lake:
                 return True
             if not still(found):
                 return False
-        raise LakeOutOfReach(self.url, f"conditional writes of {key} are refused without a reason")
+        raise LakeUnavailable(self.url, f"conditional writes of {key} are refused without a reason")

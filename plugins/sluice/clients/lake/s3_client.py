@@ -18,13 +18,13 @@ from botocore.session import get_session
 from s3transfer.exceptions import RetriesExceededError
 
 from sluice.clients.lake.settings import S3Settings
-from sluice.errors import LakeOutOfReach, LakeRefused, SluiceError, WrongUse
+from sluice.errors import LakeRefused, LakeUnavailable, SluiceError, WrongUse
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 # Credentials that are looked up on the machine's metadata server can fail for a moment, too.
-_OUT_OF_REACH = (
+_UNAVAILABLE = (
     boto.HTTPClientError,
     boto.ResponseStreamingError,
     boto.IncompleteReadError,
@@ -151,26 +151,26 @@ def status(error: boto.ClientError) -> int:
 
 
 def refusal(url: str, reason: str, number: int, message: str = "") -> SluiceError:
-    """What a service's error code and HTTP status mean: LakeOutOfReach or LakeRefused."""
+    """What a service's error code and HTTP status mean: LakeUnavailable or LakeRefused."""
     text = f"{reason}: {message}" if message else reason
     if number >= 500 or reason in _RETRYABLE or reason in ("InternalError", "ServiceUnavailable"):
-        return LakeOutOfReach(url, text)
+        return LakeUnavailable(url, text)
     return LakeRefused(url, text, _REMEDIES.get(reason, "correct `lake` or its credentials"))
 
 
 @contextmanager
 def explained(url: str) -> Iterator[None]:
-    """Raises LakeOutOfReach for what another try cures, LakeRefused for what a person has to cure."""
+    """Raises LakeUnavailable for what another try cures, LakeRefused for what a person has to cure."""
     try:
         yield
     except boto.ClientError as error:
         message = error.response.get("Error", {}).get("Message", "")
         raise refusal(url, code(error), status(error), message) from error
-    except _OUT_OF_REACH as error:
-        raise LakeOutOfReach(url, str(error)) from error
+    except _UNAVAILABLE as error:
+        raise LakeUnavailable(url, str(error)) from error
     except (boto.NoCredentialsError, boto.PartialCredentialsError) as error:
         raise LakeRefused(url, str(error), _CREDENTIALS) from error
     except boto.ConnectionError as error:
-        raise LakeOutOfReach(url, str(error)) from error
+        raise LakeUnavailable(url, str(error)) from error
     except boto.BotoCoreError as error:
         raise LakeRefused(url, str(error), "correct `lake`, or the settings of its connection") from error

@@ -8,7 +8,7 @@ import msgspec
 
 from sluice.clients.lake.base import Lake
 from sluice.errors import SluiceError
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 
 KEY = "_verify/accepted.json"
 _DECODER = msgspec.json.Decoder(list[str])
@@ -22,7 +22,7 @@ def read_accepted(lake: Lake) -> frozenset[str]:
 
 def accept(lake: Lake, anomalies: Iterable[Anomaly]) -> Sequence[Anomaly]:
     """Keeps those of a missing field, and returns them. Raises what the lake raises."""
-    found = [anomaly for anomaly in anomalies if anomaly.kind is Kind.FIELD_MISSING]
+    found = [anomaly for anomaly in anomalies if anomaly.kind is AnomalyKind.FIELD_MISSING]
     while found:
         stored = lake.read(KEY)
         known = [] if stored is None else _decode(stored.data, lake)

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
 from sluice.config.pipeline import Pipeline
-from sluice.flow.contents.identities import Fault, Identities
-from sluice.flow.contents.read_rows import Rows, read
-from sluice.flow.contents.recompute import FileJudge, Folder, Wrong, misplaced, ranges_of
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.contents.identities import Fault, IdentityCounter
+from sluice.flow.contents.read_rows import FileColumns, read
+from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows, misplaced, ranges_of
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
@@ -37,7 +37,7 @@ def check_unit(
 ) -> LakeContents:
     """Every row of every file of a unit. A file that is missing or damaged is told by its size or checksum,
     and is an anomaly here, too. Raises what the lake raises."""
-    found, identities = LakeContents(), Identities(manifest)
+    found, identities = LakeContents(), IdentityCounter(manifest)
     whole = True
     for file in (*manifest.files, *manifest.rejected):
         try:
@@ -55,7 +55,7 @@ def _file(
     lake: Lake,
     manifest: Manifest,
     file: LandedFile,
-    identities: Identities,
+    identities: IdentityCounter,
     found: LakeContents,
     unit: Unit,
     repairs: Repairs,
@@ -65,7 +65,7 @@ def _file(
         if not file.hour:
             wrong = list(_rejected(manifest, parts))
         else:
-            judge = FileJudge(event, manifest, Folder.of(file.key))
+            judge = FileJudge(event, manifest, TypeFolder.of(file.key))
             for rows in parts:
                 judge.take(rows)
             found.too_deep += judge.too_deep
@@ -73,32 +73,34 @@ def _file(
     return [of_file(unit, file, one, repairs) for one in wrong]
 
 
-def _noted(parts: Iterable[Rows], identities: Identities, found: LakeContents) -> Iterator[Rows]:
+def _noted(
+    parts: Iterable[FileColumns], identities: IdentityCounter, found: LakeContents
+) -> Iterator[FileColumns]:
     for rows in parts:
         identities.take(rows)
         found.rows += len(rows)
         yield rows
 
 
-def _rejected(manifest: Manifest, parts: Iterable[Rows]) -> Iterator[Wrong]:
+def _rejected(manifest: Manifest, parts: Iterable[FileColumns]) -> Iterator[WrongRows]:
     """Of the first row of another unit; the others are counted by the unit's sums."""
     ranges = ranges_of(manifest)
     for rows in parts:
         for number in range(len(rows)):
             for kind, expected, seen in misplaced(manifest, ranges, rows, number):
                 place = (rows.topics[number], rows.partitions[number])
-                yield Wrong(kind, expected, seen, place, rows.offsets[number])
+                yield WrongRows(kind, expected, seen, place, rows.offsets[number])
                 return
 
 
-def _counts(file: LandedFile, judge: FileJudge) -> Iterator[Wrong]:
+def _counts(file: LandedFile, judge: FileJudge) -> Iterator[WrongRows]:
     if dict(judge.types) != dict(file.types()):
         expected = ", ".join(f"{rows:,} {name!r}" for name, rows in sorted(file.types().items()))
         seen = ", ".join(f"{rows:,} {name!r}" for name, rows in sorted(judge.types.items()))
-        yield Wrong(Kind.ROW_TYPE, f"rows of types {expected}", seen, ("", -1), -1)
+        yield WrongRows(AnomalyKind.ROW_TYPE, f"rows of types {expected}", seen, ("", -1), -1)
 
 
-def of_file(unit: Unit, file: LandedFile, wrong: Wrong, repairs: Repairs) -> Anomaly:
+def of_file(unit: Unit, file: LandedFile, wrong: WrongRows, repairs: Repairs) -> Anomaly:
     topic, partition = wrong.place
     located = wrong.offset >= 0
     return Anomaly(
@@ -106,7 +108,7 @@ def of_file(unit: Unit, file: LandedFile, wrong: Wrong, repairs: Repairs) -> Ano
         expected=wrong.expected,
         seen=f"{wrong.seen}; so in {wrong.rows:,} rows of the file" if located else wrong.seen,
         command=repairs.reland(unit.slice),
-        advice=_CHANGED if wrong.kind in (Kind.ROW_TYPE, Kind.ROW_HOUR) and located else "",
+        advice=_CHANGED if wrong.kind in (AnomalyKind.ROW_TYPE, AnomalyKind.ROW_HOUR) and located else "",
         slice=unit.slice.id,
         cluster=unit.cluster,
         topic=topic,
@@ -120,7 +122,7 @@ def of_file(unit: Unit, file: LandedFile, wrong: Wrong, repairs: Repairs) -> Ano
 def _of_unit(unit: Unit, fault: Fault, repairs: Repairs) -> Anomaly:
     topic, partition = fault.place or ("", None)
     return Anomaly(
-        Kind.ROW_IDENTITY,
+        AnomalyKind.ROW_IDENTITY,
         expected=fault.expected,
         seen=fault.seen,
         command=repairs.reland(unit.slice),
@@ -134,7 +136,7 @@ def _of_unit(unit: Unit, fault: Fault, repairs: Repairs) -> Anomaly:
 
 def unreadable(unit: Unit, file: LandedFile, error: Exception, repairs: Repairs) -> Anomaly:
     return Anomaly(
-        Kind.ROW_PAYLOAD,
+        AnomalyKind.ROW_PAYLOAD,
         expected="a file whose rows can be read",
         seen=" ".join(str(error).split())[:200] or type(error).__name__,
         command=repairs.reland(unit.slice),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
-from sluice.clients.clickhouse.tables import Column, FedTable, TargetTable
+from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable
 from sluice.flow.verify.deterministic import changing as changing_columns
 from sluice.flow.verify.ttl import deleting, instants
 
@@ -44,7 +44,7 @@ def value(column: Column) -> Sql:
     return Sql(f"toString({name})") if _AS_TEXT.search(column.type) else name
 
 
-def compare(client: Client, found: TargetTable | FedTable, derived: bool) -> Comparison:
+def compare(client: Client, found: TargetTable | ViewTable, derived: bool) -> Comparison:
     """`derived`: a SELECT gave the rows, in any order. Raises what the client raises."""
     expiring = _expiring_columns(client, found)
     changing = changing_columns(client, found.columns)
@@ -64,12 +64,12 @@ def compare(client: Client, found: TargetTable | FedTable, derived: bool) -> Com
     return Comparison(tuple(columns), tuple(left_out), _kept(client, found))
 
 
-def _expiring_columns(client: Client, found: TargetTable | FedTable) -> frozenset[str]:
+def _expiring_columns(client: Client, found: TargetTable | ViewTable) -> frozenset[str]:
     described = client.rows(render("verify/describe_table", table=table(found.table)))
     return frozenset(name for name, ttl in ((row[0], row[6]) for row in described) if ttl)
 
 
-def _kept(client: Client, found: TargetTable | FedTable) -> Sql:
+def _kept(client: Client, found: TargetTable | ViewTable) -> Sql:
     """The condition on rows that have not expired by any TTL, now nor within the margin."""
     expiries = deleting(found.engine_full)
     if not expiries:

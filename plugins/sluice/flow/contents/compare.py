@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import Server, connect_shards
-from sluice.clients.clickhouse.tables import FedTable, TargetTable, read_table
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable, read_table
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target
@@ -17,15 +17,15 @@ from sluice.errors import Busy
 from sluice.flow.contents.accepted import read_accepted
 from sluice.flow.contents.check_lake_rows import check_unit
 from sluice.flow.contents.compare_tables import Comparing, TableContents
-from sluice.flow.contents.missing_fields import FieldLook, fields_of
-from sluice.flow.contents.report import Contents, relanded
+from sluice.flow.contents.missing_fields import FieldHistory, fields_of
+from sluice.flow.contents.report import ContentsReport, relanded
 from sluice.flow.contents.sampled_file import Share
 from sluice.flow.contents.sampling import FETCHED_BYTES, choose
 from sluice.flow.contents.staged_load import Stage, stage_of
-from sluice.flow.load.rollups.decide import Made
+from sluice.flow.load.rollups.decide import RollupFacts
 from sluice.flow.load.rollups.hours import choose as choose_rollup
-from sluice.flow.load.work import Work, work_for
-from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, Kind
+from sluice.flow.load.work import LoadWork, work_for
+from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.current import is_current
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import doubtful_units
@@ -50,23 +50,23 @@ class Auditor:
     say: Say
     known: Sequence[Anomaly] = ()
 
-    def whole(self, found: Sequence[UnitStatus]) -> Contents:
+    def whole(self, found: Sequence[UnitStatus]) -> ContentsReport:
         """Every row of the units in lake and tables. Raises what the lake and ClickHouse raise."""
-        contents = Contents()
+        contents = ContentsReport()
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             self._rows(servers, found, contents)
             contents.anomalies += self._fields(servers, _landed(found), None, contents)
         contents.anomalies = self._new(contents.anomalies)
         return contents
 
-    def fields(self, found: Sequence[UnitStatus]) -> Contents:
+    def fields(self, found: Sequence[UnitStatus]) -> ContentsReport:
         """The fields of the newest units alone."""
-        contents = Contents()
+        contents = ContentsReport()
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             contents.anomalies += self._fields(servers, _landed(found), RUN_UNITS, contents)
         return contents
 
-    def _rows(self, servers: Sequence[Server], found: Sequence[UnitStatus], contents: Contents) -> None:
+    def _rows(self, servers: Sequence[Server], found: Sequence[UnitStatus], contents: ContentsReport) -> None:
         landed, deep = _landed(found), 0
         for number, (unit, manifest) in enumerate(landed, start=1):
             self.say(f"comparing the lake's rows of {unit}, {number:,} of {len(landed):,}")
@@ -86,12 +86,12 @@ class Auditor:
             own = frozenset((unit.slice.id, unit.cluster) for unit, _ in landed)
             contents.covered |= dict.fromkeys(map(str, ROW_KINDS), own)
 
-    def sample(self, found: Sequence[UnitStatus]) -> Contents:
+    def sample(self, found: Sequence[UnitStatus]) -> ContentsReport:
         """A bounded share of it, and all of the units whose contents were wrong when they were last compared.
 
         A table that is being loaded is left out: its own run looks at it.
         """
-        contents, landed = Contents(), _landed(found)
+        contents, landed = ContentsReport(), _landed(found)
         doubtful = doubtful_units(read_verdict(self.lake))
         again = [s for s in found if (s.unit.slice.id, s.unit.cluster) in doubtful]
         by_unit = {status.unit: status for status in found}
@@ -108,7 +108,9 @@ class Auditor:
         contents.anomalies = self._new(contents.anomalies)
         return contents
 
-    def _table(self, server: Server, target: Target, found: Sequence[UnitStatus], contents: Contents) -> None:
+    def _table(
+        self, server: Server, target: Target, found: Sequence[UnitStatus], contents: ContentsReport
+    ) -> None:
         if target.rollup is not None and _changes(target.rollup.select):
             table = read_table(server.reached, target.database, target.name)
             lines = [
@@ -136,7 +138,7 @@ class Auditor:
             return
         contents.busy.append(reason)
 
-    def _works(self, stage: Stage, units: Sequence[UnitStatus]) -> list[Work]:
+    def _works(self, stage: Stage, units: Sequence[UnitStatus]) -> list[LoadWork]:
         target, ledger = stage.target, stage.ledger()
         if target.rollup is None:
             return [
@@ -144,7 +146,9 @@ class Auditor:
                 for s in units
                 if s.manifest and s.unit in ledger and ledger[s.unit].manifest == s.manifest.id
             ]
-        made = Made(target.rollup, stage.source(target.rollup), ledger, "reload", "", stage.placement.stamp)
+        made = RollupFacts(
+            target.rollup, stage.source(target.rollup), ledger, "reload", "", stage.placement.stamp
+        )
         works, _ = choose_rollup(stage.client, self.pipeline, made, [status.unit for status in units])
         return [w for w in works if w.unit in ledger and ledger[w.unit].manifest == w.manifest]
 
@@ -153,19 +157,19 @@ class Auditor:
         servers: Sequence[Server],
         landed: Sequence[tuple[Unit, Manifest]],
         most: int | None,
-        contents: Contents,
+        contents: ContentsReport,
     ) -> list[Anomaly]:
         accepted = read_accepted(self.lake)
         fields = fields_of(servers[0].reached, self.pipeline)
-        look = FieldLook(self.pipeline, self.lake, fields, self.repairs, self.say)
+        look = FieldHistory(self.pipeline, self.lake, fields, self.repairs, self.say)
         found = [anomaly for anomaly in look.check(landed, most) if anomaly.key not in accepted]
-        contents.covered[Kind.FIELD_MISSING] = frozenset(look.looked)
+        contents.covered[AnomalyKind.FIELD_MISSING] = frozenset(look.looked)
         return found
 
     def _new(self, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
         """Without what a count has told already of the same unit and table."""
         told = {(a.slice, a.cluster, a.table) for a in self.known if a.table}
-        kinds = (Kind.VALUES, Kind.MISFITS)
+        kinds = (AnomalyKind.VALUES, AnomalyKind.MISFITS)
         return [a for a in anomalies if a.kind not in kinds or (a.slice, a.cluster, a.table) not in told]
 
 
@@ -175,7 +179,7 @@ def auditor(
     return Auditor(pipeline, open_lake(pipeline), Repairs(pipeline.name, config), say, known)
 
 
-def _stored(table: TargetTable | None) -> tuple[FedTable, ...]:
+def _stored(table: TargetTable | None) -> tuple[ViewTable, ...]:
     """The tables of its views."""
     return () if table is None else table.stored
 

@@ -11,10 +11,17 @@ from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.compare_views import ViewContents
 from sluice.flow.contents.staged_load import Stage, Staged
-from sluice.flow.contents.sums import ALL_ROWS, Rows, Sums, columns_that_differ, sums_of, sums_of_misfits
+from sluice.flow.contents.sums import (
+    ALL_ROWS,
+    RowFilter,
+    RowSums,
+    columns_that_differ,
+    sums_of,
+    sums_of_misfits,
+)
 from sluice.flow.load.source.pull_or_push import Reading
-from sluice.flow.load.work import Work, cut
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.load.work import LoadWork, cut
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
@@ -44,7 +51,7 @@ class Comparing:
     repairs: Repairs
     views: bool = True
 
-    def check(self, works: Sequence[Work]) -> TableContents:
+    def check(self, works: Sequence[LoadWork]) -> TableContents:
         """Every row and misfit of the units. Raises Busy, and what the client raises."""
         found = TableContents()
         for some in cut(works, MOST_ROWS, _MOST_UNITS):
@@ -57,7 +64,7 @@ class Comparing:
                 self._uneven(some, error, found)
         return found
 
-    def check_sample(self, work: Work, reading: Reading, where: Rows) -> TableContents:
+    def check_sample(self, work: LoadWork, reading: Reading, where: RowFilter) -> TableContents:
         """Rows of one unit that `reading` gives; `where` finds them in the target. Raises as `check`."""
         found = TableContents()
         try:
@@ -66,7 +73,7 @@ class Comparing:
             self._uneven([work], error, found)
         return found
 
-    def _uneven(self, works: Sequence[Work], error: Conservation, found: TableContents) -> None:
+    def _uneven(self, works: Sequence[LoadWork], error: Conservation, found: TableContents) -> None:
         """The lake's files do not give what landed; unless a `reland` has replaced them meanwhile."""
         now = read_manifests(self.stage.lake, [work.unit for work in works])
         there = [work for work in works if work.unit in now and now[work.unit].id == work.manifest]
@@ -74,7 +81,7 @@ class Comparing:
         found.moved += [work.unit for work in works if work not in there]
 
     def _check(
-        self, works: Sequence[Work], reading: Reading | None, where: Rows, found: TableContents
+        self, works: Sequence[LoadWork], reading: Reading | None, where: RowFilter, found: TableContents
     ) -> None:
         client = self.stage.client
         before = self.stage.ledger()
@@ -99,8 +106,8 @@ class Comparing:
         found.notes += [note for note in notes if note not in found.notes]
 
     def _sums(
-        self, staged: Staged, comparison: Comparison, where: Rows, by_column: bool
-    ) -> tuple[Mapping[Unit, Sums], Mapping[Unit, Sums]]:
+        self, staged: Staged, comparison: Comparison, where: RowFilter, by_column: bool
+    ) -> tuple[Mapping[Unit, RowSums], Mapping[Unit, RowSums]]:
         """What the target holds, and what the lake gives."""
         stage, name = self.stage, table(staged.found.table)
         known = (stage.client, stage.pipeline, staged)
@@ -108,13 +115,13 @@ class Comparing:
         return here, sums_of(*known, staged.rows, comparison, ALL_ROWS, by_column)
 
     def _values(
-        self, staged: Staged, comparison: Comparison, where: Rows, wrong: Sequence[Unit]
+        self, staged: Staged, comparison: Comparison, where: RowFilter, wrong: Sequence[Unit]
     ) -> Iterator[Anomaly]:
         if not wrong:
             return
         here, given = self._sums(staged, comparison, where, by_column=True)
         for number, unit in enumerate(wrong):
-            mine, theirs = here.get(unit, Sums()), given.get(unit, Sums())
+            mine, theirs = here.get(unit, RowSums()), given.get(unit, RowSums())
             located = []
             small = max(mine.rows, theirs.rows) <= _MOST_LOCATED_ROWS and number < _MOST_LOCATED
             if comparison.identity and small and where == ALL_ROWS:
@@ -142,8 +149,8 @@ class Comparing:
         self,
         unit: Unit,
         comparison: Comparison,
-        mine: Sums,
-        theirs: Sums,
+        mine: RowSums,
+        theirs: RowSums,
         located: Sequence[tuple[str, int | None, list[int]]],
     ) -> Iterator[Anomaly]:
         columns = columns_that_differ(comparison, mine, theirs) if mine.columns and theirs.columns else []
@@ -153,7 +160,7 @@ class Comparing:
             records = f"; records {', '.join(map(str, offsets[:10]))}" if offsets else ""
             more = f" and {len(offsets) - 10:,} more" if len(offsets) > 10 else ""
             yield self._anomaly(unit)(
-                Kind.VALUES,
+                AnomalyKind.VALUES,
                 expected=fault[0],
                 seen=f"{fault[1]}{records}{more}",
                 topic=topic,
@@ -166,10 +173,10 @@ class Comparing:
         here = sums_of_misfits(*known, identifier("sluice", "rejected"))
         given = sums_of_misfits(*known, staged.misfits)
         for unit in sorted(unit for unit in {*here, *given} if here.get(unit) != given.get(unit)):
-            mine, theirs = here.get(unit, Sums()), given.get(unit, Sums())
+            mine, theirs = here.get(unit, RowSums()), given.get(unit, RowSums())
             expected = f"{theirs.rows:,} misfits with the records, columns and payloads that the lake gives"
             seen = f"{mine.rows:,} in sluice.rejected" + (", other ones" if mine.rows == theirs.rows else "")
-            yield self._anomaly(unit)(Kind.MISFITS, expected=expected, seen=seen)
+            yield self._anomaly(unit)(AnomalyKind.MISFITS, expected=expected, seen=seen)
 
     def _anomaly(self, unit: Unit) -> partial[Anomaly]:
         hour = not unit.cluster  # of a rollup by event hour: the slices of its rows are not the unit's
@@ -183,16 +190,16 @@ class Comparing:
             shard=self.stage.placement.shard,
         )
 
-    def _lake_changed(self, work: Work, error: Conservation) -> Anomaly:
+    def _lake_changed(self, work: LoadWork, error: Conservation) -> Anomaly:
         command = self.repairs.reland(work.unit.slice)
         anomaly = self._anomaly(work.unit)
-        return anomaly(Kind.VALUES, "the lake's files give what landed", str(error), command=command)
+        return anomaly(AnomalyKind.VALUES, "the lake's files give what landed", str(error), command=command)
 
     def _notes(self, comparison: Comparison) -> Iterator[str]:
         for name, why in comparison.left_out:
             yield f"table {self.stage.target.table}: column {name} is not compared: {why}"
 
 
-def _stood_still(work: Work, before: Mapping[Unit, LedgerRow], after: Mapping[Unit, LedgerRow]) -> bool:
+def _stood_still(work: LoadWork, before: Mapping[Unit, LedgerRow], after: Mapping[Unit, LedgerRow]) -> bool:
     row = before.get(work.unit)
     return row is not None and row.manifest == work.manifest and after.get(work.unit) == row

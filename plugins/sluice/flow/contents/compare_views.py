@@ -14,10 +14,10 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.merged_rows import Merging, certain, merging
 from sluice.flow.contents.staged_load import Staged
-from sluice.flow.contents.sums import ALL_ROWS, Sums, columns_that_differ, sums_of
-from sluice.flow.verify.anomaly import Anomaly, Kind
-from sluice.flow.verify.read_view_shapes import FedShape, fed_shapes
-from sluice.flow.verify.view_sums import Sums as Merged
+from sluice.flow.contents.sums import ALL_ROWS, RowSums, columns_that_differ, sums_of
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.read_view_shapes import ViewTableShape, fed_shapes
+from sluice.flow.verify.view_sums import ViewSums as Merged
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
 
@@ -53,11 +53,11 @@ class ViewContents:
             if len(older) < len(units):
                 self.anomalies += [replace(a, table=found.called) for a in self._table(found, covered)]
 
-    def _note(self, found: FedShape, why: str, column: str = "") -> None:
+    def _note(self, found: ViewTableShape, why: str, column: str = "") -> None:
         what = f": column {column} is not compared" if column else " is not compared"
         self.notes.append(f"table {found.called}{what}: {why}")
 
-    def _table(self, found: FedShape, covered: frozenset[Unit]) -> Iterator[Anomaly]:
+    def _table(self, found: ViewTableShape, covered: frozenset[Unit]) -> Iterator[Anomaly]:
         fed, shape = found.fed[0], found.shape
         known = compare(self.client, fed, derived=False)
         columns, unsure = certain(known.columns, shape)
@@ -79,10 +79,12 @@ class ViewContents:
         for name, why in left_out:
             self._note(found, why, name)
 
-    def _apart(self, found: FedShape, comparison: Comparison, covered: frozenset[Unit]) -> Iterator[Anomaly]:
+    def _apart(
+        self, found: ViewTableShape, comparison: Comparison, covered: frozenset[Unit]
+    ) -> Iterator[Anomaly]:
         """Row by row, with all values."""
 
-        def sums(name: Sql, by_column: bool) -> Mapping[Unit, Sums]:
+        def sums(name: Sql, by_column: bool) -> Mapping[Unit, RowSums]:
             known = (self.client, self.pipeline, self.staged)
             return sums_of(*known, name, comparison, ALL_ROWS, by_column)
 
@@ -91,13 +93,13 @@ class ViewContents:
         if wrong:
             here, given = sums(table(found.table), True), sums(self.staged.fed[found.table], True)
         for unit in wrong:
-            mine, theirs = here.get(unit, Sums()), given.get(unit, Sums())
+            mine, theirs = here.get(unit, RowSums()), given.get(unit, RowSums())
             named = ""
             if mine.rows == theirs.rows:
                 named = f", other values in {', '.join(columns_that_differ(comparison, mine, theirs))}"
             yield self._anomaly(unit, f"{theirs.rows:,} rows", f"{mine.rows:,} rows{named}", found)
 
-    def _merged(self, found: FedShape, made: Merging, covered: frozenset[Unit]) -> Iterator[Anomaly]:
+    def _merged(self, found: ViewTableShape, made: Merging, covered: frozenset[Unit]) -> Iterator[Anomaly]:
         here = self._together(made, table(found.table))
         given = self._together(made, self.staged.fed[found.table])
         strange = self._strange(found, made)
@@ -118,7 +120,7 @@ class ViewContents:
             for start, cluster, *held in self.client.rows(sql)
         }
 
-    def _strange(self, found: FedShape, made: Merging) -> dict[Unit, int]:
+    def _strange(self, found: ViewTableShape, made: Merging) -> dict[Unit, int]:
         """How many rows are none of those that the views gave."""
         if not made.members:
             return {}
@@ -127,7 +129,7 @@ class ViewContents:
         rows = self.client.rows(render("verify/strange", **parts))
         return {unit_of(self.pipeline, start, cluster): count for start, cluster, count in rows}
 
-    def _anomaly(self, unit: Unit, expected: str, seen: str, found: FedShape) -> Anomaly:
+    def _anomaly(self, unit: Unit, expected: str, seen: str, found: ViewTableShape) -> Anomaly:
         views = ", ".join(dict.fromkeys(fed.view for fed in found.fed))
         expected = f"{expected} with the values that {views} gives of the lake's"
-        return self.anomaly(unit)(Kind.VALUES, expected, seen)
+        return self.anomaly(unit)(AnomalyKind.VALUES, expected, seen)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sluice.flow.contents.read_rows import Rows
-from sluice.flow.contents.recompute import Place
+from sluice.flow.contents.read_rows import FileColumns
+from sluice.flow.contents.recompute import TopicPartitionKey
 from sluice.manifest import Manifest
 
 _ROW_BITS = 28  # a message holds fewer rows
@@ -22,28 +22,28 @@ class Fault:
 
     expected: str
     seen: str
-    place: Place | None = None
+    place: TopicPartitionKey | None = None
     offset: int | None = None
 
 
 @dataclass
-class Identities:
+class IdentityCounter:
     """Takes all rows of a unit, eight bytes for each; `reasons` of its rejected rows and records."""
 
     manifest: Manifest
-    landed: Counter[Place] = field(default_factory=Counter)
+    landed: Counter[TopicPartitionKey] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._keys: defaultdict[Place, list[np.ndarray]] = defaultdict(list)
+        self._keys: defaultdict[TopicPartitionKey, list[np.ndarray]] = defaultdict(list)
 
-    def take(self, rows: Rows) -> None:
+    def take(self, rows: FileColumns) -> None:
         numbers = rows.numbers or [0] * len(rows)
         if rows.reasons is not None:
             self.reasons.update(rows.reasons)
             whole = WHOLE if self.manifest.rows is not None else 0
             numbers = [whole if number is None else number for number in (rows.numbers or [None] * len(rows))]
-        found: defaultdict[Place, list[int]] = defaultdict(list)
+        found: defaultdict[TopicPartitionKey, list[int]] = defaultdict(list)
         for place, offset, number in zip(
             zip(rows.topics, rows.partitions, strict=True), rows.offsets, numbers, strict=True
         ):
@@ -79,14 +79,14 @@ class Identities:
                 yield Fault(f"{wanted:,} rows landed", f"{self.landed[place]:,}", place)
 
 
-def _twice(place: Place, keys: np.ndarray) -> Iterator[Fault]:
+def _twice(place: TopicPartitionKey, keys: np.ndarray) -> Iterator[Fault]:
     again = keys[1:][np.diff(keys) == 0]
     if len(again):
         offset = int(again[0] >> _ROW_BITS)
         yield Fault("each record once", f"{len(again):,} more", place, offset)
 
 
-def _gaps(place: Place, keys: np.ndarray) -> Iterator[Fault]:
+def _gaps(place: TopicPartitionKey, keys: np.ndarray) -> Iterator[Fault]:
     """The rows of a record are numbered from 0 on; one that was rejected as a whole has none."""
     offsets, numbers = keys >> _ROW_BITS, keys & WHOLE
     first = np.ones(len(keys), bool)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed
-from sluice.clients.clickhouse.tables import Column, FedTable
+from sluice.clients.clickhouse.tables import Column, ViewTable
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.flow.contents.comparable_columns import value
 from sluice.flow.verify.view_shape import KEY, Shape
-from sluice.flow.verify.view_sums import TOLERANCES, FloatSum, Sums, added_up, arguments, merged_by, named
+from sluice.flow.verify.view_sums import TOLERANCES, FloatSum, ViewSums, added_up, arguments, merged_by, named
 
 _MERGES = "merges keep any of its values"
 
@@ -48,17 +48,17 @@ class Merging:
         }
 
     @property
-    def nothing(self) -> Sums:
+    def nothing(self) -> ViewSums:
         """Of a unit without rows."""
-        return Sums("0 0 0", tuple(FloatSum(0.0, 0.0, tolerance) for _, tolerance in self.floats))
+        return ViewSums("0 0 0", tuple(FloatSum(0.0, 0.0, tolerance) for _, tolerance in self.floats))
 
-    def read(self, exact: str, numbers: Sequence[float], scales: Sequence[float]) -> Sums:
+    def read(self, exact: str, numbers: Sequence[float], scales: Sequence[float]) -> ViewSums:
         """What verify/merged.sql gives of a unit."""
         known = zip(numbers, scales, (tolerance for _, tolerance in self.floats), strict=True)
-        return Sums(exact, tuple(FloatSum(*one) for one in known))
+        return ViewSums(exact, tuple(FloatSum(*one) for one in known))
 
 
-def merging(fed: FedTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def merging(fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
     """`columns` are those that can be compared at all, as far as their values are certain."""
     engine = fed.engine.removeprefix("Replicated")
     if shape.why:
@@ -91,7 +91,7 @@ def _kept_apart(shape: Shape, columns: Sequence[Column]) -> Merging:
     return made
 
 
-def _summed(made: Merging, fed: FedTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def _summed(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
     """A row whose sums are all 0 may be gone. Sums wrap around as merges let them."""
     for column in columns:
         if merged_by(fed, shape, column):
@@ -103,7 +103,7 @@ def _summed(made: Merging, fed: FedTable, shape: Shape, columns: Sequence[Column
     return made
 
 
-def _aggregated(made: Merging, fed: FedTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def _aggregated(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
     for column in columns:
         if function := merged_by(fed, shape, column):
             _put(made, column, function, parse(column.type))
@@ -112,7 +112,7 @@ def _aggregated(made: Merging, fed: FedTable, shape: Shape, columns: Sequence[Co
     return made
 
 
-def _replaced(made: Merging, fed: FedTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def _replaced(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
     """Which row of a key stays is not certain: it is one that the view gave, of the newest version."""
     own = arguments(fed)
     if len(own) > 1:

@@ -12,10 +12,10 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, Gone, Path, Sample, gone
+from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, FieldSample, MissingField, Path, gone
 from sluice.flow.contents.sampling import fields_in
 from sluice.flow.load.casts.columns import HOLDERS
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
@@ -46,7 +46,7 @@ def _fields(client: Client, target: Target) -> dict[Path, str]:
 
 
 @dataclass
-class FieldLook:
+class FieldHistory:
     """`fields` by table. Samples are kept, because each is compared with several later ones."""
 
     pipeline: Pipeline
@@ -55,7 +55,7 @@ class FieldLook:
     repairs: Repairs
     say: Callable[[str], None]
     looked: list[tuple[str, str]] = field(default_factory=list)
-    _samples: dict[tuple[Unit, str], Sample] = field(default_factory=dict)
+    _samples: dict[tuple[Unit, str], FieldSample] = field(default_factory=dict)
 
     def check(self, landed: Sequence[tuple[Unit, Manifest]], most: int | None) -> Iterator[Anomaly]:
         """Of each cluster the newest `most` units, or all."""
@@ -94,14 +94,14 @@ class FieldLook:
         earlier: Sequence[tuple[Unit, Manifest]],
         name: str,
         fields: Iterable[Path],
-    ) -> list[Gone]:
+    ) -> list[MissingField]:
         now = self._sample(own, name, fields)
         if now is None or all(now.paths.get(path, 0) == now.rows for path in fields):
             return []
         before = (self._sample(pair, name, fields) for pair in earlier[:HISTORY])
         return gone(now, [sample for sample in before if sample is not None], fields)
 
-    def _sample(self, pair: tuple[Unit, Manifest], name: str, fields: Iterable[Path]) -> Sample | None:
+    def _sample(self, pair: tuple[Unit, Manifest], name: str, fields: Iterable[Path]) -> FieldSample | None:
         """None where the files cannot be read: that is an anomaly of its own."""
         unit, manifest = pair
         if manifest.rows_by_type().get(name, 0) < FEWEST_ROWS:
@@ -115,14 +115,14 @@ class FieldLook:
         return found if found.rows else None
 
     def _anomaly(
-        self, unit: Unit, target: Target, name: str, fields: Mapping[Path, str], found: Sequence[Gone]
+        self, unit: Unit, target: Target, name: str, fields: Mapping[Path, str], found: Sequence[MissingField]
     ) -> Anomaly:
         columns = ", ".join(sorted(f"{fields[one.path]} (from {'.'.join(one.path)})" for one in found))
         came = sorted({".".join(path) for one in found for path in one.came})
         new = f"; new fields: {', '.join(came[:10])}" if came else ""
         before, now = max(one.before for one in found), min(one.now for one in found)
         return Anomaly(
-            Kind.FIELD_MISSING,
+            AnomalyKind.FIELD_MISSING,
             expected=f"values for {columns}: {before:.0%} of the events before had none",
             seen=f"{now:.0%} have none{new}",
             advice="name the new field under `columns` in the pipeline file, then "

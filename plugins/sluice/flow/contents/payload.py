@@ -22,7 +22,7 @@ _MOST_DIGITS = 40
 _FOLDER_HOUR = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII)
 
 
-class Unreadable(ValueError):
+class UnreadablePayload(ValueError):
     """A payload that is no JSON object, or says two things; the text says which."""
 
 
@@ -37,7 +37,7 @@ class Number(str):
 
 
 def _refuse(constant: str) -> None:
-    raise Unreadable(f"{constant} is no JSON")
+    raise UnreadablePayload(f"{constant} is no JSON")
 
 
 class Ambiguous(dict[str, Any]):
@@ -65,9 +65,9 @@ def read_event(payload: bytes) -> dict[str, Any]:
     except RecursionError:
         raise TooDeep from None
     except ValueError as error:  # not UTF-8, or not JSON
-        raise Unreadable(str(error)) from None
+        raise UnreadablePayload(str(error)) from None
     if not isinstance(event, dict):
-        raise Unreadable("it is no object")
+        raise UnreadablePayload("it is no object")
     return event
 
 
@@ -78,7 +78,7 @@ def field(event: dict[str, Any], path: Sequence[str]) -> Any:
         if not isinstance(value, dict):
             return None
         if isinstance(value, Ambiguous) and name in value.twice:
-            raise Unreadable(f"{'.'.join(path)} is there twice")
+            raise UnreadablePayload(f"{'.'.join(path)} is there twice")
         value = value.get(name)
     return value
 

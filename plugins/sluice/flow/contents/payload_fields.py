@@ -24,7 +24,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Sample:
+class FieldSample:
     """Some events of one type in one unit: how many, and how many of them have a value at each path."""
 
     rows: int
@@ -36,7 +36,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Gone:
+class MissingField:
     """A field that is missing now; `came` are those that came at the same time."""
 
     path: Path
@@ -45,7 +45,7 @@ class Gone:
     came: tuple[Path, ...]
 
 
-def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[Path]) -> Sample:
+def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[Path]) -> FieldSample:
     """`wanted` paths are counted at any depth, all others at a few levels."""
     counts: Counter[Path] = Counter()
     own, rows = set(wanted), 0
@@ -54,7 +54,7 @@ def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[Path]) -> Sa
         found = set(_paths(event, ())) if len(counts) < _MOST_PATHS else set()
         found |= {path for path in own if field(dict(event), path) is not None}
         counts.update(found)
-    return Sample(rows, counts)
+    return FieldSample(rows, counts)
 
 
 def _paths(value: Mapping[str, Any], place: Path) -> Iterable[Path]:
@@ -66,7 +66,7 @@ def _paths(value: Mapping[str, Any], place: Path) -> Iterable[Path]:
             yield from _paths(inner, (*place, name))
 
 
-def gone(now: Sample, earlier: Sequence[Sample], fields: Iterable[Path]) -> list[Gone]:
+def gone(now: FieldSample, earlier: Sequence[FieldSample], fields: Iterable[Path]) -> list[MissingField]:
     """`earlier`: samples of the units before, the nearest first.
 
     Told only where the share jumps: a unit whose predecessor lacks the field already is as that one was.
@@ -78,11 +78,11 @@ def gone(now: Sample, earlier: Sequence[Sample], fields: Iterable[Path]) -> list
     for path in fields:
         shares = [sample.missing(path) for sample in known]
         if now.missing(path) >= _GONE > shares[0] and min(shares) <= _THERE:
-            found.append(Gone(path, min(shares), now.missing(path), _came(now, known)))
+            found.append(MissingField(path, min(shares), now.missing(path), _came(now, known)))
     return found
 
 
-def _came(now: Sample, known: Sequence[Sample]) -> tuple[Path, ...]:
+def _came(now: FieldSample, known: Sequence[FieldSample]) -> tuple[Path, ...]:
     """Paths that most events have now, and hardly one had before."""
     return tuple(
         path

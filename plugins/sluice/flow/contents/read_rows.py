@@ -17,7 +17,7 @@ HEADERS = "_headers"
 
 
 @dataclass(frozen=True)
-class Rows:
+class FileColumns:
     """Some rows of a file, column by column. A file of events has no `reasons`, one of rejected records no
     `types`; `numbers` is None where messages are no arrays. `stamps` are in ms since the epoch."""
 
@@ -36,7 +36,7 @@ class Rows:
         return len(self.offsets)
 
 
-def read(file: pq.ParquetFile, headers: bool = False) -> Iterator[Rows]:
+def read(file: pq.ParquetFile, headers: bool = False) -> Iterator[FileColumns]:
     """All rows of a file, some at once. Raises pyarrow's ArrowException and OSError for a damaged one."""
     there = set(file.schema_arrow.names)
     wanted = [*_NEEDED, *(name for name in _MORE if name in there), *([HEADERS] if headers else [])]
@@ -44,7 +44,7 @@ def read(file: pq.ParquetFile, headers: bool = False) -> Iterator[Rows]:
         yield rows_of(batch)
 
 
-def rows_of(batch: pa.RecordBatch | pa.Table) -> Rows:
+def rows_of(batch: pa.RecordBatch | pa.Table) -> FileColumns:
     names = set(batch.schema.names)
 
     def column(name: str) -> list[Any] | None:
@@ -54,4 +54,4 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Rows:
     stamps = batch.column("_timestamp").cast(pa.int64()).to_pylist()
     clusters, topics, partitions, offsets = (column(name) or [] for name in _PLACE)
     more = [column(name) for name in ("_type", "_reason", "_row", HEADERS)]
-    return Rows(payloads, clusters, topics, partitions, offsets, stamps, *more)
+    return FileColumns(payloads, clusters, topics, partitions, offsets, stamps, *more)

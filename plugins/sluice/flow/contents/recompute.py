@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from sluice.config.event import Event
 from sluice.flow.contents.payload import (
     TooDeep,
-    Unreadable,
+    UnreadablePayload,
     hour_name,
     hour_named,
     hour_of_ms,
@@ -20,23 +20,23 @@ from sluice.flow.contents.payload import (
     read_event,
 )
 from sluice.flow.contents.payload import field as field_of
-from sluice.flow.contents.read_rows import Rows
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.contents.read_rows import FileColumns
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import Manifest
 
-Place = tuple[str, int]
+TopicPartitionKey = tuple[str, int]
 _OVERFLOW = "_overflow"
 
 
 @dataclass(frozen=True)
-class Folder:
+class TypeFolder:
     """What a file's folder says of each of its rows: `type` None is the folder of many types."""
 
     type: str | None
     hour: int
 
     @classmethod
-    def of(cls, key: str) -> Folder:
+    def of(cls, key: str) -> TypeFolder:
         """Raises ValueError for a key that is none of a file of events."""
         kind, date, hour, _ = key.split("/")
         name = kind.removeprefix("type=")
@@ -45,13 +45,13 @@ class Folder:
 
 
 @dataclass
-class Wrong:
+class WrongRows:
     """Rows of one file that are wrong in one way: how many, and the first of them."""
 
-    kind: Kind
+    kind: AnomalyKind
     expected: str
     seen: str
-    place: Place
+    place: TopicPartitionKey
     offset: int
     rows: int = 1
 
@@ -62,39 +62,39 @@ class FileJudge:
 
     event: Event
     manifest: Manifest
-    folder: Folder
+    folder: TypeFolder
     types: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     too_deep: int = 0
-    wrong: dict[Kind, Wrong] = field(default_factory=dict)
+    wrong: dict[AnomalyKind, WrongRows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._ranges: Mapping[Place, range] = ranges_of(self.manifest)
+        self._ranges: Mapping[TopicPartitionKey, range] = ranges_of(self.manifest)
         kind, time = self.event.type, self.event.time
         self._type_path = kind.field.split(".") if kind.field else None
         self._time_path = time.field.split(".") if time.field else None
 
-    def take(self, rows: Rows) -> None:
+    def take(self, rows: FileColumns) -> None:
         self.rows += len(rows)
         self.types.update(rows.types or ())
         for number in range(len(rows)):
             for kind, expected, seen in self._faults(rows, number):
                 self._note(kind, expected, seen, rows, number)
 
-    def _note(self, kind: Kind, expected: str, seen: str, rows: Rows, number: int) -> None:
+    def _note(self, kind: AnomalyKind, expected: str, seen: str, rows: FileColumns, number: int) -> None:
         if kind in self.wrong:
             self.wrong[kind].rows += 1
         else:
             place = (rows.topics[number], rows.partitions[number])
-            self.wrong[kind] = Wrong(kind, expected, seen, place, rows.offsets[number])
+            self.wrong[kind] = WrongRows(kind, expected, seen, place, rows.offsets[number])
 
-    def _faults(self, rows: Rows, number: int) -> Iterator[tuple[Kind, str, str]]:
+    def _faults(self, rows: FileColumns, number: int) -> Iterator[tuple[AnomalyKind, str, str]]:
         yield from misplaced(self.manifest, self._ranges, rows, number)
         try:
             event = read_event(rows.payloads[number] or b"")
             given, times = self._type(event, rows, number), self._hours(event, rows, number)
-        except Unreadable as error:
-            yield Kind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
+        except UnreadablePayload as error:
+            yield AnomalyKind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
             return
         except TooDeep:
             self.too_deep += 1
@@ -103,15 +103,15 @@ class FileJudge:
         if not given == there == (there if self.folder.type is None else self.folder.type):
             folder = _OVERFLOW if self.folder.type is None else self.folder.type
             yield (
-                Kind.ROW_TYPE,
+                AnomalyKind.ROW_TYPE,
                 f"type {given!r}, by its payload",
                 f"_type {there!r} in the folder of {folder!r}",
             )
         if self.folder.hour not in times:
             told = hour_name(times[0]) if times else "none"
-            yield Kind.ROW_HOUR, f"event hour {told}, by its payload", hour_name(self.folder.hour)
+            yield AnomalyKind.ROW_HOUR, f"event hour {told}, by its payload", hour_name(self.folder.hour)
 
-    def _type(self, event: dict[str, Any], rows: Rows, number: int) -> str | None:
+    def _type(self, event: dict[str, Any], rows: FileColumns, number: int) -> str | None:
         if self._type_path is not None:
             value = field_of(event, self._type_path)
             return value if is_text(value) else None
@@ -119,33 +119,33 @@ class FileJudge:
             return _last(rows, number, self.event.type.header)
         return rows.topics[number]
 
-    def _hours(self, event: dict[str, Any], rows: Rows, number: int) -> tuple[int, ...]:
+    def _hours(self, event: dict[str, Any], rows: FileColumns, number: int) -> tuple[int, ...]:
         if self._time_path is not None:
             return hours(field_of(event, self._time_path), self.event.time.format)
         stamp = rows.stamps[number]
         return () if stamp is None else (hour_of_ms(stamp),)
 
 
-def _last(rows: Rows, number: int, name: str) -> str | None:
+def _last(rows: FileColumns, number: int, name: str) -> str | None:
     """The record's last header of that name, as text."""
     pairs = (rows.headers[number] if rows.headers else None) or []
     values = [pair["value"] for pair in pairs if pair["key"] == name]
     return values[-1].decode(errors="replace") if values and values[-1] is not None else None
 
 
-def ranges_of(manifest: Manifest) -> dict[Place, range]:
+def ranges_of(manifest: Manifest) -> dict[TopicPartitionKey, range]:
     """The offsets of each partition that the unit holds."""
     return {(r.topic, r.partition): range(r.start, r.until) for r in manifest.ranges}
 
 
 def misplaced(
-    manifest: Manifest, ranges: Mapping[Place, range], rows: Rows, number: int
-) -> Iterator[tuple[Kind, str, str]]:
+    manifest: Manifest, ranges: Mapping[TopicPartitionKey, range], rows: FileColumns, number: int
+) -> Iterator[tuple[AnomalyKind, str, str]]:
     """A row of another cluster, or of an offset that the unit does not hold."""
     cluster, topic, partition = rows.clusters[number], rows.topics[number], rows.partitions[number]
     if cluster != manifest.cluster:
-        yield Kind.ROW_IDENTITY, f"cluster {manifest.cluster}", cluster
+        yield AnomalyKind.ROW_IDENTITY, f"cluster {manifest.cluster}", cluster
     own = ranges.get((topic, partition), range(0))
     if rows.offsets[number] not in own:
         seen = f"offset {rows.offsets[number]} of {topic}/{partition}"
-        yield Kind.ROW_IDENTITY, f"offsets in [{own.start}, {own.stop})", seen
+        yield AnomalyKind.ROW_IDENTITY, f"offsets in [{own.start}, {own.stop})", seen

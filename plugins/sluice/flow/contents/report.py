@@ -13,7 +13,7 @@ from sluice.state.manifests import read_manifests
 
 
 @dataclass
-class Contents:
+class ContentsReport:
     """`rows` of the lake and of the tables were compared; `busy` says what was being loaded meanwhile.
 
     `covered`: the units, as (slice id, cluster), that were looked at for each kind of anomaly.

@@ -13,11 +13,18 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy, TargetRefused
 from sluice.flow.contents.check_lake_rows import of_file, unreadable
 from sluice.flow.contents.compare_tables import Comparing
-from sluice.flow.contents.report import Contents, relanded
-from sluice.flow.contents.sampling import SAMPLED_ROWS, Chosen, judge, reading_of, rows_in, same_records
+from sluice.flow.contents.report import ContentsReport, relanded
+from sluice.flow.contents.sampling import (
+    SAMPLED_ROWS,
+    SampledRowGroup,
+    judge,
+    reading_of,
+    rows_in,
+    same_records,
+)
 from sluice.flow.contents.staged_load import Stage, stage_of
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.load.work import Work, work_for
+from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.verify.current import is_current
 from sluice.flow.verify.repairs import Repairs
 from sluice.state.status import UnitStatus
@@ -29,7 +36,9 @@ class Share:
     lake: Lake
     repairs: Repairs
 
-    def look(self, servers: Sequence[Server], chosen: Chosen, status: UnitStatus, contents: Contents) -> None:
+    def look(
+        self, servers: Sequence[Server], chosen: SampledRowGroup, status: UnitStatus, contents: ContentsReport
+    ) -> None:
         """Compares the file's sample with its payloads and with the tables; adds to `contents`."""
         try:
             rows = rows_in(self.lake, chosen)
@@ -54,7 +63,9 @@ class Share:
                 )
                 self._table(stage, work, chosen, rows, contents)
 
-    def _table(self, stage: Stage, work: Work, chosen: Chosen, rows: pa.Table, contents: Contents) -> None:
+    def _table(
+        self, stage: Stage, work: LoadWork, chosen: SampledRowGroup, rows: pa.Table, contents: ContentsReport
+    ) -> None:
         """The sampled rows where the table tells its rows apart; else all of a small unit."""
         comparing = Comparing(stage, self.repairs, views=False)
         try:

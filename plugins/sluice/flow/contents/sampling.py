@@ -22,12 +22,12 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
 from sluice.flow.contents.comparable_columns import IDENTITY
-from sluice.flow.contents.payload import TooDeep, Unreadable, read_event
-from sluice.flow.contents.payload_fields import MOST_ROWS, Sample, sample_of
+from sluice.flow.contents.payload import TooDeep, UnreadablePayload, read_event
+from sluice.flow.contents.payload_fields import MOST_ROWS, FieldSample, sample_of
 from sluice.flow.contents.payload_fields import Path as FieldPath
 from sluice.flow.contents.read_rows import rows_of
-from sluice.flow.contents.recompute import FileJudge, Folder, Wrong
-from sluice.flow.contents.sums import Rows
+from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
+from sluice.flow.contents.sums import RowFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
@@ -38,7 +38,7 @@ FETCHED_BYTES = 16 << 20  # a file of a lake that is no folder is fetched whole
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SampledRowGroup:
     """A file of one type, and which of its row groups is looked at."""
 
     unit: Unit
@@ -49,10 +49,10 @@ class Chosen:
 
 def choose(
     landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES, most_bytes: int | None = None
-) -> list[Chosen]:
+) -> list[SampledRowGroup]:
     """Files of one type each; those of many types, or larger ones, are looked at by `--contents` only."""
     found = [
-        (_digest(manifest, file), Chosen(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
+        (_digest(manifest, file), SampledRowGroup(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
         for unit, manifest in landed
         for file in manifest.files
         if file.type is not None and (most_bytes is None or file.bytes <= most_bytes)
@@ -64,7 +64,7 @@ def _digest(manifest: Manifest, file: LandedFile) -> str:
     return hashlib.sha256(f"{manifest.id} {file.key}".encode()).hexdigest()
 
 
-def rows_in(lake: Lake, chosen: Chosen, most: int = SAMPLED_ROWS) -> pa.Table:
+def rows_in(lake: Lake, chosen: SampledRowGroup, most: int = SAMPLED_ROWS) -> pa.Table:
     """The first rows of the chosen row group, with all columns. Raises OSError and ArrowException."""
     with lake.local(chosen.file.key) as path, pq.ParquetFile(path) as parquet:
         group = chosen.number % max(parquet.num_row_groups, 1)
@@ -72,9 +72,9 @@ def rows_in(lake: Lake, chosen: Chosen, most: int = SAMPLED_ROWS) -> pa.Table:
         return pa.Table.from_batches([next(batches)]) if parquet.num_row_groups else parquet.read()
 
 
-def judge(event: Event, chosen: Chosen, rows: pa.Table) -> list[Wrong]:
+def judge(event: Event, chosen: SampledRowGroup, rows: pa.Table) -> list[WrongRows]:
     """What is wrong with the sampled rows of the lake."""
-    judged = FileJudge(event, chosen.manifest, Folder.of(chosen.file.key))
+    judged = FileJudge(event, chosen.manifest, TypeFolder.of(chosen.file.key))
     judged.take(rows_of(rows))
     return list(judged.wrong.values())
 
@@ -100,7 +100,7 @@ class _OneFile:
         yield self._path
 
 
-def same_records(columns: Sequence[Column], rows: pa.Table) -> Rows | None:
+def same_records(columns: Sequence[Column], rows: pa.Table) -> RowFilter | None:
     """The condition that finds the sampled records in a target; None where it cannot tell its rows apart."""
     names = {column.name for column in columns if column.filled}
     if not names >= set(IDENTITY):
@@ -110,10 +110,10 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> Rows | None:
     offsets: list[Any] = rows["_offset"].to_pylist()
     # Of a large table nothing but the offsets is read to find them.
     between = Sql(f"PREWHERE _offset >= {min(offsets)} AND _offset <= {max(offsets)}")
-    return Rows(Sql(f"({keys}) IN (SELECT {keys} FROM {{staged}})"), between)  # noqa: S608 - quoted
+    return RowFilter(Sql(f"({keys}) IN (SELECT {keys} FROM {{staged}})"), between)  # noqa: S608 - quoted
 
 
-def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> Sample:
+def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> FieldSample:
     """The first events of the type in the smallest of its files that holds enough of them."""
     files = [file for file in manifest.files if file.type == name]
     enough = [file for file in files if file.rows >= MOST_ROWS]
@@ -138,5 +138,5 @@ def _read(payload: str) -> dict[str, Any] | None:
     """None for one that is told elsewhere: it is no event."""
     try:
         return read_event(payload.encode())
-    except (Unreadable, TooDeep):
+    except (UnreadablePayload, TooDeep):
         return None

@@ -27,13 +27,13 @@ from sluice.config.rollups import Rollup
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
 from sluice.flow.load.destinations import staged_names
-from sluice.flow.load.fencing import Attempt
+from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.rollups.staging import RollupStaging
-from sluice.flow.load.shard_filter import Sieve
+from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.load.work import Work
+from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.state.ledger import Commits, committed, unit_of
 
@@ -69,7 +69,7 @@ class Stage:
         return committed(self.client, self.pipeline, self.lake.url, self.target)
 
     @contextmanager
-    def staged(self, works: Sequence[Work], reading: Reading | None = None) -> Iterator[Staged]:
+    def staged(self, works: Sequence[LoadWork], reading: Reading | None = None) -> Iterator[Staged]:
         """The rows and misfits that a load of `works` gives; the tables go at the end.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
@@ -77,13 +77,13 @@ class Stage:
         """
         found, filling = inspect_target(self.client, self.pipeline, self.target)
         client = self.client.reading(READ_QUORUM) if found.replicated else self.client
-        attempt = Attempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
+        attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
         if not any(work.long_numbers for work in works):
             filling = filling.of_short_numbers()
         known = (self.pipeline, self.target, keeping_all(found), filling, works)
-        tools = (writer, Sieve(self.placement, found, writer))
+        tools = (writer, ShardFilter(self.placement, found, writer))
         rollup = self.target.rollup
         if rollup is not None:
             reading, source = Reading(self.lake, None), partial(self.source, rollup)
@@ -110,7 +110,7 @@ class Stage:
 
 
 def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> Stage:
-    """Raises ShardOutOfReach."""
+    """Raises ShardUnavailable."""
     placement = placement_of(pipeline.clickhouse, server.shard, target.table)
     return Stage(server.reached.reading(STEADY), pipeline, target, lake, placement)
 
@@ -121,7 +121,7 @@ def keeping_all(found: TargetTable) -> TargetTable:
     return replace(found, fed=tuple(kept))
 
 
-def _fill(staging: Staging, attempt: Attempt) -> None:
+def _fill(staging: Staging, attempt: LoadAttempt) -> None:
     """Raises TargetRefused for what a load would fail with for good: no other table has to do with it."""
     try:
         staging.stage()
@@ -136,12 +136,12 @@ def _fill(staging: Staging, attempt: Attempt) -> None:
         raise TargetRefused(attempt.target, reason, "correct the view or the column that is named") from error
 
 
-def _fed(found: TargetTable, attempt: Attempt) -> dict[str, Sql]:
+def _fed(found: TargetTable, attempt: LoadAttempt) -> dict[str, Sql]:
     names = staged_names(found, attempt)
     return {fed.table: identifier(SYSTEM, names[fed.table]) for fed in found.stored}
 
 
-def _create_fence(writer: Writer, works: Sequence[Work]) -> None:
+def _create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
     fence = writer.attempt.fence
     rows = [
         {"slice": int(w.unit.slice.start.timestamp()), "cluster": w.unit.cluster, "landed": w.landed}
@@ -153,7 +153,7 @@ def _create_fence(writer: Writer, works: Sequence[Work]) -> None:
     writer.run("fence", render("load/create_staged_misfits", misfits=writer.attempt.misfits))
 
 
-def _explained(error: Fenced | ServerError, attempt: Attempt) -> Exception:
+def _explained(error: Fenced | ServerError, attempt: LoadAttempt) -> Exception:
     """A load's fence-off drops the tables and kills the statements."""
     gone = isinstance(error, ServerError) and error.code == UNKNOWN_TABLE and "sluice." in error.reason
     killed = isinstance(error, ServerError) and error.code == _CANCELLED

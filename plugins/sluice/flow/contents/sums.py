@@ -19,18 +19,18 @@ _REJECTED = ("topic", "partition", "offset", "row", "type", "column", "payload")
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowFilter:
     """Which rows of a table are summed: `prewhere` is read before all other columns are."""
 
     condition: Sql
     prewhere: Sql
 
 
-ALL_ROWS = Rows(Sql("1"), Sql(""))
+ALL_ROWS = RowFilter(Sql("1"), Sql(""))
 
 
 @dataclass(frozen=True)
-class Sums:
+class RowSums:
     """Rows of a unit, sums of two independent hashes over them, and where asked for a sum for each column."""
 
     rows: int = 0
@@ -45,9 +45,9 @@ def sums_of(
     staged: Staged,
     name: Sql,
     comparison: Comparison,
-    where: Rows,
+    where: RowFilter,
     by_column: bool,
-) -> dict[Unit, Sums]:
+) -> dict[Unit, RowSums]:
     """Of each unit in the fence what the table `name` holds. `where`: which of its rows."""
     columns = [_column(comparison, column) for column in comparison.columns] if by_column else []
     sql = render(
@@ -70,7 +70,7 @@ def _column(comparison: Comparison, column: Column) -> Sql:
     return Sql(f"sumWithOverflow(cityHash64(tuple({listed([value(column), *place, Sql('0')])})))")
 
 
-def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sql) -> dict[Unit, Sums]:
+def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sql) -> dict[Unit, RowSums]:
     """The same of sluice.rejected, or of a table like it."""
     sql = render(
         "verify/contents",
@@ -86,13 +86,13 @@ def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sq
     return _read(pipeline, client.rows(sql, {"target": staged.found.table}))
 
 
-def _read(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, Sums]:
+def _read(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, RowSums]:
     return {
-        unit_of(pipeline, start, cluster): Sums(count, first, second, tuple(columns))
+        unit_of(pipeline, start, cluster): RowSums(count, first, second, tuple(columns))
         for start, cluster, count, first, second, columns in rows
     }
 
 
-def columns_that_differ(comparison: Comparison, one: Sums, other: Sums) -> list[str]:
+def columns_that_differ(comparison: Comparison, one: RowSums, other: RowSums) -> list[str]:
     pairs = zip(comparison.columns, one.columns, other.columns, strict=True)
     return [column.name for column, mine, theirs in pairs if mine != theirs]

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 
 from sluice.config.counts import Counts
 from sluice.errors import Conservation
-from sluice.flow.land.task.reports import Gap, Seen, WrittenFile
+from sluice.flow.land.task.reports import Gap, SeenOffsets, WrittenFile
 from sluice.manifest import OffsetRange
 from sluice.slices import Unit
 
-Place = tuple[str, int]
+TopicPartitionKey = tuple[str, int]
 
 
-def gaps_of(unit: Unit, left: Iterable[OffsetRange], seen: Iterable[Seen]) -> dict[Place, list[Gap]]:
+def gaps_of(
+    unit: Unit, left: Iterable[OffsetRange], seen: Iterable[SeenOffsets]
+) -> dict[TopicPartitionKey, list[Gap]]:
     """By (topic, partition) the offsets in range that no task brought.
 
     Raises Conservation when an offset was brought twice, or one from outside the range.
     """
-    by_place: dict[Place, list[Seen]] = {}
+    by_place: dict[TopicPartitionKey, list[SeenOffsets]] = {}
     for part in seen:
         by_place.setdefault((part.topic, part.partition), []).append(part)
     found = {}
@@ -37,7 +39,7 @@ def gaps_of(unit: Unit, left: Iterable[OffsetRange], seen: Iterable[Seen]) -> di
     return found
 
 
-def check_rows(unit: Unit, seen: Sequence[Seen], files: Iterable[WrittenFile]) -> None:
+def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenFile]) -> None:
     """Rows of the parsed records = rows in the unit's files + rows that did not land, which are rejected like
     the records that could not be parsed. Raises Conservation."""
     unparsed = sum(sum(part.unparsed.values()) for part in seen)
@@ -60,7 +62,7 @@ def unexplained(gap: Gap, visible: int) -> bool:
     return visible != gap.until - gap.start - gap.missing
 
 
-def refuse(unit: Unit, place: Place, gap: Gap, visible: int) -> Conservation:
+def refuse(unit: Unit, place: TopicPartitionKey, gap: Gap, visible: int) -> Conservation:
     read = gap.until - gap.start - gap.missing
     return Conservation(
         f"slice {unit}: in offsets [{gap.start}, {gap.until}) of {unit.cluster}/{place[0]}/{place[1]} Spark "
@@ -68,7 +70,7 @@ def refuse(unit: Unit, place: Place, gap: Gap, visible: int) -> Conservation:
     )
 
 
-def refuse_bare(unit: Unit, place: Place, hole: tuple[int, int]) -> Conservation:
+def refuse_bare(unit: Unit, place: TopicPartitionKey, hole: tuple[int, int]) -> Conservation:
     where = f"offsets [{hole[0]}, {hole[1]}) of {unit.cluster}/{place[0]}/{place[1]}"
     return Conservation(
         f"slice {unit}: {where} hold no record, and neither compaction nor a transaction explains it: the "
@@ -77,7 +79,7 @@ def refuse_bare(unit: Unit, place: Place, hole: tuple[int, int]) -> Conservation
     )
 
 
-def _gaps(unit: Unit, r: OffsetRange, parts: Sequence[Seen]) -> Iterator[Gap]:
+def _gaps(unit: Unit, r: OffsetRange, parts: Sequence[SeenOffsets]) -> Iterator[Gap]:
     expected = r.start
     for part in parts:
         if part.first < expected or part.last >= r.until:

@@ -20,14 +20,14 @@ from sluice.config.counts import COUNTS
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.count_tally import PARTIAL
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.flow.land.task.writer import AttemptFiles, Place
+from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 
 FAN_IN = 64  # files that are read at once
 PLACES = 4096
 _ROWS_READ = 4096
 _ROWS_WRITTEN = 50_000
 
-Sums = Iterator[tuple[bytes, int]]
+CountRows = Iterator[tuple[bytes, int]]
 
 
 class _Kind(msgspec.Struct):
@@ -81,10 +81,10 @@ class Total:
         return AttemptFiles(self.lake, self.files[0].cluster, self.attempt, name)
 
     @property
-    def _place(self) -> Place:
-        return Place(self.files[0].slice_id, self.files[0].type, "")
+    def _place(self) -> FilePlace:
+        return FilePlace(self.files[0].slice_id, self.files[0].type, "")
 
-    def _opened(self, stack: ExitStack, files: Iterable[WrittenFile]) -> list[Sums]:
+    def _opened(self, stack: ExitStack, files: Iterable[WrittenFile]) -> list[CountRows]:
         opened = []
         for file in files:
             path = stack.enter_context(self.lake.local(file.key))
@@ -92,13 +92,13 @@ class Total:
         return opened
 
 
-def summed(runs: Iterable[Sums]) -> Sums:
+def summed(runs: Iterable[CountRows]) -> CountRows:
     """Each key once, of runs that are sorted by it."""
     for key, same in groupby(merge(*runs, key=itemgetter(0)), key=itemgetter(0)):
         yield key, sum(count for _, count in same)
 
 
-def _sums(file: pq.ParquetFile) -> Sums:
+def _sums(file: pq.ParquetFile) -> CountRows:
     for batch in file.iter_batches(_ROWS_READ):
         yield from zip(batch["key"].to_pylist(), batch["count"].to_pylist(), strict=True)
 
@@ -107,7 +107,7 @@ def _parts(files: Sequence[WrittenFile]) -> list[Sequence[WrittenFile]]:
     return [files[start : start + FAN_IN] for start in range(0, len(files), FAN_IN)]
 
 
-def _blocks(sums: Sums) -> Iterator[list[tuple[bytes, int]]]:
+def _blocks(sums: CountRows) -> Iterator[list[tuple[bytes, int]]]:
     while rows := list(islice(sums, _ROWS_WRITTEN)):
         yield rows
 

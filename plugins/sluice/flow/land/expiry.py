@@ -40,7 +40,7 @@ def unit_reads(
 ) -> Reads:
     """Kafka is asked only where there are offsets between the boundaries.
 
-    `failed` holds NotResolved, TopicRecreated, UnknownTopic, PartitionMissing, KafkaOutOfReach.
+    `failed` holds NotResolved, TopicRecreated, UnknownTopic, PartitionMissing, KafkaUnavailable.
     """
     by_cluster: dict[str, list[UnitRead]] = {}
     expired: list[RecordsExpired] = []

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from sluice.clients.kafka.holes import Hole
 from sluice.errors import ExpiredMeanwhile
-from sluice.flow.land.conservation import Place, refuse, refuse_bare, unexplained
+from sluice.flow.land.conservation import TopicPartitionKey, refuse, refuse_bare, unexplained
 from sluice.flow.land.task.reports import Gap
 from sluice.slices import Unit
 
@@ -32,16 +32,16 @@ class Consumer(Protocol):
     def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None: ...
 
 
-Holes = Mapping[Unit, Mapping[Place, Sequence[Gap]]]
+Holes = Mapping[Unit, Mapping[TopicPartitionKey, Sequence[Gap]]]
 
 
-def explain(topics: Consumer, holes: Holes, log_starts: Mapping[Place, int]) -> None:
+def explain(topics: Consumer, holes: Holes, log_starts: Mapping[TopicPartitionKey, int]) -> None:
     """Looks at all holes of one cluster's units, as they are after the read.
 
     Raises ExpiredMeanwhile when a log's start has passed a hole, Conservation when the consumer meets
     records that Spark did not bring, or when nothing explains why there are none.
     """
-    by_place: dict[Place, list[tuple[Gap, Unit]]] = {}
+    by_place: dict[TopicPartitionKey, list[tuple[Gap, Unit]]] = {}
     for unit, places in holes.items():
         for place, gaps in places.items():
             by_place.setdefault(place, []).extend((gap, unit) for gap in gaps)
@@ -54,7 +54,9 @@ def explain(topics: Consumer, holes: Holes, log_starts: Mapping[Place, int]) -> 
             _look(topics, place, near)
 
 
-def _left(topics: Consumer, place: Place, holes: Sequence[tuple[Gap, Unit]]) -> list[tuple[Gap, Unit]]:
+def _left(
+    topics: Consumer, place: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
+) -> list[tuple[Gap, Unit]]:
     """What headers do not explain. Of gaps that were joined nobody knows which offsets were missing."""
     whole = [one for one in holes if _is_whole(one[0])]
     left = [one for one in holes if not _is_whole(one[0])]
@@ -69,7 +71,7 @@ def _is_whole(gap: Gap) -> bool:
     return gap.missing == gap.until - gap.start
 
 
-def _look(topics: Consumer, place: Place, holes: Sequence[tuple[Gap, Unit]]) -> None:
+def _look(topics: Consumer, place: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]) -> None:
     offsets = (offset for offset, _ in topics.records(*place, holes[0][0].start, holes[-1][0].until))
     found = without_record(offsets, [gap for gap, _ in holes])
     for (gap, unit), empty in zip(holes, found, strict=True):

@@ -29,7 +29,7 @@ from sluice.flow.land.engine import Engine
 from sluice.flow.land.expiry import refuse_compacted, unit_reads
 from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.parts import in_parts
-from sluice.flow.land.read import Attempt
+from sluice.flow.land.read import LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
 from sluice.manifest import Manifest
 from sluice.plan.modes import needs_landing
@@ -100,7 +100,7 @@ def land(
     say(f"{len(own)} units, {len(todo)} to land, {offsets:,} offsets to read")
     for line in described(reads.all):
         say(line)
-    attempt = Attempt(pipeline, lake, ids, engine, say, topics_of)
+    attempt = LandingAttempt(pipeline, lake, ids, engine, say, topics_of)
     manifests, failed = _clusters(attempt, reads.by_cluster, old, mode, token)
     sweep(pipeline, lake, ids.values(), pendulum.now("UTC"))
     crash_points.reached(Land.SWEPT)
@@ -117,7 +117,7 @@ def land(
 
 
 def _clusters(
-    attempt: Attempt,
+    attempt: LandingAttempt,
     by_cluster: Mapping[str, Sequence[UnitRead]],
     old: Mapping[Unit, Manifest],
     mode: str,
@@ -139,7 +139,7 @@ def _clusters(
 
 
 def _part(
-    attempt: Attempt, old: Mapping[Unit, Manifest], mode: str, token: str, reads: Sequence[UnitRead]
+    attempt: LandingAttempt, old: Mapping[Unit, Manifest], mode: str, token: str, reads: Sequence[UnitRead]
 ) -> list[Manifest]:
     """Lands some units of one cluster. What fails leaves nothing of the attempt behind."""
     try:
@@ -153,7 +153,7 @@ def _part(
     return committed
 
 
-def _answers(attempt: Attempt, cluster: str) -> bool:
+def _answers(attempt: LandingAttempt, cluster: str) -> bool:
     return knock(attempt.pipeline.cluster(cluster), attempt.topics_of) is None
 
 

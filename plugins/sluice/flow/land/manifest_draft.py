@@ -11,7 +11,7 @@ from sluice.clients.lake import layout
 from sluice.config.counts import COUNTS
 from sluice.flow.land.conservation import Counted
 from sluice.flow.land.read_plan import UnitRead
-from sluice.flow.land.task.reports import Seen, WrittenFile
+from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
 from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
 from sluice.slices import last_late
 
@@ -23,7 +23,7 @@ class Landed:
     read: UnitRead
     attempt: str
     files: tuple[WrittenFile, ...]
-    seen: tuple[Seen, ...]
+    seen: tuple[SeenOffsets, ...]
     holes: int
     counted: tuple[Counted, ...] = ()
 
@@ -68,9 +68,9 @@ def draft(
     )
 
 
-def _counts(seen: Sequence[Seen]) -> tuple[PartitionCount, ...]:
+def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
     """By topic and partition, over the tasks that shared one."""
-    places: dict[tuple[str, int], list[Seen]] = {}
+    places: dict[tuple[str, int], list[SeenOffsets]] = {}
     for part in seen:
         places.setdefault((part.topic, part.partition), []).append(part)
     return tuple(
@@ -85,7 +85,7 @@ def _counts(seen: Sequence[Seen]) -> tuple[PartitionCount, ...]:
     )
 
 
-def _held(seen: Sequence[Seen]) -> int | None:
+def _held(seen: Sequence[SeenOffsets]) -> int | None:
     """None where a record is a row."""
     rows = [part.rows for part in seen if part.rows is not None]
     return sum(rows) if rows else None

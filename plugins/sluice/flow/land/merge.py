@@ -13,7 +13,7 @@ from sluice.clients.lake.base import Lake
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.row_buffer import BYTES_GATHERED, ROWS_GATHERED
-from sluice.flow.land.task.writer import AttemptFiles, Place
+from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 
 SMALL_BYTES = 2 << 20
 MERGED_BYTES = 64 << 20
@@ -30,7 +30,7 @@ class Merge:
     def run(self, name: str) -> WrittenFile:
         """Writes them into one file of the attempt, a bounded part at a time; `name` is unique there."""
         first = self.files[0]
-        place = Place(first.slice_id, first.type, first.hour)
+        place = FilePlace(first.slice_id, first.type, first.hour)
         schema = columns.ROWS if first.hour else columns.REJECTED
         with AttemptFiles(self.lake, first.cluster, self.attempt, name) as merged:
             for rows in _gathered(self._row_groups()):
@@ -50,9 +50,9 @@ class Merge:
 
 def merges(lake: Lake, attempt: str, files: Iterable[WrittenFile]) -> tuple[list[Merge], list[WrittenFile]]:
     """What to merge, and the files that stay as they are. Pure."""
-    places: dict[Place, list[WrittenFile]] = {}
+    places: dict[FilePlace, list[WrittenFile]] = {}
     for file in sorted(files, key=lambda file: file.key):
-        places.setdefault(Place(file.slice_id, file.type, file.hour), []).append(file)
+        places.setdefault(FilePlace(file.slice_id, file.type, file.hour), []).append(file)
     found: list[Merge] = []
     kept: list[WrittenFile] = []
     for together in places.values():

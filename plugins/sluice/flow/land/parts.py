@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sluice.errors import LakeOutOfReach, LakeRefused, NotAllLanded, SluiceError, SparkFailed, TopicRecreated
+from sluice.errors import LakeRefused, LakeUnavailable, NotAllLanded, SluiceError, SparkFailed, TopicRecreated
 from sluice.flow.land.read_plan import UnitRead
 from sluice.manifest import Manifest
 
-Land = Callable[[Sequence[UnitRead]], list[Manifest]]
+LandUnits = Callable[[Sequence[UnitRead]], list[Manifest]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Parts:
         return NotAllLanded.of(units, len(self.manifests), first)
 
 
-def in_parts(reads: Sequence[UnitRead], land: Land, answers: Callable[[], bool]) -> Parts:
+def in_parts(reads: Sequence[UnitRead], land: LandUnits, answers: Callable[[], bool]) -> Parts:
     """Lands all of `reads`, and where that fails for what may be a unit's own cause, its halves.
 
     One unit of n costs some log2(n) reads more, each half as large; after twice as many failures what is left
@@ -46,7 +46,7 @@ def in_parts(reads: Sequence[UnitRead], land: Land, answers: Callable[[], bool])
         part = left.pop()
         try:
             manifests += land(part)
-        except (LakeOutOfReach, LakeRefused):
+        except (LakeUnavailable, LakeRefused):
             raise
         except SluiceError as error:
             tries += 1

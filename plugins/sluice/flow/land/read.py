@@ -23,18 +23,18 @@ from sluice.flow.land.manifest_draft import Landed
 from sluice.flow.land.merge import Merge, merges
 from sluice.flow.land.read_plan import UnitRead, runs, together
 from sluice.flow.land.task.decoding import decoding_of
-from sluice.flow.land.task.reports import Report, Seen, WrittenFile
+from sluice.flow.land.task.reports import SeenOffsets, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
 from sluice.slices import Slice, Unit, to_ms
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
-_Own = TypeVar("_Own", WrittenFile, Seen)
+_Own = TypeVar("_Own", WrittenFile, SeenOffsets)
 
 
 @dataclass(frozen=True)
-class Attempt:
+class LandingAttempt:
     """One landing: where it writes, and the id of its attempt for each cluster."""
 
     pipeline: Pipeline
@@ -47,7 +47,7 @@ class Attempt:
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
         """The files of every unit in its attempt, each record accounted for.
 
-        Raises Conservation, ExpiredMeanwhile, TopicRecreated, SparkFailed, KafkaOutOfReach, LakeOutOfReach.
+        Raises Conservation, ExpiredMeanwhile, TopicRecreated, SparkFailed, KafkaUnavailable, LakeUnavailable.
         """
         report = self._land(reads)
         crash_points.reached(Land.READ)
@@ -75,14 +75,14 @@ class Attempt:
             for r in reads
         ]
 
-    def _land(self, reads: Sequence[UnitRead]) -> Report:
+    def _land(self, reads: Sequence[UnitRead]) -> TaskReport:
         work, decoding = [], decoding_of(self.pipeline.event)
         for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
             task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), decoding)
             work.append((run, task))
-        return self.engine.land(work) if work else Report()
+        return self.engine.land(work) if work else TaskReport()
 
     def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:
         for cluster in self.ids:

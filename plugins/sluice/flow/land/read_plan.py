@@ -81,7 +81,7 @@ def _known(old: Manifest) -> dict[tuple[str, int], int]:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReadGroup:
     """Consecutive slices of one cluster without a gap between their offsets: one read for Spark.
 
     `together`: one task reads all partitions, because their records are few.
@@ -107,7 +107,7 @@ class Run:
         return {place: np.array(offsets, np.int64) for place, offsets in found.items()}
 
 
-def runs(reads: Sequence[UnitRead]) -> list[Run]:
+def runs(reads: Sequence[UnitRead]) -> list[ReadGroup]:
     """The units that have offsets to read, cluster by cluster, in maximal runs."""
     found: list[list[UnitRead]] = []
     for read in sorted(reads, key=lambda r: (r.unit.cluster, r.unit.slice)):
@@ -115,7 +115,9 @@ def runs(reads: Sequence[UnitRead]) -> list[Run]:
             found[-1].append(read)
         else:
             found.append([read])
-    return [Run(units[0].unit.cluster, tuple(units)) for units in found if any(u.offsets for u in units)]
+    return [
+        ReadGroup(units[0].unit.cluster, tuple(units)) for units in found if any(u.offsets for u in units)
+    ]
 
 
 def described(reads: Sequence[UnitRead], most: int = 64) -> list[str]:
@@ -131,7 +133,7 @@ def described(reads: Sequence[UnitRead], most: int = 64) -> list[str]:
     return lines if rest <= 0 else [*lines[:most], f"and {rest:,} more partitions"]
 
 
-def _slices(run: Run) -> str:
+def _slices(run: ReadGroup) -> str:
     first, last = run.units[0].unit.slice, run.units[-1].unit.slice
     return first.id if first == last else f"{first.id} … {last.id}"
 
@@ -152,8 +154,11 @@ MIN_ROWS_PER_PARTITION = 200
 
 
 def together(
-    run: Run, max_rows: int = MAX_ROWS, max_slices: int = MAX_SLICES, min_rows: int = MIN_ROWS_PER_PARTITION
-) -> list[Run]:
+    run: ReadGroup,
+    max_rows: int = MAX_ROWS,
+    max_slices: int = MAX_SLICES,
+    min_rows: int = MIN_ROWS_PER_PARTITION,
+) -> list[ReadGroup]:
     """The same units in the same order. Slices that are alone in their part are read as before."""
     worth = min_rows * len({(r.topic, r.partition) for unit in run.units for r in unit.left if r.offsets})
     parts: list[list[UnitRead]] = []
@@ -171,6 +176,6 @@ def together(
     return [_run(run, part, max_rows) for part in parts if any(unit.offsets for unit in part)]
 
 
-def _run(run: Run, part: Sequence[UnitRead], max_rows: int) -> Run:
+def _run(run: ReadGroup, part: Sequence[UnitRead], max_rows: int) -> ReadGroup:
     small = sum(unit.offsets for unit in part) <= max_rows
-    return Run(run.cluster, tuple(part), together=small and len(part) > 1)
+    return ReadGroup(run.cluster, tuple(part), together=small and len(part) > 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier
 from sluice.clients.clickhouse.tables import TargetTable
-from sluice.flow.load.fencing import Attempt
+from sluice.flow.load.fencing import LoadAttempt
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Destination:
         return identifier(SYSTEM, self.staged_name)
 
 
-def destinations(found: TargetTable, attempt: Attempt) -> tuple[Destination, ...]:
+def destinations(found: TargetTable, attempt: LoadAttempt) -> tuple[Destination, ...]:
     """The target, and the tables in which its views' rows stay."""
     own = Destination(
         found.table, attempt.staging_name, found.projections, found.replicated, counted=not found.ttl
@@ -37,7 +37,7 @@ def destinations(found: TargetTable, attempt: Attempt) -> tuple[Destination, ...
     return (own, *fed)
 
 
-def staged_names(found: TargetTable, attempt: Attempt) -> dict[str, str]:
+def staged_names(found: TargetTable, attempt: LoadAttempt) -> dict[str, str]:
     """By each table that gets rows, also those that only pass them on, what the attempt's own is called."""
     tables = list(dict.fromkeys(fed.table for fed in found.fed))
     fed = {name: attempt.temporary_name(f"fed{number}") for number, name in enumerate(tables)}

@@ -21,7 +21,7 @@ from sluice.slices import Unit
 MOST = 100
 """Rows of one run that become misfits by a DEFAULT; each takes some twenty statements to be found."""
 
-Record = tuple[str, str, int, int, int]
+RecordId = tuple[str, str, int, int, int]
 _IDENTITY = ("_cluster", "_topic", "_partition", "_offset", "_row")
 _EVERY = (*LAKE, "_slice")
 
@@ -32,7 +32,7 @@ class Failing:
 
     number: int
     unit: Unit
-    record: Record
+    record: RecordId
     column: Column
     reason: str
 
@@ -48,13 +48,13 @@ def other_records(failing: Iterable[Failing]) -> Sql:
     return Sql(f"({names}) NOT IN ({rows})") if rows else Sql("1")
 
 
-def _tuple(record: Record) -> Sql:
+def _tuple(record: RecordId) -> Sql:
     cluster, topic, *numbers = record
     return Sql(f"({listed([literal(cluster), literal(topic), *map(str, numbers)])})")
 
 
 @dataclass
-class Suspects:
+class DefaultSuspects:
     """The rows of one run; `close` drops what the search makes."""
 
     found: TargetTable

@@ -33,7 +33,7 @@ def statements(target: str) -> str:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class LoadAttempt:
     """The `number`-th protocol run under one lease `generation` of a target."""
 
     target: str

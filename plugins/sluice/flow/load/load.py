@@ -21,18 +21,18 @@ from sluice.crash_points import Load, Step
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
 from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.count_targets import create_expected
-from sluice.flow.load.fencing import Attempt, fence_off
-from sluice.flow.load.protocol import Run
+from sluice.flow.load.fencing import LoadAttempt, fence_off
+from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.replicas import Replicas
-from sluice.flow.load.rollups.decide import Choice, Made
+from sluice.flow.load.rollups.decide import Choice, RollupFacts
 from sluice.flow.load.rollups.hours import choose as choose_rollup
 from sluice.flow.load.rollups.staging import RollupStaging
-from sluice.flow.load.shard_filter import Sieve
+from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.load.work import LoadResult, UnitLoad, Work, choose, cut
+from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
 from sluice.plan.modes import Mode
@@ -70,7 +70,7 @@ def load(
     beside `client`. Raises TargetRefused before
     anything is written, Busy when another attempt does not finish within `patience`, Fenced when one has
     taken over, Relanded when the slice was landed again meanwhile, Conservation when a count does not hold,
-    ServerError and ClickHouseOutOfReach.
+    ServerError and ClickHouseUnavailable.
     """
     loading = _Loading(pipeline, target, lake, client, mode, token, on_progress, placement, others)
     return loading.load(list(units), patience or _PATIENCE_TERMS * pipeline.clickhouse.lease)
@@ -169,7 +169,7 @@ class _Loading:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         rollup = self.target.rollup
         if rollup is not None:
-            made = Made(rollup, self._source(rollup), *how)
+            made = RollupFacts(rollup, self._source(rollup), *how)
             return choose_rollup(self.client, self.pipeline, made, units)
         return choose(self.pipeline, self.target, read_manifests(self.lake, units), *how)
 
@@ -178,11 +178,13 @@ class _Loading:
         source = next(t for t in self.pipeline.targets if t.table == rollup.source)
         return committed(self.client, self.pipeline, self.lake.url, source)
 
-    def _staging(self, found: TargetTable, filling: Filling, works: list[Work], writer: Writer) -> Staging:
+    def _staging(
+        self, found: TargetTable, filling: Filling, works: list[LoadWork], writer: Writer
+    ) -> Staging:
         if not any(work.long_numbers for work in works):
             filling = filling.of_short_numbers()
         known = (self.pipeline, self.target, found, filling, works)
-        tools = (writer, Sieve(self.placement, found, writer))
+        tools = (writer, ShardFilter(self.placement, found, writer))
         rollup = self.target.rollup
         if rollup is not None:
             source = partial(self._source, rollup)
@@ -190,7 +192,7 @@ class _Loading:
         reading = choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
         return Staging(*known, reading, *tools)
 
-    def _runs(self, lease: Lease, todo: list[Work]) -> list[UnitLoad]:
+    def _runs(self, lease: Lease, todo: list[LoadWork]) -> list[UnitLoad]:
         found, filling = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, found)
         if self.target.counted:
@@ -202,12 +204,12 @@ class _Loading:
         refused: list[DefaultFails] = []
         runs = cut(todo)
         for number, works in enumerate(runs, start=1):
-            attempt = Attempt(self.target.table, lease.generation, number)
+            attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
             writer = Writer(self.client, attempt, lease.renew, unit, units, self._write_settings(found))
             staging = self._staging(found, filling, works, writer)
             known = (self.pipeline, self.target, found, works, staging, writer)
-            run = Run(*known, self.lake.url, self.token, replicated=self.others is not None)
+            run = LoadRun(*known, self.lake.url, self.token, replicated=self.others is not None)
             try:
                 loaded += self._execute(run)
             except DefaultFails as error:
@@ -222,7 +224,7 @@ class _Loading:
             raise refused[0]
         return loaded
 
-    def _execute(self, run: Run) -> list[UnitLoad]:
+    def _execute(self, run: LoadRun) -> list[UnitLoad]:
         """A `reland` may remove the files that are being loaded: then missing rows are nobody's fault."""
         try:
             return run.execute()

@@ -16,19 +16,19 @@ from sluice.flow.load.destinations import Destination, destinations
 from sluice.flow.load.move_rows import Move
 from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.work import UnitLoad, Work
+from sluice.flow.load.work import LoadWork, UnitLoad
 from sluice.flow.load.writer import UnitCounts, Writer
 from sluice.state.view_stamps import view_stamps
 
 
 @dataclass(frozen=True)
-class Run:
+class LoadRun:
     """One attempt at loading `works` into one target; every method is a step, in the order of `execute`."""
 
     pipeline: Pipeline
     target: Target
     found: TargetTable
-    works: Sequence[Work]
+    works: Sequence[LoadWork]
     staging: Staging
     writer: Writer
     lake_root: str
@@ -190,7 +190,7 @@ class Run:
         }
 
 
-def _fence_row(work: Work) -> dict[str, object]:
+def _fence_row(work: LoadWork) -> dict[str, object]:
     return {
         "slice": int(work.unit.slice.start.timestamp()),
         "cluster": work.unit.cluster,
@@ -201,7 +201,7 @@ def _fence_row(work: Work) -> dict[str, object]:
     }
 
 
-def _uneven(name: str, work: Work, expected: int, counted: int) -> Conservation:
+def _uneven(name: str, work: LoadWork, expected: int, counted: int) -> Conservation:
     return Conservation(
         f"table {name}, slice {work.unit}: {expected:,} rows were moved, {counted:,} are there: does "
         "somebody else write to the table? Load the slice again when nobody does"

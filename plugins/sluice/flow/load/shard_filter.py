@@ -16,7 +16,7 @@ from sluice.flow.load.writer import UnitCounts, Writer
 
 
 @dataclass(frozen=True)
-class Sieve:
+class ShardFilter:
     """The tables of one attempt that tell own rows from all."""
 
     placement: Placement

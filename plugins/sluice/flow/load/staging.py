@@ -12,12 +12,12 @@ from sluice.clients.clickhouse.tables import TargetTable, staged_engine
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Conservation
 from sluice.flow.load.casts.columns import LAKE, Filling
-from sluice.flow.load.failing_defaults import Failing, Suspects, other_records
-from sluice.flow.load.shard_filter import Sieve
+from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
+from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.source.select import files_of, filled, needed, overflowing, routed
 from sluice.flow.load.view_staging import ViewStaging
-from sluice.flow.load.work import Work, differences
+from sluice.flow.load.work import LoadWork, differences
 from sluice.flow.load.writer import UnitCounts, Writer
 from sluice.slices import Unit
 
@@ -30,10 +30,10 @@ class Staging:
     target: Target
     found: TargetTable
     filling: Filling
-    works: Sequence[Work]
+    works: Sequence[LoadWork]
     reading: Reading
     writer: Writer
-    sieve: Sieve
+    sieve: ShardFilter
 
     @property
     def views(self) -> ViewStaging:
@@ -79,7 +79,7 @@ class Staging:
         there are any. Raises DefaultFails where there are too many."""
         if error.retryable or not self._may_fail:
             return False
-        suspects = Suspects(self.found, self.filling, self.writer)
+        suspects = DefaultSuspects(self.found, self.filling, self.writer)
         try:
             sources = self.reading.sources(files_of(self.works), tuple(LAKE), self.writer)
             suspects.add(sources, self.sieve.wanted(routed(self.pipeline, self.target)))
@@ -166,14 +166,14 @@ class Staging:
             self.writer.run("misfits", sql)
         return staged, self.count_misfits(self._misfits)
 
-    def _own_works(self) -> list[Work]:
+    def _own_works(self) -> list[LoadWork]:
         """The works with this shard's rows as what landed."""
         found, own = self.sieve.counted()
         for unit, (landed, counted) in differences(self.works, found).items():
             raise self._uneven(unit, landed, counted)
         return _sharing(self.works, own)
 
-    def _rest(self, works: Sequence[Work], staged: UnitCounts) -> UnitCounts:
+    def _rest(self, works: Sequence[LoadWork], staged: UnitCounts) -> UnitCounts:
         """The misfits of units that lack rows. Raises Conservation when some lack more than those."""
         lacking = differences(works, staged)
         if not lacking:
@@ -192,7 +192,7 @@ class Staging:
             "`--mode reland` over the slice writes them again"
         )
 
-    def _insert_misfits(self, works: Sequence[Work]) -> None:
+    def _insert_misfits(self, works: Sequence[LoadWork]) -> None:
         columns = self.filling.lake_columns
         wanted = self.sieve.wanted(routed(self.pipeline, self.target))
         for source in self.reading.sources(files_of(works), columns, self.writer):
@@ -213,5 +213,5 @@ class Staging:
         return self.writer.counts(sql, {"target": self.target.table})
 
 
-def _sharing(works: Sequence[Work], own: UnitCounts) -> list[Work]:
+def _sharing(works: Sequence[LoadWork], own: UnitCounts) -> list[LoadWork]:
     return [replace(work, landed=own.get(work.unit, 0)) for work in works]

@@ -7,7 +7,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.query_tree import explained
 from sluice.clients.clickhouse.sql import table
-from sluice.clients.clickhouse.tables import FedTable, TargetTable, Unseen
+from sluice.clients.clickhouse.tables import OtherReader, TargetTable, ViewTable
 from sluice.clients.clickhouse.types import parse
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import ALWAYS, HOLDERS
@@ -25,7 +25,7 @@ def check_views(client: Client, found: TargetTable) -> None:
             _check_select(client, fed)
 
 
-def _understood(client: Client, fed: FedTable) -> list[str]:
+def _understood(client: Client, fed: ViewTable) -> list[str]:
     try:
         return explained(client, fed.select)
     except ServerError as error:
@@ -38,7 +38,7 @@ def _understood(client: Client, fed: FedTable) -> list[str]:
         ) from error
 
 
-def _unseen(unseen: Unseen) -> TargetRefused:
+def _unseen(unseen: OtherReader) -> TargetRefused:
     if unseen.engine:
         reason = f"{unseen.view}, a {unseen.engine}, gets its rows, and Sluice cannot take them back there"
         return TargetRefused(unseen.source, reason, f"DROP TABLE {table(unseen.view)}")
@@ -50,7 +50,7 @@ def _unseen(unseen: Unseen) -> TargetRefused:
     )
 
 
-def _check_table(fed: FedTable) -> None:
+def _check_table(fed: ViewTable) -> None:
     if not fed.engine.endswith("MergeTree"):
         reason = f"materialized view {fed.view} writes to it, and its engine is {fed.engine or 'unknown'}"
         raise TargetRefused(fed.called, reason, "let the view write to a table of the MergeTree family")
@@ -69,7 +69,7 @@ def _check_table(fed: FedTable) -> None:
         )
 
 
-def _check_select(client: Client, fed: FedTable) -> None:
+def _check_select(client: Client, fed: ViewTable) -> None:
     tree = query_tree.pushed(query_tree.parse(_understood(client, fed)))
     absent = [needed for needed in ALWAYS if needed not in query_tree.names(tree)]
     if absent:

@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.query_tree import same_reading
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
-from sluice.clients.clickhouse.tables import FedTable, TargetTable, staged_engine
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable, staged_engine
 from sluice.clients.clickhouse.view_select import candidates
 from sluice.errors import TargetRefused
 from sluice.flow.load.destinations import staged_names
@@ -62,7 +62,7 @@ class ViewStaging:
                 "stage", render("load/create_staged_view", view=view, staging=staging, select=select)
             )
 
-    def _moved(self, fed: FedTable) -> Sql:
+    def _moved(self, fed: ViewTable) -> Sql:
         """The view's SELECT over staged rows; the server says that nothing else of it has changed."""
         place = self._names[fed.source]
         right, reason = self._tree(Sql(fed.select)), "the server would read it in another way"

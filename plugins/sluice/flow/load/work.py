@@ -17,7 +17,7 @@ MAX_UNITS = 10_000
 
 
 @dataclass(frozen=True)
-class Work:
+class LoadWork:
     """One unit to load: its manifest's files with rows for the target, and the rows in them that are.
 
     `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
@@ -36,20 +36,20 @@ class Work:
 
 def work_for(
     pipeline: Pipeline, target: Target, unit: Unit, manifest: Manifest, replaces: bool, sharding: str = ""
-) -> Work:
+) -> LoadWork:
     if target.counted:
         traffic = manifest.traffic_for(target.table)
         counts = traffic.files if traffic else ()
-        return Work(unit, manifest.id, (), counts, sum(f.rows for f in counts), replaces, sharding)
+        return LoadWork(unit, manifest.id, (), counts, sum(f.rows for f in counts), replaces, sharding)
     rows = manifest.rows_by_type()
     types = pipeline.routed(target, rows)
     routed = set(types)
     files = tuple(file for file in manifest.files if routed & set(file.types()))
     landed, long = sum(rows[name] for name in types), manifest.long_numbers
-    return Work(unit, manifest.id, types, files, landed, replaces, sharding, long)
+    return LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long)
 
 
-def done(work: Work, row: LedgerRow | None, mode: Mode, token: str) -> bool:
+def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:
     """Whether the ledger's row makes loading the unit again unnecessary.
 
     `reload` loads again what is committed, except what this very run (`token`) has loaded before. `reland`
@@ -68,7 +68,7 @@ def choose(
     mode: Mode,
     token: str,
     sharding: str = "",
-) -> tuple[list[Work], list[LedgerRow]]:
+) -> tuple[list[LoadWork], list[LedgerRow]]:
     """What is to be loaded, and the ledger's rows of what is skipped; both in the units' order."""
     todo, skipped = [], []
     for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
@@ -81,9 +81,11 @@ def choose(
     return todo, skipped
 
 
-def cut(works: Sequence[Work], max_rows: int = MAX_ROWS, max_units: int = MAX_UNITS) -> list[list[Work]]:
+def cut(
+    works: Sequence[LoadWork], max_rows: int = MAX_ROWS, max_units: int = MAX_UNITS
+) -> list[list[LoadWork]]:
     """Protocol runs: as many units as fit `max_rows` and `max_units`, at least one."""
-    runs: list[list[Work]] = []
+    runs: list[list[LoadWork]] = []
     rows = 0
     for work in works:
         if runs and rows + work.landed <= max_rows and len(runs[-1]) < max_units:
@@ -95,7 +97,7 @@ def cut(works: Sequence[Work], max_rows: int = MAX_ROWS, max_units: int = MAX_UN
     return runs
 
 
-def differences(works: Iterable[Work], *counted: Mapping[Unit, int]) -> dict[Unit, tuple[int, int]]:
+def differences(works: Iterable[LoadWork], *counted: Mapping[Unit, int]) -> dict[Unit, tuple[int, int]]:
     """(landed, counted) of the units whose sum over `counted` is not what landed."""
     found = {work.unit: (work.landed, sum(counts.get(work.unit, 0) for counts in counted)) for work in works}
     return {unit: pair for unit, pair in found.items() if pair[0] != pair[1]}

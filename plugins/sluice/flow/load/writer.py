@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import Sql, listed, literal, render
 from sluice.crash_points import Load
 from sluice.errors import Fenced
-from sluice.flow.load.fencing import Attempt
+from sluice.flow.load.fencing import LoadAttempt
 from sluice.safe_text import line
 from sluice.slices import Unit
 
@@ -30,7 +30,7 @@ _ELSEWHERE = re.compile(r" in scope |: ?while |: In scope ")
 @dataclass
 class Writer:
     client: Client
-    attempt: Attempt
+    attempt: LoadAttempt
     renew: Callable[[], None]
     unit_of: Callable[[int, str], Unit]
     units: frozenset[Unit]

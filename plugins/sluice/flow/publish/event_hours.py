@@ -23,7 +23,7 @@ from sluice.state.units import spans
 
 
 @dataclass(frozen=True)
-class Window:
+class EventWindow:
     """The slices that an event hour waits for: those that may bring its events, up to `grace` after it.
 
     `first` is the pipeline's first slice. Without `max_early` any earlier slice may bring an event.
@@ -54,7 +54,7 @@ class Window:
 
 
 def complete(
-    hours: Iterable[pendulum.DateTime], window: Window, incomplete: Sequence[pendulum.DateTime]
+    hours: Iterable[pendulum.DateTime], window: EventWindow, incomplete: Sequence[pendulum.DateTime]
 ) -> list[pendulum.DateTime]:
     """Those `hours` that wait for none of the `incomplete` slices, whose starts are ascending."""
     found = []
@@ -77,7 +77,7 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     if span is None or not pipeline.types:
         return []
     first = floor(span[0] if pipeline.start is None else pipeline.start, pipeline.slice)
-    window = Window(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)
+    window = EventWindow(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)
     hours = window.touched(slices, span[1])
     if not hours:
         return []

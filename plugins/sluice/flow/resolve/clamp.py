@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sluice.errors import PartitionMissing
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
 
 _NO_CEILING = np.iinfo(np.int64).max
 
@@ -31,7 +31,7 @@ class PartitionAnswers:
     log_start: int
     log_start_after: int
     offsets: Sequence[int]
-    found: Sequence[Found]
+    found: Sequence[FoundBy]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _at_once(
     rows: Sequence[int],
     said: PartitionAnswers,
     hidden: np.ndarray,
-) -> Column | None:
+) -> PartitionColumn | None:
     """What `_place` gives, for all instants at once; None where records may have expired.
 
     `above`: of each instant the first known row at or after it. `hidden`: whether the log start may hide its
@@ -101,9 +101,9 @@ def _at_once(
         return None
     placed = np.minimum(np.maximum.accumulate(np.maximum(answers, below)), ceiling)
     codes = np.fromiter((CODE[said.found[row]] for row in rows), np.int8, len(rows))
-    codes[placed != answers] = CODE[Found.CLAMPED]
+    codes[placed != answers] = CODE[FoundBy.CLAMPED]
     starts = array("q", [said.log_start]) * len(rows)
-    return Column(
+    return PartitionColumn(
         first, array("q", placed.tobytes()), array("q", placed.tobytes()), starts, array("b", codes.tobytes())
     )
 
@@ -115,9 +115,9 @@ def _place(
     rows: Sequence[int],
     said: PartitionAnswers,
     certain_from: int,
-) -> Column:
-    column = known.columns.get(partition) or Column.unknown(said.log_start, len(known.instants))
-    placed = Column(column.first_start, array("q"), array("q"), array("q"), array("b"))
+) -> PartitionColumn:
+    column = known.columns.get(partition) or PartitionColumn.unknown(said.log_start, len(known.instants))
+    placed = PartitionColumn(column.first_start, array("q"), array("q"), array("q"), array("b"))
     largest = certain = 0
     for instant, row in zip(instants, rows, strict=True):
         above = bisect_left(known.instants, instant)
@@ -130,10 +130,10 @@ def _place(
         hidden = instant < certain_from and answer <= said.log_start_after
         expired = hidden and prior < min(answer, offset)
         if expired:
-            found = Found.LOG_START
+            found = FoundBy.LOG_START
         else:
             certain = max(certain, offset)
-            found = found if offset == answer else Found.CLAMPED
+            found = found if offset == answer else FoundBy.CLAMPED
         placed.offsets.append(offset)
         placed.floors.append(prior if expired else offset)
         placed.log_starts.append(said.log_start)

@@ -19,7 +19,7 @@ def retained_losses(
 ) -> dict[Unit, tuple[Loss, ...]]:
     """What Kafka has been seen now to lack of each resolved unit; units that lost nothing are left out.
 
-    Raises KafkaOutOfReach, UnknownTopic, PartitionMissing, TopicRecreated.
+    Raises KafkaUnavailable, UnknownTopic, PartitionMissing, TopicRecreated.
     """
     found: dict[Unit, tuple[Loss, ...]] = {}
     by_cluster: dict[str, list[Unit]] = {}

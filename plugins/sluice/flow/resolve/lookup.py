@@ -8,11 +8,11 @@ from datetime import datetime
 
 from sluice.clients.kafka.log_starts import kept_since
 from sluice.clients.kafka.lookups import NONE, PartitionLookUp
-from sluice.clients.kafka.reader import Reader
+from sluice.clients.kafka.reader import TopicReader
 from sluice.errors import TopicRecreated
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers
 from sluice.slices import HOUR, ms_text, to_ms
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.columns import TopicBoundaries
 
 FUTURE_MS = int(HOUR.total_seconds() * 1000)
@@ -34,7 +34,7 @@ class FutureStamped:
 
 
 @dataclass(frozen=True)
-class Held:
+class WaitingOffsets:
     """`count` offsets from `offset` on that wait behind an open transaction, which ends the last slice."""
 
     cluster: str
@@ -52,47 +52,47 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Said:
+class TopicAnswers:
     """A topic's answers, and what somebody should know about them."""
 
     answers: Answers
     future: tuple[FutureStamped, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[WaitingOffsets, ...] = ()
 
 
 def ask(
-    reader: Reader,
+    reader: TopicReader,
     cluster: str,
     topic: str,
     instants: Sequence[int],
     known: TopicBoundaries | None,
     now: datetime,
-) -> Said:
+) -> TopicAnswers:
     """Where `instants` (seconds since the epoch, ascending) are in every partition of the topic.
 
     The end is taken before the look-ups, so that a record which arrives between the two is not put before
-    an instant that it lies after. Raises UnknownTopic, KafkaOutOfReach, and TopicRecreated when the topic
+    an instant that it lies after. Raises UnknownTopic, KafkaUnavailable, and TopicRecreated when the topic
     was made again meanwhile.
     """
     before = reader.describe(topic)
     stamps = [instant * 1000 for instant in instants]
     found = reader.look_up(topic, before.ends, stamps)
     limit = to_ms(now) + FUTURE_MS
-    placed: dict[int, tuple[list[int], list[Found]]] = {}
+    placed: dict[int, tuple[list[int], list[FoundBy]]] = {}
     future: list[FutureStamped] = []
     for partition, answers in found.items():
         end = before.ends[partition]
         offsets = [end if offset == NONE else offset for offset in answers.offsets]
-        how = [Found.END if offset == NONE else Found.RECORD for offset in answers.offsets]
+        how = [FoundBy.END if offset == NONE else FoundBy.RECORD for offset in answers.offsets]
         future += _reports(cluster, topic, partition, answers, limit)
         starts = _read_on(known, partition, instants, answers, limit)
         if starts:
             records = reader.records(topic, partition, min(starts.values()), end)
             wanted = [(starts[row], stamps[row]) for row in starts]
             for row, offset in zip(starts, cuts(records, wanted, end, limit), strict=True):
-                offsets[row], how[row] = offset, Found.SCAN
+                offsets[row], how[row] = offset, FoundBy.SCAN
         placed[partition] = offsets, how
-    ended = [partition for partition, (_, how) in placed.items() if Found.END in how]
+    ended = [partition for partition, (_, how) in placed.items() if FoundBy.END in how]
     highest = reader.high_watermarks(topic, ended) if ended else {}
     after = reader.describe(topic)
     if after.uuid != before.uuid:
@@ -101,10 +101,14 @@ def ask(
         number: PartitionAnswers(before.log_starts[number], after.log_starts[number], offsets, how)
         for number, (offsets, how) in placed.items()
     }
-    held = [Held(cluster, topic, p, after.ends[p], count) for p, count in after.held(highest).items()]
+    held = [
+        WaitingOffsets(cluster, topic, p, after.ends[p], count) for p, count in after.held(highest).items()
+    ]
     started = any(start > 0 for start in after.log_starts.values())
     since = kept_since(to_ms(now), reader.kept_ms(topic)) if started else None
-    return Said(Answers(cluster, topic, before.uuid, instants, said, since), tuple(future), tuple(held))
+    return TopicAnswers(
+        Answers(cluster, topic, before.uuid, instants, said, since), tuple(future), tuple(held)
+    )
 
 
 def cuts(

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from sluice.clients.kafka.reader import Reader, TopicsOf
+from sluice.clients.kafka.reader import TopicReader, TopicsOf
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaOutOfReach, PartitionMissing, SluiceError, TopicRecreated
+from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated
 from sluice.flow.resolve.clamp import Answers, settle
-from sluice.flow.resolve.lookup import FutureStamped, Held, ask
+from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets, ask
 from sluice.slices import Slice
 from sluice.state.boundaries.columns import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.units import begun
 
-Name = tuple[str, str]
+TopicName = tuple[str, str]
 """(cluster, topic)."""
 
 
@@ -31,10 +31,10 @@ class Inquiry:
         self._slices = slices
         self._now = now
         self._topics_of = topics_of
-        self._said: dict[Name, Answers] = {}
+        self._said: dict[TopicName, Answers] = {}
         self.failed: dict[str, SluiceError] = {}
         self.future: list[FutureStamped] = []
-        self.held: list[Held] = []
+        self.held: list[WaitingOffsets] = []
 
     def ask(self, state: Boundaries) -> None:
         """Asks all clusters that have something missing, side by side."""
@@ -83,14 +83,14 @@ class Inquiry:
             self.failed.setdefault(cluster.cluster, error)
 
     def _ask_topic(
-        self, reader: Reader, cluster: str, topic: str, instants: Sequence[int], state: Boundaries
+        self, reader: TopicReader, cluster: str, topic: str, instants: Sequence[int], state: Boundaries
     ) -> None:
         try:
             said = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
             contradiction = _contradiction(state, said.answers)
             if contradiction is not None:
                 raise contradiction
-        except KafkaOutOfReach:
+        except KafkaUnavailable:
             raise
         except SluiceError as error:  # this topic's own trouble: the cluster's others go on
             self.failed.setdefault(cluster, error)

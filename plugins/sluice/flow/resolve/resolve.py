@@ -21,12 +21,12 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Resolve
 from sluice.errors import EndInFuture, SluiceError, WrongUse
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
-from sluice.flow.resolve.lookup import FutureStamped, Held
+from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets
 from sluice.flow.resolve.query import Inquiry
 from sluice.slices import Slice, SliceRange, Unit, floor, utc
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.model import Boundaries, Entry, Era
+from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from sluice.state.manifests import read_manifests
 from sluice.state.units import refuse_other_length
 
@@ -43,7 +43,7 @@ class Resolution:
     unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
     future: tuple[FutureStamped, ...] = ()
     stored: int = 0
-    held: tuple[Held, ...] = ()
+    held: tuple[WaitingOffsets, ...] = ()
 
 
 def resolve(
@@ -56,7 +56,7 @@ def resolve(
     """Stores every boundary of the slices that is missing, for each cluster and topic of the pipeline.
 
     Raises EndInFuture when a slice is not over at `now`, SliceLengthFixed when the pipeline's boundaries
-    have another length, LakeOutOfReach. What a cluster's Kafka says no to (KafkaOutOfReach, UnknownTopic,
+    have another length, LakeUnavailable. What a cluster's Kafka says no to (KafkaUnavailable, UnknownTopic,
     TopicRecreated, PartitionMissing) is in the answer, so that the other clusters' hours are safe.
     """
     wanted = list(slices)
@@ -73,7 +73,7 @@ def resolve(
         blocks, asked = inquiry.settled(state), inquiry.asked(state)
         if not blocks and not asked:
             break
-        new = log.append(state, Entry(pipeline.slice, blocks, asked=asked), utc(now))
+        new = log.append(state, LogEntry(pipeline.slice, blocks, asked=asked), utc(now))
         if new is not None:
             state, stored = new, max((len(block.instants) for block in blocks), default=0)
             break
@@ -108,10 +108,10 @@ def accept_topic(
         if state.uuid(cluster, topic) in (None, found.uuid):
             raise WrongUse(f"topic {cluster}/{topic} was not made again: there is nothing to accept")
         _refuse_landed(pipeline, lake, state, cluster, topic, utc(since))
-        said = {p: PartitionAnswers(at, at, [at], [Found.LOG_START]) for p, at in found.log_starts.items()}
+        said = {p: PartitionAnswers(at, at, [at], [FoundBy.LOG_START]) for p, at in found.log_starts.items()}
         block = settle(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))
         accepted = {(cluster, topic): Era(found.uuid, instant)}
-        new = log.append(state, Entry(pipeline.slice, (block,), accepted), utc(now))
+        new = log.append(state, LogEntry(pipeline.slice, (block,), accepted), utc(now))
         if new is not None:
             return new
         state = log.read(state)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Kind(StrEnum):
+class AnomalyKind(StrEnum):
     """What can be broken. The values are stored and counted by: they do not change."""
 
     # slices
@@ -55,8 +55,14 @@ class Kind(StrEnum):
 
 
 # What only a look at rows can tell, and a look that counts cannot take back.
-ROW_KINDS = (Kind.ROW_PAYLOAD, Kind.ROW_TYPE, Kind.ROW_HOUR, Kind.ROW_IDENTITY, Kind.VALUES)
-CONTENT_KINDS = (*ROW_KINDS, Kind.FIELD_MISSING)
+ROW_KINDS = (
+    AnomalyKind.ROW_PAYLOAD,
+    AnomalyKind.ROW_TYPE,
+    AnomalyKind.ROW_HOUR,
+    AnomalyKind.ROW_IDENTITY,
+    AnomalyKind.VALUES,
+)
+CONTENT_KINDS = (*ROW_KINDS, AnomalyKind.FIELD_MISSING)
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Anomaly:
     lake.
     """
 
-    kind: Kind
+    kind: AnomalyKind
     expected: str
     seen: str
     command: str = ""

@@ -15,18 +15,18 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.check_files import dead
-from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.locate import locate
 from sluice.flow.verify.notes import notes
 from sluice.flow.verify.read_lake import list_files, look_at_lake, own, read_all
 from sluice.flow.verify.read_loads import LoadWatch, leases_of, unmoved
 from sluice.flow.verify.read_shards import look_at_left, look_at_shards
-from sluice.flow.verify.read_tables import Span
+from sluice.flow.verify.read_tables import SliceSpan
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.settling import Looks, Settled
+from sluice.flow.verify.settling import Settled, TwoReads
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Look:
+class AuditScope:
     """How far verify looks. `everywhere`: for the slices' files in every folder, not only in those that
     their manifests name and in the range's own days. `whole`: at all that the lake and the tables hold, of
     whatever slice. `checksums`: reads every file's bytes. `config`: the pipeline's file, for commands.
@@ -59,7 +59,9 @@ class Findings(NamedTuple):
     notes: list[str]
 
 
-def audit(pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say = lambda _: None) -> Findings:
+def audit(
+    pipeline: Pipeline, slices: SliceRange, look: AuditScope = AuditScope(), say: Say = lambda _: None
+) -> Findings:
     """Every anomaly of the range, and the state of its units. Files of generations that a `reland` has
     replaced are removed.
 
@@ -87,8 +89,8 @@ def audit(pipeline: Pipeline, slices: SliceRange, look: Look = Look(), say: Say 
 
 
 def _settled(
-    pipeline: Pipeline, lake: Lake, look: Look, say: Say, facts: Facts, repairs: Repairs
-) -> tuple[Facts, Settled, list[str]]:
+    pipeline: Pipeline, lake: Lake, look: AuditScope, say: Say, facts: VerifyFacts, repairs: Repairs
+) -> tuple[VerifyFacts, Settled, list[str]]:
     """The last look, what it settled, and lines about what was still moving."""
     with connect_shards(pipeline, READ_QUORUM) as servers:
         names = leases_of(servers, pipeline)
@@ -96,7 +98,7 @@ def _settled(
     while True:
         idle = watch.look()
         again = look_at(pipeline, lake, facts.slices, look, say)
-        looks = Looks(facts, again, unmoved(idle, watch.look()))
+        looks = TwoReads(facts, again, unmoved(idle, watch.look()))
         settled = looks.settle(check(facts, repairs), check(again, repairs))
         facts = again
         if not settled.pending:
@@ -110,9 +112,9 @@ def _settled(
     return facts, settled, moving
 
 
-def clean(pipeline: Pipeline, anomalies: Sequence[Anomaly], look: Look, say: Say) -> int:
+def clean(pipeline: Pipeline, anomalies: Sequence[Anomaly], look: AuditScope, say: Say) -> int:
     """Removes files that no manifest lists, and says how many: of a range only those its slices brought."""
-    kinds = (Kind.FILE_UNKNOWN, Kind.ATTEMPT)
+    kinds = (AnomalyKind.FILE_UNKNOWN, AnomalyKind.ATTEMPT)
     files = [a for a in anomalies if a.kind in kinds and a.command.endswith("--clean")]
     keys = [a.file for a in files if look.whole or a.slice]
     remove(open_lake(pipeline), keys, say)
@@ -126,7 +128,7 @@ def remove(lake: Lake, keys: Sequence[str], say: Say) -> None:
         lake.delete(keys)
 
 
-def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say: Say) -> Facts:
+def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: AuditScope, say: Say) -> VerifyFacts:
     """Everything that verify judges by. Raises what the lake and ClickHouse raise."""
     boundaries = BoundaryLog(lake).read()
     units = units_of(pipeline, slices, boundaries)
@@ -146,7 +148,7 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say:
         files = sum(len(m.files) + len(m.rejected) for m in manifests.values())
         say(f"comparing {files:,} files with the lake" + (", byte by byte" if look.checksums else ""))
         seen = look_at_lake(pipeline, lake, slices, manifests, listing, look.whole, look.checksums)
-        span = Span() if look.whole else Span.of(slices)
+        span = SliceSpan() if look.whole else SliceSpan.of(slices)
         tables: list[TableFacts] = []
         shards: list[TableFacts] = []
         for target in pipeline.targets:
@@ -154,7 +156,7 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: Look, say:
             table, parts = look_at_shards(servers, pipeline, target, held[target.table], span)
             tables.append(table)
             shards += parts
-    return Facts(
+    return VerifyFacts(
         pipeline,
         slices,
         now,

@@ -15,25 +15,25 @@ from sluice.flow.verify.check_stalled import check_stalled
 from sluice.flow.verify.check_states import check_states
 from sluice.flow.verify.check_tables import check_tables
 from sluice.flow.verify.check_views import check_views
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 
 _GONE = "its cluster is not in the pipeline file: put it back there, and run `sluice verify` again"
 
 
-def check(facts: Facts, repairs: Repairs) -> list[Anomaly]:
+def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
     """Every anomaly, those of slices first; none when all holds."""
     found = (_repairable(facts, anomaly) for anomaly in _anomalies(facts, repairs))
     return [after_creation(facts, anomaly) for anomaly in found]
 
 
-def _repairable(facts: Facts, anomaly: Anomaly) -> Anomaly:
+def _repairable(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
     """Kafka is not asked about a cluster that was taken out of the pipeline file."""
     gone = anomaly.cluster and anomaly.cluster not in facts.pipeline.clusters
     return replace(anomaly, command="", advice=_GONE) if gone and "reland" in anomaly.command else anomaly
 
 
-def _anomalies(facts: Facts, repairs: Repairs) -> list[Anomaly]:
+def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
     tables = list(check_tables(facts, repairs))
     broken = {(anomaly.slice, anomaly.cluster, anomaly.table) for anomaly in tables}
     return [

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from sluice.config.counts import Counts
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.current import is_current, targets_of, units_of
-from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest, Traffic
 from sluice.slices import Slice, Unit
@@ -19,7 +19,7 @@ from sluice.state.rollup_commits import is_hour
 from sluice.state.status import UnitStatus
 
 
-def check_counts(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_counts(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """Of what was counted when the slice landed: `plan` lists slices that were counted otherwise."""
     tables, targets = {table.table: table for table in facts.tables}, targets_of(facts.pipeline)
     for status, manifest in facts.landed:
@@ -52,10 +52,10 @@ def _differences(
         wanted, there = expected.get(kind, 0), seen.get(kind, 0)
         if wanted != there:
             rows = f"counts for {wanted:,} rows {what}"
-            yield Anomaly(Kind.COUNTS, rows, f"{there:,}", type=kind, **place)
+            yield Anomaly(AnomalyKind.COUNTS, rows, f"{there:,}", type=kind, **place)
 
 
-def check_rollup(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_rollup(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """rows in the table = rows in the ledger, per unit and per event hour."""
     done = units_of(facts, table.table)
     for unit, row in sorted(table.ledger.items(), key=lambda item: item[0]):
@@ -68,9 +68,9 @@ def check_rollup(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[
 
 
 def _anomaly(
-    facts: Facts, table: TableFacts, unit: Unit, row: LedgerRow, there: int, repairs: Repairs
+    facts: VerifyFacts, table: TableFacts, unit: Unit, row: LedgerRow, there: int, repairs: Repairs
 ) -> Anomaly:
-    kind = Kind.ROWS_EXTRA if there > row.rows else Kind.ROWS_MISSING
+    kind = AnomalyKind.ROWS_EXTRA if there > row.rows else AnomalyKind.ROWS_MISSING
     anomaly = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     if is_hour(unit):
         expected = f"{row.rows:,} rows of event hour {unit.slice.id}, by the ledger"
@@ -82,12 +82,12 @@ def _anomaly(
     return anomaly(kind, expected, f"{there:,}", repairs.reload(unit.slice))
 
 
-def _by_hour(facts: Facts, table: TableFacts) -> bool:
+def _by_hour(facts: VerifyFacts, table: TableFacts) -> bool:
     target = next(one for one in facts.pipeline.targets if one.table == table.table)
     return target.rollup is not None and target.rollup.grain == "hour"
 
 
-def _reload(facts: Facts, row: LedgerRow, repairs: Repairs) -> tuple[str, str]:
+def _reload(facts: VerifyFacts, row: LedgerRow, repairs: Repairs) -> tuple[str, str]:
     """The command that makes an event hour again, or which slices to reload where others lie between them."""
     length = facts.pipeline.slice
     pieces = sorted({Slice.from_id(name.partition("/")[0], length) for name in row.types})
@@ -98,6 +98,6 @@ def _reload(facts: Facts, row: LedgerRow, repairs: Repairs) -> tuple[str, str]:
     return "", f"reload the slices that brought its rows: {', '.join(piece.id for piece in pieces)}"
 
 
-def _within(facts: Facts, unit: Unit) -> bool:
+def _within(facts: VerifyFacts, unit: Unit) -> bool:
     """Whether the look has counted the hour's rows."""
     return facts.whole or facts.slices.start <= unit.slice.start < facts.slices.end

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from sluice.errors import WrongUse
-from sluice.flow.verify.anomaly import Anomaly, Kind
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Slice
@@ -36,7 +36,7 @@ def parse_name(key: str) -> FileName | None:
     return FileName(found["slice"], found["cluster"], int(found["generation"])) if found else None
 
 
-def check_files(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_files(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
         for file in manifest.all_files:
             yield from _listed(facts, repairs, status, file)
@@ -44,10 +44,10 @@ def check_files(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
         yield from _unlisted(facts, repairs, key)
     for key in facts.lake.attempts:
         advice = "its attempt died a week ago or more, and no manifest names it"
-        yield Anomaly(Kind.ATTEMPT, "no file", "a file", repairs.clean(), advice, file=key)
+        yield Anomaly(AnomalyKind.ATTEMPT, "no file", "a file", repairs.clean(), advice, file=key)
 
 
-def dead(facts: Facts) -> list[str]:
+def dead(facts: VerifyFacts) -> list[str]:
     """Files of generations that a newer manifest has replaced: nobody will ever read them again."""
     found = []
     for key in _unnamed(facts):
@@ -58,13 +58,13 @@ def dead(facts: Facts) -> list[str]:
     return sorted(found)
 
 
-def _unnamed(facts: Facts) -> set[str]:
+def _unnamed(facts: VerifyFacts) -> set[str]:
     """The files that no manifest lists."""
     manifests = [*facts.lake.named.values(), *(manifest for _, manifest in facts.landed)]
     return facts.lake.sizes.keys() - {f.key for m in manifests if m is not None for f in m.all_files}
 
 
-def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile) -> Iterator[Anomaly]:
+def _listed(facts: VerifyFacts, repairs: Repairs, status: UnitStatus, file: LandedFile) -> Iterator[Anomaly]:
     size, sha = facts.lake.sizes.get(file.key), facts.lake.checksums.get(file.key)
     if size == file.bytes and sha in (None, file.sha256):
         return
@@ -79,41 +79,41 @@ def _listed(facts: Facts, repairs: Repairs, status: UnitStatus, file: LandedFile
     expected = f"{file.bytes:,} bytes"
     if size is None and file.key in facts.lake.unmoved and not status.state.done:
         fill = repairs.fill(status.unit.slice)
-        yield anomaly(Kind.FILE_NOT_MOVED, expected, f"it is still at {file.attempt_key}", fill)
+        yield anomaly(AnomalyKind.FILE_NOT_MOVED, expected, f"it is still at {file.attempt_key}", fill)
     elif size is None:
-        yield anomaly(Kind.FILE_MISSING, expected, "no file", command)
+        yield anomaly(AnomalyKind.FILE_MISSING, expected, "no file", command)
     elif size != file.bytes:
-        yield anomaly(Kind.FILE_SIZE, expected, f"{size:,} bytes", command)
+        yield anomaly(AnomalyKind.FILE_SIZE, expected, f"{size:,} bytes", command)
     else:
-        yield anomaly(Kind.FILE_CHECKSUM, f"SHA-256 {file.sha256}", sha or "", command)
+        yield anomaly(AnomalyKind.FILE_CHECKSUM, f"SHA-256 {file.sha256}", sha or "", command)
 
 
-def _unlisted(facts: Facts, repairs: Repairs, key: str) -> Iterator[Anomaly]:
+def _unlisted(facts: VerifyFacts, repairs: Repairs, key: str) -> Iterator[Anomaly]:
     size = f"{facts.lake.sizes[key]:,} bytes"
     name = parse_name(key)
     piece = None if name is None else _slice(name, facts)
     if name is None or piece is None:
         yield Anomaly(
-            Kind.FILE_UNKNOWN, "no file", size, repairs.clean(), "Sluice did not write it", file=key
+            AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(), "Sluice did not write it", file=key
         )
         return
     anomaly = partial(Anomaly, slice=name.slice, cluster=name.cluster, file=key)
     if any(unit.slice.id == name.slice and unit.cluster == name.cluster for unit in facts.unreadable):
         return  # its manifest may well list it
     if _manifest(facts, name) is not None:
-        yield anomaly(Kind.FILE_UNKNOWN, "no file", size, repairs.clean(piece))
+        yield anomaly(AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(piece))
         return
     # Its manifest is gone, and Kafka's records may be too: then this is the only copy.
     advice = "when the hour has landed again, `sluice verify --clean` removes what is left"
     command = repairs.fill(piece) if name.cluster in facts.pipeline.clusters else ""
-    yield anomaly(Kind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice)
+    yield anomaly(AnomalyKind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice)
 
 
-def _manifest(facts: Facts, name: FileName) -> Manifest | None:
+def _manifest(facts: VerifyFacts, name: FileName) -> Manifest | None:
     return facts.lake.named.get((name.slice, name.cluster))
 
 
-def _slice(name: FileName, facts: Facts) -> Slice | None:
+def _slice(name: FileName, facts: VerifyFacts) -> Slice | None:
     try:
         return Slice.from_id(name.slice, facts.pipeline.slice)
     except WrongUse:

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest, OffsetRange
 
 
-def check_conservation(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_conservation(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
         anomaly = partial(
             Anomaly,
@@ -24,7 +24,7 @@ def check_conservation(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             yield anomaly(kind, expected, seen)
         for r, expected, seen in _partitions(manifest):
             yield anomaly(
-                Kind.READ,
+                AnomalyKind.READ,
                 expected,
                 seen,
                 topic=r.topic,
@@ -33,22 +33,22 @@ def check_conservation(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             )
 
 
-def _sums(manifest: Manifest) -> Iterator[tuple[Kind, str, str]]:
+def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
     offsets = sum(r.offsets for r in manifest.ranges)
     lost = sum(lost_of(manifest, r) for r in manifest.ranges)
     if offsets - lost - manifest.holes != manifest.read:
         expected = f"{offsets - lost - manifest.holes:,} records of {offsets:,} offsets"
-        yield Kind.READ, expected, f"{manifest.read:,} read, {manifest.holes:,} holes, {lost:,} lost"
+        yield AnomalyKind.READ, expected, f"{manifest.read:,} read, {manifest.holes:,} holes, {lost:,} lost"
     if manifest.counts:
         by_partition = sum(count.read for count in manifest.counts)
         if by_partition != manifest.read:
-            yield Kind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"
+            yield AnomalyKind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"
     rows = sum(manifest.rows_by_type().values())
     if rows != manifest.landed:
-        yield Kind.LANDED, _landed(manifest), f"{rows:,} in its files"
+        yield AnomalyKind.LANDED, _landed(manifest), f"{rows:,} in its files"
     kept = sum(file.rows for file in manifest.rejected)
     if kept != manifest.kept:
-        yield Kind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{kept:,}"
+        yield AnomalyKind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{kept:,}"
     if manifest.rows is not None:
         yield from _rows(manifest, manifest.rows)
 
@@ -59,14 +59,14 @@ def _landed(manifest: Manifest) -> str:
     return f"{manifest.landed:,} rows of the {manifest.rows:,} in {manifest.parsed:,} records parsed"
 
 
-def _rows(manifest: Manifest, rows: int) -> Iterator[tuple[Kind, str, str]]:
+def _rows(manifest: Manifest, rows: int) -> Iterator[tuple[AnomalyKind, str, str]]:
     """A record that is parsed and not empty holds a row at least."""
     by_partition = sum(count.rows or 0 for count in manifest.counts)
     if by_partition != rows:
-        yield Kind.LANDED, f"{by_partition:,} rows, by partition", f"{rows:,}"
+        yield AnomalyKind.LANDED, f"{by_partition:,} rows, by partition", f"{rows:,}"
     if rows < manifest.parsed - manifest.empty:
         expected = f"at least {manifest.parsed - manifest.empty:,} rows of as many records that are not empty"
-        yield Kind.LANDED, expected, f"{rows:,}"
+        yield AnomalyKind.LANDED, expected, f"{rows:,}"
 
 
 def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.current import is_current, targets_of
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Slice
 
 
-def missing_tables(facts: Facts) -> frozenset[str]:
+def missing_tables(facts: VerifyFacts) -> frozenset[str]:
     return frozenset(table.table for table in facts.tables if table.missing)
 
 
-def check_missing_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_missing_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     missing = [part for part in (facts.shards or facts.tables) if part.missing]
     targets = targets_of(facts.pipeline) if missing else {}
     for table in missing:
@@ -29,7 +29,7 @@ def check_missing_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
             if not is_current(facts.pipeline, targets[table.table], status)
         ]
         yield Anomaly(
-            Kind.TABLE_MISSING,
+            AnomalyKind.TABLE_MISSING,
             expected="a table",
             seen=f"none, and {len(waiting):,} landed slices that are not in it" if waiting else "none",
             advice="; ".join(filter(None, (table.missing, _then(repairs, waiting)))),
@@ -38,12 +38,12 @@ def check_missing_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
         )
 
 
-def check_readers_views(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_readers_views(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """Each load makes the view anew where it is not as it should be."""
     for part in facts.shards or facts.tables:
         if not part.viewed and part.ledger:
             yield Anomaly(
-                Kind.READERS_VIEW,
+                AnomalyKind.READERS_VIEW,
                 expected=f"the view sluice.`{part.table}` of its committed slices",
                 seen="another one, or none",
                 command=repairs.reload(max(unit.slice for unit in part.ledger)),
@@ -56,7 +56,7 @@ def _then(repairs: Repairs, waiting: list[Slice]) -> str:
     return f"then: {repairs.run([min(waiting), max(waiting)], 'fill')}" if waiting else ""
 
 
-def after_creation(facts: Facts, anomaly: Anomaly) -> Anomaly:
+def after_creation(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
     """The same with its command as something to be done later."""
     missing = sorted(missing_tables(facts))
     if not missing or not anomaly.command.startswith("sluice run"):

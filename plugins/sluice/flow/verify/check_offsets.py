@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest, OffsetRange
 from sluice.slices import Slice, Unit
@@ -21,7 +21,7 @@ _RESTORE = "the boundary log was changed: put `_boundaries/` back from a copy; m
 Partition = tuple[str, str, int]
 
 
-def check_neighbours(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_neighbours(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for cluster in sorted({status.unit.cluster for status, _ in facts.landed}):
         last: dict[Partition, tuple[Slice, OffsetRange]] = {}
         own = [(s, m) for s, m in facts.landed if s.unit.cluster == cluster]
@@ -48,7 +48,7 @@ def _pair(
     yield Anomaly(
         kind,
         expected=f"offset {one.until}, where {earlier.id} ends",
-        seen=f"{other.start}: {high - low:,} offsets {'in neither' if kind is Kind.GAP else 'in both'}",
+        seen=f"{other.start}: {high - low:,} offsets in {'neither' if kind is AnomalyKind.GAP else 'both'}",
         command=repairs.run([earlier, later], "reland"),
         slice=later.id,
         cluster=cluster,
@@ -58,27 +58,29 @@ def _pair(
     )
 
 
-def _kind(one: OffsetRange, other: OffsetRange, adjacent: bool) -> Kind | None:
+def _kind(one: OffsetRange, other: OffsetRange, adjacent: bool) -> AnomalyKind | None:
     if other.start < one.start:
-        return Kind.BACKWARD
+        return AnomalyKind.BACKWARD
     if other.start < one.until:
-        return Kind.OVERLAP
-    return Kind.GAP if adjacent and other.start > one.until else None
+        return AnomalyKind.OVERLAP
+    return AnomalyKind.GAP if adjacent and other.start > one.until else None
 
 
-def check_boundaries(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_boundaries(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """A manifest's offsets are those of its boundaries, and no slice ends before it begins."""
     for status in facts.found:
         for r in status.ranges or ():
             if r.until < r.start:
-                anomaly = _of(Kind.BACKWARD, status.unit, r, f"an end at or after {r.start}", str(r.until))
+                anomaly = _of(
+                    AnomalyKind.BACKWARD, status.unit, r, f"an end at or after {r.start}", str(r.until)
+                )
                 yield replace(anomaly, advice=_RESTORE)
     for status, manifest in facts.landed:
         if status.ranges is not None:
             yield from _compare(status, status.ranges, manifest, repairs.reland(status.unit.slice))
         elif facts.boundaries.ranges(status.unit.slice, status.unit.cluster, manifest.topics) is None:
             yield Anomaly(
-                Kind.OFFSETS,
+                AnomalyKind.OFFSETS,
                 "the boundaries that it landed by",
                 "none",
                 advice=_RESTORE,
@@ -105,10 +107,10 @@ def _compare(
         seen = (
             f"[{mine.start}, {mine.until}) in its manifest" if mine else "no such partition in its manifest"
         )
-        yield replace(_of(Kind.OFFSETS, status.unit, known, expected, seen), command=command)
+        yield replace(_of(AnomalyKind.OFFSETS, status.unit, known, expected, seen), command=command)
 
 
-def _of(kind: Kind, unit: Unit, r: OffsetRange, expected: str, seen: str) -> Anomaly:
+def _of(kind: AnomalyKind, unit: Unit, r: OffsetRange, expected: str, seen: str) -> Anomaly:
     return Anomaly(
         kind,
         expected,

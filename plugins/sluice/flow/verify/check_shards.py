@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.current import units_of
-from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
 
 
-def check_shards(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_shards(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for part in facts.shards:
         for unit in sorted(units_of(facts, part.table)):
             command = repairs.reload(unit.slice)
@@ -38,18 +38,18 @@ def _share(part: TableFacts, unit: Unit) -> Iterator[Anomaly]:
         return
     rows, misfits = sum(part.rows.get(unit, {}).values()), sum(part.misfits.get(unit, {}).values())
     if rows != row.rows and not (part.may_lack(unit) and rows < row.rows):
-        kind = Kind.ROWS_EXTRA if rows > row.rows else Kind.ROWS_MISSING
+        kind = AnomalyKind.ROWS_EXTRA if rows > row.rows else AnomalyKind.ROWS_MISSING
         yield Anomaly(kind, f"{row.rows:,} rows, by its ledger", f"{rows:,}")
     if misfits != row.misfits:
-        yield Anomaly(Kind.MISFITS, f"{row.misfits:,} misfits, by its ledger", f"{misfits:,}")
+        yield Anomaly(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by its ledger", f"{misfits:,}")
     if away := part.misplaced.get(unit):
-        yield Anomaly(Kind.MISPLACED, "rows of its own only", f"{away:,} rows of other shards")
+        yield Anomaly(AnomalyKind.MISPLACED, "rows of its own only", f"{away:,} rows of other shards")
 
 
-def _left(facts: Facts) -> Iterator[Anomaly]:
+def _left(facts: VerifyFacts) -> Iterator[Anomaly]:
     for left in facts.left:
         yield Anomaly(
-            Kind.LEFT,
+            AnomalyKind.LEFT,
             expected="no rows: the pipeline file does not list the shard any more",
             seen=f"{left.rows:,} rows",
             advice=f"when the hours are complete on the other shards, DROP TABLE {left.table} SYNC on "

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.slices import SliceRange
 
 _ADVICE = "look at its leader, and at what the partitioner of the producers sends there"
 
 
-def check_stalled(facts: Facts) -> Iterator[Anomaly]:
+def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:
     """No record for a partition over the last `stalled_after` slices of the range, each of which brought
     records to every other partition of the topic. A partition that never had a record stands for a key
     that nobody uses: it counts only once it has moved."""
@@ -24,7 +24,7 @@ def check_stalled(facts: Facts) -> Iterator[Anomaly]:
         for topic in pipeline.cluster(cluster).topics:
             for partition, at in _stalled(facts, last, cluster, topic):
                 yield Anomaly(
-                    Kind.STALLED,
+                    AnomalyKind.STALLED,
                     expected="records, as in the topic's other partitions",
                     seen=f"none since {last.start:%Y-%m-%dT%H:%MZ}, {len(last)} slices",
                     advice=_ADVICE,
@@ -35,7 +35,7 @@ def check_stalled(facts: Facts) -> Iterator[Anomaly]:
                 )
 
 
-def _stalled(facts: Facts, last: SliceRange, cluster: str, topic: str) -> Iterator[tuple[int, int]]:
+def _stalled(facts: VerifyFacts, last: SliceRange, cluster: str, topic: str) -> Iterator[tuple[int, int]]:
     """(partition, offset where it stands)."""
     found = [facts.boundaries.ranges(piece, cluster, (topic,)) for piece in last]
     if not all(found):

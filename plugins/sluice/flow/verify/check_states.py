@@ -5,47 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_missing_tables import missing_tables
 from sluice.flow.verify.current import lacking, targets_of
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Loss
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 
 _ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline file accepts the loss"
 
 
-def check_states(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """With `on_expired: land_rest` a recorded loss is accepted: `status` shows it, no equation breaks."""
     targets, missing = targets_of(facts.pipeline), missing_tables(facts)
     for status in facts.found:
         anomaly = partial(Anomaly, slice=status.unit.slice.id, cluster=status.unit.cluster)
         if status.unit in facts.unreadable:
             yield anomaly(
-                Kind.MANIFEST,
+                AnomalyKind.MANIFEST,
                 expected="a manifest",
                 seen=facts.unreadable[status.unit],
                 advice="put it back from a copy; without one, and if Kafka still has the hour, delete the "
                 f"object and run `{repairs.fill(status.unit.slice)}`",
             )
-        elif status.state is State.EXPIRED:
+        elif status.state is UnitState.EXPIRED:
             yield from _losses(status, status.losses)
-        elif status.state is State.COMPLETE_WITH_LOSS and facts.pipeline.on_expired == "fail":
+        elif status.state is UnitState.COMPLETE_WITH_LOSS and facts.pipeline.on_expired == "fail":
             yield from _losses(status, status.manifest.lost if status.manifest else ())
-        elif not status.state.done and status.state is not State.NOT_OVER:
+        elif not status.state.done and status.state is not UnitState.NOT_OVER:
             if missing and status.manifest and lacking(facts.pipeline, targets, status) <= missing:
                 continue  # the missing table is an anomaly of its own
             command = repairs.fill(status.unit.slice)
-            yield anomaly(Kind.INCOMPLETE, "complete", status.seen, command)
+            yield anomaly(AnomalyKind.INCOMPLETE, "complete", status.seen, command)
 
 
 def _losses(status: UnitStatus, losses: tuple[Loss, ...]) -> Iterator[Anomaly]:
     for loss in losses:
         amount = loss.until - loss.start
         yield Anomaly(
-            Kind.LOSS,
+            AnomalyKind.LOSS,
             expected="all offsets in Kafka",
             seen=f"{'' if loss.exact else 'up to '}{amount:,} expired",
             advice=_ACCEPT,

@@ -13,10 +13,10 @@ from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.sql import table as sql_table
 from sluice.config.counts import COUNTS
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_derived import check_rollup
 from sluice.flow.verify.current import loaded
-from sluice.flow.verify.facts import ByType, Facts, Identities, TableFacts
+from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit, floor
@@ -26,10 +26,10 @@ REJECTED = "sluice.rejected"
 _UNKNOWN = ""  # the type of a row in a table without `_type`
 
 
-def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
+def check_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     targets = {target.table: target for target in facts.pipeline.targets}
     for table in facts.tables:
-        identities: dict[Unit, list[Identities]] = {}
+        identities: dict[Unit, list[RowIdentities]] = {}
         for found in table.identities:
             identities.setdefault(found.unit, []).append(found)
         rollup = targets[table.table].rollup is not None
@@ -44,12 +44,12 @@ def check_tables(facts: Facts, repairs: Repairs) -> Iterator[Anomaly]:
 
 
 def _unit(
-    facts: Facts,
+    facts: VerifyFacts,
     target: Target,
     table: TableFacts,
     status: UnitStatus,
     manifest: Manifest,
-    identities: Mapping[Unit, list[Identities]],
+    identities: Mapping[Unit, list[RowIdentities]],
 ) -> Iterator[Anomaly]:
     wanted = _wanted(facts.pipeline, target, manifest)
     row, unit = status.tables[target.table], status.unit
@@ -57,10 +57,10 @@ def _unit(
     told = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     if row.rows + row.misfits != total:
         seen = f"{row.rows:,} rows and {row.misfits:,} misfits in the ledger"
-        yield told(Kind.LEDGER, f"{total:,} rows landed", seen)
+        yield told(AnomalyKind.LEDGER, f"{total:,} rows landed", seen)
     if sum(misfits.values()) != row.misfits:
         seen = f"{sum(misfits.values()):,} in {REJECTED}"
-        yield told(Kind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen)
+        yield told(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen)
         misfits = {}
     again = 0
     for anomaly, amount in _records(manifest, identities.get(unit, [])):
@@ -68,9 +68,9 @@ def _unit(
         yield replace(anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     for name, expected, there in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
         if there > expected and there - expected != again:
-            yield told(Kind.ROWS_EXTRA, f"{expected:,} rows", f"{there:,}", type=name)
+            yield told(AnomalyKind.ROWS_EXTRA, f"{expected:,} rows", f"{there:,}", type=name)
         elif there < expected and not table.may_lack(unit):
-            yield told(Kind.ROWS_MISSING, f"{expected:,} rows", f"{there:,}", type=name)
+            yield told(AnomalyKind.ROWS_MISSING, f"{expected:,} rows", f"{there:,}", type=name)
 
 
 def _wanted(pipeline: Pipeline, target: Target, manifest: Manifest) -> dict[str, int]:
@@ -95,7 +95,7 @@ def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iter
         yield name, landed.get(name, 0) - misfits.get(name, 0), rows.get(name, 0)
 
 
-def _records(manifest: Manifest, found: list[Identities]) -> Iterator[tuple[Anomaly, int]]:
+def _records(manifest: Manifest, found: list[RowIdentities]) -> Iterator[tuple[Anomaly, int]]:
     """Records that are there twice, or that the unit has not read; and how many rows they make too many."""
     ranges = {(r.topic, r.partition): (r.start, r.until) for r in manifest.ranges}
     for one in found:
@@ -107,15 +107,15 @@ def _records(manifest: Manifest, found: list[Identities]) -> Iterator[tuple[Anom
                 what, expected = "different ones", "each row of a record once"
             seen = f"{one.rows:,} rows of {one.different:,} {what}"
             again = one.rows - one.different
-            yield told(Kind.ROWS_DUPLICATE, expected, seen), again
+            yield told(AnomalyKind.ROWS_DUPLICATE, expected, seen), again
         if one.first < start or one.last >= until:
             expected = f"offsets in [{start}, {until})"
             seen = f"offsets from {one.first} to {one.last}"
             span = (one.first, one.last + 1)
-            yield told(Kind.ROWS_FOREIGN, expected, seen, offsets=span), 0
+            yield told(AnomalyKind.ROWS_FOREIGN, expected, seen, offsets=span), 0
 
 
-def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
+def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for name, held in ((table.table, table.rows), (REJECTED, table.misfits)):
         for unit, rows in sorted(held.items(), key=lambda item: item[0]):
             if unit in table.ledger:
@@ -124,7 +124,7 @@ def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[An
             projections = table.projections and name == table.table
             command, advice = cover(facts, unit, name, projections, repairs)
             yield Anomaly(
-                Kind.ROWS_UNCOVERED,
+                AnomalyKind.ROWS_UNCOVERED,
                 "none: no ledger row covers them",
                 f"{sum(rows.values()):,} {what}",
                 command,
@@ -135,7 +135,7 @@ def _uncovered(facts: Facts, table: TableFacts, repairs: Repairs) -> Iterator[An
             )
 
 
-def cover(facts: Facts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
+def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
     """A unit that can be landed is loaded over them; of others only a person knows where they come from.
 
     A lightweight DELETE refuses a table with projections.

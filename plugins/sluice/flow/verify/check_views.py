@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_tables import cover, slice_text
 from sluice.flow.verify.current import units_of
-from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.view_sums import Sums
+from sluice.flow.verify.view_sums import ViewSums
 
 _NOTHING = "no rows"
 
 
 def check_views(
-    facts: Facts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
+    facts: VerifyFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
 ) -> Iterator[Anomaly]:
     """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` cures both."""
     for whole in facts.tables:
@@ -26,7 +26,7 @@ def check_views(
 
 
 def _of(
-    facts: Facts, table: TableFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
+    facts: VerifyFacts, table: TableFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
 ) -> Iterator[Anomaly]:
     """Of one table, or of its part on a shard."""
     done = units_of(facts, table.table)
@@ -37,7 +37,7 @@ def _of(
             if not _same(expected, seen) and (unit.slice.id, unit.cluster, table.table) not in broken:
                 given = f"counts and sums {expected or _NOTHING}"
                 yield Anomaly(
-                    Kind.VIEW,
+                    AnomalyKind.VIEW,
                     expected=f"{given}, as {fed.view} gives of {table.table}",
                     seen=str(seen or _NOTHING),
                     command=repairs.reload(unit.slice),
@@ -48,7 +48,7 @@ def _of(
         for unit in sorted(set(fed.there) - set(table.ledger) - set(table.rows)):
             command, advice = cover(facts, unit, fed.table, fed.projections, repairs)
             yield Anomaly(
-                Kind.ROWS_UNCOVERED,
+                AnomalyKind.ROWS_UNCOVERED,
                 expected="none: no ledger row covers them",
                 seen=f"counts and sums {fed.there[unit]}",
                 command=command,
@@ -59,5 +59,5 @@ def _of(
             )
 
 
-def _same(expected: Sums | None, seen: Sums | None) -> bool:
+def _same(expected: ViewSums | None, seen: ViewSums | None) -> bool:
     return expected is seen is None or (expected is not None and seen is not None and expected.agrees(seen))

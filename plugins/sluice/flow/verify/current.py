@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.rollup_commits import rollups_wanted
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import Commit, State
+from sluice.state.unit_state import Commit, UnitState
 
 
-def loaded(facts: Facts, table: str) -> list[tuple[UnitStatus, Manifest]]:
+def loaded(facts: VerifyFacts, table: str) -> list[tuple[UnitStatus, Manifest]]:
     """The landed units that are committed in `table`, whatever other tables lack."""
     target = targets_of(facts.pipeline)[table]
     return [(status, m) for status, m in facts.landed if is_current(facts.pipeline, target, status)]
 
 
-def units_of(facts: Facts, table: str) -> frozenset[Unit]:
+def units_of(facts: VerifyFacts, table: str) -> frozenset[Unit]:
     return frozenset(status.unit for status, _ in loaded(facts, table))
 
 
@@ -37,7 +37,7 @@ def is_current(pipeline: Pipeline, target: Target, status: UnitStatus) -> bool:
     if status.state.done:
         return True
     row, manifest = status.tables.get(target.table), status.manifest
-    if row is None or row.lacking or manifest is None or status.state is State.NOT_OVER:
+    if row is None or row.lacking or manifest is None or status.state is UnitState.NOT_OVER:
         return False
     return Commit(row.manifest, row.types, row.sharding) == _wanted(pipeline, target, status, manifest)
 

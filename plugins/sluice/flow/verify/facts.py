@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sluice.clients.clickhouse.tables import called
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.view_sums import Sums
+from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
@@ -19,7 +19,7 @@ ByType = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Identities:
+class RowIdentities:
     """Rows of one unit and partition in a table, the different records among them, and the offsets `[first,
     last]`. `by_row`: the table has `_row`, and different rows of a record count as different."""
 
@@ -34,7 +34,7 @@ class Identities:
 
 
 @dataclass(frozen=True)
-class Fed:
+class ViewTableSums:
     """A table that materialized views fill, against what their SELECTs give of the source now, by unit.
 
     Both hold counts and sums. `covered` units were committed when the view stood as it does; where the rows
@@ -43,8 +43,8 @@ class Fed:
 
     table: str
     view: str
-    there: Mapping[Unit, Sums]
-    given: Mapping[Unit, Sums]
+    there: Mapping[Unit, ViewSums]
+    given: Mapping[Unit, ViewSums]
     covered: frozenset[Unit]
     projections: bool = False
 
@@ -70,8 +70,8 @@ class TableFacts:
     lasting: frozenset[Unit] = frozenset()
     rows: Mapping[Unit, ByType] = field(default_factory=dict)
     misfits: Mapping[Unit, ByType] = field(default_factory=dict)
-    identities: tuple[Identities, ...] = ()
-    fed: tuple[Fed, ...] = ()
+    identities: tuple[RowIdentities, ...] = ()
+    fed: tuple[ViewTableSums, ...] = ()
     ledger: Mapping[Unit, LedgerRow] = field(default_factory=dict)
     counted: Mapping[Unit, ByType] = field(default_factory=dict)
     shard: str = ""
@@ -86,7 +86,7 @@ class TableFacts:
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftRows:
     """Rows that a shard still holds of a table, although it has left the pipeline file's list."""
 
     shard: str
@@ -109,7 +109,7 @@ class LakeFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class VerifyFacts:
     """`unreadable`: what is wrong with the manifests that cannot be read. `whole`: not only the range, but
     all that the lake and the tables hold. `tables` are each target as a whole, `shards` its parts."""
 
@@ -123,7 +123,7 @@ class Facts:
     lake: LakeFacts = LakeFacts()
     tables: tuple[TableFacts, ...] = ()
     shards: tuple[TableFacts, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[LeftRows, ...] = ()
 
     @property
     def landed(self) -> list[tuple[UnitStatus, Manifest]]:

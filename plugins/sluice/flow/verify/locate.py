@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Target
-from sluice.flow.verify.anomaly import Anomaly, Kind
-from sluice.flow.verify.facts import Facts
-from sluice.flow.verify.read_tables import Offsets, offsets_of
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.read_tables import RowsByOffsets, offsets_of
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
 
 MOST_UNITS = 20
 MOST_ROWS = 2_000_000
-_SOUGHT = (Kind.ROWS_MISSING, Kind.ROWS_DUPLICATE)
+_SOUGHT = (AnomalyKind.ROWS_MISSING, AnomalyKind.ROWS_DUPLICATE)
 _COLUMNS = ["_type", "_topic", "_partition", "_offset", "_row"]
 Say = Callable[[str], None]
 Places = dict[tuple[str, int], list[int]]
@@ -27,7 +27,7 @@ Places = dict[tuple[str, int], list[int]]
 
 
 def locate(
-    facts: Facts, clients: Sequence[Client], lake: Lake, anomalies: Sequence[Anomaly], say: Say
+    facts: VerifyFacts, clients: Sequence[Client], lake: Lake, anomalies: Sequence[Anomaly], say: Say
 ) -> list[Anomaly]:
     """The anomalies, with partition and offsets where those can be found out. `clients`: of all shards."""
     known = {table.table: table.identities[0].by_row for table in facts.tables if table.identities}
@@ -48,12 +48,12 @@ def locate(
             target = next(t for t in facts.pipeline.targets if t.table == anomaly.table)
             by_row = known[target.table]
             looked[place] = _look(facts, clients, lake, target, unit, manifest, by_row)
-        found += _placed(anomaly, looked[place][anomaly.kind is Kind.ROWS_DUPLICATE])
+        found += _placed(anomaly, looked[place][anomaly.kind is AnomalyKind.ROWS_DUPLICATE])
     return found
 
 
 def _look(
-    facts: Facts,
+    facts: VerifyFacts,
     clients: Sequence[Client],
     lake: Lake,
     target: Target,
@@ -77,9 +77,11 @@ def _look(
     return missing, {place: offsets for place, offsets in again.items() if offsets}
 
 
-def _there(clients: Sequence[Client], target: str, unit: Unit, by_row: bool) -> tuple[Offsets, Offsets]:
+def _there(
+    clients: Sequence[Client], target: str, unit: Unit, by_row: bool
+) -> tuple[RowsByOffsets, RowsByOffsets]:
     """`offsets_of` of all shards together."""
-    held: tuple[Offsets, Offsets] = ({}, {})
+    held: tuple[RowsByOffsets, RowsByOffsets] = ({}, {})
     for client in clients:
         for whole, part in zip(held, offsets_of(client, target, unit, by_row), strict=True):
             for place, counts in part.items():

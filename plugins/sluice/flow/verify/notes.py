@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluice.flow.verify.current import units_of
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 
 
-def notes(facts: Facts, contents: bool = False) -> Iterator[str]:
+def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
     """A line for each table of a view that is not compared, or whose rows a TTL may have deleted.
 
     `contents`: the tables of views are compared row by row, and what is not then is told there.

@@ -25,7 +25,7 @@ EVERYWHERE = ("type=", f"{layout.REJECTED}/", layout.COUNTS)
 
 
 def read_all(lake: Lake, units: Iterable[Unit]) -> tuple[dict[Unit, Manifest], dict[Unit, str]]:
-    """The manifests that can be read, and of the others why not. Raises LakeOutOfReach."""
+    """The manifests that can be read, and of the others why not. Raises LakeUnavailable."""
 
     def read(unit: Unit) -> Manifest | str | None:
         try:

@@ -13,7 +13,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline, Target
-from sluice.state.lease_record import LeaseState, Watch, decode, may_take, observe
+from sluice.state.lease_record import LeaseState, LeaseWatch, decode, may_take, observe
 from sluice.state.system_tables import lease_of
 
 _PATIENCE_TERMS = 10
@@ -45,7 +45,7 @@ class LoadWatch:
     term: float
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    _watches: dict[str, Watch | None] = field(default_factory=dict)
+    _watches: dict[str, LeaseWatch | None] = field(default_factory=dict)
     _holders: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

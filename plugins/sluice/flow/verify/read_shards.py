@@ -18,9 +18,9 @@ from sluice.clients.connections.find import find
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import OutOfReach, WrongUse
-from sluice.flow.verify.facts import ByType, Left, TableFacts
-from sluice.flow.verify.read_tables import Span, look_at_table
+from sluice.errors import Unavailable, WrongUse
+from sluice.flow.verify.facts import ByType, LeftRows, TableFacts
+from sluice.flow.verify.read_tables import SliceSpan, look_at_table
 from sluice.slices import Unit
 from sluice.state.known_shards import left
 from sluice.state.ledger import LedgerRow, unit_of
@@ -30,11 +30,11 @@ Held = Mapping[Unit, LedgerRow]
 
 
 def look_at_shards(
-    servers: Servers, pipeline: Pipeline, target: Target, held: Mapping[str, Held], span: Span
+    servers: Servers, pipeline: Pipeline, target: Target, held: Mapping[str, Held], span: SliceSpan
 ) -> tuple[TableFacts, tuple[TableFacts, ...]]:
     """The table as a whole, and its part on each shard (none with one `connection`).
 
-    `held` is what is committed, by shard. Raises ShardOutOfReach, and what the clients raise.
+    `held` is what is committed, by shard. Raises ShardUnavailable, and what the clients raise.
     """
     if not pipeline.clickhouse.shards:
         [ledger] = held.values()
@@ -84,7 +84,7 @@ def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> Mapping[Unit, ByType]:
 
 
 def _misplaced(
-    client: Client, pipeline: Pipeline, target: Target, server: Server, span: Span
+    client: Client, pipeline: Pipeline, target: Target, server: Server, span: SliceSpan
 ) -> dict[Unit, int]:
     """By partition only a table that has the column can tell."""
     place = placement_of(pipeline.clickhouse, server.shard, target.table)
@@ -99,20 +99,20 @@ def _misplaced(
 Say = Callable[[str], None]
 
 
-def look_at_left(pipeline: Pipeline, lake: Lake, say: Say) -> Iterator[Left]:
+def look_at_left(pipeline: Pipeline, lake: Lake, say: Say) -> Iterator[LeftRows]:
     """One for each table with rows. Of a server that is gone nobody can read anything: `say` tells it."""
     for shard, connections in left(lake, pipeline.clickhouse).items():
         for conn_id in connections:
             try:
                 client = open_client(find(conn_id))
-            except (OutOfReach, WrongUse) as error:
+            except (Unavailable, WrongUse) as error:
                 say(f"shard {shard} has left the list, and cannot be looked at: {error}")
                 continue
             with closing(client):
                 yield from _held(client, pipeline, shard, conn_id)
 
 
-def _held(client: Client, pipeline: Pipeline, shard: str, conn_id: str) -> Iterator[Left]:
+def _held(client: Client, pipeline: Pipeline, shard: str, conn_id: str) -> Iterator[LeftRows]:
     for target in pipeline.targets:
         try:
             [(rows,)] = client.rows(render("clickhouse/count_table", table=table(target.table)))
@@ -121,4 +121,4 @@ def _held(client: Client, pipeline: Pipeline, shard: str, conn_id: str) -> Itera
                 raise
             continue
         if rows:
-            yield Left(shard, conn_id, target.table, rows)
+            yield LeftRows(shard, conn_id, target.table, rows)

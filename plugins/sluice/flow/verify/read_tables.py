@@ -14,7 +14,7 @@ from sluice.clients.clickhouse.sql import Sql, render, table
 from sluice.clients.clickhouse.tables import TargetTable, read_table
 from sluice.config.counts import OWN
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.facts import ByType, Identities, TableFacts
+from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts
 from sluice.flow.verify.read_views import look_at_views
 from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import SliceRange, Unit
@@ -30,14 +30,14 @@ _BY_RECORD = Sql("toUInt64(_offset)")
 
 
 @dataclass(frozen=True)
-class Span:
+class SliceSpan:
     """`[start, end)` of slice starts, in seconds since the epoch."""
 
     start: int = 0
     end: int = _LAST
 
     @classmethod
-    def of(cls, slices: SliceRange) -> Span:
+    def of(cls, slices: SliceRange) -> SliceSpan:
         return cls(int(slices.start.timestamp()), int(slices.end.timestamp()))
 
     def holds(self, unit: Unit) -> bool:
@@ -49,7 +49,7 @@ class Span:
 
 
 def look_at_table(
-    client: Client, pipeline: Pipeline, target: Target, ledger: Mapping[Unit, LedgerRow], span: Span
+    client: Client, pipeline: Pipeline, target: Target, ledger: Mapping[Unit, LedgerRow], span: SliceSpan
 ) -> TableFacts:
     """Raises what the client raises."""
     found = read_table(client, target.database, target.name)
@@ -84,7 +84,7 @@ def _names(found: TargetTable) -> set[str]:
 
 
 def _rows(
-    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Span
+    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: SliceSpan
 ) -> Mapping[Unit, ByType]:
     kind = Sql("toString(_type)" if "_type" in _names(found) else "''")
     sql = render("verify/rows", table=table(target.table), type=kind)
@@ -92,8 +92,8 @@ def _rows(
 
 
 def _identities(
-    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Span
-) -> tuple[Identities, ...]:
+    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: SliceSpan
+) -> tuple[RowIdentities, ...]:
     if target.counted or target.rollup is not None or not _names(found) >= _IDENTITY:
         return ()
     by_row = "_row" in _names(found)
@@ -101,7 +101,7 @@ def _identities(
     sql = render("verify/identities", table=table(target.table), identity=identity)
     rows = _ask(client, sql, span.parameters)
     return tuple(
-        Identities(unit_of(pipeline, at, cluster), topic, partition, count, different, first, last, by_row)
+        RowIdentities(unit_of(pipeline, at, cluster), topic, partition, count, different, first, last, by_row)
         for at, cluster, topic, partition, count, different, first, last in rows
     )
 
@@ -123,11 +123,11 @@ def _ask(client: Client, sql: Sql, parameters: Mapping[str, Any]) -> list[Sequen
         raise
 
 
-Offsets = dict[tuple[str, int], dict[tuple[int, int], int]]
+RowsByOffsets = dict[tuple[str, int], dict[tuple[int, int], int]]
 """By (topic, partition) how often each (offset, row) is there."""
 
 
-def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[Offsets, Offsets]:
+def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[RowsByOffsets, RowsByOffsets]:
     """How often each record of the unit is in the target, and in sluice.rejected. Without `by_row` all rows
     are 0."""
     where = {"slice": int(unit.slice.start.timestamp()), "cluster": unit.cluster}
@@ -138,8 +138,8 @@ def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[O
     return _counted(rows), _counted([(*row, 1) for row in rejected])
 
 
-def _counted(rows: Sequence[Sequence[Any]]) -> Offsets:
-    found: Offsets = {}
+def _counted(rows: Sequence[Sequence[Any]]) -> RowsByOffsets:
+    found: RowsByOffsets = {}
     for topic, partition, offset, row, count in rows:
         counts = found.setdefault((topic, partition), {})
         counts[offset, row] = counts.get((offset, row), 0) + count

@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.query_tree import explained, parse, pushed, types
 from sluice.clients.clickhouse.sql import Sql, render
-from sluice.clients.clickhouse.tables import FedTable, TargetTable
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.deterministic import changing, deterministic
 from sluice.flow.verify.number_types import keeps
@@ -27,13 +27,13 @@ _BY_ORDER = re.compile(r"\b(AggregateFunction|Float32|Float64|BFloat16)\b")
 
 
 @dataclass(frozen=True)
-class FedShape:
+class ViewTableShape:
     """`fed` are the views of one table, `changed` when one of them, or of those that feed them, last was.
 
     `views`: the shape of what each view gives, in the order of `fed`. `stamp`: as commits have it.
     """
 
-    fed: tuple[FedTable, ...]
+    fed: tuple[ViewTable, ...]
     shape: Shape
     views: tuple[Shape, ...]
     changed: int
@@ -74,7 +74,7 @@ def _commits(client: Client, found: TargetTable) -> list[Sequence[Any]]:
     return client.rows(render("verify/commit_times", views=Sql("[]")), asked)
 
 
-def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, FedShape]:
+def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, ViewTableShape]:
     """Returns the shape of each table that gets rows of the target, by table.
 
     `derived`: a SELECT gives the target's rows, in any order. Raises what the client raises.
@@ -87,7 +87,7 @@ def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, F
             if _BY_ORDER.search(column.type)
         }
     known = {found.table: (Shape(unsure=unsure), 0)}
-    shapes: dict[str, FedShape] = {}
+    shapes: dict[str, ViewTableShape] = {}
     stamps = view_stamps(found)
     waiting = list(dict.fromkeys(fed.table for fed in found.fed))
     while waiting:
@@ -101,13 +101,13 @@ def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, F
     return shapes
 
 
-def _of(found: TargetTable, name: str) -> tuple[FedTable, ...]:
+def _of(found: TargetTable, name: str) -> tuple[ViewTable, ...]:
     return tuple(fed for fed in found.fed if fed.table == name)
 
 
 def _shape(
-    client: Client, fed: tuple[FedTable, ...], known: Mapping[str, tuple[Shape, int]], stamp: str
-) -> FedShape:
+    client: Client, fed: tuple[ViewTable, ...], known: Mapping[str, tuple[Shape, int]], stamp: str
+) -> ViewTableShape:
     sources = {name: shape for name, (shape, _) in known.items()}
     views = tuple(_view(client, one, sources) for one in fed)
     changed = [known[one.source][1] for one in fed]
@@ -116,10 +116,10 @@ def _shape(
         rows = client.rows(render("verify/view_definition"), {"database": database, "name": rest})
         changed += [at for _, at in rows]
     whole = _stored(together(views), fed, changing(client, fed[0].columns))
-    return FedShape(fed, whole, views, max(changed), stamp)
+    return ViewTableShape(fed, whole, views, max(changed), stamp)
 
 
-def _view(client: Client, fed: FedTable, sources: Mapping[str, Shape]) -> Shape:
+def _view(client: Client, fed: ViewTable, sources: Mapping[str, Shape]) -> Shape:
     try:
         root = parse(explained(client, fed.select))
     except ServerError as error:
@@ -138,7 +138,7 @@ def _view(client: Client, fed: FedTable, sources: Mapping[str, Shape]) -> Shape:
     return replace(shape, columns=columns, unsure={**shape.unsure, **dict.fromkeys(cut, _CUT)})
 
 
-def _stored(shape: Shape, fed: tuple[FedTable, ...], different: Collection[str]) -> Shape:
+def _stored(shape: Shape, fed: tuple[ViewTable, ...], different: Collection[str]) -> Shape:
     """With the table's columns that its views do not give, or not all of them."""
     given = frozenset.intersection(*(one.view_columns for one in fed))
     plain = all(role == KEY for role in shape.columns.values()) and not shape.unsure

@@ -15,30 +15,30 @@ from typing import Any
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.sql import Sql, literal, render, table
-from sluice.clients.clickhouse.tables import FedTable, TargetTable, read_table
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable, read_table
 from sluice.clients.clickhouse.view_select import is_union
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.facts import Fed
-from sluice.flow.verify.read_view_shapes import FedShape, fed_shapes
+from sluice.flow.verify.facts import ViewTableSums
+from sluice.flow.verify.read_view_shapes import ViewTableShape, fed_shapes
 from sluice.flow.verify.ttl import forgets
-from sluice.flow.verify.view_shape import Unsure
-from sluice.flow.verify.view_sums import Summing, Sums, merged_by, named, summing
+from sluice.flow.verify.view_shape import Uncertainty
+from sluice.flow.verify.view_sums import Summing, ViewSums, merged_by, named, summing
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
 
-Parameters = Mapping[str, int]
+ViewParameters = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Views:
     """What was seen of the tables of a target's views; `notes` say which of them are not compared."""
 
-    fed: tuple[Fed, ...]
+    fed: tuple[ViewTableSums, ...]
     notes: tuple[str, ...] = ()
 
 
 def look_at_views(
-    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Parameters
+    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: ViewParameters
 ) -> Views:
     """The views of a target and of its views' tables. A source with a TTL forgets what it has given."""
     feds, notes = [], []
@@ -52,12 +52,12 @@ def look_at_views(
         sums = None if why else summing(fed, shape.shape)
         try:
             if sums is None:
-                raise Unsure(why or "its values are not certain, or no numbers")
+                raise Uncertainty(why or "its values are not certain, or no numbers")
             there = _sums(client, pipeline, sums, table(fed.table), span, None)
             given = _given(client, pipeline, sums, fed, span, source)
             covered = shape.covered(client, pipeline, found)
-            feds.append(Fed(fed.table, fed.view, there, given, covered, fed.projections))
-        except Unsure as error:
+            feds.append(ViewTableSums(fed.table, fed.view, there, given, covered, fed.projections))
+        except Uncertainty as error:
             notes.append(
                 f"table {fed.called} is not compared: {error}; `sluice verify --contents` compares more"
             )
@@ -66,27 +66,32 @@ def look_at_views(
 
 
 def _given(
-    client: Client, pipeline: Pipeline, sums: Summing, fed: FedTable, span: Parameters, source: str | None
-) -> dict[Unit, Sums]:
+    client: Client,
+    pipeline: Pipeline,
+    sums: Summing,
+    fed: ViewTable,
+    span: ViewParameters,
+    source: str | None,
+) -> dict[Unit, ViewSums]:
     """Raises Unsure where the SELECT fails for rows that are there: no load could fill the table either."""
     try:
         return _sums(client, pipeline, sums, Sql(f"({fed.select})"), span, source)
     except ServerError as error:
         if error.retryable:
             raise
-        raise Unsure(f"the SELECT of view {fed.view} fails: {error.name}: {error.reason}") from error
+        raise Uncertainty(f"the SELECT of view {fed.view} fails: {error.name}: {error.reason}") from error
 
 
 def _counted(
-    client: Client, pipeline: Pipeline, found: TargetTable, shape: FedShape, span: Parameters
-) -> Fed:
+    client: Client, pipeline: Pipeline, found: TargetTable, shape: ViewTableShape, span: ViewParameters
+) -> ViewTableSums:
     """Of a unit that nobody has loaded there are no rows. A target with a TTL does not say what it had."""
     fed, counts = shape.fed[0], Summing(("count()",), ())
     there = {} if forgets(found) else _sums(client, pipeline, counts, table(fed.table), span, None)
-    return Fed(fed.table, fed.view, there, {}, frozenset(), fed.projections)
+    return ViewTableSums(fed.table, fed.view, there, {}, frozenset(), fed.projections)
 
 
-def _unsure(client: Client, found: TargetTable, shape: FedShape, source: str | None) -> str:
+def _unsure(client: Client, found: TargetTable, shape: ViewTableShape, source: str | None) -> str:
     """Why counts and sums of the view's source say nothing of its table."""
     fed = shape.fed[0]
     if shape.shape.why:
@@ -102,7 +107,7 @@ def _unsure(client: Client, found: TargetTable, shape: FedShape, source: str | N
     return ""
 
 
-def _source(found: TargetTable, fed: FedTable, shapes: Mapping[str, FedShape]) -> str | None:
+def _source(found: TargetTable, fed: ViewTable, shapes: Mapping[str, ViewTableShape]) -> str | None:
     """The table that the view reads, as the server writes its name, where it keeps what it has given."""
     if fed.source != found.table and not _keeps(shapes[fed.source]):
         return None
@@ -110,7 +115,7 @@ def _source(found: TargetTable, fed: FedTable, shapes: Mapping[str, FedShape]) -
     return next((name for name in read if name.replace("`", "") == fed.source), None)
 
 
-def _keeps(source: FedShape) -> bool:
+def _keeps(source: ViewTableShape) -> bool:
     """Whether merges of a view's table change nothing of what is added up of it."""
     fed, shape = source.fed[0], source.shape
     if fed.engine.removeprefix("Replicated") == "MergeTree":
@@ -126,8 +131,8 @@ def _expiring(client: Client, name: str) -> bool:
 
 
 def _sums(
-    client: Client, pipeline: Pipeline, sums: Summing, rows: Sql, span: Parameters, source: str | None
-) -> dict[Unit, Sums]:
+    client: Client, pipeline: Pipeline, sums: Summing, rows: Sql, span: ViewParameters, source: str | None
+) -> dict[Unit, ViewSums]:
     """`source`: only its rows of the span are read, whatever the view's SELECT does with them."""
     settings: dict[str, Any] = {}
     if source is not None:

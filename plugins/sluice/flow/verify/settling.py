@@ -14,7 +14,7 @@ from functools import cached_property
 from sluice.config.pipeline import Target
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.current import lacking, targets_of
-from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
@@ -29,11 +29,11 @@ class Settled:
 
 
 @dataclass(frozen=True)
-class Looks:
+class TwoReads:
     """Two looks at the same range; `quiet` are targets that nobody has loaded during the second one."""
 
-    first: Facts
-    second: Facts
+    first: VerifyFacts
+    second: VerifyFacts
     quiet: Collection[str]
 
     def settle(self, before: Iterable[Anomaly], after: Sequence[Anomaly]) -> Settled:
@@ -102,7 +102,7 @@ class Looks:
         return first == second
 
 
-def _row(facts: Facts, shard: str, table: str, unit: Unit | None) -> LedgerRow | None:
+def _row(facts: VerifyFacts, shard: str, table: str, unit: Unit | None) -> LedgerRow | None:
     """What is committed of the unit in the table, or in its part; None also where a shard lacks it."""
     parts: Iterable[TableFacts] = facts.shards if shard else facts.tables
     for part in parts:

@@ -14,17 +14,17 @@ from datetime import datetime
 import msgspec
 
 from sluice.errors import SluiceError
-from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, Kind
+from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.slices import SliceRange, utc
 
 KEY = "_verify/latest.json"
-_OF_NEIGHBOURS = (Kind.GAP, Kind.OVERLAP, Kind.BACKWARD)
+_OF_NEIGHBOURS = (AnomalyKind.GAP, AnomalyKind.OVERLAP, AnomalyKind.BACKWARD)
 MOST = 1000
 LOOKS = 20
 _SLICE = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z", re.ASCII)
 
 
-Covered = Mapping[str, Collection[tuple[str, str]]]
+CoveredUnits = Mapping[str, Collection[tuple[str, str]]]
 """The units, as (slice id, cluster), that a look has looked at for a kind; of other kinds all."""
 
 
@@ -49,11 +49,11 @@ class OpenAnomaly:
     @property
     def breaks(self) -> bool:
         """Whether a count is wrong; that an hour is not done yet, or lost, its state says already."""
-        return self.kind not in (Kind.INCOMPLETE, Kind.LOSS)
+        return self.kind not in (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS)
 
 
 @dataclass(frozen=True)
-class Look:
+class Verification:
     """One verification of `[start, until)`: `found` anomalies, of which at most `MOST` are kept."""
 
     at: str
@@ -69,7 +69,7 @@ class Verdict:
     """`looks` are the newest last."""
 
     anomalies: tuple[OpenAnomaly, ...] = ()
-    looks: tuple[Look, ...] = field(default=())
+    looks: tuple[Verification, ...] = field(default=())
 
 
 _DECODER = msgspec.json.Decoder(Verdict)
@@ -89,7 +89,9 @@ def encode(verdict: Verdict) -> bytes:
     return msgspec.json.format(msgspec.json.encode(verdict), indent=1)
 
 
-def after(old: Verdict, look: Look, found: Iterable[OpenAnomaly], covered: Covered | None = None) -> Verdict:
+def after(
+    old: Verdict, look: Verification, found: Iterable[OpenAnomaly], covered: CoveredUnits | None = None
+) -> Verdict:
     """What is open after a look: all that it found, and the old ones that it did not look at."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (look.start, look.until))
     seen = covered or {}
@@ -97,7 +99,7 @@ def after(old: Verdict, look: Look, found: Iterable[OpenAnomaly], covered: Cover
     return Verdict((*kept, *found)[:MOST], (*old.looks, look)[-LOOKS:])
 
 
-def _covered(anomaly: OpenAnomaly, covered: Covered) -> bool:
+def _covered(anomaly: OpenAnomaly, covered: CoveredUnits) -> bool:
     units = covered.get(anomaly.kind)
     return units is None or any((name, anomaly.cluster) in units for name in anomaly.slices)
 
@@ -120,11 +122,11 @@ def _minutes(slice_id: str) -> str:
     return slice_id if len(slice_id) > 14 else slice_id[:-1] + "00Z"
 
 
-def look_at(slices: SliceRange, units: int, records: int, found: int, now: datetime) -> Look:
-    return Look(_text(now), _text(slices.start), _text(slices.end), units, records, found)
+def look_at(slices: SliceRange, units: int, records: int, found: int, now: datetime) -> Verification:
+    return Verification(_text(now), _text(slices.start), _text(slices.end), units, records, found)
 
 
-def opened(anomaly: Anomaly, look: Look) -> OpenAnomaly:
+def opened(anomaly: Anomaly, look: Verification) -> OpenAnomaly:
     """An anomaly of verify's as it is kept. One between neighbours names two hours, one of a file has it in
     the file's name; a type that is called like an hour names none."""
     place = replace(anomaly, type="", table="", file=anomaly.file.rpartition("/")[2]).place

@@ -8,7 +8,7 @@ from datetime import datetime
 from sluice.clients.lake.base import Lake
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly
-from sluice.flow.verify.verdict import Covered, OpenAnomaly, Verdict
+from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, Verdict
 from sluice.slices import SliceRange
 from sluice.state.month_store import merge_months, update_object
 from sluice.state.status import UnitStatus
@@ -25,7 +25,7 @@ def note_verified(
     found: Sequence[UnitStatus],
     broken: Sequence[Anomaly],
     now: datetime,
-    covered: Covered | None = None,
+    covered: CoveredUnits | None = None,
 ) -> None:
     """Keeps what verify has found in `slices`: `broken` are its anomalies, and all other units hold, but for
     open anomalies of kinds that were not looked at (`covered`)."""

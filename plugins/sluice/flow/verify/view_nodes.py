@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from sluice.clients.clickhouse.query_tree import Node
+from sluice.clients.clickhouse.query_tree import QueryNode
 
 FUNCTION = re.compile(r"FUNCTION id: .*function_name: (?P<name>.*), function_type: (?P<type>\w+)")
 TABLE = re.compile(r"TABLE id: \d+,.* table_name: (?P<name>.*)")
 
 
-def functions(root: Node) -> frozenset[str]:
+def functions(root: QueryNode) -> frozenset[str]:
     """Returns the ordinary functions that a SELECT calls."""
     found = (FUNCTION.match(node.text) for node in root.walk())
     return frozenset(match["name"] for match in found if match and match["type"] == "ordinary")
@@ -29,7 +29,7 @@ def again(name: str, role: str) -> bool:
     return name in (role, f"{role}SimpleState")
 
 
-def aggregates(node: Node) -> bool:
+def aggregates(node: QueryNode) -> bool:
     """Whether the expression aggregates rows of its own SELECT."""
     if node.kind in ("QUERY", "UNION"):
         return False
@@ -37,7 +37,7 @@ def aggregates(node: Node) -> bool:
     return bool(found and found["type"] == "aggregate") or any(map(aggregates, node.children))
 
 
-def always(having: Node) -> bool:
+def always(having: QueryNode) -> bool:
     """Whether it is `count() > 0`: a group has rows."""
     nodes = [node for node in having.walk() if node.kind not in ("", "LIST")]
     called = [match["name"] for node in nodes if (match := FUNCTION.match(node.text))]
@@ -45,12 +45,12 @@ def always(having: Node) -> bool:
     return plain and called == ["greater", "count"]
 
 
-def tables(node: Node, own: Collection[str]) -> list[str]:
+def tables(node: QueryNode, own: Collection[str]) -> list[str]:
     """Returns the tables below a node that are none of `own`, each once."""
     found = (TABLE.fullmatch(inner.text) for inner in node.walk())
     return list(dict.fromkeys(match["name"] for match in found if match and match["name"] not in own))
 
 
-def text_of(node: Node) -> str:
+def text_of(node: QueryNode) -> str:
     """Returns the lines of a node and of all below it."""
     return "\n".join(inner.text for inner in node.walk())

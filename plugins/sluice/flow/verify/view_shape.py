@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluice.clients.clickhouse.query_tree import Node, names, projection, pushed, queries
+from sluice.clients.clickhouse.query_tree import QueryNode, names, projection, pushed, queries
 from sluice.flow.verify.number_types import keeps
 from sluice.flow.verify.view_nodes import FUNCTION, TABLE, again, aggregates, always, merged, tables, text_of
 
@@ -28,7 +28,7 @@ _SECTIONS = ("LIMIT", "OFFSET", "LIMIT BY", "QUALIFY", "WINDOW", "INTERPOLATE")
 _BLOCKS = "depends on the blocks in which rows come"
 
 
-class Unsure(Exception):
+class Uncertainty(Exception):
     """Why what an expression gives is not certain."""
 
 
@@ -49,11 +49,11 @@ class Shape:
     def role(self, name: str) -> str:
         """Raises Unsure."""
         if self.why or name in self.unsure:
-            raise Unsure(self.why or self.unsure[name])
+            raise Uncertainty(self.why or self.unsure[name])
         return self.columns.get(name, KEY)
 
 
-def shape_of(root: Node, sources: Mapping[str, Shape], sure: Collection[str]) -> Shape:
+def shape_of(root: QueryNode, sources: Mapping[str, Shape], sure: Collection[str]) -> Shape:
     """The shape of what the server carries out of a view's SELECT.
 
     `sources` are the tables whose rows a load computes, `sure` the functions that always give the same.
@@ -87,7 +87,7 @@ class _Reader:
     sure: frozenset[str]
     known: dict[str, Shape]
 
-    def select(self, node: Node) -> Shape:
+    def select(self, node: QueryNode) -> Shape:
         if node.kind == "UNION":
             if "union_mode: UNION_ALL" not in node.text:
                 return Shape(why=f"its UNION {_BLOCKS}")
@@ -97,16 +97,16 @@ class _Reader:
             return together([self.select(one) for one in selects])
         try:
             return replace(self, known={})._select(node)
-        except Unsure as error:
+        except Uncertainty as error:
             return Shape(why=str(error))
 
-    def _select(self, node: Node) -> Shape:
+    def _select(self, node: QueryNode) -> Shape:
         sections = {child.text: child for child in node.children}
         for name in _SECTIONS:
             if name in sections:
-                raise Unsure(f"{name} {_BLOCKS}")
+                raise Uncertainty(f"{name} {_BLOCKS}")
         if "group_by_type: " in node.text or "with_totals" in node.text or "with_fill: 1" in text_of(node):
-            raise Unsure("it adds rows of its own")
+            raise Uncertainty("it adds rows of its own")
         [place] = [child for child in node.children if child.text == "JOIN TREE"]
         [first] = place.children
         one_by_one = self._from(first)
@@ -119,28 +119,28 @@ class _Reader:
         grouped = "GROUP BY" in sections or any(aggregates(part) for _, part in projection(node))
         return self._columns(node, given, grouped, distinct="is_distinct: 1" in node.text)
 
-    def _columns(self, node: Node, given: Shape, grouped: bool, distinct: bool) -> Shape:
+    def _columns(self, node: QueryNode, given: Shape, grouped: bool, distinct: bool) -> Shape:
         columns: dict[str, str] = {}
         unsure: dict[str, str] = {}
         for name, expression in projection(node):
             try:
                 role = self._role(expression, given)
                 if distinct and role != KEY:
-                    raise Unsure(f"DISTINCT {_BLOCKS}")
+                    raise Uncertainty(f"DISTINCT {_BLOCKS}")
                 columns[name] = role
-            except Unsure as error:
+            except Uncertainty as error:
                 if "function_name: arrayJoin," in text_of(expression):  # how many rows there are, too
                     raise
                 unsure[name] = str(error)
         return Shape(given.one_by_one and not (grouped or distinct), columns, unsure)
 
-    def _from(self, node: Node) -> bool:
+    def _from(self, node: QueryNode) -> bool:
         """Notes what a place of the FROM gives; returns whether each row of the source is there once."""
         if node.kind == "TABLE":
             found = TABLE.fullmatch(node.text)
             name = found["name"] if found else ""
             if name not in self.sources:
-                raise Unsure(f"it reads {name}")
+                raise Uncertainty(f"it reads {name}")
             self.known[node.id] = self.sources[name]
         elif node.kind in ("QUERY", "UNION"):
             self.known[node.id] = self.select(node)
@@ -149,12 +149,12 @@ class _Reader:
         elif node.kind == "JOIN":
             return self._join(node)
         else:
-            raise Unsure(f"it reads {', '.join(tables(node, self.sources)) or 'more than its source'}")
+            raise Uncertainty(f"it reads {', '.join(tables(node, self.sources)) or 'more than its source'}")
         if self.known[node.id].why:
-            raise Unsure(self.known[node.id].why)
+            raise Uncertainty(self.known[node.id].why)
         return self.known[node.id].one_by_one
 
-    def _array_join(self, node: Node) -> bool:
+    def _array_join(self, node: QueryNode) -> bool:
         [inner] = node.section("TABLE EXPRESSION")
         one_by_one = self._from(inner)
         for expression in node.section("JOIN EXPRESSIONS"):
@@ -164,28 +164,28 @@ class _Reader:
         self.known[node.id] = Shape(one_by_one)
         return one_by_one
 
-    def _join(self, node: Node) -> bool:
+    def _join(self, node: QueryNode) -> bool:
         """With LEFT each row of the source stays, once with ANY, with ALL as often as the other side says."""
         [left], [right] = node.section("LEFT TABLE EXPRESSION"), node.section("RIGHT TABLE EXPRESSION")
         others = ", ".join(tables(right, self.sources)) or "another table"
         if "kind: LEFT" not in node.text or not ("strictness: ALL" in node.text or "ANY" in node.text):
-            raise Unsure(f"its rows depend on {', '.join(tables(node, self.sources)) or others}")
+            raise Uncertainty(f"its rows depend on {', '.join(tables(node, self.sources)) or others}")
         foreign = Shape(why=f"it comes from {others}")
         self.known.update({inner.id: foreign for inner in (*right.walk(), node) if inner.id})
         return self._from(left) and "strictness: ANY" in node.text
 
-    def _expect_key(self, node: Node, given: Shape) -> None:
+    def _expect_key(self, node: QueryNode, given: Shape) -> None:
         if self._role(node, given) != KEY:
-            raise Unsure(f"what is computed of an aggregate {_BLOCKS}")
+            raise Uncertainty(f"what is computed of an aggregate {_BLOCKS}")
 
-    def _role(self, node: Node, given: Shape) -> str:
+    def _role(self, node: QueryNode, given: Shape) -> str:
         """Raises Unsure."""
         if node.kind in ("QUERY", "UNION", "TABLE", "TABLE_FUNCTION"):
-            raise Unsure(f"it reads {', '.join(tables(node, {})) or 'another table'}")
+            raise Uncertainty(f"it reads {', '.join(tables(node, {})) or 'another table'}")
         column = _COLUMN.fullmatch(node.text)
         if column and not node.children:
             if column["source"] not in self.known:
-                raise Unsure("it comes from elsewhere")
+                raise Uncertainty("it comes from elsewhere")
             return self.known[column["source"]].role(column["name"])
         if node.kind == "LAMBDA":
             self.known[node.id] = Shape()
@@ -193,23 +193,23 @@ class _Reader:
         if called and called["type"] == "aggregate":
             return self._aggregate(called["name"], node, given)
         if called and called["type"] != "ordinary":
-            raise Unsure(f"{called['name']}() OVER {_BLOCKS}")
+            raise Uncertainty(f"{called['name']}() OVER {_BLOCKS}")
         if called and called["name"] not in self.sure:
-            raise Unsure(f"{called['name']}() may give another value each time")
+            raise Uncertainty(f"{called['name']}() may give another value each time")
         if called and _CAST.fullmatch(called["name"]) and (role := self._cast(node, given)):
             return role
         for child in node.children:
             self._expect_key(child, given)
         return KEY
 
-    def _cast(self, node: Node, given: Shape) -> str:
+    def _cast(self, node: QueryNode, given: Shape) -> str:
         """`sum` for the cast of a sum that cuts off nothing: casts can be added up, too."""
         first, *_ = [part for child in node.section("ARGUMENTS") for part in child.children]
         types = [_RESULT.search(one.text) for one in (node, first)]
         kept = all(types) and keeps(*(found["type"] for found in types if found))
         return "sum" if kept and self._role(first, given) == "sum" else KEY
 
-    def _aggregate(self, name: str, node: Node, given: Shape) -> str:
+    def _aggregate(self, name: str, node: QueryNode, given: Shape) -> str:
         """How its values of two blocks are put together."""
         arguments = [part for child in node.section("ARGUMENTS") for part in child.children]
         roles = [self._role(argument, given) for argument in arguments]
@@ -221,4 +221,4 @@ class _Reader:
             return _KEPT.get(name) or _ADDED[name]
         if not keys and len(roles) == 1 and again(name, roles[0]):
             return roles[0]
-        raise Unsure(f"{name}() {_BLOCKS}")
+        raise Uncertainty(f"{name}() {_BLOCKS}")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sql import Sql, identifier
-from sluice.clients.clickhouse.tables import Column, FedTable, staged_engine
+from sluice.clients.clickhouse.tables import Column, ViewTable, staged_engine
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.verify.view_shape import KEY, Shape
 
@@ -41,12 +41,12 @@ class Summing:
             "floats": Sql(f"CAST([{sums}], 'Array(Tuple(Float64, Float64))')"),
         }
 
-    def read(self, exact: str, floats: list[tuple[float, float]]) -> Sums:
+    def read(self, exact: str, floats: list[tuple[float, float]]) -> ViewSums:
         known = zip(floats, self.floats, strict=True)
-        return Sums(exact, tuple(FloatSum(*pair, tolerance) for pair, (_, tolerance) in known))
+        return ViewSums(exact, tuple(FloatSum(*pair, tolerance) for pair, (_, tolerance) in known))
 
 
-def summing(fed: FedTable, shape: Shape) -> Summing | None:
+def summing(fed: ViewTable, shape: Shape) -> Summing | None:
     """None where the comparison would prove nothing. `shape`: that of the view."""
     one_by_one = fed.engine.removeprefix("Replicated") == "MergeTree" and shape.one_by_one
     exact, floats = ["count()"] if one_by_one else [], []
@@ -61,7 +61,7 @@ def summing(fed: FedTable, shape: Shape) -> Summing | None:
     return Summing(tuple(exact), tuple(floats)) if exact or floats else None
 
 
-def merged_by(fed: FedTable, shape: Shape, column: Column) -> str:
+def merged_by(fed: ViewTable, shape: Shape, column: Column) -> str:
     """The function that puts the column's values of one key together, in merges and as its view gives them;
     empty where no function is certain to."""
     engine, kind = fed.engine.removeprefix("Replicated"), parse(column.type)
@@ -81,7 +81,7 @@ def merged_by(fed: FedTable, shape: Shape, column: Column) -> str:
     return merged if fits else ""
 
 
-def added_up(fed: FedTable) -> frozenset[str]:
+def added_up(fed: ViewTable) -> frozenset[str]:
     """The columns that a SummingMergeTree adds up: those that it names, else all numbers out of its keys."""
     partition = _PARTITION.search(fed.engine_full)
     keys = f"{fed.sorting_key}, {partition['key'] if partition else ''}"
@@ -91,7 +91,7 @@ def added_up(fed: FedTable) -> frozenset[str]:
     return frozenset(name for name in numbers if (name in listed if listed else name not in apart))
 
 
-def arguments(fed: FedTable) -> list[str]:
+def arguments(fed: ViewTable) -> list[str]:
     """The engine's own, without a replicated one's path and replica."""
     found = _ARGUMENTS.match(staged_engine(fed))
     words = _WORD.findall(found["list"]) if found else []
@@ -153,13 +153,13 @@ class FloatSum:
 
 
 @dataclass(frozen=True)
-class Sums:
+class ViewSums:
     """`exact` is the text of what has to be the same to the last digit."""
 
     exact: str
     floats: tuple[FloatSum, ...] = ()
 
-    def agrees(self, other: Sums) -> bool:
+    def agrees(self, other: ViewSums) -> bool:
         pairs = zip(self.floats, other.floats, strict=True)
         return self.exact == other.exact and all(mine.agrees(theirs) for mine, theirs in pairs)
 

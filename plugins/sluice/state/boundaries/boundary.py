@@ -9,7 +9,7 @@ from enum import StrEnum
 import pendulum
 
 
-class Found(StrEnum):
+class FoundBy(StrEnum):
     """How a partition's offset was found."""
 
     RECORD = "record"
@@ -26,7 +26,7 @@ class Found(StrEnum):
     """The partition was not there when the instant was resolved: it counts as its log start."""
 
 
-CODES = tuple(Found)
+CODES = tuple(FoundBy)
 CODE = {found: code for code, found in enumerate(CODES)}
 
 
@@ -39,7 +39,7 @@ class PartitionBoundary:
     """
 
     offset: int
-    found: Found
+    found: FoundBy
     log_start: int
     floor: int
 

@@ -7,13 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sluice.state.boundaries.boundary import CODE, CODES, Found, PartitionBoundary
+from sluice.state.boundaries.boundary import CODE, CODES, FoundBy, PartitionBoundary
 
 UNKNOWN = -1
 
 
 @dataclass(frozen=True)
-class Column:
+class PartitionColumn:
     """One partition's boundaries; row i belongs to instant i of the topic.
 
     `offsets` is UNKNOWN where the stored boundary did not know the partition. `found` holds codes of
@@ -27,9 +27,9 @@ class Column:
     found: array[int]
 
     @classmethod
-    def unknown(cls, first_start: int, rows: int) -> Column:
+    def unknown(cls, first_start: int, rows: int) -> PartitionColumn:
         starts = array("q", [first_start]) * rows
-        found = array("b", [CODE[Found.NEW]]) * rows
+        found = array("b", [CODE[FoundBy.NEW]]) * rows
         return cls(first_start, array("q", [UNKNOWN]) * rows, starts, starts, found)
 
     def __getitem__(self, row: int) -> PartitionBoundary:
@@ -43,14 +43,14 @@ class Column:
     def knows(self, row: int) -> bool:
         return self.offsets[row] != UNKNOWN
 
-    def joined(self, other: Column, order: Sequence[int] | None) -> Column:
+    def joined(self, other: PartitionColumn, order: Sequence[int] | None) -> PartitionColumn:
         """The rows of both, in `order` (indexes into mine followed by the other's; None: as they are)."""
 
         def join(mine: array[int], others: array[int]) -> array[int]:
             both = mine + others
             return both if order is None else array(both.typecode, [both[row] for row in order])
 
-        return Column(
+        return PartitionColumn(
             self.first_start,
             join(self.offsets, other.offsets),
             join(self.floors, other.floors),
@@ -67,7 +67,7 @@ class TopicBoundaries:
     topic: str
     uuid: str
     instants: array[int]
-    columns: Mapping[int, Column]
+    columns: Mapping[int, PartitionColumn]
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -103,5 +103,5 @@ class TopicBoundaries:
         }
         return TopicBoundaries(self.cluster, self.topic, self.uuid, instants, columns)
 
-    def _column(self, partition: int, first_start: int) -> Column:
-        return self.columns.get(partition) or Column.unknown(first_start, len(self.instants))
+    def _column(self, partition: int, first_start: int) -> PartitionColumn:
+        return self.columns.get(partition) or PartitionColumn.unknown(first_start, len(self.instants))

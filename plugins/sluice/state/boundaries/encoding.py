@@ -13,9 +13,9 @@ import numpy as np
 import pendulum
 
 from sluice.errors import SluiceError
-from sluice.state.boundaries.boundary import CODE, CODES, Found
-from sluice.state.boundaries.columns import Column, TopicBoundaries
-from sluice.state.boundaries.model import Boundaries, Entry, Era
+from sluice.state.boundaries.boundary import CODE, CODES, FoundBy
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 
 VERSION = 1
 Runs = list[tuple[int, int]]
@@ -78,7 +78,7 @@ _DECODER = msgspec.json.Decoder(_Document)
 _FORMAT = msgspec.json.Decoder(_Format)
 
 
-def encode_entry(entry: Entry, writer: str, now: pendulum.DateTime) -> bytes:
+def encode_entry(entry: LogEntry, writer: str, now: pendulum.DateTime) -> bytes:
     accepted = _list(entry.accepted.items())
     return _encode(entry.length, writer, now, entry.blocks, accepted, 0, entry.asked)
 
@@ -91,12 +91,12 @@ def encode_checkpoint(
     return _encode(length, writer, now, blocks, _list(eras), boundaries.entries, boundaries.asked)
 
 
-def decode_entry(data: bytes, place: str) -> Entry:
+def decode_entry(data: bytes, place: str) -> LogEntry:
     """Raises SluiceError naming `place` for what is no entry, or a newer Sluice's."""
     with _explained(place):
         document = _document(data, place)
         accepted = {(a.cluster, a.topic): _era(a) for a in document.accepted}
-        return Entry(timedelta(seconds=document.length), _blocks(document), accepted, _asked(document))
+        return LogEntry(timedelta(seconds=document.length), _blocks(document), accepted, _asked(document))
 
 
 def decode_checkpoint(data: bytes, place: str) -> Boundaries:
@@ -176,7 +176,7 @@ def _topic(block: TopicBoundaries, length: int) -> _Topic:
     return _Topic(block.cluster, block.topic, block.uuid, _instant_runs(block.instants, length), partitions)
 
 
-def _partition(number: int, column: Column) -> msgspec.Raw:
+def _partition(number: int, column: PartitionColumn) -> msgspec.Raw:
     found = _Partition(
         number,
         column.first_start,
@@ -188,13 +188,13 @@ def _partition(number: int, column: Column) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(found))
 
 
-def _column(stored: _Partition) -> Column:
+def _column(stored: _Partition) -> PartitionColumn:
     offsets = np.cumsum(np.array(stored.offsets, np.int64))
     floors = _values(stored.floors, np.int64)
     floors = np.where(floors >= 0, floors, np.where(offsets < 0, stored.first_start, offsets))
-    found = _values([(CODE[Found(name)], count) for name, count in stored.found], np.int8)
+    found = _values([(CODE[FoundBy(name)], count) for name, count in stored.found], np.int8)
     starts = _values(stored.log_starts, np.int64)
-    return Column(
+    return PartitionColumn(
         stored.first_start,
         array("q", offsets.tobytes()),
         array("q", floors.tobytes()),
@@ -203,7 +203,7 @@ def _column(stored: _Partition) -> Column:
     )
 
 
-def _floors(column: Column) -> np.ndarray:
+def _floors(column: PartitionColumn) -> np.ndarray:
     floors, offsets = np.asarray(column.floors, np.int64), np.asarray(column.offsets, np.int64)
     return np.where((floors >= 0) & (floors < offsets), floors, -1)
 

@@ -16,7 +16,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Objects
 from sluice.crash_points import Resolve
 from sluice.state.boundaries.encoding import decode_checkpoint, decode_entry, encode_checkpoint, encode_entry
-from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.boundaries.model import Boundaries, LogEntry
 
 CHECKPOINT = f"{layout.BOUNDARIES}checkpoint.json"
 CHECKPOINT_EVERY = 32
@@ -37,7 +37,7 @@ class BoundaryLog:
             state = state.with_entry(decode_entry(stored.data, place))
         return state
 
-    def append(self, state: Boundaries, entry: Entry, now: pendulum.DateTime) -> Boundaries | None:
+    def append(self, state: Boundaries, entry: LogEntry, now: pendulum.DateTime) -> Boundaries | None:
         """The state with `entry` stored; None when another writer came first: read, and try again."""
         data = encode_entry(entry, self.writer, now)
         if not self.lake.create(layout.boundary_entry(state.entries), data):

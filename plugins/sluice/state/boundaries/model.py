@@ -12,7 +12,7 @@ from sluice.errors import SluiceError
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
 from sluice.state.boundaries.boundary import Boundary
-from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Era:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """What one writer adds to the log at once: boundaries by topic, newly accepted topic ids, and of
     clusters that did not answer the first instant (seconds since the epoch) at which they were asked for."""
 
@@ -44,7 +44,7 @@ class Boundaries:
     eras: Mapping[tuple[str, str], tuple[Era, ...]] = field(default_factory=dict)
     asked: Mapping[str, int] = field(default_factory=dict)
 
-    def with_entry(self, entry: Entry) -> Boundaries:
+    def with_entry(self, entry: LogEntry) -> Boundaries:
         """The state with one more entry. SluiceError when it speaks of a topic id that nobody accepted."""
         blocks, eras = dict(self.blocks), dict(self.eras)
         for name, era in entry.accepted.items():
@@ -179,5 +179,5 @@ def _row(block: TopicBoundaries | None, closed: bool, instant: int) -> int | Non
     return block.nearest(instant) if closed else block.row(instant)
 
 
-def _is_new(column: Column, start: int, end: int) -> bool:
+def _is_new(column: PartitionColumn, start: int, end: int) -> bool:
     return column.first_start > 0 and not column.knows(start) and column.knows(end)

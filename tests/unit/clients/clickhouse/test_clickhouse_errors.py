@@ -10,7 +10,7 @@ from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import RULES, Outcome, ServerError
-from sluice.errors import ClickHouseOutOfReach, SluiceError
+from sluice.errors import ClickHouseUnavailable, SluiceError
 
 RETRY = (173, 201, 202, 225, 241, 242, 243, 252, 285, 289, 439, 473, 517, 692, 745)
 UNKNOWN = (95, 96, 159, 209, 210, 216, 236, 286, 319, 341, 394, 499, 735, 999)
@@ -127,7 +127,7 @@ def test_the_message_says_what_to_do(code: int, remedy: str) -> None:
 def test_no_answer_is_unknown_too(error: Exception) -> None:
     """The server said nothing, so the statement may have been done: it is retried."""
     told = raised_by(error)
-    assert isinstance(told, ClickHouseOutOfReach)
+    assert isinstance(told, ClickHouseUnavailable)
     assert told.retryable
 
 

@@ -14,9 +14,9 @@ from kafka.protocol.consumer import IsolationLevel
 from sluice.clients.kafka import records as own
 from sluice.clients.kafka.fetch import FetchAdmin, Fetched
 from sluice.clients.kafka.record_batch import stored_batches
-from sluice.clients.kafka.records import BoundedReader, Span
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan
 from sluice.clients.kafka.settings import KafkaSettings
-from sluice.errors import KafkaOutOfReach
+from sluice.errors import KafkaUnavailable
 from tests.support.stored_batch import batch, record
 
 POLICY = {"topic": {"t": {"cleanup.policy": {"value": "compact,delete"}}}}
@@ -25,7 +25,7 @@ PLACE = TopicPartition("t", 0)
 
 @dataclass
 class Compacted(FetchAdmin):
-    """Offsets 3 and 4 are left of all up to `end`; the log goes on behind it, out of reach."""
+    """Offsets 3 and 4 are left of all up to `end`; the log goes on behind it, unavailable."""
 
     end: int
     policy: dict = field(default_factory=lambda: POLICY)
@@ -51,7 +51,9 @@ def reading(monkeypatch: pytest.MonkeyPatch, client: Compacted) -> Iterator[Boun
 def test_a_span_whose_last_records_compaction_removed_ends(monkeypatch: pytest.MonkeyPatch):
     client = Compacted(end=9)
     with reading(monkeypatch, client) as reader:
-        found = [list(one.values) for one in reader.read([Span("t", 0, 0, 9), Span("t", 0, 4, 9)])]
+        found = [
+            list(one.values) for one in reader.read([OffsetSpan("t", 0, 0, 9), OffsetSpan("t", 0, 4, 9)])
+        ]
     assert found == [[b"three", b"four"], [b"four"]]
     assert client.fetched == [0, 5, 4, 5]
     batches = list(client.batches(PLACE, 0, 9, IsolationLevel.READ_COMMITTED))
@@ -63,8 +65,8 @@ def test_what_may_still_come_is_waited_for(monkeypatch: pytest.MonkeyPatch, end:
     """Records that cannot be read yet, and those of a topic of which nobody knows that it is compacted."""
     monkeypatch.setattr(own, "_PATIENCE_SECONDS", 0.01)
     client = Compacted(end, policy)
-    with reading(monkeypatch, client) as reader, pytest.raises(KafkaOutOfReach, match="brings no more"):
-        list(reader.read([Span("t", 0, 0, 9)]))
+    with reading(monkeypatch, client) as reader, pytest.raises(KafkaUnavailable, match="brings no more"):
+        list(reader.read([OffsetSpan("t", 0, 0, 9)]))
     with pytest.raises(KafkaTimeoutError, match="brings no more"):
         list(client.batches(PLACE, 0, 9, IsolationLevel.READ_COMMITTED))
 
@@ -72,5 +74,5 @@ def test_what_may_still_come_is_waited_for(monkeypatch: pytest.MonkeyPatch, end:
 def test_a_record_that_is_wanted_and_gone(monkeypatch: pytest.MonkeyPatch):
     with reading(monkeypatch, Compacted(end=9)) as reader:
         assert [one.value for one in reader.each("t", 0, [3, 4])] == [b"three", b"four"]
-        with pytest.raises(KafkaOutOfReach, match="no longer has offset 7"):
+        with pytest.raises(KafkaUnavailable, match="no longer has offset 7"):
             list(reader.each("t", 0, [7]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluice.clients.kafka.lookup_by_reading import EARLIER_MS, by_reading, first_at
 from sluice.clients.kafka.lookups import NONE
-from sluice.clients.kafka.record_batch import Stored, stored_batches
+from sluice.clients.kafka.record_batch import StoredBatch, stored_batches
 from tests.support.stored_batch import batch, record
 
 LOG_APPEND, CONTROL = 0x08, 0x20
@@ -19,7 +19,7 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 T = 100 * DAY
 
 
-def stored(start: int, stamps: list[int], attributes: int = 0) -> Stored:
+def stored(start: int, stamps: list[int], attributes: int = 0) -> StoredBatch:
     """One batch; the broker's own stamp is the last of them."""
     own = [record(n, b"v", stamp=at - stamps[0]) for n, at in enumerate(stamps)]
     data = batch(own, len(own), "gzip", stamps[0], attributes, start)
@@ -61,7 +61,7 @@ class Log:
                     break
         return self.first(instant)
 
-    def batches(self, start: int) -> Iterator[Stored]:
+    def batches(self, start: int) -> Iterator[StoredBatch]:
         for number, stamps in enumerate(self.shape):
             if self.starts[number] + len(stamps) > start:
                 self.read.append(number)

@@ -12,7 +12,7 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from sluice.clients.kafka.batch_records import parts_of, stamps_of
-from sluice.clients.kafka.decompress import Unreadable
+from sluice.clients.kafka.decompress import UnreadableBytes
 from sluice.clients.kafka.record_batch import stored_batches
 from tests.support.stored_batch import CODECS, batch, checked, compressed, record
 
@@ -163,7 +163,7 @@ def inside(body: bytes) -> bytes:
     ids=["another magic", "compressed twice", "cut", "cut in its numbers", "bent", "a negative size"],
 )
 def test_what_is_no_message_is_unreadable(body):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableBytes):
         read(inside(body))
 
 
@@ -171,5 +171,5 @@ def test_lz4_of_magic_0_is_refused():
     """Its clients summed up the frame's magic number, too: the header's checksum is another."""
     frame = bytearray(compressed("lz4", [written(0, "none", [(AT, None, b"v")], 0)]))
     frame[6] ^= 0xFF
-    with pytest.raises(Unreadable, match="(?i)lz4"):
+    with pytest.raises(UnreadableBytes, match="(?i)lz4"):
         read(wrapper(around(bytes(frame), 0, "lz4"), 0, AT))

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.kafka import lookups
-from sluice.clients.kafka.lookups import NONE, Question, Reply, Spans, divided, joined, look_up
+from sluice.clients.kafka.lookups import (
+    NONE,
+    Reply,
+    SpanByPartition,
+    TimeByPartition,
+    divided,
+    joined,
+    look_up,
+)
 from sluice.clients.kafka.timestamps import Stamps
 
 
@@ -24,7 +32,7 @@ class Broker:
         stamps = self.records[partition]
         return next(((o, at) for o, at in enumerate(stamps) if at >= instant), (NONE, -1))
 
-    def read(self, spans: Spans) -> Iterator[Stamps]:
+    def read(self, spans: SpanByPartition) -> Iterator[Stamps]:
         """A few records at a time."""
         for partition, (start, until) in spans.items():
             self.spans[partition] = start, until
@@ -35,7 +43,7 @@ class Broker:
     def ends(self) -> dict[int, int]:
         return {partition: len(stamps) for partition, stamps in self.records.items()}
 
-    def ask(self, questions: Sequence[Question]) -> list[Reply]:
+    def ask(self, questions: Sequence[TimeByPartition]) -> list[Reply]:
         self.asked += sum(map(len, questions))
         return [{p: self.first(p, at) for p, at in question.items()} for question in questions]
 

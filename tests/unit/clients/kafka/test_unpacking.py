@@ -11,7 +11,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from sluice.clients.kafka.batch_records import parts_of, stamps_of
-from sluice.clients.kafka.decompress import Unreadable
+from sluice.clients.kafka.decompress import UnreadableBytes
 from sluice.clients.kafka.fetch import hidden_of
 from sluice.clients.kafka.record_batch import stored_batches
 from tests.support.stored_batch import CODECS, batch, bomb, bomb_size, compressed, record
@@ -139,7 +139,7 @@ def test_bent_bytes_are_unreadable_or_read_and_nothing_else(codec):
             bent[chance.randrange(61, len(bent))] = chance.randrange(256)
         try:
             assert len(read(bytes(bent))) == 50
-        except Unreadable:
+        except UnreadableBytes:
             continue
 
 
@@ -149,7 +149,7 @@ def test_bent_bytes_are_unreadable_or_read_and_nothing_else(codec):
     ids=["none", "negative", "short", "cut", "endless length", "a size beyond the batch"],
 )
 def test_what_is_no_record_is_unreadable(records):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableBytes):
         read(batch([records], 1), 1 << 40)
 
 
@@ -224,5 +224,5 @@ def test_of_a_bomb_only_offset_and_time_are_held():
 
 @pytest.mark.parametrize("records", [b"", b"\x01", b"\x06\0\0", record(0, b"v")[:-1], b"\x80" * 20])
 def test_what_is_no_record_has_no_time(records):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableBytes):
         stamps(batch([records, b"" if not records else record(1, b"")], 2))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sluice.clients.lake import durable
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import LakeOutOfReach, LakeRefused
+from sluice.errors import LakeRefused, LakeUnavailable
 from tests.support.lake_contract import LakeContract, keys
 
 FORK = multiprocessing.get_context("fork")
@@ -291,7 +291,7 @@ def test_a_killed_holder_frees_its_lock_and_a_stopped_one_is_named(
     holder = FORK.Process(target=hold_lock, args=(lock, holding))
     holder.start()
     assert holding.wait(10)
-    with pytest.raises(LakeOutOfReach, match="a stopped process holds its lock"):
+    with pytest.raises(LakeUnavailable, match="a stopped process holds its lock"):
         lake.replace("a", b"3", lake.read("a").version)
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
@@ -316,8 +316,8 @@ def test_a_full_disk_is_explained() -> None:
         (errno.EACCES, LakeRefused, "the right to read and write"),
         (errno.EROFS, LakeRefused, "mount its disk for writing"),
         (errno.EDQUOT, LakeRefused, "quota"),
-        (errno.EIO, LakeOutOfReach, "does not answer"),
-        (errno.ESTALE, LakeOutOfReach, "does not answer"),
+        (errno.EIO, LakeUnavailable, "does not answer"),
+        (errno.ESTALE, LakeUnavailable, "does not answer"),
     ],
 )
 def test_failures_of_the_disk(number: int, error: type[Exception], text: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from botocore import exceptions as boto
 
 from sluice.clients.lake.s3_client import explained
-from sluice.errors import LakeOutOfReach, LakeRefused
+from sluice.errors import LakeRefused, LakeUnavailable
 
 URL = "s3://bucket/demo"
 
@@ -32,8 +32,8 @@ def service_error(code: str, status: int) -> boto.ClientError:
     ],
     ids=repr,
 )
-def test_out_of_reach(error: Exception) -> None:
-    with pytest.raises(LakeOutOfReach, match=URL) as raised, explained(URL):
+def test_unavailable(error: Exception) -> None:
+    with pytest.raises(LakeUnavailable, match=URL) as raised, explained(URL):
         raise error
     assert raised.value.retryable
     assert "\n" not in str(raised.value)

@@ -14,7 +14,7 @@ from sluice.config.event import Event
 from sluice.flow.contents.payload import (
     Number,
     TooDeep,
-    Unreadable,
+    UnreadablePayload,
     field,
     hour_name,
     hour_named,
@@ -22,7 +22,7 @@ from sluice.flow.contents.payload import (
     hours,
     read_event,
 )
-from sluice.flow.land.task.parse import Parser, Records
+from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.land.task.times import FIRST_MS, LAST_MS
 
 HOUR_MS = 3_600_000
@@ -32,7 +32,7 @@ def landed(payloads: list[bytes], form: str) -> dict[int, tuple[str, int]]:
     """(type, event hour) by position, as the landing says; the refused are left out."""
     event = Event.model_validate({"type": {"field": "k.type"}, "time": {"field": "at", "format": form}})
     parser, count = Parser(event), len(payloads)
-    records = Records(
+    records = RecordColumns(
         pa.array(payloads, pa.binary()),
         "t",
         pa.nulls(count, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
@@ -155,7 +155,7 @@ def test_the_hour_of_a_folder():
     ],
 )
 def test_what_is_no_event(payload: bytes, why: str):
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnreadablePayload, match=why):
         read_event(payload)
 
 
@@ -168,7 +168,7 @@ def test_numbers_are_read_as_they_are_written():
 @pytest.mark.parametrize("path", [["a"], ["b", "c"], ["b", "c", "d"]])
 def test_what_says_two_things(path: list[str]):
     event = read_event(b'{"a": 1, "\\u0061": 1, "b": {"c": {"d": 1}, "c": 2}, "x": {"y": 1, "y": 2}, "z": 3}')
-    with pytest.raises(Unreadable, match=f"^{'[.]'.join(path)} is there twice"):
+    with pytest.raises(UnreadablePayload, match=f"^{'[.]'.join(path)} is there twice"):
         field(event, path)
     assert field(event, ["z"]) == "3"
 

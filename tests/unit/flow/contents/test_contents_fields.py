@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.flow.contents.payload_fields import Gone, Sample, gone, sample_of
+from sluice.flow.contents.payload_fields import FieldSample, MissingField, gone, sample_of
 
 TOTAL, NESTED = ("total",), ("geo", "country")
 
 
-def events(rows: int, **fields) -> Sample:
+def events(rows: int, **fields) -> FieldSample:
     return sample_of([fields] * rows, [TOTAL, NESTED])
 
 
-def shares(*missing: int) -> list[Sample]:
+def shares(*missing: int) -> list[FieldSample]:
     """Samples of a hundred events, of which so many lack `total`."""
-    return [Sample(100, {TOTAL: 100 - n, ("id",): 100}) for n in missing]
+    return [FieldSample(100, {TOTAL: 100 - n, ("id",): 100}) for n in missing]
 
 
 def told(*missing: int) -> list[tuple]:
@@ -27,7 +27,7 @@ def told(*missing: int) -> list[tuple]:
 def test_a_renamed_field_is_told_with_its_new_name():
     before, now = events(60, id=1, total=5), events(60, id=1, total_amount=5, geo={"country": "NL"})
     found = gone(now, [before], [TOTAL, ("id",)])
-    assert found == [Gone(TOTAL, 0.0, 1.0, (("geo",), NESTED, ("total_amount",)))]
+    assert found == [MissingField(TOTAL, 0.0, 1.0, (("geo",), NESTED, ("total_amount",)))]
 
 
 def test_a_field_inside_an_object():

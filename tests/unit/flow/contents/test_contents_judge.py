@@ -10,10 +10,10 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.config.event import Event
-from sluice.flow.contents.identities import Identities
-from sluice.flow.contents.read_rows import Rows
-from sluice.flow.contents.recompute import FileJudge, Folder
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.contents.identities import IdentityCounter
+from sluice.flow.contents.read_rows import FileColumns
+from sluice.flow.contents.recompute import FileJudge, TypeFolder
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import PartitionCount
 from sluice.slices import to_ms
 from tests.support.verified import START, TEN, manifest
@@ -23,8 +23,8 @@ EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"field": "ts"}
 GOOD = b'{"type": "click", "ts": "2026-11-20T10:15:00Z"}'
 
 
-def rows(count: int = 3, **columns) -> Rows:
-    found = Rows(
+def rows(count: int = 3, **columns) -> FileColumns:
+    found = FileColumns(
         payloads=[GOOD] * count,
         clusters=["dc1"] * count,
         topics=["bids"] * count,
@@ -39,8 +39,10 @@ def rows(count: int = 3, **columns) -> Rows:
     return replace(found, **columns)
 
 
-def wrong(given: Rows, event: Event = EVENT, folder: str = "type=click/date=2026-11-20/hour=10/x.parquet"):
-    judge = FileJudge(event, MANIFEST, Folder.of(folder))
+def wrong(
+    given: FileColumns, event: Event = EVENT, folder: str = "type=click/date=2026-11-20/hour=10/x.parquet"
+):
+    judge = FileJudge(event, MANIFEST, TypeFolder.of(folder))
     judge.take(given)
     return [(one.kind, one.offset, one.rows) for one in judge.wrong.values()]
 
@@ -53,28 +55,32 @@ def test_good_rows():
 @pytest.mark.parametrize(
     ("columns", "kind"),
     [
-        ({"payloads": [GOOD, b"[]", GOOD]}, Kind.ROW_PAYLOAD),
-        ({"payloads": [GOOD, None, GOOD]}, Kind.ROW_PAYLOAD),
-        ({"payloads": [GOOD, GOOD.replace(b"click", b"view"), GOOD]}, Kind.ROW_TYPE),
-        ({"payloads": [GOOD, b'{"type": 5, "ts": "2026-11-20T10:15:00Z"}', GOOD]}, Kind.ROW_TYPE),
-        ({"types": ["click", "view", "click"]}, Kind.ROW_TYPE),
-        ({"payloads": [GOOD, GOOD.replace(b"T10", b"T11"), GOOD]}, Kind.ROW_HOUR),
-        ({"payloads": [GOOD, b'{"type": "click"}', GOOD]}, Kind.ROW_HOUR),
-        ({"clusters": ["dc1", "dc2", "dc1"]}, Kind.ROW_IDENTITY),
-        ({"topics": ["bids", "other", "bids"]}, Kind.ROW_IDENTITY),
+        ({"payloads": [GOOD, b"[]", GOOD]}, AnomalyKind.ROW_PAYLOAD),
+        ({"payloads": [GOOD, None, GOOD]}, AnomalyKind.ROW_PAYLOAD),
+        ({"payloads": [GOOD, GOOD.replace(b"click", b"view"), GOOD]}, AnomalyKind.ROW_TYPE),
+        ({"payloads": [GOOD, b'{"type": 5, "ts": "2026-11-20T10:15:00Z"}', GOOD]}, AnomalyKind.ROW_TYPE),
+        ({"types": ["click", "view", "click"]}, AnomalyKind.ROW_TYPE),
+        ({"payloads": [GOOD, GOOD.replace(b"T10", b"T11"), GOOD]}, AnomalyKind.ROW_HOUR),
+        ({"payloads": [GOOD, b'{"type": "click"}', GOOD]}, AnomalyKind.ROW_HOUR),
+        ({"clusters": ["dc1", "dc2", "dc1"]}, AnomalyKind.ROW_IDENTITY),
+        ({"topics": ["bids", "other", "bids"]}, AnomalyKind.ROW_IDENTITY),
     ],
 )
-def test_the_second_row_is_wrong(columns: dict, kind: Kind):
+def test_the_second_row_is_wrong(columns: dict, kind: AnomalyKind):
     assert wrong(rows(**columns)) == [(kind, 1, 1)]
 
 
 def test_an_offset_of_another_unit():
-    assert wrong(rows(offsets=[0, 10, 11])) == [(Kind.ROW_IDENTITY, 10, 2)]
+    assert wrong(rows(offsets=[0, 10, 11])) == [(AnomalyKind.ROW_IDENTITY, 10, 2)]
 
 
 def test_the_folder_decides():
-    assert wrong(rows(), folder="type=view/date=2026-11-20/hour=10/x.parquet") == [(Kind.ROW_TYPE, 0, 3)]
-    assert wrong(rows(), folder="type=click/date=2026-11-21/hour=10/x.parquet") == [(Kind.ROW_HOUR, 0, 3)]
+    assert wrong(rows(), folder="type=view/date=2026-11-20/hour=10/x.parquet") == [
+        (AnomalyKind.ROW_TYPE, 0, 3)
+    ]
+    assert wrong(rows(), folder="type=click/date=2026-11-21/hour=10/x.parquet") == [
+        (AnomalyKind.ROW_HOUR, 0, 3)
+    ]
 
 
 def test_type_by_header_and_time_by_record():
@@ -84,26 +90,28 @@ def test_type_by_header_and_time_by_record():
         for name in (b"click", b"view", None)
     ]
     given = rows(payloads=[b"{}"] * 3, headers=headers)
-    assert wrong(given, event) == [(Kind.ROW_TYPE, 1, 2)]
+    assert wrong(given, event) == [(AnomalyKind.ROW_TYPE, 1, 2)]
     late = replace(given, headers=[headers[0]] * 3, stamps=[to_ms(START.add(hours=n)) for n in (0, 0, 1)])
-    assert wrong(late, event) == [(Kind.ROW_HOUR, 2, 1)]
+    assert wrong(late, event) == [(AnomalyKind.ROW_HOUR, 2, 1)]
 
 
 def test_type_by_topic():
     event = Event.model_validate({"type": {"topic": True}, "time": {"record": True}})
-    assert wrong(rows(), event, "type=bids/date=2026-11-20/hour=10/x.parquet") == [(Kind.ROW_TYPE, 0, 3)]
+    assert wrong(rows(), event, "type=bids/date=2026-11-20/hour=10/x.parquet") == [
+        (AnomalyKind.ROW_TYPE, 0, 3)
+    ]
     assert wrong(rows(types=["bids"] * 3), event, "type=bids/date=2026-11-20/hour=10/x.parquet") == []
 
 
 @pytest.mark.parametrize("name", ["click", "a/b=c", "100%", "_overflow", "Größe {x}", "a\nb"])
 def test_folders_as_the_lake_names_them(name: str):
     key = layout.data_file(layout.event_folder(name, "0999-01-02T03"), "2026-11-20T10Z", "dc1", 1, 0)
-    assert Folder.of(key).type == name
-    assert Folder.of(layout.event_folder(None, "2026-11-20T10") + "x").type is None
+    assert TypeFolder.of(key).type == name
+    assert TypeFolder.of(layout.event_folder(None, "2026-11-20T10") + "x").type is None
 
 
-def faults(given: list[Rows], **changes) -> list[tuple[str, str]]:
-    identities = Identities(replace(MANIFEST, **changes))
+def faults(given: list[FileColumns], **changes) -> list[tuple[str, str]]:
+    identities = IdentityCounter(replace(MANIFEST, **changes))
     for part in given:
         identities.take(part)
     return [(fault.expected, fault.seen) for fault in identities.faults()]
@@ -140,8 +148,8 @@ ARRAYS = {
 NUMBERED = [(offset, number) for offset in range(8) for number in range(2 if offset < 4 else 1)]
 
 
-def arrays(landed: list[tuple[int, int]], refused: list[tuple[int, int | None]]) -> list[Rows]:
-    def part(pairs: list, **columns) -> Rows:
+def arrays(landed: list[tuple[int, int]], refused: list[tuple[int, int | None]]) -> list[FileColumns]:
+    def part(pairs: list, **columns) -> FileColumns:
         offsets, numbers = [o for o, _ in pairs], [n for _, n in pairs]
         return rows(len(pairs), offsets=offsets, numbers=numbers, **columns)
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from sluice.config.event import Event
-from sluice.flow.contents.read_rows import Rows
-from sluice.flow.contents.recompute import FileJudge, Folder, Wrong
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.contents.read_rows import FileColumns
+from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.slices import to_ms
 from tests.support.verified import START
 from tests.unit.flow.contents.test_contents_judge import EVENT, GOOD, MANIFEST, rows, wrong
@@ -21,8 +21,8 @@ MANY = "type=_overflow/date=2026-11-20/hour=10/x.parquet"
 DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
-def told(given: Rows, event: Event = EVENT, folder: str = CLICKS) -> list[Wrong]:
-    judge = FileJudge(event, MANIFEST, Folder.of(folder))
+def told(given: FileColumns, event: Event = EVENT, folder: str = CLICKS) -> list[WrongRows]:
+    judge = FileJudge(event, MANIFEST, TypeFolder.of(folder))
     judge.take(given)
     return list(judge.wrong.values())
 
@@ -30,60 +30,60 @@ def told(given: Rows, event: Event = EVENT, folder: str = CLICKS) -> list[Wrong]
 @pytest.mark.parametrize(
     ("columns", "folder", "kind", "expected", "seen"),
     [
-        ({"payloads": [GOOD, b"[]", GOOD]}, CLICKS, Kind.ROW_PAYLOAD, ONE_EVENT, "it is no object"),
+        ({"payloads": [GOOD, b"[]", GOOD]}, CLICKS, AnomalyKind.ROW_PAYLOAD, ONE_EVENT, "it is no object"),
         (
             {"types": ["click", "view", "click"]},
             CLICKS,
-            Kind.ROW_TYPE,
+            AnomalyKind.ROW_TYPE,
             "type 'click', by its payload",
             "_type 'view' in the folder of 'click'",
         ),
         (
             {"payloads": [GOOD, GOOD.replace(b'"click"', b"5"), GOOD], "types": ["click", "5", "click"]},
             MANY,
-            Kind.ROW_TYPE,
+            AnomalyKind.ROW_TYPE,
             "type None, by its payload",
             "_type '5' in the folder of '_overflow'",
         ),
         (
             {"payloads": [GOOD, GOOD.replace(b"T10", b"T11"), GOOD]},
             CLICKS,
-            Kind.ROW_HOUR,
+            AnomalyKind.ROW_HOUR,
             "event hour 2026-11-20T11, by its payload",
             "2026-11-20T10",
         ),
         (
             {"payloads": [GOOD, b'{"type": "click"}', GOOD]},
             CLICKS,
-            Kind.ROW_HOUR,
+            AnomalyKind.ROW_HOUR,
             "event hour none, by its payload",
             "2026-11-20T10",
         ),
-        ({"clusters": ["dc1", "dc2", "dc1"]}, CLICKS, Kind.ROW_IDENTITY, "cluster dc1", "dc2"),
+        ({"clusters": ["dc1", "dc2", "dc1"]}, CLICKS, AnomalyKind.ROW_IDENTITY, "cluster dc1", "dc2"),
     ],
 )
-def test_the_first_wrong_row_is_told(columns: dict, folder: str, kind: Kind, expected: str, seen: str):
-    assert told(rows(**columns), folder=folder) == [Wrong(kind, expected, seen, ("bids", 0), 1)]
+def test_the_first_wrong_row_is_told(columns: dict, folder: str, kind: AnomalyKind, expected: str, seen: str):
+    assert told(rows(**columns), folder=folder) == [WrongRows(kind, expected, seen, ("bids", 0), 1)]
 
 
 def test_an_offset_is_told_with_the_units_own():
     assert told(rows(offsets=[0, 1, 10])) == [
-        Wrong(Kind.ROW_IDENTITY, "offsets in [0, 10)", "offset 10 of bids/0", ("bids", 0), 10)
+        WrongRows(AnomalyKind.ROW_IDENTITY, "offsets in [0, 10)", "offset 10 of bids/0", ("bids", 0), 10)
     ]
     assert told(rows(topics=["other", "bids", "bids"])) == [
-        Wrong(Kind.ROW_IDENTITY, "offsets in [0, 0)", "offset 0 of other/0", ("other", 0), 0)
+        WrongRows(AnomalyKind.ROW_IDENTITY, "offsets in [0, 0)", "offset 0 of other/0", ("other", 0), 0)
     ]
 
 
 def test_a_file_without_types_is_wrong_in_each_row():
     seen = "_type None in the folder of 'click'"
     assert told(rows(types=None)) == [
-        Wrong(Kind.ROW_TYPE, "type 'click', by its payload", seen, ("bids", 0), 0, rows=3)
+        WrongRows(AnomalyKind.ROW_TYPE, "type 'click', by its payload", seen, ("bids", 0), 0, rows=3)
     ]
 
 
 def test_rows_types_and_what_is_too_deep_are_counted():
-    judge = FileJudge(EVENT, MANIFEST, Folder.of(MANY))
+    judge = FileJudge(EVENT, MANIFEST, TypeFolder.of(MANY))
     assert (judge.rows, judge.too_deep) == (0, 0)
     view = GOOD.replace(b"click", b"view")
     judge.take(rows(2, payloads=[GOOD, view], types=["click", "view"]))
@@ -97,7 +97,7 @@ def test_fields_within_fields():
     payload = b'{"is": {"a kind": "click"}, "at": {"the time": "2026-11-20T%d:00:00Z"}}'
     assert told(rows(payloads=[payload % 10] * 3), event) == []
     late = told(rows(payloads=[payload % 10, payload % 12, payload % 12]), event)
-    assert [(one.kind, one.offset, one.rows) for one in late] == [(Kind.ROW_HOUR, 1, 2)]
+    assert [(one.kind, one.offset, one.rows) for one in late] == [(AnomalyKind.ROW_HOUR, 1, 2)]
 
 
 BY_HEADER = Event.model_validate({"type": {"header": "table"}, "time": {"record": True}})
@@ -132,10 +132,12 @@ def test_a_record_without_a_time_of_its_own_has_no_hour():
     given = rows(types=["bids"] * 3, stamps=[to_ms(START), None, None])
     folder = CLICKS.replace("click", "bids")
     assert told(given, by_topic, folder) == [
-        Wrong(Kind.ROW_HOUR, "event hour none, by its payload", "2026-11-20T10", ("bids", 0), 1, rows=2)
+        WrongRows(
+            AnomalyKind.ROW_HOUR, "event hour none, by its payload", "2026-11-20T10", ("bids", 0), 1, rows=2
+        )
     ]
     assert told(replace(given, stamps=[to_ms(START.add(minutes=59))] * 3), by_topic, folder) == []
 
 
 def test_a_row_without_a_payload_is_told_as_an_empty_one():
-    assert wrong(rows(payloads=[GOOD, None, b""])) == [(Kind.ROW_PAYLOAD, 1, 2)]
+    assert wrong(rows(payloads=[GOOD, None, b""])) == [(AnomalyKind.ROW_PAYLOAD, 1, 2)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.tables import Column, FedTable
+from sluice.clients.clickhouse.tables import Column, ViewTable
 from sluice.flow.contents.merged_rows import merging
 from sluice.flow.verify.view_shape import Shape
 
@@ -21,11 +21,11 @@ def blocks(**roles: str) -> Shape:
     return Shape(one_by_one=False, columns=roles)
 
 
-def fed(engine: str, *columns: Column, key: str = KEY) -> FedTable:
+def fed(engine: str, *columns: Column, key: str = KEY) -> ViewTable:
     names = frozenset(column.name for column in (*OWN, *columns))
     name, _, _ = engine.partition("(")
     full = f"{engine} ORDER BY ({key})"
-    return FedTable("e.v", "e.t", name, key, (*OWN, *columns), names, False, engine_full=full)
+    return ViewTable("e.v", "e.t", name, key, (*OWN, *columns), names, False, engine_full=full)
 
 
 def made(engine: str, shape: Shape, *columns: Column):

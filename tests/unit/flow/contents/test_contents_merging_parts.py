@@ -7,7 +7,7 @@ import pytest
 from sluice.clients.clickhouse.tables import Column
 from sluice.flow.contents.merged_rows import Merging, certain, merging
 from sluice.flow.verify.view_shape import Shape
-from sluice.flow.verify.view_sums import FloatSum, Sums
+from sluice.flow.verify.view_sums import FloatSum, ViewSums
 from tests.unit.flow.contents.test_contents_merging import KEY, OWN, ROWS, X, blocks, fed, made
 
 Y = Column("y", "UInt64")
@@ -35,10 +35,10 @@ def test_what_is_read():
     found = made("MergeTree", blocks(f="sum", g="sum"), F, Column("g", "Float32"))
     assert found.why == ""
     assert found.members == ()
-    assert found.read("3 1 2", [1.5, -2.5], [4.0, 8.0]) == Sums(
+    assert found.read("3 1 2", [1.5, -2.5], [4.0, 8.0]) == ViewSums(
         "3 1 2", (FloatSum(1.5, 4.0, 1e-9), FloatSum(-2.5, 8.0, 1e-5))
     )
-    assert found.nothing == Sums("0 0 0", (FloatSum(0.0, 0.0, 1e-9), FloatSum(0.0, 0.0, 1e-5)))
+    assert found.nothing == ViewSums("0 0 0", (FloatSum(0.0, 0.0, 1e-9), FloatSum(0.0, 0.0, 1e-5)))
 
 
 @pytest.mark.parametrize(

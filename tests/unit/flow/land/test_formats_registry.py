@@ -16,8 +16,8 @@ import pytest
 
 from sluice.clients.connections.connection import Connection
 from sluice.config.event import Event
-from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused, WrongUse
-from sluice.flow.land.formats.registry import Registry, Stored, address_of
+from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused, WrongUse
+from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, address_of
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.decoding import Decoding, _decode, decoding_of
@@ -217,12 +217,14 @@ def test_a_wrong_base_path_is_told_and_the_right_one_kept(registry):
     registry.avro(7, FIRST)
     host, _, port = registry.url.rpartition(":")
     wrong, right = (Connection("c", host=host + path, port=int(port)) for path in ("/api", "/api/registry"))
-    assert Registry(address_of(right), serialized=False).schema(7) == Stored("AVRO", json.dumps(FIRST))
-    assert Registry(address_of(right), serialized=False).schema(8) is None
-    Registry(address_of(right), serialized=False).check()
+    assert SchemaRegistry(address_of(right), serialized=False).schema(7) == StoredSchema(
+        "AVRO", json.dumps(FIRST)
+    )
+    assert SchemaRegistry(address_of(right), serialized=False).schema(8) is None
+    SchemaRegistry(address_of(right), serialized=False).check()
     for call in (lambda found: found.schema(7), lambda found: found.check()):
         with pytest.raises(RegistryRefused, match=rf"404 of {registry.url}/api/schemas/ids/.*base path"):
-            call(Registry(address_of(wrong), serialized=False))
+            call(SchemaRegistry(address_of(wrong), serialized=False))
 
 
 def test_an_id_that_no_registry_can_have_is_unknown_without_asking(registry, decoder):
@@ -257,12 +259,12 @@ def test_an_answer_has_a_bound(registry, status):
     address = address_of(Connection("c", host=registry.url))
     registry.bodies = [(200, {}, of_size(4 << 20)), (status, {}, of_size((4 << 20) + 1))]
     registry.bodies += [(status, {}, b"x" * (64 << 20))]
-    assert Registry(address, serialized=False).schema(1) == Stored("AVRO", json.dumps(FIRST))
+    assert SchemaRegistry(address, serialized=False).schema(1) == StoredSchema("AVRO", json.dumps(FIRST))
     tracemalloc.start()
     try:
         for _ in range(2):
             with pytest.raises(RegistryRefused, match=r"ids/1 is larger than 4 MiB.*address") as caught:
-                Registry(address, serialized=False).schema(1)
+                SchemaRegistry(address, serialized=False).schema(1)
             assert len(str(caught.value).splitlines()) == 1
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
@@ -272,8 +274,8 @@ def test_an_answer_has_a_bound(registry, status):
 def test_a_compressed_answer_is_not_unpacked(registry):
     """It was asked for as it is, and of 64 KiB on the wire nobody knows how much they become."""
     registry.bodies = [(200, {"Content-Encoding": "gzip"}, gzip.compress(of_size(1000)))] * 3
-    with pytest.raises(RegistryOutOfReach, match="compressed"):
-        Registry(address_of(Connection("c", host=registry.url)), serialized=False).schema(1)
+    with pytest.raises(RegistryUnavailable, match="compressed"):
+        SchemaRegistry(address_of(Connection("c", host=registry.url)), serialized=False).schema(1)
     assert registry.bodies == []
 
 
@@ -285,7 +287,7 @@ def test_references_of_a_schema_have_a_bound(registry, others, chain):
     for n in range(1, others + 2):
         own = refer[n - 1 : n] if chain else refer if n == 1 else []
         registry.avro(n, {**FIRST, "name": f"R{n}"}, own)
-    known = Registry(address_of(Connection("c", host=registry.url)), serialized=False)
+    known = SchemaRegistry(address_of(Connection("c", host=registry.url)), serialized=False)
     if others == 500:
         assert len(known.schema(1).references) == 500
     else:
@@ -307,11 +309,11 @@ def test_each_further_try_waits_longer_and_their_number_is_bounded(registry, mon
     for answers, waits in [(0, []), (1, [0.5]), (3, [0.5, 1.0, 2.0]), (4, [0.5, 1.0, 2.0, 4.0])]:
         registry.bodies = [(503, {}, b"")] * answers
         slept: list[float] = []
-        assert Registry(address, serialized=False, sleep=slept.append).schema(1) is not None
+        assert SchemaRegistry(address, serialized=False, sleep=slept.append).schema(1) is not None
         assert slept == waits
     registry.bodies, slept = [(429, {}, b"")] * 5, []
-    with pytest.raises(RegistryOutOfReach, match="status 429"):
-        Registry(address, serialized=False, sleep=slept.append).schema(1)
+    with pytest.raises(RegistryUnavailable, match="status 429"):
+        SchemaRegistry(address, serialized=False, sleep=slept.append).schema(1)
     assert slept == [0.5, 1.0, 2.0, 4.0] and registry.bodies == []
 
 
@@ -322,10 +324,10 @@ def test_an_answer_that_cannot_be_unpacked_is_tried_again(registry, decoder):
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-def test_a_registry_that_does_not_answer_is_out_of_reach(registry, decoder, status):
+def test_a_registry_that_does_not_answer_is_unavailable(registry, decoder, status):
     decode = decoder("avro")
     registry.status = status
-    with pytest.raises(RegistryOutOfReach, match=f"status {status}") as caught:
+    with pytest.raises(RegistryUnavailable, match=f"status {status}") as caught:
         decode(message(1, b"x"))
     assert (caught.value.retryable, caught.value.exit_code) == (True, 3)
     registry.status = None
@@ -333,11 +335,11 @@ def test_a_registry_that_does_not_answer_is_out_of_reach(registry, decoder, stat
     assert decode(avro(1, FIRST, {"url": "/a"})) == b'{"url":"/a"}'
 
 
-def test_a_closed_port_is_out_of_reach_too(decoder):
+def test_a_closed_port_is_unavailable_too(decoder):
     with serve() as gone:
         pass
     decode = _decode(Decoding("avro", registry=address_of(Connection("x", host=gone.url))))
-    with pytest.raises(RegistryOutOfReach):
+    with pytest.raises(RegistryUnavailable):
         decode(message(1, b"x"))
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sluice.clients.kafka.fetch import Fetched
 from sluice.clients.kafka.holes import not_hidden
-from sluice.clients.kafka.record_batch import Stored
+from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.flow.land.holes import explain
 from sluice.flow.land.task.read_counts import MOST_GAPS, SeenRecords
-from sluice.flow.land.task.reports import Gap, Seen
+from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.slices import Unit
 from tests.support.landing_world import hours
 
@@ -23,13 +23,13 @@ class Log:
     """Batches of a partition; a fetch gives `each` of them, of the jumping size `few`."""
 
     def __init__(self, shape: list[tuple[int, int, bool]], each: int, few: int) -> None:
-        self.batches: list[Stored] = []
+        self.batches: list[StoredBatch] = []
         self.hidden: set[int] = set()
         self.fetches: list[tuple[int, int]] = []
         self.each, self.few, at = each, few, 0
         for size, before, hidden in shape:
             at += before
-            self.batches.append(Stored(at, at + size, size))
+            self.batches.append(StoredBatch(at, at + size, size))
             at += size
             self.hidden |= set(range(at - size, at)) if hidden else set()
         self.end = at
@@ -64,7 +64,7 @@ def test_it_jumps_between_holes_that_lie_far_apart_and_reads_on_where_they_are_n
     assert [offset for offset, _ in far.fetches] == sorted(far.hidden)
 
 
-def seen_of(gaps: int, explained: set[int]) -> Seen:
+def seen_of(gaps: int, explained: set[int]) -> SeenOffsets:
     """Every second offset is missing, in one slice."""
     seen = SeenRecords()
     for start in range(0, 2 * gaps + 2, 100):

@@ -16,7 +16,7 @@ from sluice.errors import Conservation
 from sluice.flow.land.conservation import check_rows
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.headers import from_json
-from sluice.flow.land.task.reports import Seen, WrittenFile
+from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
 from sluice.flow.verify.check_manifests import _sums
 from sluice.manifest import decode, encode
 from sluice.slices import Slice, Unit
@@ -147,9 +147,9 @@ def file(rows: int, hour: str = "2026-01-01T00") -> WrittenFile:
     return WrittenFile("dc1", "s", "click" if hour else None, hour, "k", rows, 1, "")
 
 
-def seen(records: int, unparsed: int = 0, rows: int | None = None, lost: int = 0) -> Seen:
+def seen(records: int, unparsed: int = 0, rows: int | None = None, lost: int = 0) -> SeenOffsets:
     reasons, lost_reasons = {"not JSON": unparsed}, {"no type": lost}
-    return Seen("dc1", "s", "t", 0, 0, records - 1, records, (), reasons, rows, lost_reasons)
+    return SeenOffsets("dc1", "s", "t", 0, 0, records - 1, records, (), reasons, rows, lost_reasons)
 
 
 @pytest.mark.parametrize(

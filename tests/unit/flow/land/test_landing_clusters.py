@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import KafkaOutOfReach, LakeOutOfReach, SluiceError, SparkFailed
+from sluice.errors import KafkaUnavailable, LakeUnavailable, SluiceError, SparkFailed
 from sluice.flow.land.cleanup import sweep
 from sluice.flow.land.land import Landing, land
-from sluice.flow.land.read_plan import Run
-from sluice.flow.land.task.reports import Report
+from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.task.reports import TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
@@ -47,7 +47,7 @@ class Dying(InProcess):
     dead: str = ""
     error: SluiceError = SparkFailed("a poll timed out")  # noqa: RUF009
 
-    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         report = super().land(reads)
         if any(run.cluster == self.dead for run, _ in reads):
             raise self.error
@@ -111,15 +111,15 @@ def test_a_cluster_that_dies_in_the_middle_leaves_nothing_and_takes_nothing_with
 def test_it_fails_when_no_cluster_can_be_read(lake, world):
     world.resolve(SPEC, lake, hours(2))
     world.kafka.silent = {"dc1", "dc2"}
-    with pytest.raises(KafkaOutOfReach, match="dc1"):
+    with pytest.raises(KafkaUnavailable, match="dc1"):
         landing(world, lake)
     assert landed(lake) == {}
 
 
-def test_a_lake_out_of_reach_is_nobodys_cluster(lake, world):
+def test_a_lake_unavailable_is_nobodys_cluster(lake, world):
     world.resolve(SPEC, lake, hours(2))
-    with pytest.raises(LakeOutOfReach):
-        landing(world, lake, dead="dc1", error=LakeOutOfReach("file://x", "an outage"))
+    with pytest.raises(LakeUnavailable):
+        landing(world, lake, dead="dc1", error=LakeUnavailable("file://x", "an outage"))
 
 
 def test_a_reland_replaces_the_cluster_that_answers_and_leaves_the_other_as_it_was(lake, world):

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.errors import Conservation
 from sluice.flow.land.conservation import check_rows, gaps_of, refuse, refuse_bare, unexplained
-from sluice.flow.land.task.reports import Gap, Seen, WrittenFile
+from sluice.flow.land.task.reports import Gap, SeenOffsets, WrittenFile
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit
 from tests.support.landing_world import START
@@ -19,9 +19,9 @@ AGAIN = "nothing was committed; land the slice again and report it if it happens
 
 def seen(
     first: int, last: int, *gaps: Gap, partition: int = 0, records: int | None = None, **more: object
-) -> Seen:
+) -> SeenOffsets:
     brought = last - first + 1 - sum(gap.missing for gap in gaps)
-    return Seen(
+    return SeenOffsets(
         "dc1",
         UNIT.slice.id,
         "bids",
@@ -116,8 +116,8 @@ def file(rows: int, hour: str = "2026-01-01T00") -> WrittenFile:
 
 def part(
     records: int, unparsed: dict[str, int] | None = None, rows: int | None = None, lost: dict | None = None
-) -> Seen:
-    return Seen("dc1", "s", "bids", 0, 0, records - 1, records, (), unparsed or {}, rows, lost or {})
+) -> SeenOffsets:
+    return SeenOffsets("dc1", "s", "bids", 0, 0, records - 1, records, (), unparsed or {}, rows, lost or {})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
 from sluice.config.message_format import DECODED
-from sluice.errors import RegistryOutOfReach, RegistryRefused, SchemaRefused
+from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused
 from sluice.flow.land.formats.decoders import FORMATS
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
@@ -108,7 +108,7 @@ def test_a_schema_that_cannot_be_used_lands_nothing(tmp_path, spec):
 
 @pytest.mark.parametrize(
     ("state", "error"),
-    [({"status": 503}, RegistryOutOfReach), ({"base": "/api"}, RegistryRefused)],
+    [({"status": 503}, RegistryUnavailable), ({"base": "/api"}, RegistryRefused)],
     ids=["no answer", "another path"],
 )
 def test_a_registry_that_does_not_answer_as_one_lands_nothing_until_it_does(

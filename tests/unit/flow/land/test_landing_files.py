@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import LakeOutOfReach
+from sluice.errors import LakeUnavailable
 from sluice.flow.land import merge
 from sluice.flow.land.merge import merges
 from sluice.flow.land.task import columns, task, writer
@@ -105,7 +105,7 @@ def test_a_lake_that_fails_leaves_no_file_behind(tmp_path, monkeypatch, held_byt
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     lake = MemoryLake(outages=1)
     rows = [(i, event(f"type{i}", i % 60)[0], 1_767_225_600_000) for i in range(300)]
-    with pytest.raises(LakeOutOfReach):
+    with pytest.raises(LakeUnavailable):
         land(lake, rows)
     assert list(tmp_path.iterdir()) == []
 

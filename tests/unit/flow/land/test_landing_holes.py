@@ -14,13 +14,13 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.errors import Conservation, ExpiredMeanwhile, RecordsExpired, TopicRecreated
 from sluice.flow.land.holes import without_record
 from sluice.flow.land.land import land
-from sluice.flow.land.read_plan import Run
-from sluice.flow.land.task.reports import Gap, Report
+from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.task.reports import Gap, TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.flow.resolve.clamp import Answers, settle
 from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.model import Entry, Era
+from sluice.state.boundaries.model import Era, LogEntry
 from sluice.state.manifests import read_manifest
 from tests.support.landing_world import HOLE, NOW, InProcess, World, event, hours, pipeline, state_of
 
@@ -75,7 +75,7 @@ class ThenSomethingHappens(InProcess):
 
     then: Callable[[], None] = lambda: None
 
-    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         report = super().land(reads)
         self.then()
         return report
@@ -128,7 +128,7 @@ class TestReland:
         state = log.read()
         block = settle(None, Answers("dc1", "bids", "new", [int(start.timestamp())], {}))
         accepted = {("dc1", "bids"): Era("new", int(start.timestamp()))}
-        assert log.append(state, Entry(spec.slice, (block,), accepted), NOW)
+        assert log.append(state, LogEntry(spec.slice, (block,), accepted), NOW)
         world.kafka.topics[BIDS].uuid = "new"
         world.resolve(spec, lake, hours(1))
         with pytest.raises(RecordsExpired, match=rf"{len(LOG)} offsets \[0, {len(LOG)}\).*the lake has"):

@@ -12,14 +12,14 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.errors import (
     BatchUnreadable,
     Conservation,
-    KafkaOutOfReach,
+    KafkaUnavailable,
     NotAllLanded,
     SluiceError,
     SparkFailed,
 )
 from sluice.flow.land.land import land
-from sluice.flow.land.read_plan import Run
-from sluice.flow.land.task.reports import Report
+from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.task.reports import TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
@@ -49,7 +49,7 @@ class Failing(InProcess):
     error: SluiceError = UNREADABLE
     jobs: list[list[str]] = field(default_factory=list)
 
-    def land(self, reads: Sequence[tuple[Run, Task]]) -> Report:
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         report = super().land(reads)
         slices = [unit.unit.slice for run, _ in reads for unit in run.units]
         self.jobs.append([piece.id for piece in slices])
@@ -116,7 +116,7 @@ def test_where_all_fail_it_gives_up_soon(lake, world):
     assert payloads(lake) == {} and files(lake) == []
 
 
-@pytest.mark.parametrize("error", [KafkaOutOfReach("dc1", "b:1", "away"), SparkFailed("a poll timed out")])
+@pytest.mark.parametrize("error", [KafkaUnavailable("dc1", "b:1", "away"), SparkFailed("a poll timed out")])
 def test_what_is_no_units_fault_is_not_tried_in_parts(lake, world, error):
     world.resolve(pipeline(), lake, hours(HOURS))
 

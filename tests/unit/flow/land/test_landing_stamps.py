@@ -14,7 +14,7 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.land.task.direct_read import divided
-from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from tests.support.landing_world import event, hours, kafka_batch, pipeline
 
@@ -61,7 +61,7 @@ def test_a_read_in_pieces_is_the_read(lake):
     spec, slices = pipeline(max_early=None), tuple(hours(7))
     whole = Task(spec, lake, "dc1", "attempt", slices, edges)
 
-    def land(task: Task, name: str) -> Report:
+    def land(task: Task, name: str) -> TaskReport:
         batches = [
             kafka_batch(task.place(*place), [(o, event(n=o)[0], stamp) for o in range(at[0], at[-1])])
             for place, at in sorted(task.edges.items())
@@ -70,9 +70,9 @@ def test_a_read_in_pieces_is_the_read(lake):
 
     tasks = divided(whole, 4)
     assert [max(int(at[-1] - at[0]) for at in task.edges.values()) for task in tasks] == [4] * 7 + [1]
-    parts = Report.of(land(task, f"t{number}") for number, task in enumerate(tasks))
+    parts = TaskReport.of(land(task, f"t{number}") for number, task in enumerate(tasks))
 
-    def records(report: Report) -> list[tuple]:
+    def records(report: TaskReport) -> list[tuple]:
         found = []
         for file in report.files:
             for row in pq.read_table(lake.root / file.key).to_pylist():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.flow.land.task.duplicate_fields import Twice
+from sluice.flow.land.task.duplicate_fields import DuplicateFields
 
 NAMES = ("type", "at", "meta", "geo", "typ", 'ty"pe', "größe", "a/b", "")
 NEEDED, OTHERS = ("type", "meta.at"), ("geo.größe", 'ty"pe', "a/b")
@@ -59,7 +59,7 @@ def twice(found: Any, path: tuple[str, ...]) -> bool:
 def test_every_event_by_itself(events: list[Object], random: Any, share: float):
     texts = [written(event, lambda: random.random() < share).encode() for event in events]
     expected = [at for at, event in enumerate(events) if any(twice(event, path) for path in PATHS)]
-    assert Twice(NEEDED, OTHERS).among(texts, False) == expected
+    assert DuplicateFields(NEEDED, OTHERS).among(texts, False) == expected
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=4), st.randoms(use_true_random=False))
@@ -68,22 +68,22 @@ def test_events_that_have_what_they_need(events: list[Object], random: Any):
     whole = [Object([*event, ("type", "a"), ("meta", Object([("at", 1)]))]) for event in events]
     texts = [written(event, lambda: random.random() < 0.01).encode() for event in whole]
     expected = [at for at, event in enumerate(whole) if any(twice(event, path) for path in PATHS)]
-    assert Twice(NEEDED, OTHERS).among(texts, True) == expected
+    assert DuplicateFields(NEEDED, OTHERS).among(texts, True) == expected
 
 
 @pytest.mark.parametrize(
     "event", [b"", b"{", b"[1", b"\xff", b'{"type": 1, "type": \xff}', None, b'"type" "type"']
 )
 def test_what_is_no_event_is_left_to_others(event: bytes | None):
-    assert Twice(NEEDED).among([event, b'{"type": 1, "type": 1}'], False) == [1]
+    assert DuplicateFields(NEEDED).among([event, b'{"type": 1, "type": 1}'], False) == [1]
 
 
 @pytest.mark.parametrize("levels", [900, 990])
 def test_deep_events(levels: int):
     inner = b'{"type":' * levels + b"1" + b"}" * levels
     once, twice = b'{"type": %b}' % inner, b'{"type": %b, "type": 1}' % inner
-    assert Twice(["type"]).among(pa.array([once, twice]).to_pylist(), False) == [1]
+    assert DuplicateFields(["type"]).among(pa.array([once, twice]).to_pylist(), False) == [1]
 
 
 def test_without_fields_nothing_is_read():
-    assert Twice(()).among([b'{"type": 1, "type": 1}'], True) == []
+    assert DuplicateFields(()).among([b'{"type": 1, "type": 1}'], True) == []

@@ -11,7 +11,7 @@ from sluice.flow.land.read_plan import (
     MAX_ROWS,
     MAX_SLICES,
     MIN_ROWS_PER_PARTITION,
-    Run,
+    ReadGroup,
     UnitRead,
     described,
     runs,
@@ -149,7 +149,7 @@ def unit(hour: int, *edges: tuple[int, int], cluster: str = "dc1", uuid: str = "
     return UnitRead(Unit(Slice(START.add(hours=hour)), cluster), found, found, ())
 
 
-def hours_of(found: list[Run]) -> list[tuple[str, list[int]]]:
+def hours_of(found: list[ReadGroup]) -> list[tuple[str, list[int]]]:
     return [(run.cluster, [u.unit.slice.start.hour for u in run.units]) for run in found]
 
 
@@ -213,13 +213,13 @@ def test_what_is_about_to_be_read_in_the_order_of_partitions():
     assert [line[:10] for line in described([turned])] == ["dc1/bids/0", "dc1/bids/1"]
 
 
-def run_of(rows: list[int], partitions: int = 1) -> Run:
+def run_of(rows: list[int], partitions: int = 1) -> ReadGroup:
     units, start = [], 0
     for number, count in enumerate(rows):
         edges = [(start, start + count), *[(number, number + 1)] * (partitions - 1)]
         units.append(unit(number, *edges))
         start += count
-    return Run("dc1", tuple(units))
+    return ReadGroup("dc1", tuple(units))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_part_holds_at_most_its_rows(rows, shape):
 def test_parts_are_cut_by_slices_once_they_are_worth_it(min_rows, sizes):
     """Hours of two rows in one of two partitions that hold any; the third is empty."""
     units = [unit(n, (2 * n, 2 * n + 1), (2 * n, 2 * n + 1), (4, 4)) for n in range(7)]
-    found = together(Run("dc1", tuple(units)), max_rows=1_000, max_slices=3, min_rows=2 * min_rows)
+    found = together(ReadGroup("dc1", tuple(units)), max_rows=1_000, max_slices=3, min_rows=2 * min_rows)
     assert [len(run.units) for run in found] == sizes
 
 
@@ -254,5 +254,5 @@ def test_a_task_takes_two_hundred_thousand_rows_and_a_partition_is_worth_two_hun
     assert (MAX_ROWS, MAX_SLICES, MIN_ROWS_PER_PARTITION) == (200_000, 500, 200)
     assert [len(r.units) for r in together(run_of([100_000, 100_000, 1]))] == [2, 1]
     assert [len(r.units) for r in together(run_of([1] * 501))] == [500, 1]
-    few = Run("dc1", tuple(unit(n, *[(n, n + 1)] * 3) for n in range(1_000)))
+    few = ReadGroup("dc1", tuple(unit(n, *[(n, n + 1)] * 3) for n in range(1_000)))
     assert [len(r.units) for r in together(few)] == [500, 500]

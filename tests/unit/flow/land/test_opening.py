@@ -11,8 +11,8 @@ import pytest
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task import unpack
 from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.parse import Records
-from sluice.flow.land.task.unpack import Arrays, Decoded, OneEach
+from sluice.flow.land.task.parse import RecordColumns
+from sluice.flow.land.task.unpack import Arrays, Decoded, SingleEvents
 
 # The text of a message, and its elements cut out by hand.
 ARRAYS = [
@@ -44,11 +44,13 @@ REFUSED = [
 ]
 
 
-def records(values: list[bytes | None]) -> Records:
+def records(values: list[bytes | None]) -> RecordColumns:
     count = len(values)
     headers = [[("n", b"%d" % number)] for number in range(count)]
     stamps = np.arange(count) + 1000
-    return Records(pa.array(values, pa.binary()), "t", pa.array(headers, HEADERS), stamps, stamps, stamps)
+    return RecordColumns(
+        pa.array(values, pa.binary()), "t", pa.array(headers, HEADERS), stamps, stamps, stamps
+    )
 
 
 def opened(values: list[bytes | None], opener=None, carried: int = 0):
@@ -101,7 +103,7 @@ def test_pieces_are_bounded_and_lose_nothing(monkeypatch, carried, rows_at_once,
 
 def test_a_record_that_is_an_event_stays_as_it_is():
     given = records([b"x"])
-    [piece] = OneEach().open(given, np.zeros(1))
+    [piece] = SingleEvents().open(given, np.zeros(1))
     assert piece.events is given
     assert (piece.places, piece.numbers) == (None, None)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluice.config.event import Event
 from sluice.errors import WrongUse
 from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.parse import Parser, Records
+from sluice.flow.land.task.parse import Parser, RecordColumns
 
 START = 1_767_225_600_000  # 2026-01-01T00:00Z
 HOUR = 3_600_000
@@ -27,7 +27,7 @@ TOPIC = {"type": {"topic": True}, "time": {"record": True}}
 def parse(event: dict, values: list[bytes | None], headers: list | None = None):
     """The verdict on each value: its (type, ms since START), or its reason."""
     count = len(values)
-    records = Records(
+    records = RecordColumns(
         values=pa.array(values, pa.binary()),
         topic="orders",
         headers=pa.array(headers or [None] * count, HEADERS),
@@ -216,7 +216,7 @@ def test_codes_stay_the_same_over_batches():
         count = len(names)
         values = [b'{"type":"%s","at":"2026-01-01T00:00:00Z"}' % name.encode() for name in names]
         parsed = parser.parse(
-            Records(
+            RecordColumns(
                 pa.array(values),
                 pa.array(["t"] * count),
                 pa.nulls(count, HEADERS),

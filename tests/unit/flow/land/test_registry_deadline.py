@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from sluice.errors import RegistryOutOfReach
+from sluice.errors import RegistryUnavailable
 from sluice.flow.land.formats import registry
-from sluice.flow.land.formats.registry import Address, Registry, Stored
+from sluice.flow.land.formats.registry import Address, SchemaRegistry, StoredSchema
 
 BODY = b'{"schema": "\\"string\\""}'
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY)
@@ -65,9 +65,11 @@ def test_an_answer_byte_by_byte_ends_in_time(monkeypatch: pytest.MonkeyPatch, at
     monkeypatch.setattr(registry, "SECONDS", 1)
     waited: list[float] = []
     with dripping(at_once, by_byte) as url:
-        asking = Registry(Address(url), serialized=False, sleep=waited.append)
+        asking = SchemaRegistry(Address(url), serialized=False, sleep=waited.append)
         started = time.monotonic()
-        with pytest.raises(RegistryOutOfReach, match="no whole answer of /schemas/ids/7 within 1 s") as error:
+        with pytest.raises(
+            RegistryUnavailable, match="no whole answer of /schemas/ids/7 within 1 s"
+        ) as error:
             asking.schema(7)
         took = time.monotonic() - started
     assert error.value.retryable
@@ -79,4 +81,4 @@ def test_an_answer_byte_by_byte_ends_in_time(monkeypatch: pytest.MonkeyPatch, at
 def test_a_slow_answer_that_is_in_time_is_whole(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(registry, "SECONDS", 60)
     with dripping(SIZED, BODY) as url:
-        assert Registry(Address(url), serialized=False).schema(7) == Stored("AVRO", '"string"')
+        assert SchemaRegistry(Address(url), serialized=False).schema(7) == StoredSchema("AVRO", '"string"')

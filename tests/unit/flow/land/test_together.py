@@ -6,14 +6,14 @@ import pendulum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.flow.land.read_plan import Run, UnitRead, together
+from sluice.flow.land.read_plan import ReadGroup, UnitRead, together
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit
 
 DAY = pendulum.datetime(2026, 11, 20)
 
 
-def run_of(rows: list[int], partitions: int = 1) -> Run:
+def run_of(rows: list[int], partitions: int = 1) -> ReadGroup:
     """Slices with so many rows, all of them in partition 0 of the topic."""
     units, start = [], 0
     for number, count in enumerate(rows):
@@ -21,7 +21,7 @@ def run_of(rows: list[int], partitions: int = 1) -> Run:
         ranges += (OffsetRange("bids", "id", p, number, number + 1) for p in range(1, partitions))
         units.append(UnitRead(Unit(Slice(DAY.add(hours=number)), "dc1"), tuple(ranges), tuple(ranges), ()))
         start += count
-    return Run("dc1", tuple(units))
+    return ReadGroup("dc1", tuple(units))
 
 
 def shape(rows: list[int], **limits: int) -> list[tuple[int, bool]]:

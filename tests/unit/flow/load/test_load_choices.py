@@ -6,8 +6,8 @@ import pytest
 
 from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import Target
-from sluice.flow.load.fencing import Attempt, digest
-from sluice.flow.load.work import MAX_ROWS, MAX_UNITS, Work, choose, cut, differences, done, work_for
+from sluice.flow.load.fencing import LoadAttempt, digest
+from sluice.flow.load.work import MAX_ROWS, MAX_UNITS, LoadWork, choose, cut, differences, done, work_for
 from sluice.manifest import LandedFile, Manifest, Traffic
 from sluice.state.ledger import LedgerRow
 from tests.unit.flow.load.test_load_decide import file, pipeline, unit
@@ -33,10 +33,10 @@ CLICKS, OTHER = SPEC.targets
 @pytest.mark.parametrize(
     ("target", "work"),
     [
-        (CLICKS, Work(unit(), "1-a", ("click",), (FILES[0], FILES[2]), 4, True, "s1 of s1", True)),
-        (OTHER, Work(unit(), "1-a", ("none", "odd", "view"), FILES[1:], 6, True, "s1 of s1", True)),
-        (Target(table="db.n", counted=True), Work(unit(), "1-a", (), COUNTS, 9, True, "s1 of s1", True)),
-        (Target(table="db.m", counted=True), Work(unit(), "1-a", (), (), 0, True, "s1 of s1", True)),
+        (CLICKS, LoadWork(unit(), "1-a", ("click",), (FILES[0], FILES[2]), 4, True, "s1 of s1", True)),
+        (OTHER, LoadWork(unit(), "1-a", ("none", "odd", "view"), FILES[1:], 6, True, "s1 of s1", True)),
+        (Target(table="db.n", counted=True), LoadWork(unit(), "1-a", (), COUNTS, 9, True, "s1 of s1", True)),
+        (Target(table="db.m", counted=True), LoadWork(unit(), "1-a", (), (), 0, True, "s1 of s1", True)),
     ],
 )
 def test_the_work_for_each_kind_of_target(target, work):
@@ -45,7 +45,7 @@ def test_the_work_for_each_kind_of_target(target, work):
 
 def test_what_the_manifest_says_of_long_numbers_counts_for_events():
     assert work_for(SPEC, CLICKS, unit(), manifest(long_numbers=False), False).long_numbers is False
-    assert work_for(SPEC, CLICKS, unit(), manifest(), False) == Work(
+    assert work_for(SPEC, CLICKS, unit(), manifest(), False) == LoadWork(
         unit(), "1-a", ("click",), (FILES[0], FILES[2]), 4, False, "", True
     )
 
@@ -57,7 +57,7 @@ def row(hour: int = 0, **changes: object) -> LedgerRow:
     )
 
 
-WORK = Work(unit(), "1-a", ("click",), (), 4, True, "s")
+WORK = LoadWork(unit(), "1-a", ("click",), (), 4, True, "s")
 
 
 @pytest.mark.parametrize("mode", ["fill", "reload", "reland"])
@@ -108,8 +108,8 @@ def test_units_are_chosen_in_their_order_whatever_the_manifests():
     assert [work.unit for work in again] == [unit(1)]
 
 
-def works(*landed: int) -> list[Work]:
-    return [Work(unit(n), "m", (), (), rows, False) for n, rows in enumerate(landed)]
+def works(*landed: int) -> list[LoadWork]:
+    return [LoadWork(unit(n), "m", (), (), rows, False) for n, rows in enumerate(landed)]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_differences_name_what_landed_and_what_was_counted():
 def test_the_names_of_an_attempts_things():
     # printf %s db.clicks | sha256sum
     assert digest("db.clicks") == "34b63a963500"
-    attempt = Attempt("db.clicks", 7, 2)
+    attempt = LoadAttempt("db.clicks", 7, 2)
     assert attempt.fence == "`sluice`.`fence_34b63a963500_7_2`"
     assert attempt.staging == "`sluice`.`tmp_34b63a963500_7_2`"
     assert attempt.misfits == "`sluice`.`tmp_34b63a963500_7_2_misfits`"

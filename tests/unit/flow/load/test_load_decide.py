@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.clickhouse.errors import Outcome, ServerError, shorten
-from sluice.clients.clickhouse.tables import TargetTable, Unseen, view_target, written_by
+from sluice.clients.clickhouse.tables import OtherReader, TargetTable, view_target, written_by
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
-from sluice.flow.load.fencing import Attempt, fences, stagings, statements
-from sluice.flow.load.source.pull import Folder
+from sluice.flow.load.fencing import LoadAttempt, fences, stagings, statements
+from sluice.flow.load.source.pull import FolderSource
 from sluice.flow.load.source.select import FILES_PER_STATEMENT, FileRows, overflowing, pulls, routed
 from sluice.flow.load.view_checks import check_views
-from sluice.flow.load.work import Work, choose, cut, differences
+from sluice.flow.load.work import LoadWork, choose, cut, differences
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
@@ -95,8 +95,8 @@ def test_units_without_rows_are_work_too():
     assert [work.landed for work in todo] == [0, 4]
 
 
-def work(hour: int, landed: int) -> Work:
-    return Work(unit(hour), "m", (), (), landed, False)
+def work(hour: int, landed: int) -> LoadWork:
+    return LoadWork(unit(hour), "m", (), (), landed, False)
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 60), st.integers(1, 7))
@@ -116,7 +116,7 @@ def test_differences_add_rows_and_misfits():
 
 
 def test_an_attempts_names_share_the_targets_prefixes():
-    attempt = Attempt("db.clicks", 7, 2)
+    attempt = LoadAttempt("db.clicks", 7, 2)
     assert attempt.fence_name.startswith(fences("db.clicks"))
     assert attempt.staging_name.startswith(stagings("db.clicks"))
     assert attempt.query_id("move", 3).startswith(statements("db.clicks"))
@@ -134,15 +134,15 @@ def test_an_attempts_names_share_the_targets_prefixes():
     ],
 )
 def test_what_file_reads_as_a_pattern_is_pushed(root: str, key: str, fits: bool):
-    assert Folder(root).reads(key) is fits
+    assert FolderSource(root).reads(key) is fits
 
 
 def test_many_files_are_many_statements():
     files = [FileRows(unit(n // 5), f"k{n}", 100_000) for n in range(2 * FILES_PER_STATEMENT + 1)]
-    selects = list(pulls(Folder("/lake"), files, ["_payload"]))
+    selects = list(pulls(FolderSource("/lake"), files, ["_payload"]))
     assert [select.count("k") > 0 for select in selects] == [True] * 3
     assert "parseDateTime" in selects[0]
-    [single] = pulls(Folder("/lake"), files[:2], ["_payload"])
+    [single] = pulls(FolderSource("/lake"), files[:2], ["_payload"])
     assert "toDateTime(1795132800, 'UTC')" in single  # 2026-11-20T00:00Z
     assert "'/lake/{k0,k1}'" in single
 
@@ -150,7 +150,7 @@ def test_many_files_are_many_statements():
 @pytest.mark.parametrize(("rows", "gathered"), [([143, 143], True), ([143], False), ([10**6, 143], False)])
 def test_small_files_are_gathered_into_large_blocks(rows: list[int], gathered: bool):
     files = [FileRows(unit(0), f"k{number}", count) for number, count in enumerate(rows)]
-    [source] = pulls(Folder("/lake"), files, ["_payload"])
+    [source] = pulls(FolderSource("/lake"), files, ["_payload"])
     assert ("CROSS JOIN" in source) is gathered
 
 
@@ -188,7 +188,9 @@ def test_what_a_view_writes_to_whenever_it_does(text: str, place: tuple[str, str
 
 
 def test_what_gets_rows_and_is_no_materialized_view_is_refused():
-    target = TargetTable("e.t", "u", "MergeTree", "", (), False, (), (Unseen("e.t", "e.w", "WindowView"),))
+    target = TargetTable(
+        "e.t", "u", "MergeTree", "", (), False, (), (OtherReader("e.t", "e.w", "WindowView"),)
+    )
     with pytest.raises(TargetRefused, match=r"table e\.t: e\.w, a WindowView, gets its rows"):
         check_views(None, target)
 

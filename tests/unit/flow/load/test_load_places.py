@@ -8,7 +8,7 @@ from sluice.clients.clickhouse.sharding import ALONE, Placement, placement_of, s
 from sluice.clients.clickhouse.sql import Sql
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.config.clickhouse import ClickHouse
-from sluice.flow.load.source.pull import Bucket, Folder, place_of
+from sluice.flow.load.source.pull import Bucket, FolderSource, place_of
 from sluice.manifest import LandedFile, Traffic
 from tests.unit.flow.load.test_load_decide import file, pipeline
 
@@ -24,7 +24,7 @@ STRUCTURE = {"columns": Sql("a, b"), "slice_": Sql("1"), "structure": Sql("'x'")
 
 
 def test_files_of_a_folder():
-    place = Folder("/la'ke")
+    place = FolderSource("/la'ke")
     assert (
         place.rows(["a=1/x"], **STRUCTURE)
         == "SELECT a, b, 1 AS _slice\nFROM file('/la\\'ke/a=1/x', 'Parquet', 'x')"
@@ -53,18 +53,18 @@ def test_objects_of_a_bucket():
 
 @pytest.mark.parametrize("mark", "{}*?,")
 def test_names_that_are_patterns_cannot_be_told(mark):
-    for place in (Folder("/lake"), Bucket("c", "p/")):
+    for place in (FolderSource("/lake"), Bucket("c", "p/")):
         assert place.reads("type=aX/x'ü %")
         assert not place.reads(f"type={mark}/x")
-    assert not Folder(f"/la{mark}ke").reads("x")
+    assert not FolderSource(f"/la{mark}ke").reads("x")
     assert not Bucket("c", f"p{mark}/").reads("x")
 
 
 @pytest.mark.parametrize(
     ("url", "collection", "place"),
     [
-        ("file:///data/lake/p", None, Folder("/data/lake/p")),
-        ("file:///data/lake/p", "c", Folder("/data/lake/p")),
+        ("file:///data/lake/p", None, FolderSource("/data/lake/p")),
+        ("file:///data/lake/p", "c", FolderSource("/data/lake/p")),
         ("s3://bucket/a/b/p", "c", Bucket("c", "a/b/p/")),
         ("s3://bucket/p", None, None),
         ("memory://p", "c", None),

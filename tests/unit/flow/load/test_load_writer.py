@@ -9,11 +9,11 @@ import pytest
 from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.sql import render
 from sluice.errors import Fenced
-from sluice.flow.load.fencing import Attempt
+from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
 
-ATTEMPT = Attempt("shop.clicks", 2, 1)
+ATTEMPT = LoadAttempt("shop.clicks", 2, 1)
 
 
 def writer(missing: str) -> Writer:

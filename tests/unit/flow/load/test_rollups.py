@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
-from sluice.flow.load.rollups.decide import Made, changed, name_of
+from sluice.flow.load.rollups.decide import RollupFacts, changed, name_of
 from sluice.flow.load.rollups.select import of_hour, of_unit
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
@@ -47,7 +47,7 @@ def test_a_unit_is_made_once_for_each_commit_of_its_source(folder):
     units = [unit(3), unit(2), unit(1), unit(0)]  # the source does not hold the last hour yet
 
     def made(mode: str, token: str) -> list[tuple[Unit, bool]]:
-        todo, skipped = Made(spec, source, ledger, mode, token).choose(units)
+        todo, skipped = RollupFacts(spec, source, ledger, mode, token).choose(units)
         assert [r.unit for r in skipped] == [u for u in (unit(0),) if u not in {w.unit for w in todo}]
         return [(work.unit, work.replaces) for work in todo]
 
@@ -60,7 +60,7 @@ def test_an_hour_is_made_again_when_any_of_its_commits_is_another(folder):
     spec = rollup(folder, grain="hour", time="at")
     source = {unit(n): row(unit(n), generation=n + 1) for n in range(3)}
     hour, other = Unit(Slice(START), ""), Unit(Slice(START.add(hours=1)), "")
-    made = Made(spec, source, {}, "fill", "")
+    made = RollupFacts(spec, source, {}, "fill", "")
     [first] = made.hour_works({hour: {unit(0): 4, unit(1): 5}})
     assert (first.landed, first.types) == (9, (name_of(source[unit(0)]), name_of(source[unit(1)])))
     ledger = {hour: row(hour, manifest=first.manifest, types=first.types), other: row(other)}
@@ -82,7 +82,7 @@ def test_an_hour_is_made_again_when_any_of_its_commits_is_another(folder):
 def test_what_was_read_counts_only_if_its_commits_still_stand(folder):
     spec = rollup(folder, grain="hour", time="at")
     source = {unit(n): row(unit(n)) for n in range(2)}
-    made = Made(spec, source, {}, "fill", "")
+    made = RollupFacts(spec, source, {}, "fill", "")
     works = [*made.hour_works({Unit(Slice(START), ""): {unit(0): 1}}), *made.choose([unit(1)])[0]]
     assert changed(spec, works, source) == []
     assert changed(spec, works, {unit(1): source[unit(1)]}) == [works[0].unit]

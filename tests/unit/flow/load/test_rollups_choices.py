@@ -10,8 +10,8 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
-from sluice.flow.load.rollups.decide import Made, changed, name_of
-from sluice.flow.load.work import Work
+from sluice.flow.load.rollups.decide import RollupFacts, changed, name_of
+from sluice.flow.load.work import LoadWork
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import is_fresh, is_hour
@@ -46,17 +46,17 @@ SOURCE = {unit(n, c): row(unit(n, c), generation=n + 1) for n in range(3) for c 
 
 def made(
     rollup: Rollup = ROLLUP, ledger: dict | None = None, mode: str = "fill", token: str = "", **more: Any
-) -> Made:
-    return Made(rollup, SOURCE, ledger or {}, mode, token, **more)
+) -> RollupFacts:
+    return RollupFacts(rollup, SOURCE, ledger or {}, mode, token, **more)
 
 
 def test_a_units_work_is_its_sources_commit_and_rows():
     todo, skipped = made(sharding="s1 of s1").choose([unit(1), unit(0, "dc2"), unit(0), unit(9)])
     assert skipped == []
     assert todo == [
-        Work(unit(0), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
-        Work(unit(0, "dc2"), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
-        Work(unit(1), f"1-a@2#{DIGEST}", (), (), 7, False, "s1 of s1"),
+        LoadWork(unit(0), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
+        LoadWork(unit(0, "dc2"), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
+        LoadWork(unit(1), f"1-a@2#{DIGEST}", (), (), 7, False, "s1 of s1"),
     ]
     assert made().choose([unit(0)])[0][0].sharding == ""
 
@@ -96,8 +96,8 @@ def test_an_hours_work_names_the_commits_of_its_units():
     parts = [NAMES, NAMES[:1]]
     digests = [hashlib.sha256(" ".join(names).encode()).hexdigest()[:16] for names in parts]
     assert works == [
-        Work(HOUR, f"{digests[0]}#{HOUR_DIGEST}", parts[0], (), 9, False, "s"),
-        Work(NEXT, f"{digests[1]}#{HOUR_DIGEST}", parts[1], (), 2, False, "s"),
+        LoadWork(HOUR, f"{digests[0]}#{HOUR_DIGEST}", parts[0], (), 9, False, "s"),
+        LoadWork(NEXT, f"{digests[1]}#{HOUR_DIGEST}", parts[1], (), 2, False, "s"),
     ]
 
 
@@ -134,7 +134,7 @@ def test_what_has_changed_since_it_was_chosen():
     gone = {place: one for place, one in SOURCE.items() if place != unit(1)}
     assert changed(ROLLUP, works, gone) == [unit(1), HOUR]
     assert changed(HOURLY, works[:1], SOURCE) == [unit(0)]
-    assert changed(ROLLUP, [Work(HOUR, "", (), (), 0, False)], {}) == []
+    assert changed(ROLLUP, [LoadWork(HOUR, "", (), (), 0, False)], {}) == []
 
 
 @pytest.mark.parametrize(

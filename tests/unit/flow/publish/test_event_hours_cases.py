@@ -10,7 +10,7 @@ import pytest
 
 from sluice import crash_points
 from sluice.crash_points import Publish
-from sluice.flow.publish.event_hours import Window, complete, publish_event_hours
+from sluice.flow.publish.event_hours import EventWindow, complete, publish_event_hours
 from sluice.slices import Slice, SliceRange, last_late
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline
@@ -19,9 +19,9 @@ HOUR = timedelta(hours=1)
 BIDS = ("dc1", "bids")
 
 
-def window(length: float = 1, grace: float = 1, early: float | None = 1, first: float = 0) -> Window:
+def window(length: float = 1, grace: float = 1, early: float | None = 1, first: float = 0) -> EventWindow:
     max_early = None if early is None else timedelta(hours=early)
-    return Window(timedelta(hours=length), timedelta(hours=grace), max_early, at(first))
+    return EventWindow(timedelta(hours=length), timedelta(hours=grace), max_early, at(first))
 
 
 def at(hour: float) -> pendulum.DateTime:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.flow.publish.event_hours import Window, complete, publish_event_hours
+from sluice.flow.publish.event_hours import EventWindow, complete, publish_event_hours
 from sluice.slices import Slice, SliceRange, last_late
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline
@@ -38,22 +38,22 @@ def test_hours_at_the_ends_of_time_can_be_asked_about(hour):
 
 
 def test_an_hour_waits_for_the_slices_around_it():
-    window = Window(HOUR, HOUR, HOUR, START)
+    window = EventWindow(HOUR, HOUR, HOUR, START)
     assert str(window.of(START.add(hours=5))) == "[2026-01-01T04:00Z, 2026-01-01T07:00Z)"
     assert str(window.of(START)) == "[2026-01-01T00:00Z, 2026-01-01T02:00Z)"
-    open_window = Window(HOUR, HOUR, None, START)
+    open_window = EventWindow(HOUR, HOUR, None, START)
     assert str(open_window.of(START.add(hours=5))) == "[2026-01-01T00:00Z, 2026-01-01T07:00Z)"
 
 
 def test_a_missing_slice_holds_back_the_hours_that_wait_for_it():
-    window = Window(HOUR, HOUR, HOUR, START)
+    window = EventWindow(HOUR, HOUR, HOUR, START)
     all_hours = [START.add(hours=h) for h in range(8)]
     found = complete(all_hours, window, [START.add(hours=4)])
     assert [hour.hour for hour in found] == [0, 1, 2, 6, 7]
 
 
 def test_only_hours_that_a_range_can_have_completed_are_looked_at():
-    window = Window(HOUR, HOUR, HOUR, START)
+    window = EventWindow(HOUR, HOUR, HOUR, START)
     slices = SliceRange(START.add(hours=4), START.add(hours=5))
     assert [h.hour for h in window.touched(slices, START.add(hours=20))] == [3, 4, 5]
     assert [h.hour for h in window.touched(slices, START.add(hours=5))] == [3]

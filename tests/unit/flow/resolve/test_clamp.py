@@ -8,10 +8,10 @@ import pytest
 
 from sluice.errors import PartitionMissing
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.columns import TopicBoundaries
 
-RECORD, END = Found.RECORD, Found.END
+RECORD, END = FoundBy.RECORD, FoundBy.END
 
 
 def said(
@@ -19,7 +19,7 @@ def said(
     offsets: list[int],
     start: int = 0,
     start_after: int | None = None,
-    found: Found = RECORD,
+    found: FoundBy = RECORD,
 ) -> Answers:
     partition = PartitionAnswers(
         start, start if start_after is None else start_after, offsets, [found] * len(offsets)
@@ -34,7 +34,7 @@ def stored(*answers: Answers) -> TopicBoundaries:
     return known
 
 
-def rows(block: TopicBoundaries, partition: int = 0) -> list[tuple[int, int, Found]]:
+def rows(block: TopicBoundaries, partition: int = 0) -> list[tuple[int, int, FoundBy]]:
     column = block.columns[partition]
     return [(p.floor, p.offset, p.found) for p in (column[row] for row in range(len(block.instants)))]
 
@@ -47,11 +47,11 @@ def test_the_first_boundaries_are_the_answers():
     ("instant", "answer", "offset", "found"),
     [
         (2, 15, 15, RECORD),
-        (2, 4, 10, Found.CLAMPED),
-        (2, 99, 20, Found.CLAMPED),
-        (0, 99, 10, Found.CLAMPED),
+        (2, 4, 10, FoundBy.CLAMPED),
+        (2, 99, 20, FoundBy.CLAMPED),
+        (0, 99, 10, FoundBy.CLAMPED),
         (0, 3, 3, RECORD),
-        (4, 3, 20, Found.CLAMPED),
+        (4, 3, 20, FoundBy.CLAMPED),
         (4, 99, 99, RECORD),
     ],
 )
@@ -78,7 +78,7 @@ def test_an_unknown_partition_counts_as_its_log_start_before_and_after():
         1: PartitionAnswers(3, 3, [7], [RECORD]),
     }
     merged = known.merged(settle(known, Answers("dc1", "bids", "id", [3], both)))
-    assert rows(merged, 1) == [(3, 3, Found.NEW), (3, 3, Found.CLAMPED), (3, 3, Found.NEW)]
+    assert rows(merged, 1) == [(3, 3, FoundBy.NEW), (3, 3, FoundBy.CLAMPED), (3, 3, FoundBy.NEW)]
 
 
 def test_a_missing_partition_is_refused_and_can_be_tried_again():
@@ -98,18 +98,18 @@ def test_a_missing_partition_is_refused_and_can_be_tried_again():
         (
             [],
             said([1, 2, 3], [50, 50, 60], start=50),
-            [(0, 50, Found.LOG_START), (0, 50, Found.LOG_START), (60, 60, RECORD)],
+            [(0, 50, FoundBy.LOG_START), (0, 50, FoundBy.LOG_START), (60, 60, RECORD)],
         ),
         # Everything is deleted: log start and end are the same.
-        ([], said([1], [50], start=50, found=END), [(0, 50, Found.LOG_START)]),
+        ([], said([1], [50], start=50, found=END), [(0, 50, FoundBy.LOG_START)]),
         # The last stored boundary bounds what can be lost.
-        ([said([1], [30])], said([2], [50], start=50), [(30, 50, Found.LOG_START)]),
+        ([said([1], [30])], said([2], [50], start=50), [(30, 50, FoundBy.LOG_START)]),
         # It is the log start, but nothing is missing between the neighbours.
         ([said([1], [50])], said([2], [50], start=50), [(50, 50, RECORD)]),
         # The later neighbour bounds it from above.
-        ([said([3], [40])], said([2], [50], start=50), [(0, 40, Found.LOG_START)]),
+        ([said([3], [40])], said([2], [50], start=50), [(0, 40, FoundBy.LOG_START)]),
         # The log start moved on while Kafka was asked.
-        ([], said([1], [50], start=40, start_after=60), [(0, 50, Found.LOG_START)]),
+        ([], said([1], [50], start=40, start_after=60), [(0, 50, FoundBy.LOG_START)]),
         # Above the log start the record found is the boundary.
         ([], said([1], [61], start=40, start_after=60), [(61, 61, RECORD)]),
     ],

@@ -8,10 +8,10 @@ import pytest
 
 from sluice.errors import PartitionMissing
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from tests.unit.flow.resolve.test_clamp import RECORD, rows, said, stored
 
-CLAMPED, LOG_START = Found.CLAMPED, Found.LOG_START
+CLAMPED, LOG_START = FoundBy.CLAMPED, FoundBy.LOG_START
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_a_block_names_its_topic_id():
 def test_each_partition_has_its_own_answers():
     both = {
         2: PartitionAnswers(0, 0, [7, 8], [RECORD] * 2),
-        1: PartitionAnswers(4, 4, [5, 6], [Found.END] * 2),
+        1: PartitionAnswers(4, 4, [5, 6], [FoundBy.END] * 2),
     }
     block = settle(None, Answers("dc1", "bids", "id", [1, 2], both))
     assert list(block.columns) == [1, 2]
-    assert rows(block, 1) == [(5, 5, Found.END), (6, 6, Found.END)]
+    assert rows(block, 1) == [(5, 5, FoundBy.END), (6, 6, FoundBy.END)]
     assert rows(block, 2) == [(7, 7, RECORD), (8, 8, RECORD)]
 
 

@@ -11,7 +11,7 @@ from sluice.clients.kafka.log_starts import kept_ms, kept_since
 from sluice.config.pipeline import Pipeline
 from sluice.errors import (
     EndInFuture,
-    KafkaOutOfReach,
+    KafkaUnavailable,
     PartitionMissing,
     SliceLengthFixed,
     TopicRecreated,
@@ -23,7 +23,7 @@ from sluice.flow.resolve.lookup import FutureStamped, cuts
 from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice, Unit
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.retention import left_behind
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
@@ -157,7 +157,7 @@ def test_a_record_from_the_future_does_not_pin_later_hours():
     assert it.kafka.scanned == [(1, 6)]
     boundary = resolution.boundaries.offsets("dc1", "bids", TEN)
     assert boundary is not None
-    assert boundary.partitions[0].found is Found.SCAN
+    assert boundary.partitions[0].found is FoundBy.SCAN
     it.topic.records[0] += [ms(11, 5), ms(12, 5)]
     it.now = NOON.add(hours=1)
     it.resolved(11)
@@ -186,7 +186,7 @@ def test_each_wrong_is_its_own_error():
     ("change", "error"),
     [
         (lambda it: it.kafka.topics.clear(), UnknownTopic),
-        (lambda it: it.kafka.silent.add("dc1"), KafkaOutOfReach),
+        (lambda it: it.kafka.silent.add("dc1"), KafkaUnavailable),
         (lambda it: setattr(it.topic, "uuid", "other"), TopicRecreated),
         (lambda it: it.topic.records.pop(1), PartitionMissing),
     ],
@@ -214,7 +214,7 @@ def test_one_silent_cluster_does_not_hold_up_the_others():
     it.kafka.silent.add("dc2")
     resolution = it.resolve(10)
     assert {c: type(e) for c, e in resolution.unreachable.items()} == {
-        "dc2": KafkaOutOfReach,
+        "dc2": KafkaUnavailable,
         "dc3": UnknownTopic,
     }
     assert resolution.boundaries.ranges(slice_at(10), "dc1", ["bids"]) is not None

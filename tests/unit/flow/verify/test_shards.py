@@ -13,22 +13,22 @@ from sluice.clients.clickhouse.sharding import placement_of
 from sluice.clients.clickhouse.shards import Server
 from sluice.clients.lake import layout
 from sluice.config.clickhouse import ClickHouse
-from sluice.errors import ClickHouseOutOfReach, ShardOutOfReach, ShardsWait
+from sluice.errors import ClickHouseUnavailable, ShardsWait, ShardUnavailable
 from sluice.flow import steps
 from sluice.flow.batch_loop import one_by_one, run_batches
 from sluice.flow.load.shards import merged
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.verify import audit
-from sluice.flow.verify.anomaly import Kind
-from sluice.flow.verify.facts import Facts, Left, TableFacts
+from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
 from sluice.flow.verify.read_shards import whole
 from sluice.plan.estimate import Expected
-from sluice.plan.plan import Work
+from sluice.plan.plan import PlannedWork
 from sluice.state.known_shards import left, remember
 from sluice.state.ledger import LedgerRow
 from sluice.state.shard_ledgers import merge
 from sluice.state.status import statuses
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours
 from tests.support.verified import FACTS, FOUND, LEDGERS, TEN, found, pipeline
@@ -77,7 +77,7 @@ def row(sharding: str, rows: int = 3, manifest: str = "") -> LedgerRow:
     return replace(known, rows=rows, misfits=0, sharding=sharding, manifest=manifest or known.manifest)
 
 
-def state(held: dict) -> tuple[State, tuple[str, ...]]:
+def state(held: dict) -> tuple[UnitState, tuple[str, ...]]:
     """Of the first hour when the shards hold these rows of e.clicks."""
     pipeline = FACTS.pipeline.model_copy(update={"clickhouse": ClickHouse.model_validate(TWO)})
     sharding = pipeline.clickhouse.sharding("e.other")
@@ -96,13 +96,13 @@ OWN = {name: f"{name} of s1, s2 by partition" for name in ("s1", "s2")}
 @pytest.mark.parametrize(
     ("held", "expected"),
     [
-        ({"s1": row(OWN["s1"]), "s2": row(OWN["s2"])}, (State.COMPLETE, ())),
-        ({"s1": row(OWN["s1"]), "s2": None}, (State.LANDED, ("s2",))),
-        ({"s1": None, "s2": None}, (State.LANDED, ())),
-        ({"s1": row(OWN["s1"]), "s2": row(OWN["s2"], manifest="0-old")}, (State.STALE, ())),
-        ({"s1": row(OWN["s1"]), "s2": row("s2 of s1, s2, s3 by partition")}, (State.STALE, ())),
-        ({"s1": row(OWN["s2"]), "s2": row(OWN["s1"])}, (State.STALE, ())),  # the servers were swapped
-        ({"s1": row(""), "s2": row(OWN["s2"])}, (State.STALE, ())),
+        ({"s1": row(OWN["s1"]), "s2": row(OWN["s2"])}, (UnitState.COMPLETE, ())),
+        ({"s1": row(OWN["s1"]), "s2": None}, (UnitState.LANDED, ("s2",))),
+        ({"s1": None, "s2": None}, (UnitState.LANDED, ())),
+        ({"s1": row(OWN["s1"]), "s2": row(OWN["s2"], manifest="0-old")}, (UnitState.STALE, ())),
+        ({"s1": row(OWN["s1"]), "s2": row("s2 of s1, s2, s3 by partition")}, (UnitState.STALE, ())),
+        ({"s1": row(OWN["s2"]), "s2": row(OWN["s1"])}, (UnitState.STALE, ())),  # the servers were swapped
+        ({"s1": row(""), "s2": row(OWN["s2"])}, (UnitState.STALE, ())),
     ],
 )
 def test_an_hour_is_complete_when_every_shard_has_its_share(held: dict, expected: tuple):
@@ -111,7 +111,7 @@ def test_an_hour_is_complete_when_every_shard_has_its_share(held: dict, expected
 
 
 def test_of_a_shard_that_does_not_answer_nothing_counts():
-    assert state({"s1": {TEN: row(OWN["s1"])}, "s2": None}) == (State.LANDED, ("s2",))
+    assert state({"s1": {TEN: row(OWN["s1"])}, "s2": None}) == (UnitState.LANDED, ("s2",))
 
 
 def test_rows_of_the_shards_add_up():
@@ -126,7 +126,7 @@ def test_rows_of_the_shards_add_up():
     assert merged("t", loads) == LoadResult("t", (UnitLoad(TEN, "m", 5, 1, loaded=True),), 12, 4)
 
 
-def sharded(first: int, second: int, **away: int) -> Facts:
+def sharded(first: int, second: int, **away: int) -> VerifyFacts:
     """e.other on two shards that have committed 2 and 1 rows of the first hour, and hold these."""
     parts = []
     for name, committed, rows in (("s1", 2, first), ("s2", 1, second)):
@@ -147,15 +147,15 @@ def test_a_row_that_is_missing_here_and_too_many_there_is_found():
     """The sum is right."""
     anomalies = [(a.kind, a.shard, a.command) for a in found(sharded(1, 2)) if a.shard]
     command = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reload"
-    assert anomalies == [(Kind.ROWS_MISSING, "s1", command), (Kind.ROWS_EXTRA, "s2", command)]
+    assert anomalies == [(AnomalyKind.ROWS_MISSING, "s1", command), (AnomalyKind.ROWS_EXTRA, "s2", command)]
 
 
 def test_rows_of_another_shard_and_shards_that_have_left_are_named():
-    facts = replace(sharded(2, 1, s2=1), left=(Left("s3", "c", "e.other", 7),))
+    facts = replace(sharded(2, 1, s2=1), left=(LeftRows("s3", "c", "e.other", 7),))
     places = [(a.kind, a.place) for a in found(facts) if a.shard]
     assert places == [
-        (Kind.MISPLACED, "table e.other, shard s2, slice 2026-11-20T10Z/dc1"),
-        (Kind.LEFT, "table e.other, shard s3"),
+        (AnomalyKind.MISPLACED, "table e.other, shard s2, slice 2026-11-20T10Z/dc1"),
+        (AnomalyKind.LEFT, "table e.other, shard s3"),
     ]
 
 
@@ -179,7 +179,7 @@ class Absent:
     def rows(self, *_: object, **__: object) -> list[tuple[object, ...]]:
         if self.silent:
             self.silent -= 1
-            raise ClickHouseOutOfReach("h:8123", "connection reset")
+            raise ClickHouseUnavailable("h:8123", "connection reset")
         return []
 
 
@@ -187,8 +187,8 @@ def test_a_shard_that_goes_away_while_its_ledger_is_read_is_told(monkeypatch):
     two = pipeline(clickhouse=TWO)
     servers = tuple(Server(shard, Absent(n)) for n, shard in enumerate(two.clickhouse.shards))
     monkeypatch.setattr(audit, "connect_shards", lambda *_: nullcontext(servers))
-    with pytest.raises(ShardOutOfReach, match="^shard s2: it went away while its ledger was read$"):
-        audit.look_at(two, MemoryLake(), FACTS.slices, audit.Look(), print)
+    with pytest.raises(ShardUnavailable, match="^shard s2: it went away while its ledger was read$"):
+        audit.look_at(two, MemoryLake(), FACTS.slices, audit.AuditScope(), print)
 
 
 def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):
@@ -203,7 +203,7 @@ def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):
     monkeypatch.setattr(steps, "load_table", load_table)
     monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
     batches = (hours(1), hours(1, first=1))
-    work = Work(batches, ((1, 1), (1, 1)), ((1, 1), (1, 1)), (2, 2))
+    work = PlannedWork(batches, ((1, 1), (1, 1)), ((1, 1), (1, 1)), (2, 2))
     with pytest.raises(ShardsWait, match="shard s2: it is down; loaded on s1"):
         run_batches(FACTS.pipeline, work, "fill", "t", partial(one_by_one, lambda batch: 0), print)
     assert tried == [(table, batch) for batch in batches for table in ("e.clicks", "e.other")]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_files import dead, parse_name
-from sluice.flow.verify.facts import Fed, Identities
+from sluice.flow.verify.facts import RowIdentities, ViewTableSums
 from sluice.flow.verify.repairs import Repairs, commands
-from sluice.flow.verify.view_sums import Sums
+from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice, Unit
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.verified import (
     CLICKS,
     ELEVEN,
@@ -51,7 +51,7 @@ def test_rows_missing_and_too_many():
         "rows missing: table e.clicks, slice 2026-11-20T10Z/dc1, type click: expected 5 rows, seen 4"
     ]
     assert found(with_clicks(rows=fewer))[0].command == RELOAD_TEN
-    assert [a.kind for a in found(with_clicks(rows=more))] == [Kind.ROWS_EXTRA]
+    assert [a.kind for a in found(with_clicks(rows=more))] == [AnomalyKind.ROWS_EXTRA]
 
 
 def test_a_ttl_takes_rows_and_never_adds_any():
@@ -64,14 +64,14 @@ def test_rows_of_a_type_that_is_not_the_tables():
     rows = {TEN: {"view": 2, "click": 1}, ELEVEN: {"view": 3}}
     facts = replace(FACTS, tables=(CLICKS, replace(OTHER, rows=rows)))
     assert [(a.kind, a.type, a.expected, a.seen) for a in found(facts)] == [
-        (Kind.ROWS_EXTRA, "click", "0 rows", "1"),
-        (Kind.ROWS_MISSING, "view", "3 rows", "2"),
+        (AnomalyKind.ROWS_EXTRA, "click", "0 rows", "1"),
+        (AnomalyKind.ROWS_MISSING, "view", "3 rows", "2"),
     ]
 
 
 def test_duplicates_explain_the_rows_that_are_too_many():
     rows = {TEN: {"": 6}, ELEVEN: {"": 5}}
-    identities = (Identities(TEN, "bids", 0, 6, 5, 0, 9), CLICKS.identities[1])
+    identities = (RowIdentities(TEN, "bids", 0, 6, 5, 0, 9), CLICKS.identities[1])
     assert told(with_clicks(rows=rows, identities=identities)) == [
         "duplicate rows: table e.clicks, slice 2026-11-20T10Z/dc1, bids/0: "
         "expected a row for each record, seen 6 rows of 5 records"
@@ -85,7 +85,7 @@ def test_duplicates_explain_the_rows_that_are_too_many():
 )  # fmt: skip
 def test_rows_that_no_ledger_row_covers(unit: Unit, repairable: bool):
     [one] = found(with_clicks(rows={**CLICKS.rows, unit: {"": 2}}))
-    assert (one.kind, one.seen, bool(one.command)) == (Kind.ROWS_UNCOVERED, "2 rows", repairable)
+    assert (one.kind, one.seen, bool(one.command)) == (AnomalyKind.ROWS_UNCOVERED, "2 rows", repairable)
     assert repairable or "DELETE FROM `e`.`clicks`" in one.advice
     # A lightweight DELETE refuses a table with projections.
     [one] = found(with_clicks(rows={**CLICKS.rows, unit: {"": 2}}, projections=True))
@@ -93,10 +93,10 @@ def test_rows_that_no_ledger_row_covers(unit: Unit, repairable: bool):
 
 
 def test_a_view_is_not_blamed_for_its_source():
-    fed = Fed("e.sums", "e.view", {TEN: Sums("(4)")}, {TEN: Sums("(5)")}, frozenset({TEN}))
-    assert [(a.kind, a.table) for a in found(with_clicks(fed=(fed,)))] == [(Kind.VIEW, "e.sums")]
+    fed = ViewTableSums("e.sums", "e.view", {TEN: ViewSums("(4)")}, {TEN: ViewSums("(5)")}, frozenset({TEN}))
+    assert [(a.kind, a.table) for a in found(with_clicks(fed=(fed,)))] == [(AnomalyKind.VIEW, "e.sums")]
     broken = with_clicks(fed=(fed,), rows={TEN: {"": 4}, ELEVEN: {"": 5}})
-    assert [a.kind for a in found(broken)] == [Kind.ROWS_MISSING]
+    assert [a.kind for a in found(broken)] == [AnomalyKind.ROWS_MISSING]
     older = replace(fed, covered=frozenset())
     assert found(with_clicks(fed=(older,))) == []
 
@@ -112,8 +112,8 @@ def test_a_record_that_a_manifest_lost():
     assert {a.command for a in found(with_manifest(read=9))} == {RELAND_TEN}
 
 
-@pytest.mark.parametrize(("until", "kind"), [(9, Kind.GAP), (11, Kind.OVERLAP)])
-def test_neighbours_that_do_not_share_their_boundary(until: int, kind: Kind):
+@pytest.mark.parametrize(("until", "kind"), [(9, AnomalyKind.GAP), (11, AnomalyKind.OVERLAP)])
+def test_neighbours_that_do_not_share_their_boundary(until: int, kind: AnomalyKind):
     ranges = (OffsetRange("bids", "u1", 0, 0, until),)
     [one] = [a for a in found(with_manifest(ranges=ranges)) if a.kind is kind]
     assert one.offsets == (min(until, 10), max(until, 10))
@@ -123,16 +123,18 @@ def test_neighbours_that_do_not_share_their_boundary(until: int, kind: Kind):
 def test_a_slice_between_two_that_is_missing_hides_no_overlap():
     later = replace(FOUND[1].unit, slice=Slice(START.add(hours=5)))
     facts = replace(FACTS, found=(FOUND[0], replace(FOUND[1], unit=later)))
-    assert [a.kind for a in found(facts) if a.kind is Kind.GAP] == []
+    assert [a.kind for a in found(facts) if a.kind is AnomalyKind.GAP] == []
     ranges = (OffsetRange("bids", "u1", 0, 0, 12),)
     first = replace(FOUND[0], ranges=ranges, manifest=replace(FOUND[0].manifest, ranges=ranges))
     overlapping = replace(facts, found=(first, facts.found[1]))
-    assert Kind.OVERLAP in [a.kind for a in found(overlapping)]
+    assert AnomalyKind.OVERLAP in [a.kind for a in found(overlapping)]
 
 
 def test_an_hour_that_is_missing_and_one_that_expired():
-    missing = replace(FOUND[0], state=State.MISSING, manifest=None)
-    expired = replace(FOUND[1], state=State.EXPIRED, manifest=None, losses=(Loss("bids", 0, 0, 7, False),))
+    missing = replace(FOUND[0], state=UnitState.MISSING, manifest=None)
+    expired = replace(
+        FOUND[1], state=UnitState.EXPIRED, manifest=None, losses=(Loss("bids", 0, 0, 7, False),)
+    )
     facts = replace(FACTS, found=(missing, expired), lake=replace(LAKE, sizes={}))
     facts = replace(facts, tables=())
     assert told(facts) == [
@@ -145,11 +147,11 @@ def test_an_hour_that_is_missing_and_one_that_expired():
 def test_a_recorded_loss_breaks_the_equation_unless_it_is_accepted():
     lost = (Loss("bids", 0, 0, 4, True),)
     facts = with_manifest(lost=lost, read=6)
-    done = replace(facts.found[0], state=State.COMPLETE_WITH_LOSS)
+    done = replace(facts.found[0], state=UnitState.COMPLETE_WITH_LOSS)
     facts = replace(facts, found=(done, facts.found[1]))
-    assert [(a.partition, a.offsets) for a in found(facts) if a.kind is Kind.LOSS] == [(0, (0, 4))]
+    assert [(a.partition, a.offsets) for a in found(facts) if a.kind is AnomalyKind.LOSS] == [(0, (0, 4))]
     accepted = replace(facts, pipeline=pipeline(on_expired="land_rest"))
-    assert [a for a in found(accepted) if a.kind is Kind.LOSS] == []
+    assert [a for a in found(accepted) if a.kind is AnomalyKind.LOSS] == []
 
 
 def test_files_of_an_older_generation_are_dead_and_no_anomaly():
@@ -161,18 +163,18 @@ def test_files_of_an_older_generation_are_dead_and_no_anomaly():
 def test_files_of_a_newer_generation_are_unknown():
     new = "type=click/2026-11-20T10Z-dc1-2-0.parquet"
     facts = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, new: 5}))
-    assert (dead(facts), [(a.kind, a.file) for a in found(facts)]) == ([], [(Kind.FILE_UNKNOWN, new)])
+    assert (dead(facts), [(a.kind, a.file) for a in found(facts)]) == ([], [(AnomalyKind.FILE_UNKNOWN, new)])
 
 
 def test_files_without_a_readable_manifest_are_left_alone():
-    broken = replace(FOUND[0], state=State.MISSING, manifest=None)
+    broken = replace(FOUND[0], state=UnitState.MISSING, manifest=None)
     named = {key: value for key, value in LAKE.named.items() if key[0] != TEN.slice.id}
     facts = replace(FACTS, found=(broken, FOUND[1]), lake=replace(LAKE, named=named), unreadable={TEN: "cut"})
-    assert [a.kind for a in found(facts)] == [Kind.MANIFEST]
+    assert [a.kind for a in found(facts)] == [AnomalyKind.MANIFEST]
     gone = replace(facts, unreadable={})
     assert {(a.kind, a.command.rpartition(" ")[2]) for a in found(gone)} == {
-        (Kind.INCOMPLETE, "fill"),
-        (Kind.FILE_UNKNOWN, "fill"),
+        (AnomalyKind.INCOMPLETE, "fill"),
+        (AnomalyKind.FILE_UNKNOWN, "fill"),
     }
 
 
@@ -190,13 +192,13 @@ def test_names_of_files(key: str, name: tuple[str, str, int] | None):
 def test_commands_are_told_once_and_in_an_order_that_works():
     repairs = Repairs("ads", Path("/a b/ads.yaml"))
     lines = [repairs.clean(), repairs.reload(TEN.slice), repairs.reland(TEN.slice), repairs.reload(TEN.slice)]
-    anomalies = [Anomaly(Kind.VIEW, "", "", line) for line in [*lines, ""]]
+    anomalies = [Anomaly(AnomalyKind.VIEW, "", "", line) for line in [*lines, ""]]
     assert [line.split()[-1] for line in commands(anomalies)] == ["reland", "reload", "--clean"]
     assert "--config '/a b/ads.yaml'" in lines[0]
 
 
 def test_an_anomaly_as_json_says_all_of_it():
-    anomaly = Anomaly(Kind.GAP, "1", "2", "c", "a", "s", "dc1", "t", 0, (3, 4), "click", "e.t", "f")
+    anomaly = Anomaly(AnomalyKind.GAP, "1", "2", "c", "a", "s", "dc1", "t", 0, (3, 4), "click", "e.t", "f")
     said = anomaly.as_dict()
     assert said["kind"] == "gap"
     assert {name: said[name] for name in ("expected", "seen", "slice", "offsets", "table")} == {

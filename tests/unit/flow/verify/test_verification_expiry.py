@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.notes import notes
 from sluice.flow.verify.ttl import deleting
 from tests.support.verified import CLICKS, ELEVEN, FACTS, OTHER, TEN, found
@@ -51,7 +51,7 @@ def test_only_ttls_that_delete_rows(ttl: str, expressions: list[str]):
 def test_rows_that_cannot_have_expired_have_to_be_there():
     fewer = replace(CLICKS, rows={TEN: {"": 2}, ELEVEN: {"": 2}}, expiring=True, lasting=frozenset({ELEVEN}))
     facts = replace(FACTS, tables=(fewer, OTHER))
-    assert [(a.kind, a.slice) for a in found(facts)] == [(Kind.ROWS_MISSING, ELEVEN.slice.id)]
+    assert [(a.kind, a.slice) for a in found(facts)] == [(AnomalyKind.ROWS_MISSING, ELEVEN.slice.id)]
     assert list(notes(facts)) == [
         "table e.clicks: missing rows of 1 slices are not reported, because its TTL deletes rows; "
         "`sluice verify --contents` compares those that cannot have expired"

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_views import check_views
-from sluice.flow.verify.facts import Facts, Fed
+from sluice.flow.verify.facts import VerifyFacts, ViewTableSums
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.view_sums import FloatSum, Sums
+from sluice.flow.verify.view_sums import FloatSum, ViewSums
 from sluice.slices import Slice, Unit
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, START, TEN
 
 REPAIRS = Repairs("ads")
@@ -21,25 +21,27 @@ RUN_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode
 SLICE = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
 
 
-FIVE = Sums("(5)")
-SUMS = Fed("e.sums", "e.view", {TEN: FIVE}, {TEN: FIVE}, frozenset({TEN}))
+FIVE = ViewSums("(5)")
+SUMS = ViewTableSums("e.sums", "e.view", {TEN: FIVE}, {TEN: FIVE}, frozenset({TEN}))
 
 
-def views(fed: Fed, broken: tuple = (), facts: Facts = FACTS, **table: object) -> list[Anomaly]:
+def views(
+    fed: ViewTableSums, broken: tuple = (), facts: VerifyFacts = FACTS, **table: object
+) -> list[Anomaly]:
     tables = (replace(CLICKS, fed=(fed,), **table), OTHER)
     return list(check_views(replace(facts, tables=tables), REPAIRS, broken))
 
 
 def view(expected: str, seen: str) -> Anomaly:
     given = f"counts and sums {expected}, as e.view gives of e.clicks"
-    return Anomaly(Kind.VIEW, given, seen, RUN_TEN.format("reload"), table="e.sums", **SLICE)
+    return Anomaly(AnomalyKind.VIEW, given, seen, RUN_TEN.format("reload"), table="e.sums", **SLICE)
 
 
 @pytest.mark.parametrize(
     ("there", "given", "anomalies"),
     [
         ({TEN: FIVE}, {TEN: FIVE}, []),
-        ({TEN: FIVE}, {TEN: Sums("(6)")}, [view("(6)", "(5)")]),
+        ({TEN: FIVE}, {TEN: ViewSums("(6)")}, [view("(6)", "(5)")]),
         ({}, {TEN: FIVE}, [view("(5)", "no rows")]),
         ({TEN: FIVE}, {}, [view("no rows", "(5)")]),
         ({}, {}, []),
@@ -50,16 +52,16 @@ def test_a_views_table_holds_what_its_select_gives(there, given, anomalies):
 
 
 def test_only_units_that_the_view_saw_and_that_are_done():
-    fed = replace(SUMS, given={TEN: Sums("(6)")})
+    fed = replace(SUMS, given={TEN: ViewSums("(6)")})
     assert len(views(fed)) == 1
     assert views(replace(fed, covered=frozenset({ELEVEN}))) == []
     older = {name: replace(row, manifest="older") for name, row in FOUND[0].tables.items()}
-    stale = replace(FOUND[0], state=State.STALE, tables=older)
+    stale = replace(FOUND[0], state=UnitState.STALE, tables=older)
     assert views(fed, facts=replace(FACTS, found=(stale, FOUND[1]))) == []
 
 
 def test_a_source_that_is_wrong_itself_is_told_alone():
-    fed = replace(SUMS, given={TEN: Sums("(6)")})
+    fed = replace(SUMS, given={TEN: ViewSums("(6)")})
     assert views(fed, broken=(("2026-11-20T10Z", "dc1", "e.clicks"),)) == []
     for other in (
         ("2026-11-20T11Z", "dc1", "e.clicks"),
@@ -70,7 +72,7 @@ def test_a_source_that_is_wrong_itself_is_told_alone():
 
 
 def test_units_are_told_in_their_order():
-    fed = Fed("e.sums", "e.view", {ELEVEN: FIVE, TEN: FIVE}, {}, frozenset({TEN, ELEVEN}))
+    fed = ViewTableSums("e.sums", "e.view", {ELEVEN: FIVE, TEN: FIVE}, {}, frozenset({TEN, ELEVEN}))
     assert [a.slice for a in views(fed)] == ["2026-11-20T10Z", "2026-11-20T11Z"]
 
 
@@ -99,7 +101,7 @@ def test_rows_of_a_views_table_that_nothing_covers(unit, name, projections, comm
     place = {"slice": name, "cluster": unit.cluster, "table": "e.sums"}
     where = WHERE.format(int(unit.slice.start.timestamp()), unit.cluster)
     expected = Anomaly(
-        Kind.ROWS_UNCOVERED,
+        AnomalyKind.ROWS_UNCOVERED,
         "none: no ledger row covers them",
         "counts and sums (5)",
         command,
@@ -132,34 +134,36 @@ def test_rows_of_a_views_table_that_nothing_covers(unit, name, projections, comm
 )
 def test_sums_of_floats_agree_within_their_tolerance(mine, other, same):
     assert mine.agrees(other) is same
-    assert Sums("(1)", (mine,)).agrees(Sums("(1)", (other,))) is same
+    assert ViewSums("(1)", (mine,)).agrees(ViewSums("(1)", (other,))) is same
     assert (
-        Sums("(1)", (FloatSum(1.0, 1.0, 0.0), mine)).agrees(Sums("(1)", (FloatSum(1.0, 1.0, 0.0), other)))
+        ViewSums("(1)", (FloatSum(1.0, 1.0, 0.0), mine)).agrees(
+            ViewSums("(1)", (FloatSum(1.0, 1.0, 0.0), other))
+        )
         is same
     )
-    assert not Sums("(1)", (mine,)).agrees(Sums("(2)", (other,)))
+    assert not ViewSums("(1)", (mine,)).agrees(ViewSums("(2)", (other,)))
 
 
 def test_sums_as_they_are_told():
     assert (
-        str(Sums("(5, 0.10)", (FloatSum(0.1, 1.0, 1e-9), FloatSum(-2.0, 2.0, 1e-9))))
+        str(ViewSums("(5, 0.10)", (FloatSum(0.1, 1.0, 1e-9), FloatSum(-2.0, 2.0, 1e-9))))
         == "(5, 0.10), 0.1, -2.0"
     )
-    assert str(Sums("", (FloatSum(1e22, 1.0, 1e-9),))) == "1e+22"
+    assert str(ViewSums("", (FloatSum(1e22, 1.0, 1e-9),))) == "1e+22"
 
 
 def test_sums_of_other_columns_cannot_be_compared():
     with pytest.raises(ValueError, match="zip"):
-        Sums("(1)", (FloatSum(1.0, 1.0, 0.0),)).agrees(Sums("(1)"))
+        ViewSums("(1)", (FloatSum(1.0, 1.0, 0.0),)).agrees(ViewSums("(1)"))
 
 
 def test_a_table_of_the_views_own_has_its_name():
     """A person reads it by that; the printed statement names the table, which alone takes a DELETE."""
     inner = "e..inner_id.61f0c404-5cb3-11e7-907b-a6006ad3dba0"
-    fed = replace(SUMS, table=inner, given={TEN: Sums("(6)")}, there={TEN: FIVE, FOREIGN: FIVE})
+    fed = replace(SUMS, table=inner, given={TEN: ViewSums("(6)")}, there={TEN: FIVE, FOREIGN: FIVE})
     one, other = views(fed)
     assert [(a.kind, a.table) for a in (one, other)] == [
-        (Kind.VIEW, "e.view"),
-        (Kind.ROWS_UNCOVERED, "e.view"),
+        (AnomalyKind.VIEW, "e.view"),
+        (AnomalyKind.ROWS_UNCOVERED, "e.view"),
     ]
     assert f"DELETE FROM `e`.`{inner.removeprefix('e.')}` " in other.advice

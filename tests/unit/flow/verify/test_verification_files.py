@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_files import FileName, check_files, dead, parse_name
-from sluice.flow.verify.facts import Facts, LakeFacts
+from sluice.flow.verify.facts import LakeFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Traffic
 from sluice.slices import Slice, Unit
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.verified import FACTS, FOUND, LAKE, START, TEN, manifest, pipeline
 
 REPAIRS = Repairs("ads")
@@ -22,11 +22,11 @@ CLICKS = "type=click/2026-11-20T10Z-dc1-1-0.parquet"
 SLICE = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
 
 
-def files(facts: Facts) -> list[Anomaly]:
+def files(facts: VerifyFacts) -> list[Anomaly]:
     return list(check_files(facts, REPAIRS))
 
 
-def lake(**changes: object) -> Facts:
+def lake(**changes: object) -> VerifyFacts:
     return replace(FACTS, lake=replace(LAKE, **changes))
 
 
@@ -39,7 +39,7 @@ def sizes(**changes: int | None) -> dict[str, int]:
 def test_a_listed_file_that_is_not_there():
     assert files(lake(sizes=sizes(clicks=None))) == [
         Anomaly(
-            Kind.FILE_MISSING,
+            AnomalyKind.FILE_MISSING,
             "600 bytes",
             "no file",
             RUN_TEN.format("reland"),
@@ -54,7 +54,13 @@ def test_a_listed_file_that_is_not_there():
 def test_a_listed_file_of_another_size(size, seen):
     assert files(lake(sizes=sizes(clicks=size))) == [
         Anomaly(
-            Kind.FILE_SIZE, "600 bytes", seen, RUN_TEN.format("reland"), type="click", file=CLICKS, **SLICE
+            AnomalyKind.FILE_SIZE,
+            "600 bytes",
+            seen,
+            RUN_TEN.format("reland"),
+            type="click",
+            file=CLICKS,
+            **SLICE,
         )
     ]
 
@@ -62,21 +68,27 @@ def test_a_listed_file_of_another_size(size, seen):
 def test_a_listed_file_of_another_content():
     assert files(lake(checksums={CLICKS: "y"})) == [
         Anomaly(
-            Kind.FILE_CHECKSUM, "SHA-256 x", "y", RUN_TEN.format("reland"), type="click", file=CLICKS, **SLICE
+            AnomalyKind.FILE_CHECKSUM,
+            "SHA-256 x",
+            "y",
+            RUN_TEN.format("reland"),
+            type="click",
+            file=CLICKS,
+            **SLICE,
         )
     ]
     assert files(lake(checksums={CLICKS: "x"})) == []
 
 
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(UnitState))
 def test_a_file_that_is_still_in_its_attempt_is_moved_by_a_fill(state):
     facts = lake(sizes=sizes(clicks=None), unmoved=frozenset({CLICKS}))
     [one] = files(replace(facts, found=(replace(FOUND[0], state=state), FOUND[1])))
     if state.done:
-        assert (one.kind, one.command) == (Kind.FILE_MISSING, RUN_TEN.format("reland"))
+        assert (one.kind, one.command) == (AnomalyKind.FILE_MISSING, RUN_TEN.format("reland"))
     else:
         expected = Anomaly(
-            *(Kind.FILE_NOT_MOVED, "600 bytes", "it is still at a", RUN_TEN.format("fill")),
+            *(AnomalyKind.FILE_NOT_MOVED, "600 bytes", "it is still at a", RUN_TEN.format("fill")),
             type="click",
             file=CLICKS,
             **SLICE,
@@ -98,13 +110,13 @@ def test_a_file_without_a_type_and_files_of_counts_are_looked_at_too():
     ]
 
 
-def with_file(key: str, **changes: object) -> Facts:
+def with_file(key: str, **changes: object) -> VerifyFacts:
     known = {"sizes": {**LAKE.sizes, key: 12_345}, **changes}
     return lake(**known)
 
 
 def unknown(key: str, command: str, advice: str = "", **place: str) -> Anomaly:
-    return Anomaly(Kind.FILE_UNKNOWN, "no file", "12,345 bytes", command, advice, file=key, **place)
+    return Anomaly(AnomalyKind.FILE_UNKNOWN, "no file", "12,345 bytes", command, advice, file=key, **place)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +155,9 @@ def test_a_file_whose_manifest_is_gone_may_be_the_only_copy(cluster, command):
     key = f"type=click/2026-11-20T09Z-{cluster}-1-0.parquet"
     advice = "when the hour has landed again, `sluice verify --clean` removes what is left"
     place = {"slice": "2026-11-20T09Z", "cluster": cluster, "file": key}
-    expected = [Anomaly(Kind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice, **place)]
+    expected = [
+        Anomaly(AnomalyKind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice, **place)
+    ]
     assert files(with_file(key)) == expected
     assert files(with_file(key, named={**LAKE.named, ("2026-11-20T09Z", cluster): None})) == expected
 
@@ -160,7 +174,7 @@ def test_files_of_old_attempts():
     facts = lake(attempts=("_attempts/a/1", "_attempts/b/2"))
     advice = "its attempt died a week ago or more, and no manifest names it"
     assert files(facts) == [
-        Anomaly(Kind.ATTEMPT, "no file", "a file", "sluice verify ads --clean", advice, file=key)
+        Anomaly(AnomalyKind.ATTEMPT, "no file", "a file", "sluice verify ads --clean", advice, file=key)
         for key in ("_attempts/a/1", "_attempts/b/2")
     ]
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_manifests import check_conservation, lost_of
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Loss, Manifest, PartitionCount
 from tests.support.verified import FACTS, FOUND, TEN, manifest, with_manifest
@@ -18,7 +18,7 @@ REPAIRS = Repairs("ads")
 RELAND_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reland"
 
 
-def conservation(changed: Facts) -> list[tuple[str, str, str]]:
+def conservation(changed: VerifyFacts) -> list[tuple[str, str, str]]:
     found = list(check_conservation(changed, REPAIRS))
     assert {(a.slice, a.cluster, a.command, a.advice) for a in found} <= {
         ("2026-11-20T10Z", "dc1", RELAND_TEN, "")
@@ -154,7 +154,7 @@ def test_a_partition_brings_no_more_than_its_offsets(read, unparsed, most, fits)
         place = {"slice": "2026-11-20T10Z", "cluster": "dc1", "topic": "bids", "partition": 0}
         assert found == [
             Anomaly(
-                Kind.READ,
+                AnomalyKind.READ,
                 f"at most {most} records",
                 f"{read} read, {unparsed} unparsed",
                 RELAND_TEN,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_offsets import check_boundaries, check_neighbours
-from sluice.flow.verify.facts import Facts
+from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit
@@ -30,7 +30,7 @@ def landed(hour: int, *ranges: OffsetRange, cluster: str = "dc1") -> UnitStatus:
     return replace(FOUND[0], unit=unit, ranges=ranges, manifest=replace(manifest(unit, 0), ranges=ranges))
 
 
-def facts(*found: UnitStatus) -> Facts:
+def facts(*found: UnitStatus) -> VerifyFacts:
     return replace(FACTS, found=found)
 
 
@@ -38,7 +38,7 @@ def neighbours(*found: UnitStatus) -> list[Anomaly]:
     return list(check_neighbours(facts(*found), REPAIRS))
 
 
-def between(kind: Kind, expected: str, seen: str, low: int, high: int, **more: object) -> Anomaly:
+def between(kind: AnomalyKind, expected: str, seen: str, low: int, high: int, **more: object) -> Anomaly:
     known = {"slice": "2026-11-20T11Z", "cluster": "dc1", "topic": "bids", "partition": 0}
     return Anomaly(kind, expected, seen, RELAND.format(10, 12), offsets=(low, high), **{**known, **more})
 
@@ -50,24 +50,34 @@ def between(kind: Kind, expected: str, seen: str, low: int, high: int, **more: o
         (
             r(5, 10),
             r(5, 10),
-            between(Kind.OVERLAP, "offset 10, where 2026-11-20T10Z ends", "5: 5 offsets in both", 5, 10),
+            between(
+                AnomalyKind.OVERLAP, "offset 10, where 2026-11-20T10Z ends", "5: 5 offsets in both", 5, 10
+            ),
         ),
         (
             r(0, 10),
             r(1_234, 2_000),
             between(
-                Kind.GAP, "offset 10, where 2026-11-20T10Z ends", "1234: 1,224 offsets in neither", 10, 1_234
+                AnomalyKind.GAP,
+                "offset 10, where 2026-11-20T10Z ends",
+                "1234: 1,224 offsets in neither",
+                10,
+                1_234,
             ),
         ),
         (
             r(0, 10),
             r(9, 20),
-            between(Kind.OVERLAP, "offset 10, where 2026-11-20T10Z ends", "9: 1 offsets in both", 9, 10),
+            between(
+                AnomalyKind.OVERLAP, "offset 10, where 2026-11-20T10Z ends", "9: 1 offsets in both", 9, 10
+            ),
         ),
         (
             r(5, 10),
             r(4, 20),
-            between(Kind.BACKWARD, "offset 10, where 2026-11-20T10Z ends", "4: 6 offsets in both", 4, 10),
+            between(
+                AnomalyKind.BACKWARD, "offset 10, where 2026-11-20T10Z ends", "4: 6 offsets in both", 4, 10
+            ),
         ),
     ],
 )
@@ -80,7 +90,11 @@ def test_neighbours_share_their_boundary(one, other, anomaly):
 def test_offsets_between_slices_that_do_not_meet_are_no_gap():
     assert neighbours(landed(0, r(0, 10)), landed(2, r(15, 20))) == []
     [one] = neighbours(landed(0, r(0, 10)), landed(2, r(9, 20)))
-    assert (one.kind, one.slice, one.command) == (Kind.OVERLAP, "2026-11-20T12Z", RELAND.format(10, 13))
+    assert (one.kind, one.slice, one.command) == (
+        AnomalyKind.OVERLAP,
+        "2026-11-20T12Z",
+        RELAND.format(10, 13),
+    )
 
 
 def test_each_partition_and_topic_id_and_cluster_is_compared_with_itself():
@@ -91,7 +105,7 @@ def test_each_partition_and_topic_id_and_cluster_is_compared_with_itself():
         landed(2, r(12, 13), r(6, 6, partition=1), cluster="dc1"),
     ) == [
         Anomaly(
-            Kind.GAP,
+            AnomalyKind.GAP,
             "offset 11, where 2026-11-20T11Z ends",
             "12: 1 offsets in neither",
             RELAND.format(11, 13),
@@ -106,7 +120,7 @@ def test_each_partition_and_topic_id_and_cluster_is_compared_with_itself():
 
 def test_the_last_slice_that_had_the_partition_is_its_neighbour():
     found = neighbours(landed(0, r(0, 10)), landed(1), landed(2, r(8, 20)), landed(3, r(20, 30)))
-    assert [(a.kind, a.slice, a.offsets) for a in found] == [(Kind.OVERLAP, "2026-11-20T12Z", (8, 10))]
+    assert [(a.kind, a.slice, a.offsets) for a in found] == [(AnomalyKind.OVERLAP, "2026-11-20T12Z", (8, 10))]
 
 
 def boundaries(stored: tuple[OffsetRange, ...] | None, mine: tuple[OffsetRange, ...]) -> list[Anomaly]:
@@ -116,13 +130,13 @@ def boundaries(stored: tuple[OffsetRange, ...] | None, mine: tuple[OffsetRange, 
 
 def offsets(expected: str, seen: str, low: int, high: int, partition: int = 0) -> Anomaly:
     place = {"slice": "2026-11-20T10Z", "cluster": "dc1", "topic": "bids", "partition": partition}
-    return Anomaly(Kind.OFFSETS, expected, seen, RELAND_TEN, offsets=(low, high), **place)
+    return Anomaly(AnomalyKind.OFFSETS, expected, seen, RELAND_TEN, offsets=(low, high), **place)
 
 
 def no_boundaries() -> Anomaly:
     """Whoever lands the hour again would cut it elsewhere."""
     place = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
-    return Anomaly(Kind.OFFSETS, "the boundaries that it landed by", "none", advice=RESTORE, **place)
+    return Anomaly(AnomalyKind.OFFSETS, "the boundaries that it landed by", "none", advice=RESTORE, **place)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +175,10 @@ def test_a_manifests_offsets_are_those_of_its_boundaries(stored, mine, anomalies
 def test_a_slice_that_ends_before_it_begins_is_told_once():
     place = {"slice": "2026-11-20T10Z", "cluster": "dc1", "topic": "bids", "partition": 0}
     assert boundaries((r(9, 4), r(7, 7, partition=1)), (r(9, 11),)) == [
-        Anomaly(Kind.BACKWARD, "an end at or after 9", "4", advice=RESTORE, offsets=(4, 9), **place)
+        Anomaly(AnomalyKind.BACKWARD, "an end at or after 9", "4", advice=RESTORE, offsets=(4, 9), **place)
     ]
     # And hides nothing of the partitions behind it.
     both = boundaries((r(9, 4), r(0, 5, partition=1)), (r(9, 11), r(0, 6, partition=1)))
-    assert [(a.kind, a.partition) for a in both] == [(Kind.BACKWARD, 0), (Kind.OFFSETS, 1)]
+    assert [(a.kind, a.partition) for a in both] == [(AnomalyKind.BACKWARD, 0), (AnomalyKind.OFFSETS, 1)]
     bare = replace(landed(0), ranges=(r(9, 4),), manifest=None)
-    assert [a.kind for a in check_boundaries(facts(bare), REPAIRS)] == [Kind.BACKWARD]
+    assert [a.kind for a in check_boundaries(facts(bare), REPAIRS)] == [AnomalyKind.BACKWARD]

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_states import check_states
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs, commands
 from sluice.manifest import Loss
 from sluice.slices import Slice
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, START, TEN, manifest, pipeline
 
 REPAIRS = Repairs("ads")
@@ -27,15 +27,15 @@ def states(*changes: dict, on_expired: str = "fail", unreadable: dict | None = N
     return list(check_states(facts, REPAIRS))
 
 
-@pytest.mark.parametrize("state", [State.NOT_OVER, State.COMPLETE])
+@pytest.mark.parametrize("state", [UnitState.NOT_OVER, UnitState.COMPLETE])
 def test_states_that_break_nothing(state):
     assert states({"state": state}) == []
 
 
-@pytest.mark.parametrize("state", [State.MISSING, State.LANDED, State.STALE])
+@pytest.mark.parametrize("state", [UnitState.MISSING, UnitState.LANDED, UnitState.STALE])
 def test_states_that_a_fill_ends(state):
     assert states({"state": state}) == [
-        Anomaly(Kind.INCOMPLETE, "complete", str(state), RUN_TEN.format("fill"), **SLICE)
+        Anomaly(AnomalyKind.INCOMPLETE, "complete", str(state), RUN_TEN.format("fill"), **SLICE)
     ]
 
 
@@ -44,7 +44,7 @@ ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline fil
 
 def lost(seen: str, partition: int, start: int, until: int) -> Anomaly:
     place = {**SLICE, "topic": "bids", "partition": partition, "offsets": (start, until)}
-    return Anomaly(Kind.LOSS, "all offsets in Kafka", seen, advice=ACCEPT, **place)
+    return Anomaly(AnomalyKind.LOSS, "all offsets in Kafka", seen, advice=ACCEPT, **place)
 
 
 LOSSES = (Loss("bids", 0, 5, 2_005, exact=True), Loss("bids", 3, 0, 7, exact=False))
@@ -53,12 +53,12 @@ TOLD = [lost("2,000 expired", 0, 5, 2_005), lost("up to 7 expired", 3, 0, 7)]
 
 @pytest.mark.parametrize("on_expired", ["fail", "land_rest"])
 def test_what_expired_and_has_not_landed_is_told_whatever_the_file_says(on_expired):
-    change = {"state": State.EXPIRED, "losses": LOSSES, "manifest": None}
+    change = {"state": UnitState.EXPIRED, "losses": LOSSES, "manifest": None}
     assert states(change, on_expired=on_expired) == TOLD
 
 
 def test_a_recorded_loss_is_told_until_it_is_accepted():
-    change = {"state": State.COMPLETE_WITH_LOSS, "manifest": replace(manifest(TEN, 0), lost=LOSSES)}
+    change = {"state": UnitState.COMPLETE_WITH_LOSS, "manifest": replace(manifest(TEN, 0), lost=LOSSES)}
     assert states(change) == TOLD
     assert states(change, on_expired="land_rest") == []
     assert states({**change, "manifest": None}) == []
@@ -69,15 +69,15 @@ def test_a_manifest_that_cannot_be_read_is_no_missing_hour():
         "put it back from a copy; without one, and if Kafka still has the hour, delete the object and run "
         f"`{RUN_TEN.format('fill')}`"
     )
-    found = states({"state": State.MISSING}, {"state": State.MISSING}, unreadable={TEN: "it is cut"})
-    assert found[0] == Anomaly(Kind.MANIFEST, "a manifest", "it is cut", advice=advice, **SLICE)
-    assert [(a.kind, a.slice) for a in found[1:]] == [(Kind.INCOMPLETE, ELEVEN.slice.id)]
+    found = states({"state": UnitState.MISSING}, {"state": UnitState.MISSING}, unreadable={TEN: "it is cut"})
+    assert found[0] == Anomaly(AnomalyKind.MANIFEST, "a manifest", "it is cut", advice=advice, **SLICE)
+    assert [(a.kind, a.slice) for a in found[1:]] == [(AnomalyKind.INCOMPLETE, ELEVEN.slice.id)]
 
 
 def test_a_table_that_is_missing_is_told_once_and_not_by_each_hour():
     """Both hours are landed. The first lacks only the missing table, the second the other one, too."""
     gone = TableFacts("e.clicks", missing="create it")
-    landed = [replace(status, state=State.LANDED, tables={}) for status in FOUND]
+    landed = [replace(status, state=UnitState.LANDED, tables={}) for status in FOUND]
     landed[0] = replace(landed[0], tables={"e.other": FOUND[0].tables["e.other"]})
     told = [("2026-11-20T11Z", "landed")]
     for tables, expected in (((gone, OTHER), told), ((CLICKS, OTHER), [("2026-11-20T10Z", "landed"), *told])):
@@ -113,7 +113,7 @@ def test_commands_are_run_in_the_order_in_which_they_cure():
         "",
         REPAIRS.clean(),
     ]
-    anomalies = [Anomaly(Kind.VIEW, "", "", line) for line in lines]
+    anomalies = [Anomaly(AnomalyKind.VIEW, "", "", line) for line in lines]
     assert commands(anomalies) == [
         REPAIRS.reland(ELEVEN.slice),
         REPAIRS.reland(TEN.slice),

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from sluice.config.rollups import Rollup
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_derived import check_rollup
-from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
@@ -19,7 +19,7 @@ HOUR = Unit(Slice(START), "")
 RUN = "sluice run ads --from 2026-11-20T{}:00Z --to 2026-11-20T{}:00Z --mode reload"
 
 
-def facts(folder, grain: str) -> Facts:
+def facts(folder, grain: str) -> VerifyFacts:
     (folder / "r.sql").write_text("SELECT * FROM {source}")
     time = {"grain": "hour", "time": "at"} if grain == "hour" else {}
     spec = {"from": "e.clicks", "sql": str(folder / "r.sql"), **time}
@@ -27,7 +27,7 @@ def facts(folder, grain: str) -> Facts:
     return replace(FACTS, pipeline=pipeline(rollups={"e.users": spec}), found=FOUND)
 
 
-def told(known: Facts, unit: Unit, rows: int, there: int, *commits: str) -> list[Anomaly]:
+def told(known: VerifyFacts, unit: Unit, rows: int, there: int, *commits: str) -> list[Anomaly]:
     ledger = {unit: LedgerRow(unit, "m", commits, rows, rows, 0, "t", 1)}
     table = TableFacts("e.users", rows={unit: {"": there}}, ledger=ledger)
     return list(check_rollup(known, table, Repairs("ads")))
@@ -49,7 +49,7 @@ def told(known: Facts, unit: Unit, rows: int, there: int, *commits: str) -> list
 def test_rows_of_an_event_hour(tmp_path, commits, command, advice):
     assert told(facts(tmp_path, "hour"), HOUR, 1200, 0, *commits) == [
         Anomaly(
-            Kind.ROWS_MISSING,
+            AnomalyKind.ROWS_MISSING,
             "1,200 rows of event hour 2026-11-20T10Z, by the ledger",
             "0",
             command,
@@ -70,7 +70,7 @@ def test_rows_of_an_event_hour(tmp_path, commits, command, advice):
 )
 def test_rows_of_a_slice(tmp_path, grain, rows, expected):
     [found] = told(facts(tmp_path, grain), TEN, rows, 3)
-    assert (found.kind, found.expected, found.seen) == (Kind.ROWS_EXTRA, expected, "3")
+    assert (found.kind, found.expected, found.seen) == (AnomalyKind.ROWS_EXTRA, expected, "3")
     assert (found.command, found.advice) == (RUN.format(10, 11), "")
 
 

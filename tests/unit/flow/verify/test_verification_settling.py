@@ -9,32 +9,32 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.verify.anomaly import Kind
-from sluice.flow.verify.facts import Facts, TableFacts
+from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.read_loads import LoadWatch, unmoved
-from sluice.flow.verify.settling import Looks
+from sluice.flow.verify.settling import TwoReads
 from sluice.state.lease import Lease
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, TEN, found
 
 BOTH = frozenset({"e.clicks", "e.other"})
 
 
-def settle(first: Facts, second: Facts, quiet=BOTH):
-    settled = Looks(first, second, quiet).settle(found(first), found(second))
+def settle(first: VerifyFacts, second: VerifyFacts, quiet=BOTH):
+    settled = TwoReads(first, second, quiet).settle(found(first), found(second))
     return [(a.kind, a.slice) for a in settled.sure], [(a.kind, a.slice) for a in settled.pending]
 
 
-def with_clicks(**changes) -> Facts:
+def with_clicks(**changes) -> VerifyFacts:
     return replace(FACTS, tables=(replace(CLICKS, **changes), OTHER))
 
 
 FEWER = with_clicks(rows={TEN: {"": 4}, ELEVEN: {"": 5}})
 
 
-def under_way() -> Facts:
+def under_way() -> VerifyFacts:
     """The hour of ten is revoked in `clicks`, and its rows are there."""
-    ten = replace(FOUND[0], state=State.LANDED, tables={"e.other": FOUND[0].tables["e.other"]})
+    ten = replace(FOUND[0], state=UnitState.LANDED, tables={"e.other": FOUND[0].tables["e.other"]})
     clicks = replace(CLICKS, ledger={ELEVEN: CLICKS.ledger[ELEVEN]})
     return replace(FACTS, found=(ten, FOUND[1]), tables=(clicks, OTHER))
 
@@ -47,22 +47,22 @@ def generation(number: int) -> TableFacts:
 
 
 def test_a_commit_that_stands_needs_no_lease():
-    assert settle(FEWER, FEWER, quiet=()) == ([(Kind.ROWS_MISSING, TEN.slice.id)], [])
+    assert settle(FEWER, FEWER, quiet=()) == ([(AnomalyKind.ROWS_MISSING, TEN.slice.id)], [])
 
 
 def test_a_commit_that_was_replaced_between_the_looks_is_looked_at_again():
     newer = replace(FACTS, tables=(generation(2), OTHER))
-    assert settle(FEWER, newer) == ([], [(Kind.ROWS_MISSING, TEN.slice.id)])
+    assert settle(FEWER, newer) == ([], [(AnomalyKind.ROWS_MISSING, TEN.slice.id)])
 
 
 def test_what_only_the_second_look_sees_is_looked_at_again():
-    assert settle(FACTS, FEWER) == ([], [(Kind.ROWS_MISSING, TEN.slice.id)])
+    assert settle(FACTS, FEWER) == ([], [(AnomalyKind.ROWS_MISSING, TEN.slice.id)])
     assert settle(FEWER, FACTS) == ([], [])
 
 
 def test_a_unit_without_a_commit_is_broken_only_while_nobody_loads_its_table():
     # Its rows, and its misfits, which are known to be of no table whose commit stands.
-    uncovered = [(kind, TEN.slice.id) for kind in (Kind.INCOMPLETE, *2 * [Kind.ROWS_UNCOVERED])]
+    uncovered = [(kind, TEN.slice.id) for kind in (AnomalyKind.INCOMPLETE, *2 * [AnomalyKind.ROWS_UNCOVERED])]
     assert settle(under_way(), under_way()) == (uncovered, [])
     assert settle(under_way(), under_way(), quiet={"e.other"}) == ([], uncovered)
     assert settle(under_way(), under_way(), quiet={"e.clicks"}) == (uncovered, [])
@@ -72,7 +72,7 @@ def test_damage_is_told_beside_a_load_of_another_hour():
     moving = under_way()
     damaged = replace(moving, tables=(replace(moving.tables[0], rows={TEN: {"": 5}, ELEVEN: {"": 4}}), OTHER))
     sure, pending = settle(damaged, damaged, quiet=())
-    assert sure == [(Kind.ROWS_MISSING, ELEVEN.slice.id)]
+    assert sure == [(AnomalyKind.ROWS_MISSING, ELEVEN.slice.id)]
     assert {slice_id for _, slice_id in pending} == {TEN.slice.id}
 
 

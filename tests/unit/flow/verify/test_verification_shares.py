@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.check_shards import check_shards
-from sluice.flow.verify.facts import Fed, Left, TableFacts
+from sluice.flow.verify.facts import LeftRows, TableFacts, ViewTableSums
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.view_sums import Sums
+from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import OffsetRange, Traffic
-from sluice.state.unit_state import State
+from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, LAKE, LEDGERS, OTHER, TEN, pipeline
 
 REPAIRS = Repairs("ads")
@@ -32,7 +32,7 @@ def shards(**changes: object) -> list[Anomaly]:
     return list(check_shards(replace(FACTS, shards=(replace(SHARE, **changes),)), REPAIRS))
 
 
-def on_shard(kind: Kind, expected: str, seen: str) -> Anomaly:
+def on_shard(kind: AnomalyKind, expected: str, seen: str) -> Anomaly:
     return Anomaly(kind, expected, seen, RUN_TEN.format("reload"), table="e.clicks", shard="s1", **SLICE)
 
 
@@ -45,28 +45,31 @@ def of_ten(held: dict[str, int]) -> dict:
     [
         ({}, []),
         ({"ledger": {}, "rows": {}}, []),
-        ({"rows": of_ten({"": 4})}, [on_shard(Kind.ROWS_MISSING, "5 rows, by its ledger", "4")]),
-        ({"rows": {ELEVEN: {"": 5}}}, [on_shard(Kind.ROWS_MISSING, "5 rows, by its ledger", "0")]),
+        ({"rows": of_ten({"": 4})}, [on_shard(AnomalyKind.ROWS_MISSING, "5 rows, by its ledger", "4")]),
+        ({"rows": {ELEVEN: {"": 5}}}, [on_shard(AnomalyKind.ROWS_MISSING, "5 rows, by its ledger", "0")]),
         ({"rows": of_ten({"a": 3, "b": 2})}, []),
-        ({"rows": of_ten({"": 1_234})}, [on_shard(Kind.ROWS_EXTRA, "5 rows, by its ledger", "1,234")]),
+        ({"rows": of_ten({"": 1_234})}, [on_shard(AnomalyKind.ROWS_EXTRA, "5 rows, by its ledger", "1,234")]),
         ({"rows": of_ten({"": 4}), "expiring": True}, []),
         (
             {"rows": of_ten({"": 6}), "expiring": True},
-            [on_shard(Kind.ROWS_EXTRA, "5 rows, by its ledger", "6")],
+            [on_shard(AnomalyKind.ROWS_EXTRA, "5 rows, by its ledger", "6")],
         ),
         ({"rows": of_ten({"": 4}), "expiring": True, "lasting": frozenset({ELEVEN})}, []),
         (
             {"rows": of_ten({"": 4}), "expiring": True, "lasting": frozenset({TEN})},
-            [on_shard(Kind.ROWS_MISSING, "5 rows, by its ledger", "4")],
+            [on_shard(AnomalyKind.ROWS_MISSING, "5 rows, by its ledger", "4")],
         ),
         (
             {"misfits": {TEN: {"click": 1_000, "view": 1}, ELEVEN: {"click": 1}}},
-            [on_shard(Kind.MISFITS, "1 misfits, by its ledger", "1,001")],
+            [on_shard(AnomalyKind.MISFITS, "1 misfits, by its ledger", "1,001")],
         ),
-        ({"misfits": {ELEVEN: {"click": 1}}}, [on_shard(Kind.MISFITS, "1 misfits, by its ledger", "0")]),
+        (
+            {"misfits": {ELEVEN: {"click": 1}}},
+            [on_shard(AnomalyKind.MISFITS, "1 misfits, by its ledger", "0")],
+        ),
         (
             {"misplaced": {TEN: 1_000}},
-            [on_shard(Kind.MISPLACED, "rows of its own only", "1,000 rows of other shards")],
+            [on_shard(AnomalyKind.MISPLACED, "rows of its own only", "1,000 rows of other shards")],
         ),
         ({"misplaced": {TEN: 0}}, []),
     ],
@@ -85,16 +88,16 @@ def test_numbers_of_a_shard_are_told_in_thousands():
 
 def test_only_what_is_done_is_asked_of_a_shard():
     older = {name: replace(row, manifest="older") for name, row in FOUND[0].tables.items()}
-    stale = replace(FOUND[0], state=State.STALE, tables=older)
+    stale = replace(FOUND[0], state=UnitState.STALE, tables=older)
     facts = replace(FACTS, found=(stale, FOUND[1]), shards=(replace(SHARE, rows={}),))
     assert [a.slice for a in check_shards(facts, REPAIRS)] == ["2026-11-20T11Z"]
 
 
 def test_a_shard_that_was_left():
-    left = (Left("s3", "ch3", "e.clicks", 12_345),)
+    left = (LeftRows("s3", "ch3", "e.clicks", 12_345),)
     assert list(check_shards(replace(FACTS, left=left), REPAIRS)) == [
         Anomaly(
-            Kind.LEFT,
+            AnomalyKind.LEFT,
             "no rows: the pipeline file does not list the shard any more",
             "12,345 rows",
             advice="when the hours are complete on the other shards, DROP TABLE e.clicks SYNC on connection "
@@ -106,10 +109,10 @@ def test_a_shard_that_was_left():
 
 
 def test_all_equations_are_looked_at_those_of_slices_first():
-    other = replace(FOUND[1], state=State.STALE)
+    other = replace(FOUND[1], state=UnitState.STALE)
     lake = replace(LAKE, sizes={**LAKE.sizes, "x": 1})
     broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, holes=1))
-    fed = Fed("e.sums", "e.view", {}, {TEN: Sums("(5)")}, frozenset({TEN}))
+    fed = ViewTableSums("e.sums", "e.view", {}, {TEN: ViewSums("(5)")}, frozenset({TEN}))
     tables = (replace(CLICKS, fed=(fed,)), replace(OTHER, rows={TEN: {"view": 2}, ELEVEN: {"view": 3}}))
     facts = replace(
         FACTS,
@@ -119,22 +122,22 @@ def test_all_equations_are_looked_at_those_of_slices_first():
         shards=(replace(SHARE, misplaced={TEN: 1}, fed=(fed,)),),
     )
     assert [a.kind for a in check(facts, REPAIRS)] == [
-        Kind.INCOMPLETE,
-        Kind.READ,
-        Kind.FILE_UNKNOWN,
-        Kind.ROWS_MISSING,
-        Kind.MISPLACED,
-        Kind.VIEW,
+        AnomalyKind.INCOMPLETE,
+        AnomalyKind.READ,
+        AnomalyKind.FILE_UNKNOWN,
+        AnomalyKind.ROWS_MISSING,
+        AnomalyKind.MISPLACED,
+        AnomalyKind.VIEW,
     ]
 
 
 def test_a_table_that_is_missing_comes_with_what_to_do_then():
-    landed = tuple(replace(status, state=State.LANDED, tables={}) for status in FOUND)
+    landed = tuple(replace(status, state=UnitState.LANDED, tables={}) for status in FOUND)
     gone = (TableFacts("e.clicks", missing="create it"), TableFacts("e.other", missing="make it"))
     then = "; then: sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode fill"
     found = check(replace(FACTS, found=landed, tables=gone), REPAIRS)
     assert [(a.kind, a.table, a.seen, a.advice) for a in found] == [
-        (Kind.TABLE_MISSING, name, "none, and 2 landed slices that are not in it", create + then)
+        (AnomalyKind.TABLE_MISSING, name, "none, and 2 landed slices that are not in it", create + then)
         for name, create in (("e.clicks", "create it"), ("e.other", "make it"))
     ]
 
@@ -144,9 +147,11 @@ def test_offsets_and_counts_come_with_their_commands():
     ranges = (OffsetRange("bids", "u1", 0, 0, 9),)
     broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, traffic=(traffic,), ranges=ranges))
     facts = replace(FACTS, found=(broken, FOUND[1]))
-    found = [(a.kind, a.command) for a in check(facts, REPAIRS) if a.kind in (Kind.GAP, Kind.COUNTS)]
+    found = [
+        (a.kind, a.command) for a in check(facts, REPAIRS) if a.kind in (AnomalyKind.GAP, AnomalyKind.COUNTS)
+    ]
     both = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reland"
-    assert found == [(Kind.GAP, both), (Kind.COUNTS, RUN_TEN.format("reland"))]
+    assert found == [(AnomalyKind.GAP, both), (AnomalyKind.COUNTS, RUN_TEN.format("reland"))]
 
 
 def test_a_cluster_that_was_taken_away_is_not_read_again():
@@ -157,13 +162,15 @@ def test_a_cluster_that_was_taken_away_is_not_read_again():
     }
     facts = replace(FACTS, lake=replace(LAKE, sizes=missing))
     [one] = check(facts, REPAIRS)
-    assert (one.kind, one.command, one.advice) == (Kind.FILE_MISSING, RUN_TEN.format("reland"), "")
-    [other] = [a for a in check(replace(facts, pipeline=away), REPAIRS) if a.kind is Kind.FILE_MISSING]
+    assert (one.kind, one.command, one.advice) == (AnomalyKind.FILE_MISSING, RUN_TEN.format("reland"), "")
+    [other] = [a for a in check(replace(facts, pipeline=away), REPAIRS) if a.kind is AnomalyKind.FILE_MISSING]
     assert other == replace(one, command="", advice=gone)
     # What is loaded from the lake is repaired all the same, and a file of nobody's is removed.
     fewer = (replace(CLICKS, rows={TEN: {"": 4}, ELEVEN: {"": 5}}), OTHER)
     rows = [
-        a for a in check(replace(FACTS, tables=fewer, pipeline=away), REPAIRS) if a.kind is Kind.ROWS_MISSING
+        a
+        for a in check(replace(FACTS, tables=fewer, pipeline=away), REPAIRS)
+        if a.kind is AnomalyKind.ROWS_MISSING
     ]
     assert [a.command for a in rows] == [RUN_TEN.format("reload")]
     stray = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, "x": 1}), pipeline=away)

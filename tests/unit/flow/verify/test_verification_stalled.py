@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.verify.anomaly import Kind
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from tests.support.fakes import MemoryLake
@@ -31,7 +31,7 @@ def stalled(silent: dict[int, int], after: int = 3, last: int = 6) -> list[tuple
         slices=SliceRange(START.add(hours=last - 1), START.add(hours=last)),
     )
     anomalies = found(facts)
-    assert all(a.kind is Kind.STALLED and not a.command for a in anomalies)
+    assert all(a.kind is AnomalyKind.STALLED and not a.command for a in anomalies)
     return [(a.partition, a.offsets) for a in anomalies]
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar
 
-from sluice.flow.verify.anomaly import Anomaly, Kind
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_stalled import check_stalled
 from sluice.slices import SliceRange
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
-from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, LogEntry
 from tests.support.verified import FACTS, START, pipeline
 
 
@@ -29,22 +29,22 @@ class TestStalled:
         facts = replace(
             FACTS,
             pipeline=pipeline(stalled_after=after, **spec),
-            boundaries=Boundaries().with_entry(Entry(timedelta(hours=1), blocks)),
+            boundaries=Boundaries().with_entry(LogEntry(timedelta(hours=1), blocks)),
             slices=SliceRange(self.END.subtract(hours=1), self.END),
         )
         return list(check_stalled(facts))
 
     @staticmethod
-    def column(offsets: list[int]) -> Column:
+    def column(offsets: list[int]) -> PartitionColumn:
         """First seen where its first known offset is."""
         first = next(offset for offset in [*offsets, 0] if offset != UNKNOWN) if UNKNOWN in offsets else 0
         known = array("q", offsets)
-        found = array("b", [CODE[Found.RECORD]] * len(offsets))
-        return Column(first, known, known, array("q", [0] * len(offsets)), found)
+        found = array("b", [CODE[FoundBy.RECORD]] * len(offsets))
+        return PartitionColumn(first, known, known, array("q", [0] * len(offsets)), found)
 
     def stands(self, partition: int, at: int, since: str = "11:00", slices: int = 3) -> Anomaly:
         return Anomaly(
-            Kind.STALLED,
+            AnomalyKind.STALLED,
             "records, as in the topic's other partitions",
             f"none since 2026-11-20T{since}Z, {slices} slices",
             advice="look at its leader, and at what the partitioner of the producers sends there",

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.clients.clickhouse.tables import Column, FedTable
+from sluice.clients.clickhouse.tables import Column, ViewTable
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.verify.view_shape import Shape
-from sluice.flow.verify.view_sums import FloatSum, Summing, Sums, added_up, summing
+from sluice.flow.verify.view_sums import FloatSum, Summing, ViewSums, added_up, summing
 
 PLAIN = Shape()
 GROUPED = Shape(one_by_one=False, columns={"x": "sum", "y": "max"})
@@ -17,13 +17,13 @@ GROUPED = Shape(one_by_one=False, columns={"x": "sum", "y": "max"})
 
 def fed(
     engine: str, *columns: Column, key: str = "_slice, _cluster, k", views: str = "_slice _cluster k x y"
-) -> FedTable:
+) -> ViewTable:
     own = (
         Column("_slice", "DateTime('UTC')"),
         Column("_cluster", "LowCardinality(String)"),
         Column("k", "UInt8"),
     )
-    return FedTable(
+    return ViewTable(
         "e.v",
         "e.sums",
         engine,
@@ -173,6 +173,6 @@ def test_the_parts_of_the_statement():
 
 def test_the_answer_as_sums():
     both = Summing(("count()",), ((total("y"), 1e-9), (total("z"), 1e-5)))
-    assert both.read("(5)", [(1.5, 2.5), (0.0, 0.5)]) == Sums(
+    assert both.read("(5)", [(1.5, 2.5), (0.0, 0.5)]) == ViewSums(
         "(5)", (FloatSum(1.5, 2.5, 1e-9), FloatSum(0.0, 0.5, 1e-5))
     )

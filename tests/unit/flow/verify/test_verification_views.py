@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from sluice.flow.verify.view_sums import FloatSum, Sums
+from sluice.flow.verify.view_sums import FloatSum, ViewSums
 
 
 def added(values: list[float]) -> FloatSum:
@@ -42,5 +42,5 @@ def test_sums_without_a_scale(mine: float, other: float, same: bool):
 
 def test_counts_are_exact_whatever_the_floats_say():
     price = (FloatSum(10.0, 10.0, 1e-9),)
-    assert Sums("(2)", price).agrees(Sums("(2)", (FloatSum(10.0 + 1e-10, 10.0, 1e-9),)))
-    assert not Sums("(2)", price).agrees(Sums("(3)", price))
+    assert ViewSums("(2)", price).agrees(ViewSums("(2)", (FloatSum(10.0 + 1e-10, 10.0, 1e-9),)))
+    assert not ViewSums("(2)", price).agrees(ViewSums("(3)", price))

@@ -10,15 +10,15 @@ import pendulum
 import pytest
 
 from sluice import crash_points
-from sluice.clients.lake.base import Stored
+from sluice.clients.lake.base import StoredObject
 from sluice.crash_points import Resolve
 from sluice.errors import SluiceError
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import Column, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.model import Boundaries, Entry
+from sluice.state.boundaries.model import Boundaries, LogEntry
 from tests.support.fakes import MemoryLake
 
 HOUR = timedelta(hours=1)
@@ -34,16 +34,16 @@ class Watched(MemoryLake):
         super().__init__()
         self.looked_at: list[str] = []
 
-    def read(self, key: str) -> Stored | None:
+    def read(self, key: str) -> StoredObject | None:
         self.looked_at.append(key)
         return super().read(key)
 
 
-def entry(hour: int, length: timedelta = HOUR) -> Entry:
+def entry(hour: int, length: timedelta = HOUR) -> LogEntry:
     offsets = array("q", [hour])
-    column = Column(0, offsets, offsets, array("q", [0]), array("b", [CODE[Found.RECORD]]))
+    column = PartitionColumn(0, offsets, offsets, array("q", [0]), array("b", [CODE[FoundBy.RECORD]]))
     instants = array("q", [START.add(hours=hour).int_timestamp])
-    return Entry(length, (TopicBoundaries("dc1", "bids", "id", instants, {0: column}),))
+    return LogEntry(length, (TopicBoundaries("dc1", "bids", "id", instants, {0: column}),))
 
 
 def written(count: int, **lengths: timedelta) -> Watched:

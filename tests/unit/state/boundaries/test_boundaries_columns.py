@@ -6,20 +6,20 @@ from array import array
 
 import pytest
 
-from sluice.state.boundaries.boundary import CODE, Found, PartitionBoundary
-from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionBoundary
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
 
-RECORD, END, NEW = Found.RECORD, Found.END, Found.NEW
+RECORD, END, NEW = FoundBy.RECORD, FoundBy.END, FoundBy.NEW
 
 
-def column(first: int, *rows: tuple[int, int, int, Found]) -> Column:
+def column(first: int, *rows: tuple[int, int, int, FoundBy]) -> PartitionColumn:
     """Rows of (offset, floor, log start, found)."""
     offsets, floors, starts, found = zip(*rows, strict=True) if rows else ((), (), (), ())
     codes = array("b", [CODE[one] for one in found])
-    return Column(first, array("q", offsets), array("q", floors), array("q", starts), codes)
+    return PartitionColumn(first, array("q", offsets), array("q", floors), array("q", starts), codes)
 
 
-def block(instants: list[int], **columns: Column) -> TopicBoundaries:
+def block(instants: list[int], **columns: PartitionColumn) -> TopicBoundaries:
     by_number = {int(name[1:]): one for name, one in columns.items()}
     return TopicBoundaries("dc1", "bids", "id", array("q", instants), by_number)
 
@@ -38,7 +38,7 @@ def test_a_row_is_a_boundary():
 
 
 def test_an_unknown_partition_is_its_log_start_in_every_row():
-    assert Column.unknown(7, 2) == column(7, (UNKNOWN, 7, 7, NEW), (UNKNOWN, 7, 7, NEW))
+    assert PartitionColumn.unknown(7, 2) == column(7, (UNKNOWN, 7, 7, NEW), (UNKNOWN, 7, 7, NEW))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_partition_that_only_one_block_knows_is_unknown_in_the_other():
 def test_a_block_without_instants_adds_partitions_only():
     merged = MINE.merged(block([], p2=column(3)))
     assert merged.instants == array("q", [10, 30])
-    assert merged.columns[2] == Column.unknown(3, 2)
+    assert merged.columns[2] == PartitionColumn.unknown(3, 2)
     assert block([], p2=column(3)).merged(block([20], p0=column(1, (1, 1, 1, END)))) == block(
         [20], p0=column(1, (1, 1, 1, END)), p2=column(3, (UNKNOWN, 3, 3, NEW))
     )

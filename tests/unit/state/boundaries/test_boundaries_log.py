@@ -11,9 +11,9 @@ from sluice.errors import SluiceError
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
-from sluice.state.boundaries.boundary import Found
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import CHECKPOINT, CHECKPOINT_EVERY, BoundaryLog
-from sluice.state.boundaries.model import Boundaries, Entry, Era
+from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from tests.support.fakes import MemoryLake
 
 HOUR = timedelta(hours=1)
@@ -31,19 +31,19 @@ def slice_of(hour: int) -> Slice:
 
 def entry_of(
     state: Boundaries, hours: dict[int, dict[int, int]], starts: dict[int, int] | None = None
-) -> Entry:
+) -> LogEntry:
     """`hours`: hour to partition to offset; every hour names the same partitions."""
     partitions = {
         p: PartitionAnswers(
             (starts or {}).get(p, 0),
             (starts or {}).get(p, 0),
             [hours[hour][p] for hour in hours],
-            [Found.RECORD] * len(hours),
+            [FoundBy.RECORD] * len(hours),
         )
         for p in next(iter(hours.values()))
     }
     answers = Answers("dc1", "bids", "id", [at(hour) for hour in hours], partitions)
-    return Entry(HOUR, (settle(state.stored("dc1", "bids"), answers),))
+    return LogEntry(HOUR, (settle(state.stored("dc1", "bids"), answers),))
 
 
 def append(log: BoundaryLog, *args) -> Boundaries:
@@ -70,9 +70,9 @@ def test_what_is_written_is_read():
     boundary = found.offsets("dc1", "bids", START)
     assert boundary is not None
     assert {p: (b.offset, b.found, b.log_start) for p, b in boundary.partitions.items()} == {
-        0: (5, Found.RECORD, 0),
-        1: (50, Found.LOG_START, 50),
-        2: (0, Found.NEW, 0),
+        0: (5, FoundBy.RECORD, 0),
+        1: (50, FoundBy.LOG_START, 50),
+        2: (0, FoundBy.NEW, 0),
     }
 
 
@@ -161,9 +161,9 @@ def test_what_is_no_entry_is_refused_with_its_place(change: dict, message: str):
 
 def test_a_topic_id_that_nobody_accepted_is_refused():
     state = Boundaries().with_entry(entry_of(Boundaries(), {0: {0: 5}}))
-    other = Answers("dc1", "bids", "other", [at(1)], {0: PartitionAnswers(0, 0, [0], [Found.END])})
+    other = Answers("dc1", "bids", "other", [at(1)], {0: PartitionAnswers(0, 0, [0], [FoundBy.END])})
     with pytest.raises(SluiceError, match="never accepted"):
-        state.with_entry(Entry(HOUR, (settle(None, other),)))
+        state.with_entry(LogEntry(HOUR, (settle(None, other),)))
 
 
 def test_an_accepted_topic_id_begins_a_new_era():
@@ -171,11 +171,11 @@ def test_an_accepted_topic_id_begins_a_new_era():
     append(BoundaryLog(lake), {0: {0: 5}, 1: {0: 50}, 2: {0: 70}})
     log = BoundaryLog(lake)
     state = log.read()
-    other = Answers("dc1", "bids", "other", [at(2)], {0: PartitionAnswers(0, 0, [0], [Found.LOG_START])})
-    log.append(state, Entry(HOUR, (settle(None, other),), {("dc1", "bids"): Era("other", at(2))}), NOW)
-    later = Answers("dc1", "bids", "other", [at(3)], {0: PartitionAnswers(0, 0, [8], [Found.RECORD])})
+    other = Answers("dc1", "bids", "other", [at(2)], {0: PartitionAnswers(0, 0, [0], [FoundBy.LOG_START])})
+    log.append(state, LogEntry(HOUR, (settle(None, other),), {("dc1", "bids"): Era("other", at(2))}), NOW)
+    later = Answers("dc1", "bids", "other", [at(3)], {0: PartitionAnswers(0, 0, [8], [FoundBy.RECORD])})
     state = log.read()
-    log.append(state, Entry(HOUR, (settle(state.stored("dc1", "bids"), later),)), NOW)
+    log.append(state, LogEntry(HOUR, (settle(state.stored("dc1", "bids"), later),)), NOW)
     found = BoundaryLog(lake).read()
     assert found.uuid("dc1", "bids") == "other"
     assert found.ranges(slice_of(1), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 50, 70),)

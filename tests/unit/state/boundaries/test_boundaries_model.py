@@ -10,14 +10,14 @@ import pytest
 
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
-from sluice.state.boundaries.boundary import CODE, Boundary, Found, PartitionBoundary
-from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
-from sluice.state.boundaries.model import Boundaries, Entry, Era
+from sluice.state.boundaries.boundary import CODE, Boundary, FoundBy, PartitionBoundary
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from sluice.state.boundaries.retention import rest, retained
 
 HOUR = timedelta(hours=1)
 START = pendulum.datetime(2026, 11, 20)
-RECORD = CODE[Found.RECORD]
+RECORD = CODE[FoundBy.RECORD]
 
 
 def at(hour: int) -> int:
@@ -28,19 +28,21 @@ def piece(hour: int) -> Slice:
     return Slice(START.add(hours=hour))
 
 
-def column(offsets: list[int], floors: list[int] | None = None, first: int = 0) -> Column:
+def column(offsets: list[int], floors: list[int] | None = None, first: int = 0) -> PartitionColumn:
     rows = len(offsets)
     known = array("q", floors or [first if offset == UNKNOWN else offset for offset in offsets])
-    return Column(first, array("q", offsets), known, array("q", [first] * rows), array("b", [RECORD] * rows))
+    return PartitionColumn(
+        first, array("q", offsets), known, array("q", [first] * rows), array("b", [RECORD] * rows)
+    )
 
 
 def block(
-    hours: list[int], *columns: Column, topic: str = "bids", cluster: str = "dc1", uuid: str = "id"
+    hours: list[int], *columns: PartitionColumn, topic: str = "bids", cluster: str = "dc1", uuid: str = "id"
 ) -> TopicBoundaries:
     return TopicBoundaries(cluster, topic, uuid, array("q", [at(h) for h in hours]), dict(enumerate(columns)))
 
 
-def log(*entries: Entry) -> Boundaries:
+def log(*entries: LogEntry) -> Boundaries:
     state = Boundaries()
     for entry in entries:
         state = state.with_entry(entry)
@@ -49,12 +51,12 @@ def log(*entries: Entry) -> Boundaries:
 
 BIDS = block([0, 1, 2], column([5, 8, 8]), column([UNKNOWN, 4, 9], first=4))
 WINS = block([1, 2], column([1, 2]), topic="wins")
-BOTH = log(Entry(HOUR, (BIDS, WINS)))
+BOTH = log(LogEntry(HOUR, (BIDS, WINS)))
 
 
 def test_the_first_entry_gives_the_slices_length():
     assert Boundaries().length is None
-    assert log(Entry(HOUR, (BIDS,)), Entry(HOUR * 2, ())).length == HOUR
+    assert log(LogEntry(HOUR, (BIDS,)), LogEntry(HOUR * 2, ())).length == HOUR
 
 
 def test_the_ranges_of_a_slice_by_topic_and_partition():
@@ -75,7 +77,9 @@ def test_the_ranges_of_a_slice_by_topic_and_partition():
 
 
 def test_a_partition_that_neither_boundary_knew_has_no_range():
-    state = log(Entry(HOUR, (block([0, 1, 2], column([5, 6, 7]), column([UNKNOWN, UNKNOWN, 3], first=3)),)))
+    state = log(
+        LogEntry(HOUR, (block([0, 1, 2], column([5, 6, 7]), column([UNKNOWN, UNKNOWN, 3], first=3)),))
+    )
     assert state.ranges(piece(0), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 5, 6),)
     assert state.ranges(piece(1), "dc1", ["bids"]) == (
         OffsetRange("bids", "id", 0, 6, 7),
@@ -84,7 +88,7 @@ def test_a_partition_that_neither_boundary_knew_has_no_range():
 
 
 def test_a_partition_that_only_the_first_boundary_knew_ends_at_its_log_start():
-    state = log(Entry(HOUR, (block([0, 1], column([2, UNKNOWN], first=2)),)))
+    state = log(LogEntry(HOUR, (block([0, 1], column([2, UNKNOWN], first=2)),)))
     assert state.ranges(piece(0), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 2, 2),)
 
 
@@ -109,7 +113,7 @@ def test_a_partition_that_only_the_first_boundary_knew_ends_at_its_log_start():
     ],
 )
 def test_what_had_expired_when_a_slice_was_first_resolved(columns, losses):
-    state = log(Entry(HOUR, (block([0, 1], *columns),)))
+    state = log(LogEntry(HOUR, (block([0, 1], *columns),)))
     assert state.expired(piece(0), "dc1", ["bids"]) == losses
     assert state.expired(piece(5), "dc1", ["bids"]) == ()
     assert state.expired(piece(0), "dc1", ["bids", "unknown"]) == losses
@@ -123,8 +127,8 @@ def test_a_boundary_by_its_instant():
         "id",
         START,
         {
-            0: PartitionBoundary(5, Found.RECORD, 0, 5),
-            1: PartitionBoundary(4, Found.RECORD, 4, 4),
+            0: PartitionBoundary(5, FoundBy.RECORD, 0, 5),
+            1: PartitionBoundary(4, FoundBy.RECORD, 4, 4),
         },
     )
     assert BOTH.offsets("dc1", "bids", START.add(minutes=30)) is None
@@ -139,7 +143,7 @@ def test_instants_that_are_to_look_up():
 
 
 def test_a_topic_without_instants_is_to_look_up():
-    state = log(Entry(HOUR, (block([], column([])),)))
+    state = log(LogEntry(HOUR, (block([], column([])),)))
     assert state.ranges(piece(0), "dc1", ["bids"]) is None
     assert state.missing([piece(0)], "dc1", "bids") == [at(0), at(1)]
     assert (state.span(), state.begin("dc1"), state.end("dc1")) == (None, None, None)
@@ -148,9 +152,9 @@ def test_a_topic_without_instants_is_to_look_up():
 
 def test_entries_add_up():
     state = log(
-        Entry(HOUR, (block([1, 2], column([5, 9])),), asked={"dc2": at(5), "dc3": at(7)}),
-        Entry(timedelta(hours=2), (block([0], column([4])), WINS), asked={"dc2": at(3)}),
-        Entry(HOUR, (), asked={"dc2": at(4)}),
+        LogEntry(HOUR, (block([1, 2], column([5, 9])),), asked={"dc2": at(5), "dc3": at(7)}),
+        LogEntry(timedelta(hours=2), (block([0], column([4])), WINS), asked={"dc2": at(3)}),
+        LogEntry(HOUR, (), asked={"dc2": at(4)}),
     )
     assert (state.entries, state.length) == (3, HOUR)
     assert state.asked == {"dc2": at(3), "dc3": at(7)}
@@ -161,7 +165,7 @@ def test_entries_add_up():
 
 def test_the_log_begins_and_ends_for_each_cluster():
     other = block([3, 4, 5], column([0, 0, 0]), cluster="dc2")
-    state = log(Entry(HOUR, (BIDS, WINS, other), asked={"dc2": at(1), "dc3": at(6)}))
+    state = log(LogEntry(HOUR, (BIDS, WINS, other), asked={"dc2": at(1), "dc3": at(6)}))
     assert state.span() == (START, START.add(hours=5))
     assert [state.begin(c) for c in ("dc1", "dc2", "dc3", "dc4")] == [
         START,

@@ -6,7 +6,7 @@ import pytest
 
 from sluice.errors import SluiceError
 from sluice.manifest import OffsetRange
-from sluice.state.boundaries.model import Entry, Era
+from sluice.state.boundaries.model import Era, LogEntry
 from sluice.state.boundaries.retention import last_seen
 from tests.unit.state.boundaries.test_boundaries_model import (
     BIDS,
@@ -21,7 +21,7 @@ from tests.unit.state.boundaries.test_boundaries_model import (
 )
 
 NEW = block([2, 3], column([0, 6]), uuid="new")
-RECREATED = log(Entry(HOUR, (BIDS,)), Entry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))}))
+RECREATED = log(LogEntry(HOUR, (BIDS,)), LogEntry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))}))
 
 
 def test_a_topic_that_was_made_again_counts_from_its_instant_on():
@@ -37,8 +37,8 @@ def test_a_topic_that_was_made_again_counts_from_its_instant_on():
 
 def test_one_that_is_gone_stands_still_where_it_was_last_seen():
     cut = log(
-        Entry(HOUR, (block([0, 1], column([5, 8])),)),
-        Entry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))}),
+        LogEntry(HOUR, (block([0, 1], column([5, 8])),)),
+        LogEntry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))}),
     )
     assert cut.ranges(piece(1), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 8, 8),)
     assert cut.ranges(piece(-3), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 5, 5),)
@@ -55,7 +55,7 @@ def test_a_boundary_of_one_that_is_gone_is_the_last_known():
 
 def test_a_topic_that_was_made_again_twice():
     newest = block([4], column([0]), uuid="newest")
-    state = RECREATED.with_entry(Entry(HOUR, (newest,), {("dc1", "bids"): Era("newest", at(4))}))
+    state = RECREATED.with_entry(LogEntry(HOUR, (newest,), {("dc1", "bids"): Era("newest", at(4))}))
     assert [era.uuid for era in state.eras["dc1", "bids"]] == ["id", "new", "newest"]
     assert [found.uuid for h in (1, 2, 4) if (found := state.offsets("dc1", "bids", START.add(hours=h)))] == [
         "id",
@@ -71,13 +71,13 @@ def test_until_when_the_topic_before_is_known():
     assert last_seen(BOTH, "dc1", "bids") is None
     assert last_seen(BOTH, "dc2", "bids") is None
     empty = log(
-        Entry(HOUR, (block([], column([])),)), Entry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))})
+        LogEntry(HOUR, (block([], column([])),)), LogEntry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))})
     )
     assert last_seen(empty, "dc1", "bids") is None
 
 
 def test_a_topic_may_be_accepted_before_it_has_a_boundary():
-    state = log(Entry(HOUR, (), {("dc1", "bids"): Era("id", at(1))}), Entry(HOUR, (BIDS,)))
+    state = log(LogEntry(HOUR, (), {("dc1", "bids"): Era("id", at(1))}), LogEntry(HOUR, (BIDS,)))
     assert state.eras == {("dc1", "bids"): (Era("id", at(1)),)}
     assert state.ranges(piece(0), "dc1", ["bids"]) is None
     assert state.ranges(piece(1), "dc1", ["bids"]) is not None
@@ -87,4 +87,4 @@ def test_what_nobody_accepted_is_told_with_its_entry():
     with pytest.raises(
         SluiceError, match="^boundary log, entry 1: topic dc1/bids has the id new, which was never accepted"
     ):
-        BOTH.with_entry(Entry(HOUR, (NEW,)))
+        BOTH.with_entry(LogEntry(HOUR, (NEW,)))

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.errors import SluiceError
-from sluice.state.boundaries.boundary import CODE, Found
-from sluice.state.boundaries.columns import UNKNOWN, Column, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.encoding import decode_checkpoint, decode_entry, encode_checkpoint, encode_entry
-from sluice.state.boundaries.model import Boundaries, Entry, Era
+from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 
 TEN = 1_795_168_800  # 2026-11-20T10:00:00Z
 HOUR = timedelta(hours=1)
@@ -23,13 +23,13 @@ NOW = pendulum.datetime(2026, 11, 21)
 
 
 def column(
-    first: int, offsets: list[int], floors: list[int], starts: list[int], found: list[Found]
-) -> Column:
+    first: int, offsets: list[int], floors: list[int], starts: list[int], found: list[FoundBy]
+) -> PartitionColumn:
     codes = array("b", [CODE[one] for one in found])
-    return Column(first, array("q", offsets), array("q", floors), array("q", starts), codes)
+    return PartitionColumn(first, array("q", offsets), array("q", floors), array("q", starts), codes)
 
 
-def block(instants: list[int], columns: dict[int, Column], uuid: str = "id-1") -> TopicBoundaries:
+def block(instants: list[int], columns: dict[int, PartitionColumn], uuid: str = "id-1") -> TopicBoundaries:
     return TopicBoundaries("dc1", "bids", uuid, array("q", instants), columns)
 
 
@@ -38,10 +38,14 @@ EXPIRED = column(
     [5, 5, 9, 20],
     [0, 5, 9, 20],
     [5, 5, 5, 7],
-    [Found.LOG_START, Found.CLAMPED, Found.RECORD, Found.END],
+    [FoundBy.LOG_START, FoundBy.CLAMPED, FoundBy.RECORD, FoundBy.END],
 )
 LATER = column(
-    3, [UNKNOWN, UNKNOWN, 3, 4], [3, 3, 3, 4], [3, 3, 3, 3], [Found.NEW, Found.NEW, Found.SCAN, Found.SCAN]
+    3,
+    [UNKNOWN, UNKNOWN, 3, 4],
+    [3, 3, 3, 4],
+    [3, 3, 3, 3],
+    [FoundBy.NEW, FoundBy.NEW, FoundBy.SCAN, FoundBy.SCAN],
 )
 BLOCK = block([TEN, TEN + 3600, TEN + 7200, TEN + 5 * 3600], {0: EXPIRED, 7: LATER})
 TOPIC = {
@@ -68,7 +72,7 @@ TOPIC = {
         },
     ],
 }
-ENTRY = Entry(
+ENTRY = LogEntry(
     HOUR,
     (BLOCK,),
     {("dc1", "bids"): Era("id-2", TEN + 3600), ("dc1", "wins"): Era("id-9")},
@@ -112,7 +116,7 @@ def test_a_checkpoint_as_it_is_stored():
 
 def test_an_entry_of_the_first_version_says_less():
     old = {key: value for key, value in STORED_ENTRY.items() if key not in ("accepted", "entries", "asked")}
-    assert decode_entry(json.dumps(old).encode(), "there") == Entry(HOUR, (BLOCK,), {}, {})
+    assert decode_entry(json.dumps(old).encode(), "there") == LogEntry(HOUR, (BLOCK,), {}, {})
     bare = STORED_ENTRY | {"accepted": [{"cluster": "dc1", "topic": "wins", "uuid": "id-9"}]}
     assert decode_entry(json.dumps(bare).encode(), "there").accepted == {("dc1", "wins"): Era("id-9", None)}
 
@@ -124,7 +128,7 @@ def test_a_checkpoint_that_does_not_say_how_far_it_goes_is_of_no_entry():
 
 def test_quarters_of_an_hour():
     quarters = block([TEN, TEN + 900, TEN + 1800, TEN + 3600], {})
-    written = encode_entry(Entry(timedelta(minutes=15), (quarters,)), "w", NOW)
+    written = encode_entry(LogEntry(timedelta(minutes=15), (quarters,)), "w", NOW)
     assert json.loads(written)["length"] == 900
     assert json.loads(written)["topics"][0]["instants"] == [
         ["2026-11-20T10:00:00Z", 3],
@@ -177,7 +181,7 @@ def blocks(draw: st.DrawFn) -> TopicBoundaries:
             for o, offset in zip(known, offsets, strict=True)
         ]
         starts = draw(st.lists(st.integers(0, 2**62), min_size=rows, max_size=rows))
-        found = draw(st.lists(st.sampled_from(list(Found)), min_size=rows, max_size=rows))
+        found = draw(st.lists(st.sampled_from(list(FoundBy)), min_size=rows, max_size=rows))
         columns[partition] = column(first, offsets, floors, starts, found)
     return block(instants, columns)
 
@@ -185,5 +189,5 @@ def blocks(draw: st.DrawFn) -> TopicBoundaries:
 @given(st.lists(blocks(), max_size=2))
 @settings(deadline=None)
 def test_whatever_is_written_is_read(found):
-    entry = Entry(HOUR, tuple(found))
+    entry = LogEntry(HOUR, tuple(found))
     assert decode_entry(encode_entry(entry, "w", NOW), "there") == entry

@@ -83,7 +83,7 @@ class _Size:
 
 
 @dataclass
-class _Look:
+class _SchemaWalk:
     """A look at a schema and all within it, at each named type once; `recursive`: one holds itself."""
 
     named: Mapping[str, Any]
@@ -122,7 +122,7 @@ class _Look:
 
 
 def _checked(parsed: Any, named: Mapping[str, Any]) -> Schema:
-    look = _Look(named)
+    look = _SchemaWalk(named)
     values = look.size(parsed).values
     if values > MOST_VALUES:
         raise BadSchema(f"each of its messages has {values:,} values: expected at most {MOST_VALUES:,}")

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from sluice.config.message_format import AVRO, PROTOBUF
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.formats import avro, protobuf
-from sluice.flow.land.formats.registry import Registry, Stored
+from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 
@@ -40,7 +40,7 @@ class _ByNumber:
 
     kind: str
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
         self._known: dict[int, Any] = {}
 
@@ -64,7 +64,7 @@ class _ByNumber:
         except BadSchema:
             return reject_reasons.UNREADABLE_SCHEMA
 
-    def _made(self, stored: Stored) -> Any:
+    def _made(self, stored: StoredSchema) -> Any:
         raise NotImplementedError
 
 
@@ -73,7 +73,7 @@ class AvroByNumber(_ByNumber):
 
     kind = "AVRO"
 
-    def __init__(self, registry: Registry, reader: str | None) -> None:
+    def __init__(self, registry: SchemaRegistry, reader: str | None) -> None:
         """Raises BadSchema for the reader's schema."""
         super().__init__(registry)
         self._reader = None if reader is None else avro.schema_of(reader)
@@ -82,7 +82,7 @@ class AvroByNumber(_ByNumber):
         number, content = framed(message)
         return avro.decoded(content, self._schema(number), self._reader)
 
-    def _made(self, stored: Stored) -> avro.Schema:
+    def _made(self, stored: StoredSchema) -> avro.Schema:
         return avro.schema_of(stored.text, stored.references)
 
 
@@ -91,7 +91,7 @@ class ProtobufByNumber(_ByNumber):
 
     kind = "PROTOBUF"
 
-    def __init__(self, registry: Registry, descriptors: bytes | None, name: str | None) -> None:
+    def __init__(self, registry: SchemaRegistry, descriptors: bytes | None, name: str | None) -> None:
         """Raises BadSchema for the descriptors."""
         super().__init__(registry)
         self._own = None
@@ -119,7 +119,7 @@ class ProtobufByNumber(_ByNumber):
             raise Unparsed(reject_reasons.OTHER_SCHEMA)
         return self._own
 
-    def _made(self, stored: Stored) -> list[FileDescriptorProto]:
+    def _made(self, stored: StoredSchema) -> list[FileDescriptorProto]:
         try:
             texts = [*stored.references, stored.text]
             files = [FileDescriptorProto.FromString(base64.b64decode(text, validate=True)) for text in texts]
@@ -134,14 +134,14 @@ class ProtobufByNumber(_ByNumber):
 def _avro(given: Decoding) -> Decode:
     text = None if given.schema is None else given.schema.decode()
     if given.registry is not None:
-        return AvroByNumber(Registry(given.registry, serialized=False), text)
+        return AvroByNumber(SchemaRegistry(given.registry, serialized=False), text)
     schema = avro.schema_of(text or "")
     return lambda message: avro.decoded(message, schema)
 
 
 def _protobuf(given: Decoding) -> Decode:
     if given.registry is not None:
-        return ProtobufByNumber(Registry(given.registry, serialized=True), given.schema, given.message)
+        return ProtobufByNumber(SchemaRegistry(given.registry, serialized=True), given.schema, given.message)
     kind = protobuf.message_type(given.schema or b"", given.message or "")
     return lambda message: protobuf.decoded(message, kind)
 

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from sluice.clients.connections.connection import Connection
-from sluice.errors import RegistryOutOfReach, RegistryRefused, SluiceError, WrongUse
+from sluice.errors import RegistryRefused, RegistryUnavailable, SluiceError, WrongUse
 from sluice.flow.land.formats.answer_deadline import whole_answer
 
 SECONDS = 20
@@ -75,7 +75,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSchema:
     """A schema as the registry holds it, and the texts of those that it refers to, which come first. With
     Protobuf the texts are descriptors in base64; `names` are those by which the references are imported."""
 
@@ -110,7 +110,7 @@ def address_of(connection: Connection) -> Address:
     return Address(url, connection.login, connection.password, **extra)
 
 
-class Registry:
+class SchemaRegistry:
     """One per task. `schema` answers the same for ever: an id never gets another schema."""
 
     def __init__(
@@ -131,18 +131,18 @@ class Registry:
             limits=httpx.Limits(max_keepalive_connections=0),
         )
 
-    def schema(self, number: int) -> Stored | None:
-        """None: the registry knows no such id. Raises RegistryOutOfReach, RegistryRefused."""
+    def schema(self, number: int) -> StoredSchema | None:
+        """None: the registry knows no such id. Raises RegistryUnavailable, RegistryRefused."""
         found = self._of_id(number) if number <= _LARGEST_ID else None
         if found is None:
             return None
         references: dict[str, str] = {}
         self._refer(found, references, frozenset())
         kind = found.schema_type or "AVRO"
-        return Stored(kind, found.schema, tuple(references.values()), tuple(references))
+        return StoredSchema(kind, found.schema, tuple(references.values()), tuple(references))
 
     def check(self) -> None:
-        """Asks what a landing asks. Raises RegistryOutOfReach, RegistryRefused."""
+        """Asks what a landing asks. Raises RegistryUnavailable, RegistryRefused."""
         self._of_id(1)
 
     def _of_id(self, number: int) -> _Schema | None:
@@ -168,7 +168,7 @@ class Registry:
                 known[reference.name] = found.schema
 
     def _get(self, place: str) -> httpx.Response:
-        """The first answer that another try would not change. Raises RegistryOutOfReach after the last."""
+        """The first answer that another try would not change. Raises RegistryUnavailable after the last."""
         reason = ""
         for wait in (*WAITS, None):
             try:
@@ -180,7 +180,7 @@ class Registry:
                 reason = str(error) or type(error).__name__
             if wait is not None:
                 self._sleep(wait)
-        raise RegistryOutOfReach(self._address.url, _one_line(reason))
+        raise RegistryUnavailable(self._address.url, _one_line(reason))
 
     def _held(self, answer: httpx.Response) -> httpx.Response:
         """The answer with its content. Raises RegistryRefused for one that is larger than any schema,

@@ -20,7 +20,7 @@ from sluice.config.counts import Counts
 from sluice.flow.land.task.count_fields import FieldTexts, canonical
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.times import hour_name
-from sluice.flow.land.task.writer import AttemptFiles, Place
+from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 
 MOST_BYTES = 64 << 20
 _KEY_BYTES = 250  # of a key beside its texts: a tuple, its numbers, its place in the dictionary
@@ -93,7 +93,7 @@ class Tally:
                 types.setdefault(number, Counter())[kind] += count
         for number, rows in by_slice.items():
             keys, counts = zip(*sorted(rows), strict=True)
-            place = Place(self._slice_ids[number], table.spec.table, "")
+            place = FilePlace(self._slice_ids[number], table.spec.table, "")
             files.write(place, pa.table([keys, counts], schema=PARTIAL), types[number])
 
 

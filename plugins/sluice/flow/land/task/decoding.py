@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sluice.clients.connections import find as connections
 from sluice.config.event import Event
 from sluice.errors import SchemaRefused
-from sluice.flow.land.task.unpack import Arrays, Decoded, OneEach, Opener
+from sluice.flow.land.task.unpack import Arrays, Decoded, SingleEvents, Unpacker
 
 if TYPE_CHECKING:
     from sluice.flow.land.formats.decoders import Decode
@@ -44,11 +44,11 @@ def decoding_of(event: Event) -> Decoding | None:
     return found
 
 
-def opener(event: Event, decoding: Decoding | None) -> Opener:
+def opener(event: Event, decoding: Decoding | None) -> Unpacker:
     """What makes events of records, in a task."""
     if decoding is not None:
         return Decoded(_decode(decoding))
-    return Arrays() if event.arrays else OneEach()
+    return Arrays() if event.arrays else SingleEvents()
 
 
 def _content(kind: str, file: Path) -> bytes:

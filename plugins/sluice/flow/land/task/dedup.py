@@ -51,7 +51,7 @@ class Lines:
             del self._starts[at + 1]
 
 
-class Once:
+class Deduplicator:
     """One per task. Without `batch` in the pipeline's `event` it refuses nothing."""
 
     def __init__(self, event: Event) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sluice.clients.kafka.records import BoundedReader, Records, Span
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRecords
 from sluice.flow.land.task import headers
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
@@ -26,10 +26,10 @@ _RECORDS = (256 << 20) // CUT_BYTES
 def batches(reader: BoundedReader, task: Task) -> Iterator[pa.RecordBatch]:
     """All that `task` reads, with its `columns()` and TOO_LARGE: partition after partition, whole records.
 
-    Raises KafkaOutOfReach, BatchUnreadable.
+    Raises KafkaUnavailable, BatchUnreadable.
     """
     edges = sorted(task.edges.items())
-    spans = [Span(*place, int(offsets[0]), int(offsets[-1])) for place, offsets in edges]
+    spans = [OffsetSpan(*place, int(offsets[0]), int(offsets[-1])) for place, offsets in edges]
     gathered: list[pa.RecordBatch] = []
     rows, size, before = 0, 0, None
     for records in reader.read(spans):
@@ -52,7 +52,7 @@ def divided(task: Task, rows: int) -> list[Task]:
     ]
 
 
-def _batch(task: Task, records: Records) -> pa.RecordBatch:
+def _batch(task: Task, records: PartitionRecords) -> pa.RecordBatch:
     place, count = task.place(records.topic, records.partition), len(records.offsets)
     texts = [None if own is None else headers.to_json(own) for own in records.headers]
     columns = {

@@ -26,7 +26,7 @@ class _Members(list[Any]):
 _PAIRS = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_float=str)
 
 
-class Twice:
+class DuplicateFields:
     """`paths` are dotted: those that every event must have, and others."""
 
     def __init__(self, needed: Iterable[str], others: Iterable[str] = ()) -> None:

@@ -19,7 +19,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True)
-class Field:
+class EventField:
     """A dotted path, the type its value must have, and the verdicts where it is absent or another's."""
 
     path: tuple[str, ...]
@@ -28,16 +28,16 @@ class Field:
     other: str
 
 
-def fields_of(event: Event) -> tuple[Field, ...]:
+def fields_of(event: Event) -> tuple[EventField, ...]:
     """The type's field, then the time's, as far as they are fields of the event."""
     found = []
     if event.type.field is not None:
         path = tuple(event.type.field.split("."))
-        found.append(Field(path, str, reject_reasons.NO_TYPE, reject_reasons.TYPE_NOT_STRING))
+        found.append(EventField(path, str, reject_reasons.NO_TYPE, reject_reasons.TYPE_NOT_STRING))
     if event.time.field is not None:
         kind = str if event.time.format == "iso8601" else int | float
         path = tuple(event.time.field.split("."))
-        found.append(Field(path, kind, reject_reasons.NO_TIME, reject_reasons.TIME_NOT_UNDERSTOOD))
+        found.append(EventField(path, kind, reject_reasons.NO_TIME, reject_reasons.TIME_NOT_UNDERSTOOD))
     return tuple(found)
 
 
@@ -47,7 +47,7 @@ class FastReader:
     Raises WrongUse when one field's path runs through the other's value.
     """
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    def __init__(self, fields: Sequence[EventField]) -> None:
         tree: dict[str, Any] = {}
         for field in fields:
             _plant(tree, field)
@@ -55,7 +55,7 @@ class FastReader:
         self.getters = tuple(attrgetter(_attribute(tree, field.path)) for field in fields)
 
 
-def slow_read(value: bytes, fields: Sequence[Field]) -> list[Any]:
+def slow_read(value: bytes, fields: Sequence[EventField]) -> list[Any]:
     """The fields' values, or the reason that comes first. Raises Unparsed."""
     try:
         value.decode()
@@ -71,7 +71,7 @@ def slow_read(value: bytes, fields: Sequence[Field]) -> list[Any]:
     return [_find(members, field) for field in fields]
 
 
-def _find(members: dict[str, msgspec.Raw] | None, field: Field) -> Any:
+def _find(members: dict[str, msgspec.Raw] | None, field: EventField) -> Any:
     for name in field.path[:-1]:
         members = _members(members[name]) if members is not None and name in members else None
     raw = None if members is None else members.get(field.path[-1])
@@ -91,7 +91,7 @@ def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
         return None
 
 
-def _plant(tree: dict[str, Any], field: Field) -> None:
+def _plant(tree: dict[str, Any], field: EventField) -> None:
     *parents, leaf = field.path
     place: Any = tree
     for name in parents:

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from sluice.clients.kafka.records import Record
+from sluice.clients.kafka.records import RecordBody
 from sluice.flow.land.task import headers
 from sluice.flow.land.task.columns import lengths
 from sluice.flow.land.task.read_counts import runs_of
@@ -23,12 +23,14 @@ WHOLE_BYTES = 32 << 20
 _CONTENTS = ("value", "key", "headers")
 
 
-class Reader(Protocol):
-    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[Record]:
+class LongRecordReader(Protocol):
+    def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[RecordBody]:
         """The records at `offsets`, which ascend."""
 
 
-def whole(task: Task, batches: Iterable[pa.RecordBatch], reader: Reader) -> Iterator[pa.RecordBatch]:
+def whole(
+    task: Task, batches: Iterable[pa.RecordBatch], reader: LongRecordReader
+) -> Iterator[pa.RecordBatch]:
     """`batches`, with all of each record that was cut; those that hold such are divided by bytes."""
     places = {task.place(*place): place for place in task.edges}
     for batch in batches:
@@ -55,9 +57,11 @@ def _cut(part: pa.RecordBatch) -> np.ndarray:
     return np.flatnonzero(np.maximum.reduce([lengths(part[name]) for name in _CONTENTS]) > CUT_BYTES)
 
 
-def _mended(part: pa.RecordBatch, cut: Sequence[int], records: Iterator[Record]) -> Iterator[pa.RecordBatch]:
+def _mended(
+    part: pa.RecordBatch, cut: Sequence[int], records: Iterator[RecordBody]
+) -> Iterator[pa.RecordBatch]:
     begun, size = 0, 0
-    found: dict[int, Record] = {}
+    found: dict[int, RecordBody] = {}
     for position, record in zip(cut, records, strict=True):
         found[position - begun] = record
         size += record.size
@@ -68,7 +72,7 @@ def _mended(part: pa.RecordBatch, cut: Sequence[int], records: Iterator[Record])
         yield _replaced(part.slice(begun), found)
 
 
-def _replaced(part: pa.RecordBatch, found: Mapping[int, Record]) -> pa.RecordBatch:
+def _replaced(part: pa.RecordBatch, found: Mapping[int, RecordBody]) -> pa.RecordBatch:
     columns = {name: part[name].to_pylist() for name in _CONTENTS}
     sizes: list[int | None] = [None] * part.num_rows
     for position, record in found.items():

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sluice.config.event import Event
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
-from sluice.flow.land.task.duplicate_fields import Twice
+from sluice.flow.land.task.duplicate_fields import DuplicateFields
 from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
 from sluice.flow.land.task.headers import last_values
 from sluice.flow.land.task.times import READERS
@@ -24,7 +24,7 @@ Reasons = dict[int, str]
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordColumns:
     """A batch of Kafka records, column by column: `timestamps` in ms; `headers` lists of (key, value).
 
     A record's event time may be from `earliest` to `latest`, in ms and both included.
@@ -67,9 +67,9 @@ class Parser:
         self._event = event
         self._fields = fields_of(event)
         self._fast = FastReader(self._fields)
-        self._twice = Twice((".".join(field.path) for field in self._fields), counted)
+        self._twice = DuplicateFields((".".join(field.path) for field in self._fields), counted)
 
-    def parse(self, records: Records) -> Parsed:
+    def parse(self, records: RecordColumns) -> Parsed:
         read = self._read(records.values)
         rows, refused = read.rows, read.refused
         types, found = self.types.encode(self._names(records, read))
@@ -127,7 +127,7 @@ class Parser:
             return slow_read(text, self._fields)
         return [get(event) for get in self._fast.getters]
 
-    def _names(self, records: Records, read: _Read) -> pa.Array[Any]:
+    def _names(self, records: RecordColumns, read: _Read) -> pa.Array[Any]:
         source = self._event.type
         if source.field is not None:
             return pa.array(read.columns[0], pa.string())
@@ -135,7 +135,7 @@ class Parser:
             return last_values(records.headers, source.header).take(pa.array(read.rows, pa.int64()))
         return pa.repeat(records.topic, len(read.rows))
 
-    def _times(self, records: Records, read: _Read) -> tuple[np.ndarray, Reasons]:
+    def _times(self, records: RecordColumns, read: _Read) -> tuple[np.ndarray, Reasons]:
         if self._event.time.record:
             return records.timestamps[read.rows], {}
         return READERS[self._event.time.format](read.columns[-1])

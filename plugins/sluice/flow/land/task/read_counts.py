@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from sluice.clients.kafka.holes import Hole
-from sluice.flow.land.task.reports import Gap, Seen
+from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.slices import Slice
 
 MOST_GAPS = 1000
@@ -88,7 +88,7 @@ class SeenRecords:
 
     def report(
         self, cluster: str, slices: Sequence[Slice], explain: Explain | None = None
-    ) -> tuple[Seen, ...]:
+    ) -> tuple[SeenOffsets, ...]:
         """With `explain`, the offsets that it explains are `hidden`, and no gaps."""
         return tuple(
             _seen(cluster, slices[number].id, topic, partition, count, explain)
@@ -98,12 +98,12 @@ class SeenRecords:
 
 def _seen(
     cluster: str, slice_id: str, topic: str, partition: int, c: _Count, explain: Explain | None
-) -> Seen:
+) -> SeenOffsets:
     holes = c.holes()
     left = explain(topic, partition, holes) if explain and holes else holes
     gaps = [Gap(*hole) for hole in left]
     hidden = sum(until - start for start, until in holes) - sum(gap.missing for gap in gaps)
-    return Seen(
+    return SeenOffsets(
         cluster,
         slice_id,
         topic,

@@ -42,7 +42,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenOffsets:
     """The records of one partition that fell into one slice, in one task: offsets `[first, last]`.
 
     `gaps` lie between two of them, in order, and so do `hidden` offsets that no consumer shows, because they
@@ -68,15 +68,15 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Report:
+class TaskReport:
     """`traffic`: files of partial sums of traffic counts."""
 
     files: tuple[WrittenFile, ...] = ()
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SeenOffsets, ...] = ()
     traffic: tuple[WrittenFile, ...] = ()
 
     @classmethod
-    def of(cls, reports: Iterable[Report]) -> Report:
+    def of(cls, reports: Iterable[TaskReport]) -> TaskReport:
         """All of them as one."""
         found = list(reports)
         files = tuple(file for report in found for file in report.files)
@@ -84,12 +84,12 @@ class Report:
         return cls(files, seen, tuple(file for report in found for file in report.traffic))
 
 
-_DECODER = msgspec.json.Decoder(Report)
+_DECODER = msgspec.json.Decoder(TaskReport)
 
 
-def encode(report: Report) -> bytes:
+def encode(report: TaskReport) -> bytes:
     return msgspec.json.encode(report)
 
 
-def decode(data: bytes) -> Report:
+def decode(data: bytes) -> TaskReport:
     return _DECODER.decode(data)

@@ -28,7 +28,7 @@ class Codes:
 
 
 @dataclass(frozen=True)
-class Run:
+class BufferedRows:
     """Rows that go to one file, in the order in which they came."""
 
     slice: int
@@ -52,7 +52,7 @@ class Gathering:
     def full(self) -> bool:
         return self._count >= ROWS_GATHERED or self._bytes >= BYTES_GATHERED
 
-    def drain(self) -> Iterator[Run]:
+    def drain(self) -> Iterator[BufferedRows]:
         """All rows by slice, type and hour; the gathering is empty afterwards."""
         parts, self._parts = self._parts, []
         self._count = self._bytes = 0
@@ -66,7 +66,7 @@ class Gathering:
             rows = rows.take(pa.array(order))
         start = 0
         for slice_number, type_code, hour, count in runs:
-            yield Run(slice_number, type_code, hour, rows.slice(start, count))
+            yield BufferedRows(slice_number, type_code, hour, rows.slice(start, count))
             start += count
 
 

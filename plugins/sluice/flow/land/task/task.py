@@ -19,17 +19,17 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.task import columns, headers
 from sluice.flow.land.task.count_tally import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
-from sluice.flow.land.task.dedup import Once
+from sluice.flow.land.task.dedup import Deduplicator
 from sluice.flow.land.task.far_hours import FarHours
 from sluice.flow.land.task.long_numbers import may_be_long
-from sluice.flow.land.task.parse import Parsed, Parser, Records
+from sluice.flow.land.task.parse import Parsed, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
-from sluice.flow.land.task.reports import Report, WrittenFile
+from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
-from sluice.flow.land.task.unpack import Opened
-from sluice.flow.land.task.writer import AttemptFiles, Place
+from sluice.flow.land.task.unpack import UnpackedEvents
+from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 from sluice.slices import Slice
 
 # A value, key or list of headers is handed over up to this size, so that a batch of records is bounded
@@ -72,7 +72,9 @@ class Task:
     def place(self, topic: str, partition: int) -> int:
         return partition * len(self.topics) + self.topics.index(topic)
 
-    def land(self, batches: Iterable[pa.RecordBatch], name: str, explain: Explain | None = None) -> Report:
+    def land(
+        self, batches: Iterable[pa.RecordBatch], name: str, explain: Explain | None = None
+    ) -> TaskReport:
         """Writes the records of `batches`, which have `columns()`, whole, and each batch those of one topic
         and partition; `name` is unique in the attempt. `explain` looks at offsets that they lack."""
         with AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
@@ -98,7 +100,7 @@ class _Landing:
         self._files = files
         counted = {path for spec in pipeline.counts for path in spec.by.values()}
         self._parser = Parser(pipeline.event, counted, pipeline.types)
-        self._shipped = Once(pipeline.event)
+        self._shipped = Deduplicator(pipeline.event)
         self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
         self._far = FarHours(task.slices, pipeline.max_early, pipeline.max_late)
         self._admission = Admission(pipeline.types, pipeline.max_types)
@@ -112,10 +114,10 @@ class _Landing:
         topic, partition = self._places[batch["place"][0].as_py()]
         self._once(topic, partition, batch, self._slices(topic, partition, batch))
 
-    def report(self, files: tuple[WrittenFile, ...], explain: Explain | None) -> Report:
+    def report(self, files: tuple[WrittenFile, ...], explain: Explain | None) -> TaskReport:
         self._write_counts()
         seen = self.seen.report(self._task.cluster, self._task.slices, explain)
-        return Report(files, seen, traffic=tuple(self._traffic))
+        return TaskReport(files, seen, traffic=tuple(self._traffic))
 
     def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
         offsets = batch["offset"].to_numpy()
@@ -141,14 +143,16 @@ class _Landing:
         times = batch["timestamp"].to_numpy()
         earliest, latest = self._earliest[slices], self._latest[slices]
         found = headers.from_json(batch["headers"])
-        records = Records(batch["value"], topic, found, times, earliest, latest)
+        records = RecordColumns(batch["value"], topic, found, times, earliest, latest)
         taken = columns.taken(batch, self._task.cluster, topic, partition, found)
         for opened in self._opener.open(records, _carried(batch)):
             self._take(topic, partition, taken, slices, opened)
             if self._rows.full or self._rejected.full:
                 self.write()
 
-    def _take(self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: Opened) -> None:
+    def _take(
+        self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: UnpackedEvents
+    ) -> None:
         """Events out of the `taken` records, whose `slices` are given."""
         rows, own = taken, slices
         if opened.places is not None:
@@ -183,10 +187,10 @@ class _Landing:
             codes = run.rows["_type"].combine_chunks()
             found = columns.constant(own, len(codes)) if own is not None else columns.names(codes, names)
             kinds: list[Any] = [] if own is not None else found.to_pylist()
-            place = Place(self._task.slices[run.slice].id, own, hour_name(run.hour))
+            place = FilePlace(self._task.slices[run.slice].id, own, hour_name(run.hour))
             self._files.write(place, columns.rows(run.rows, found), Counter(kinds))
         for run in self._rejected.drain():
-            place = Place(self._task.slices[run.slice].id, None, "")
+            place = FilePlace(self._task.slices[run.slice].id, None, "")
             schema = columns.like(columns.REJECTED, run.rows.column_names)
             self._files.write(place, run.rows.cast(schema), {})
 

@@ -18,7 +18,7 @@ _OUTSIDE = LAST_MS + 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Times = tuple[np.ndarray, dict[int, str]]
-Reader = Callable[[Sequence[Any]], Times]
+TimeReader = Callable[[Sequence[Any]], Times]
 """Of a column of values, which are of the type that the format asks for."""
 
 # Python takes any character for the T, so that 2026-11-20510:00 would be ten o'clock.
@@ -42,7 +42,7 @@ def epoch_ms(numbers: Sequence[float]) -> Times:
     return _numbers(numbers, 1)
 
 
-READERS: dict[str, Reader] = {"iso8601": iso8601, "epoch_s": epoch_s, "epoch_ms": epoch_ms}
+READERS: dict[str, TimeReader] = {"iso8601": iso8601, "epoch_s": epoch_s, "epoch_ms": epoch_ms}
 
 
 def hour_name(hour: int) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
-from sluice.flow.land.task.parse import Reasons, Records
+from sluice.flow.land.task.parse import Reasons, RecordColumns
 
 ROWS_AT_ONCE = 65_536
 BYTES_AT_ONCE = 32 << 20
@@ -26,7 +26,7 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 @dataclass(frozen=True)
-class Opened:
+class UnpackedEvents:
     """Some events, each as a record of its own.
 
     `places`: the record that each comes from, None: they are the records themselves. `numbers`: which row of
@@ -34,30 +34,30 @@ class Opened:
     array.
     """
 
-    events: Records
+    events: RecordColumns
     places: np.ndarray | None = None
     numbers: np.ndarray | None = None
     refused: Reasons = field(default_factory=dict)
     empty: tuple[int, ...] = ()
 
 
-class Opener(Protocol):
-    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
+class Unpacker(Protocol):
+    def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         """All events, in order; `carried` bytes are repeated for each event of a record."""
 
 
-class OneEach:
+class SingleEvents:
     """A record is an event."""
 
-    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
-        yield Opened(records)
+    def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
+        yield UnpackedEvents(records)
 
 
 class Arrays:
     """A record is a JSON array; its elements' bytes are events as they are. (All elements of one record are
     held at once, at some 100 bytes each beside their own.)"""
 
-    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
+    def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         piece = _Piece()
         for place, text in enumerate(records.values.to_pylist()):
             try:
@@ -83,7 +83,7 @@ class Decoded:
     def __init__(self, decode: Callable[[bytes], bytes]) -> None:
         self._decode = decode
 
-    def open(self, records: Records, carried: np.ndarray) -> Iterator[Opened]:
+    def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         piece = _Piece()
         for place, message in enumerate(records.values.to_pylist()):
             try:
@@ -143,7 +143,7 @@ class _Piece:
     def full(self) -> bool:
         return len(self._values) >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE
 
-    def opened(self, records: Records) -> Opened:
+    def opened(self, records: RecordColumns) -> UnpackedEvents:
         runs = np.array(self._runs, np.int64).reshape(-1, 3)
         places = np.repeat(runs[:, 0], runs[:, 2])
         begun = np.concatenate(([0], np.cumsum(runs[:, 2])))
@@ -156,4 +156,4 @@ class _Piece:
             earliest=records.earliest[places],
             latest=records.latest[places],
         )
-        return Opened(events, places, numbers.astype(np.int32), self.refused, tuple(self.empty))
+        return UnpackedEvents(events, places, numbers.astype(np.int32), self.refused, tuple(self.empty))

@@ -31,7 +31,7 @@ _SIDE_BY_SIDE = 8
 HELD_BYTES = 1 << 20
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """What one file holds. `type` None: the overflow; `hour` empty: rejected records."""
 
     slice_id: str
@@ -65,13 +65,13 @@ class AttemptFiles:
         self._attempt = attempt
         self._name = name
         self._most_open = most_open
-        self._open: OrderedDict[Place, _Open] = OrderedDict()
+        self._open: OrderedDict[FilePlace, _Open] = OrderedDict()
         self._begun = 0
         self._lanes = Lanes(_SIDE_BY_SIDE)
         self._leaving: deque[tuple[_Open, Future[WrittenFile]]] = deque()
         self._finished: list[WrittenFile] = []
 
-    def write(self, place: Place, rows: pa.Table, rows_by_type: Mapping[str, int]) -> None:
+    def write(self, place: FilePlace, rows: pa.Table, rows_by_type: Mapping[str, int]) -> None:
         """One more row group; `rows_by_type` only for the overflow. Raises what the lake raises."""
         if place not in self._open:
             if len(self._open) == self._most_open:
@@ -104,7 +104,7 @@ class AttemptFiles:
         for path in (sink for sink in left if isinstance(sink, Path)):
             path.unlink(missing_ok=True)
 
-    def _begin(self, place: Place, rows: pa.Table) -> _Open:
+    def _begin(self, place: FilePlace, rows: pa.Table) -> _Open:
         key = f"{layout.attempt(place.slice_id, self._attempt)}{self._name}-{self._begun}.parquet"
         self._begun += 1
         if rows.nbytes >= HELD_BYTES:
@@ -113,7 +113,7 @@ class AttemptFiles:
         memory = pa.BufferOutputStream()
         return _Open(key, memory, columns.writer(memory, rows.schema, columns.empty(rows)))
 
-    def _finish(self, place: Place) -> None:
+    def _finish(self, place: FilePlace) -> None:
         self._await(self._most_open - 1)
         file = self._open.pop(place)
         file.parquet.close()
@@ -124,7 +124,7 @@ class AttemptFiles:
             self._finished.append(self._leaving[0][1].result())
             self._leaving.popleft()
 
-    def _hand_over(self, place: Place, file: _Open) -> WrittenFile:
+    def _hand_over(self, place: FilePlace, file: _Open) -> WrittenFile:
         if isinstance(file.sink, Path):
             size, digest = file.sink.stat().st_size, sha256(file.sink)
             hand_over = partial(self._lake.finish, file.key, file.sink)

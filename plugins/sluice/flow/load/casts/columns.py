@@ -10,9 +10,9 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, summ
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.casts import Cast, UnsupportedType, cast, document, misfit_of, typed_paths
-from sluice.flow.load.casts.event_paths import QUOTED, Node, Path, extract, tree_of
+from sluice.flow.load.casts.event_paths import QUOTED, ObjectNode, Path, extract, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.nested import Check, nested_of
+from sluice.flow.load.casts.nested import MisfitCheck, nested_of
 from sluice.flow.load.casts.shape import strays, whole
 from sluice.flow.load.casts.times import of_stamp
 
@@ -59,7 +59,7 @@ class Filling:
     columns: tuple[str, ...]
     values: tuple[Sql, ...]
     stages: tuple[tuple[Sql, ...], ...]
-    checks: tuple[Check, ...]
+    checks: tuple[MisfitCheck, ...]
     short: Filling | None = None
 
     @property
@@ -134,7 +134,7 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     return Filling(names, inserted, _with_shared(stages), tuple(checks))
 
 
-Field = tuple[list[Sql], list[Sql], list[Sql], list[Check]]
+FieldSql = tuple[list[Sql], list[Sql], list[Sql], list[MisfitCheck]]
 
 
 def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
@@ -157,7 +157,7 @@ def _check_types(columns: Iterable[Column]) -> None:
         raise UnsupportedType(", ".join(unsupported))
 
 
-def _field(column: Column, path: Path, number: int, tree: Node, long: bool) -> Field:
+def _field(column: Column, path: Path, number: int, tree: ObjectNode, long: bool) -> FieldSql:
     """The column's text `r<n>`, then its value `v<n>`, then whether that is a misfit, `m<n>`; the checks."""
     text, kind, node = f"r{number}", parse(column.type), tree.node_of(path)
     key = path[-1] if long else None
@@ -169,12 +169,12 @@ def _field(column: Column, path: Path, number: int, tree: Node, long: bool) -> F
     value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")
     casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
     casts.append(Sql(f"{value} AS v{number}"))
-    checks = [Check(f"{column.name}.{one.name}", one.type, one.text, one.misfit) for one in inner]
+    checks = [MisfitCheck(f"{column.name}.{one.name}", one.type, one.text, one.misfit) for one in inner]
     texts = [Sql(f"{node.element(path[-1])} AS {text}")]
     if made.misfit == "0":
         return texts, casts, [], checks
     misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
-    checks.append(Check(column.name, column.type, text, f"m{number}"))
+    checks.append(MisfitCheck(column.name, column.type, text, f"m{number}"))
     return texts, casts, [Sql(f"{misfit} AS m{number}")], checks
 
 
@@ -187,13 +187,13 @@ def _or_default(column: Column, made: Cast, text: str, there: str) -> str:
     return f"if({missing}, CAST({column.default}, {literal(column.type)}), {made.value})"
 
 
-def _held(column: Column) -> tuple[Sql, Check | None]:
+def _held(column: Column) -> tuple[Sql, MisfitCheck | None]:
     """A column of the lake, as its holder takes it."""
     name, kind = identifier(column.name), parse(column.type)
     if column.name != "_timestamp" or kind.plain.text.startswith("DateTime64(3"):
         return name, None
     value = of_stamp(kind.plain, name)
-    return Sql(value), Check(column.name, column.type, f"toString({name})", misfit_of(name, value))
+    return Sql(value), MisfitCheck(column.name, column.type, f"toString({name})", misfit_of(name, value))
 
 
 def _path(column: Column, paths: Mapping[str, str]) -> Path:

@@ -22,12 +22,12 @@ QUOTED = Sql(f"multiSearchAny(_payload, [{listed(map(literal, _QUOTED))}]) AS qu
 
 
 @dataclass
-class Node:
+class ObjectNode:
     """An object: its place in the tree, the text that holds it, its key there, and its fields."""
 
     place: tuple[int, ...] = ()
     path: Path = ()
-    fields: dict[str, Node] = field(default_factory=dict)
+    fields: dict[str, ObjectNode] = field(default_factory=dict)
 
     @property
     def tuple(self) -> str:
@@ -56,27 +56,27 @@ class Node:
         if path:
             name, *rest = path
             inner = self.fields.setdefault(
-                name, Node((*self.place, len(self.fields) + 1), (*self.path, name))
+                name, ObjectNode((*self.place, len(self.fields) + 1), (*self.path, name))
             )
             inner.add(tuple(rest))
 
-    def inner(self) -> list[Node]:
+    def inner(self) -> list[ObjectNode]:
         """The objects inside it that columns look into."""
         return [node for node in self.fields.values() if node.fields]
 
-    def node_of(self, path: Path) -> Node:
+    def node_of(self, path: Path) -> ObjectNode:
         """The object that holds the last field of the path."""
         return self.fields[path[0]].node_of(path[1:]) if len(path) > 1 else self
 
 
-def tree_of(paths: Iterable[Path]) -> Node:
-    root = Node()
+def tree_of(paths: Iterable[Path]) -> ObjectNode:
+    root = ObjectNode()
     for path in paths:
         root.add(path)
     return root
 
 
-def extract(root: Node, marked: Sequence[Path] = ()) -> list[list[Sql]]:
+def extract(root: ObjectNode, marked: Sequence[Path] = ()) -> list[list[Sql]]:
     """The stages (columns.py) that give the texts of all nodes' fields, outer nodes first. Of nodes that
     hold a path of `marked` that is also the keys they have, where such a field is NULL."""
     stages, level = [], [root] if root.fields else []
@@ -87,18 +87,18 @@ def extract(root: Node, marked: Sequence[Path] = ()) -> list[list[Sql]]:
     return stages
 
 
-def _guarded(node: Node) -> str:
+def _guarded(node: ObjectNode) -> str:
     text = node.text
     none = either(f"isNull({text})", node.stray)
     return f"if({none}, '', assumeNotNull({text}))" if node.place else text
 
 
-def _fields(node: Node) -> Sql:
+def _fields(node: ObjectNode) -> Sql:
     names = listed(f"{identifier(name)} Nullable(String)" for name in node.fields)
     return Sql(f"JSONExtract({_guarded(node)}, {literal(f'Tuple({names})')}) AS {node.tuple}")
 
 
-def _keys(node: Node, marked: Sequence[Path]) -> list[Sql]:
+def _keys(node: ObjectNode, marked: Sequence[Path]) -> list[Sql]:
     own = sorted({path[-1] for path in marked if path[:-1] == node.path})
     if not own:
         return []
@@ -106,7 +106,7 @@ def _keys(node: Node, marked: Sequence[Path]) -> list[Sql]:
     return [Sql(f"if(({null}) > 0, JSONExtractKeys({_guarded(node)}), emptyArrayString()) AS {node.keys}")]
 
 
-def _inside(node: Node) -> list[Sql]:
+def _inside(node: ObjectNode) -> list[Sql]:
     found = []
     for inner in node.inner():
         key = inner.path[-1]
@@ -122,12 +122,12 @@ def _stray(parent: str, key: str, text: str) -> str:
     return f"if(startsWith(ifNull({text}, '{{'), '{{'), {seldom}, 1)"
 
 
-def nodes(node: Node) -> list[Node]:
+def nodes(node: ObjectNode) -> list[ObjectNode]:
     """All objects inside it that columns look into, outer ones first."""
     return [found for inner in node.inner() for found in (inner, *nodes(inner))]
 
 
-def first_column(node: Node, paths: Sequence[tuple[str, Path]]) -> tuple[str, Path]:
+def first_column(node: ObjectNode, paths: Sequence[tuple[str, Path]]) -> tuple[str, Path]:
     """The first of the (column, path) that lead through the node."""
     size = len(node.path)
     return next((name, path) for name, path in paths if path[:size] == node.path and len(path) > size)

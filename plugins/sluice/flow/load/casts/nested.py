@@ -10,7 +10,7 @@ from sluice.clients.clickhouse.types import parse
 
 
 @dataclass(frozen=True)
-class Check:
+class MisfitCheck:
     """What tells, and says, that a row's value does not fit one column."""
 
     column: str
@@ -27,7 +27,7 @@ class Nested:
     columns: tuple[tuple[str, str], ...]
     direct: frozenset[str]
 
-    def checks(self, numbers: Mapping[str, int], field: str) -> Iterator[Check]:
+    def checks(self, numbers: Mapping[str, int], field: str) -> Iterator[MisfitCheck]:
         """`numbers` are those of the columns, `field` is the text of the event's field `name`.
 
         An array of objects there would leave the columns empty without a word.
@@ -35,11 +35,11 @@ class Nested:
         for column, kind in self.columns:
             if column in self.direct:
                 misfit = f"(isNull(r{numbers[column]}) > isNull({field}))"
-                yield Check(column, f"{kind}, which is filled by a field `{column}`", field, misfit)
+                yield MisfitCheck(column, f"{kind}, which is filled by a field `{column}`", field, misfit)
         lengths = [f"length(v{numbers[column]})" for column, _ in self.columns]
         if len(lengths) > 1:
             misfit = f"(({summed([f'({lengths[0]} != {other})' for other in lengths[1:]])}) > 0)"
-            yield Check(self.name, "arrays of one length", f"toString([{listed(lengths)}])", misfit)
+            yield MisfitCheck(self.name, "arrays of one length", f"toString([{listed(lengths)}])", misfit)
 
 
 def nested_of(columns: Iterable[tuple[str, str]], mapped: Collection[str]) -> list[Nested]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sluice.clients.clickhouse.sql import summed
-from sluice.flow.load.casts.event_paths import Node, Path, first_column, nodes
-from sluice.flow.load.casts.nested import Check
+from sluice.flow.load.casts.event_paths import ObjectNode, Path, first_column, nodes
+from sluice.flow.load.casts.nested import MisfitCheck
 
 
-def strays(tree: Node, paths: Sequence[tuple[str, Path]]) -> list[Check]:
+def strays(tree: ObjectNode, paths: Sequence[tuple[str, Path]]) -> list[MisfitCheck]:
     """Something that is no object, where the path of one of the (column, path) leads through it."""
     checks = []
     for node in nodes(tree):
         name, path = first_column(node, paths)
         kind = f"an object at {'.'.join(node.path)} (its path is {'.'.join(path)})"
-        checks.append(Check(name, kind, node.text, node.stray))
+        checks.append(MisfitCheck(name, kind, node.text, node.stray))
     return checks
 
 
-def whole(tree: Node) -> Check:
+def whole(tree: ObjectNode) -> MisfitCheck:
     """An event that is no object would fill by position or not at all; the full look is taken rarely."""
     there = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
     misfit = f"if(startsWith(_payload, '{{') * ({there}) > 0, 0, JSONType(_payload) != 'Object')"
-    return Check("", "a JSON object that ClickHouse can parse", "_payload", misfit)
+    return MisfitCheck("", "a JSON object that ClickHouse can parse", "_payload", misfit)

@@ -12,24 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.config.rollups import Rollup
-from sluice.flow.load.work import Work, done
+from sluice.flow.load.work import LoadWork, done
 from sluice.plan.modes import Mode
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import commit_of, is_hour
 
-Ledger = Mapping[Unit, LedgerRow]
-Choice = tuple[list[Work], list[LedgerRow]]
+LedgerRows = Mapping[Unit, LedgerRow]
+Choice = tuple[list[LoadWork], list[LedgerRow]]
 """What is to be made, and the ledger's rows of what is skipped."""
 
 
 @dataclass(frozen=True)
-class Made:
+class RollupFacts:
     """What a choice goes by: what the ledger holds of the source and of the rollup."""
 
     rollup: Rollup
-    source: Ledger
-    ledger: Ledger
+    source: LedgerRows
+    ledger: LedgerRows
     mode: Mode
     token: str
     sharding: str = ""
@@ -54,7 +54,7 @@ class Made:
             hour for hour, row in self.ledger.items() if names & {name.split("@")[0] for name in row.types}
         }
 
-    def hour_works(self, hours: Mapping[Unit, Mapping[Unit, int]]) -> list[Work]:
+    def hour_works(self, hours: Mapping[Unit, Mapping[Unit, int]]) -> list[LoadWork]:
         """Those of `hours` that were made of other commits: by hour the rows of each unit in it now."""
         found = []
         for hour, rows in sorted(hours.items(), key=lambda item: item[0]):
@@ -66,8 +66,8 @@ class Made:
                 found.append(work)
         return found
 
-    def _work(self, unit: Unit, manifest: str, types: tuple[str, ...], landed: int) -> Work:
-        return Work(unit, manifest, types, (), landed, unit in self.ledger, self.sharding)
+    def _work(self, unit: Unit, manifest: str, types: tuple[str, ...], landed: int) -> LoadWork:
+        return LoadWork(unit, manifest, types, (), landed, unit in self.ledger, self.sharding)
 
 
 def name_of(row: LedgerRow) -> str:
@@ -75,7 +75,7 @@ def name_of(row: LedgerRow) -> str:
     return f"{row.unit}@{row.generation}:{row.manifest}"
 
 
-def changed(rollup: Rollup, works: Sequence[Work], source: Ledger) -> list[Unit]:
+def changed(rollup: Rollup, works: Sequence[LoadWork], source: LedgerRows) -> list[Unit]:
     """The units whose source is not committed any more as it was when they were chosen."""
     names = {name_of(row) for row in source.values()}
     return [
@@ -85,5 +85,5 @@ def changed(rollup: Rollup, works: Sequence[Work], source: Ledger) -> list[Unit]
     ]
 
 
-def _stands(rollup: Rollup, work: Work, source: Ledger) -> bool:
+def _stands(rollup: Rollup, work: LoadWork, source: LedgerRows) -> bool:
     return work.unit in source and commit_of(rollup, source[work.unit]) == work.manifest

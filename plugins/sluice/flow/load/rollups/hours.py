@@ -8,7 +8,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import identifier, render, table
 from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
-from sluice.flow.load.rollups.decide import Choice, Made
+from sluice.flow.load.rollups.decide import Choice, RollupFacts
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
 
@@ -44,7 +44,7 @@ def parts_of(client: Client, pipeline: Pipeline, rollup: Rollup, hours: Iterable
     return found
 
 
-def choose(client: Client, pipeline: Pipeline, made: Made, units: Sequence[Unit]) -> Choice:
+def choose(client: Client, pipeline: Pipeline, made: RollupFacts, units: Sequence[Unit]) -> Choice:
     """By event hour the hours come first: the rows that say that a unit's hours are made are committed with
     them or after them. Raises what the client raises."""
     todo, skipped = made.choose(units)

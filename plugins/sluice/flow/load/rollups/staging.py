@@ -10,10 +10,10 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.config.rollups import Rollup
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.load.failing_defaults import Failing
-from sluice.flow.load.rollups.decide import Ledger, changed
+from sluice.flow.load.rollups.decide import LedgerRows, changed
 from sluice.flow.load.rollups.select import instant, of_hour, of_unit
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.work import Work
+from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import UnitCounts
 from sluice.slices import Slice, Unit
 from sluice.state.rollup_commits import is_hour
@@ -32,7 +32,7 @@ class RollupStaging(Staging):
     """
 
     rollup: Rollup
-    source: Callable[[], Ledger]
+    source: Callable[[], LedgerRows]
 
     def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
         """Its rows are no events: none is left out as `failing`."""
@@ -67,7 +67,7 @@ class RollupStaging(Staging):
             "settings": Sql(_SEQUENTIAL if self.found.replicated else ""),
         }
 
-    def _refused(self, work: Work, select: Sql, error: ServerError) -> Exception:
+    def _refused(self, work: LoadWork, select: Sql, error: ServerError) -> Exception:
         """The error that names the value; what the server said, where it is not to be found any more."""
         sql = render(
             "rollups/find_misfit",
@@ -88,7 +88,7 @@ class RollupStaging(Staging):
             f"correct {self.rollup.sql}, or give the column a type that takes it",
         )
 
-    def _select(self, work: Work) -> Sql | None:
+    def _select(self, work: LoadWork) -> Sql | None:
         """None where the unit has no rows of its own: by event hour its rows are the hours'."""
         if self.rollup.grain == "slice":
             return of_unit(self.rollup, work.unit)

@@ -14,7 +14,7 @@ from sluice.config.pipeline import Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import ALWAYS, Filling
-from sluice.flow.load.casts.nested import Check
+from sluice.flow.load.casts.nested import MisfitCheck
 from sluice.flow.load.rollups.values import Unprovable, convert
 from sluice.state.target_ddl import everything
 
@@ -74,7 +74,7 @@ def _filling(target: Target, rollup: Rollup, given: Columns, kinds: Mapping[str,
         misfit = misfit if made.misfit == "0" else f"({misfit} + {made.misfit} > 0)"
         named += [Sql(f"{made.value} AS v{number}"), Sql(f"{misfit} AS m{number}")]
         values.append(Sql(f"v{number}"))
-        checks.append(Check(name, kinds[name], _text(kind, f"g{number}"), f"m{number}"))
+        checks.append(MisfitCheck(name, kinds[name], _text(kind, f"g{number}"), f"m{number}"))
     return Filling(tuple(name for name, _ in given), tuple(values), (tuple(named),), tuple(checks))
 
 

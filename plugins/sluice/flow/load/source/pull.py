@@ -15,7 +15,7 @@ _FOLDER, _BUCKET = "file://", "s3://"
 _GLOB = frozenset("{}*?,")
 
 
-class Place(Protocol):
+class PullSource(Protocol):
     """What the lake is to the server. `remedy` says what has to be so for it to read there."""
 
     @property
@@ -32,7 +32,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class Folder:
+class FolderSource:
     """The lake's folder, which the server sees at the same path. A missing file is skipped without a word."""
 
     root: str
@@ -76,10 +76,10 @@ class Bucket:
         return render("load/read_object", collection=identifier(self.collection), object=named)
 
 
-def place_of(pipeline: Pipeline, url: str) -> Place | None:
+def place_of(pipeline: Pipeline, url: str) -> PullSource | None:
     """Where a server may find the lake `url`; None when nobody has told it how to reach the bucket."""
     if url.startswith(_FOLDER):
-        return Folder(url.removeprefix(_FOLDER))
+        return FolderSource(url.removeprefix(_FOLDER))
     collection = pipeline.clickhouse.named_collection
     if url.startswith(_BUCKET) and collection is not None:
         return Bucket(collection, url.removeprefix(_BUCKET).partition("/")[2] + "/")

@@ -12,7 +12,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Files, Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Refused
-from sluice.flow.load.source.pull import Place, place_of
+from sluice.flow.load.source.pull import PullSource, place_of
 from sluice.flow.load.source.push import bodies, sent
 from sluice.flow.load.source.select import FileRows, pulls
 from sluice.flow.load.writer import Writer
@@ -24,7 +24,7 @@ class Reading:
     """`place` is where the server finds the lake, or None when everything is pushed."""
 
     lake: Files
-    place: Place | None
+    place: PullSource | None
 
     def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Sql]:
         """SELECTs of the rows of the files, each of one INSERT's worth."""
@@ -56,7 +56,7 @@ def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -
     return Reading(lake, None)
 
 
-def _sees(client: Client, lake: Lake, place: Place, unit: Unit) -> bool:
+def _sees(client: Client, lake: Lake, place: PullSource, unit: Unit) -> bool:
     key = layout.manifest(unit.slice.id, unit.cluster)
     stored = lake.read(key)
     if stored is None or not place.reads(key):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.load.casts.columns import LAKE, Filling
-from sluice.flow.load.source.pull import Place
-from sluice.flow.load.work import Work
+from sluice.flow.load.source.pull import PullSource
+from sluice.flow.load.work import LoadWork
 from sluice.slices import Slice, Unit, has_minutes
 
 FILES_PER_STATEMENT = 4000
@@ -25,7 +25,7 @@ class FileRows(NamedTuple):
     rows: int
 
 
-def files_of(works: Iterable[Work]) -> list[FileRows]:
+def files_of(works: Iterable[LoadWork]) -> list[FileRows]:
     return [FileRows(work.unit, file.key, file.rows) for work in works for file in work.files]
 
 
@@ -36,7 +36,7 @@ def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str,
     return tuple(name for name in LAKE if name in wanted or (filtered and name == "_type"))
 
 
-def overflowing(works: Iterable[Work]) -> bool:
+def overflowing(works: Iterable[LoadWork]) -> bool:
     """Whether a file holds several types, so that its rows have to be chosen by type."""
     return any(file.type is None for work in works for file in work.files)
 
@@ -70,7 +70,7 @@ def definitions(columns: Sequence[str], with_slice: bool) -> Sql:
     return listed([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])])
 
 
-def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Sql:
+def pull(place: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -> Sql:
     """The files, read by the server where it finds them."""
     slices = {file.unit.slice for file in files}
     slice_ = _slice_of(*slices) if len(slices) == 1 else _slice_in_name(files[0].unit.slice)
@@ -80,7 +80,7 @@ def pull(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Sql
     return render("load/source_gathered", source=rows) if small else rows
 
 
-def pulls(place: Place, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Sql]:
+def pulls(place: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Sql]:
     for start in range(0, len(files), FILES_PER_STATEMENT):
         yield pull(place, files[start : start + FILES_PER_STATEMENT], columns)
 
