@@ -75,7 +75,10 @@ TOLD: dict[str, dict[str, list[tuple[str, str, str]]]] = {
     "JSON(b.c Nullable(UInt8), s String)": {
         '{"b":{"c":1},"s":"[x"}': [],
         '{"b":{"c":1.5},"s":""}': [("b.c", "Nullable(UInt8)", "1.5")],
+        f'{{"b":{{"c":72}},"z":{OTHER}}}': [],
+        f'{{"b":{{"c":{OTHER}}}}}': [("b.c", "Nullable(UInt8)", "72")],
     },
+    "JSON(b.d Array(UInt8))": {'{"b":{"d":"[]"}}': [("b.d", "Array(UInt8)", "[]")]},
     "JSON(d Array(UInt8), m Map(String, UInt8), j JSON(a UInt8))": {
         '{"d":[1],"m":{"x":1},"j":{"a":1}}': [],
         '{"d":[],"m":{},"j":{}}': [],
