@@ -84,4 +84,4 @@ POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *Step, *Verify, *Publish)
 
 
 def reached(point: Point) -> None:
-    """Nothing happens here. It is called as `points.reached(…)`, so that a test can take its place."""
+    """Nothing happens here. It is called as `crash_points.reached(…)`, so that a test can take its place."""
