@@ -16,6 +16,7 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Step
 from sluice.errors import ShardsRefused, ShardsWait, WrongUse
+from sluice.flow.load.fencing import stagings
 from sluice.flow.verify.facts import LeftRows
 from sluice.flow.verify.read_shards import look_at_left
 from sluice.state.lease import Lease
@@ -207,9 +208,6 @@ def test_killed_between_two_shards_commits(two: Shards, step: Step):
     assert [unit() in held[name] for name in ("s1", "s2")] == [True, step is Step.STAGED]
     assert two.load(pipeline, unit()).summary()["loaded"] == 1
     assert numbers(two) == [[100, 102, 104, 106, 108], new]
-    assert two.everywhere(
-        "SELECT name FROM system.tables WHERE database = 'sluice' AND name LIKE 'tmp%'"
-    ) == [
-        [],
-        [],
-    ]
+    own = stagings(pipeline_table(pipeline))
+    left = f"SELECT name FROM system.tables WHERE database = 'sluice' AND startsWith(name, '{own}')"
+    assert two.everywhere(left) == [[], []]
