@@ -468,7 +468,7 @@ class TopicRecreated(Refused):
     known: str
     found: str
     message = (
-        "topic {cluster}/{topic} was deleted and made again (id {known} is now {found}): its offsets mean "
+        "topic {cluster}/{topic} was recreated (id {known} is now {found}): its offsets mean "
         "other records; `sluice accept PIPELINE {topic} --from A` reads the new one from an instant A on"
     )
 

@@ -1,4 +1,4 @@
-"""What racers land and load, and what must be there afterwards: reckoned from the published events alone."""
+"""What racers land and load, and what must be there afterwards: computed from the published events alone."""
 
 from __future__ import annotations
 

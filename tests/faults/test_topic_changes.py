@@ -1,4 +1,4 @@
-"""A topic is deleted and made again, or gets partitions: what was read stays, what is new comes once."""
+"""A topic is recreated, or gets partitions: what was read stays, what is new comes once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_deleted_and_made_again(story, fault_log):
     topic.send(5, 6, at=1.9)  # the new topic brings old records, too
     topic.send(7, at=2.5)
     topic.send(8, at=3.5)
-    with fault_log.trial("fault", "deleted and made again before the hour is resolved", victim="topic"):
+    with fault_log.trial("fault", "recreated before the hour is resolved", victim="topic"):
         with pytest.raises(TopicRecreated, match="sluice accept PIPELINE"):
             story.resolve(2, 3)
         story.expect({0: [1, 2], 1: [3]})
@@ -54,7 +54,7 @@ def test_deleted_and_made_again(story, fault_log):
         done = accept(story, 2)
         assert done.returncode == 0, done.stderr
         assert "is lost" in done.stderr + done.stdout
-        assert "was not made again" in str(refused(story, 2))
+        assert "was not recreated" in str(refused(story, 2))
 
         story.run(0, 3)
         everything = {0: [1, 2], 1: [3], 2: [5, 6, 7], 3: [8]}
@@ -73,7 +73,7 @@ def test_made_again_between_resolve_and_land(story, fault_log):
     story.resolve(0, 1)
     story.topic.make_again()
     story.topic.send(4, 5, 6, at=0.5)
-    with fault_log.trial("fault", "made again between resolve and land", victim="topic"):
+    with fault_log.trial("fault", "recreated between resolve and land", victim="topic"):
         with pytest.raises(TopicRecreated):
             story.land(0, 1)
         expect_nothing(story)
@@ -98,7 +98,7 @@ def test_made_again_while_it_is_read(story, fault_log):
 
     story.topic.send(1, 2, 3, at=0.5)
     story.resolve(0, 0)
-    with fault_log.trial("fault", "made again while it is read", victim="topic"):
+    with fault_log.trial("fault", "recreated while it is read", victim="topic"):
         with pytest.raises(TopicRecreated):
             story.land(0, 0, engine=Engine(story.pipeline))
         expect_nothing(story)

@@ -62,7 +62,7 @@ def write(client: Client, name: str, who: str, table: str, minutes: int, rows: i
 
 def test_each_has_its_own(client: Client, name: str):
     """Hand-worked: tables of two pipelines, a table of another database, a revocation, another lake, hours
-    outside, a table that was made again."""
+    outside, a table that was recreated."""
     for statement in ("state/create_database", "state/create_ledger"):
         client.run(render(statement))
     for database in (name, f"{name}_b"):

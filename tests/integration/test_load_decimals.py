@@ -1,4 +1,4 @@
-"""Decimals of up to fifteen digits, which are reckoned as doubles: each arrives exactly, or is rejected."""
+"""Decimals of up to fifteen digits, which are computed as doubles: each arrives exactly, or is rejected."""
 
 from __future__ import annotations
 

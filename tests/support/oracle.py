@@ -1,4 +1,4 @@
-"""What a JSON value has to become in a column of a type: reckoned in Python alone, from the types' documented
+"""What a JSON value has to become in a column of a type: computed in Python alone, from the types' documented
 ranges (https://clickhouse.com/docs/sql-reference/data-types), never with a server.
 
 Numbers keep their text (`Number`), so that nothing goes through a double before it is judged.

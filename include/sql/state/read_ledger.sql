@@ -1,5 +1,5 @@
 -- What is committed for some tables in a range of slices: of each unit the newest row, whoever wrote it, where that
--- is not a revocation. A table made again under the same name has another UUID, and starts with nothing.
+-- is not a revocation. A table recreated under the same name has another UUID, and starts with nothing.
 SELECT
     newest.2 AS pipeline,
     newest.3 AS lake,

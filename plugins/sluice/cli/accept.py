@@ -1,4 +1,4 @@
-"""`sluice accept`: a topic that was deleted and made again."""
+"""`sluice accept`: a topic that was recreated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def accept(
     cluster: OfCluster = None,
     config: Config = None,
 ) -> None:
-    """Accepts a topic that was deleted and made again: hours from A on are read from the new one.
+    """Accepts a topic that was recreated: hours from A on are read from the new one.
 
     Hours before A stay as they are, and none from A on may have landed.
     Example: sluice accept adx bids --from 2026-11-20T10:00Z

@@ -24,7 +24,7 @@ _TRIES = 10
 class RegisterEntry:
     """`line`: Kafka has acknowledged every line up to it. `partitions`: what the newest attempt shipped.
 
-    `topic_id` is the topic's own: one that was deleted and made again has not got the batch.
+    `topic_id` is the topic's own: one that was recreated has not got the batch.
     """
 
     batch: str

@@ -40,7 +40,7 @@ ENTRY = RegisterEntry("b1", "f", "uuid-1", "attempt-1", line=7)
         (replace(ENTRY, done=True), "uuid-1", False, Begin(None)),
         (replace(ENTRY, done=True), "uuid-1", True, Begin(0)),
         (ENTRY, "uuid-1", True, Begin(0)),
-        (replace(ENTRY, done=True), "uuid-2", False, Begin(0)),  # the topic was made again
+        (replace(ENTRY, done=True), "uuid-2", False, Begin(0)),  # the topic was recreated
     ],
 )
 def test_what_the_register_decides(known, topic, again, expected):

@@ -77,7 +77,7 @@ def _cluster_reads(
     starts = starts_now(pipeline, cluster, alive, topics_of)
     for unit, rs in ranges.items():
         expired = boundaries.expired(unit.slice, cluster, topics)
-        # Of a topic that was made again nothing is left; a range without offsets has none to lose.
+        # Of a topic that was recreated nothing is left; a range without offsets has none to lose.
         left = {(r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs}
         try:
             found.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))

@@ -87,7 +87,7 @@ class LandingAttempt:
     def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:
         for cluster in self.ids:
             ranges = {r for read in reads if read.unit.cluster == cluster for r in read.left if r.offsets}
-            # Asked also without holes: a topic that was made again meanwhile has another id, and is refused.
+            # Asked also without holes: a topic that was recreated meanwhile has another id, and is refused.
             starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
             holes = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
             if holes:

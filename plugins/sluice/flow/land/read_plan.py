@@ -57,7 +57,7 @@ def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:
 def _no_longer_readable(
     old: Manifest, ranges: Iterable[OffsetRange], log_starts: LogStarts
 ) -> tuple[Loss, ...]:
-    """The offsets that `old` landed and Kafka lacks now; all of a topic that was made again since.
+    """The offsets that `old` landed and Kafka lacks now; all of a topic that was recreated since.
 
     A topic that the pipeline no longer reads is left out: somebody decided that.
     """

@@ -72,7 +72,7 @@ def ask(
 
     The end is taken before the look-ups, so that a record which arrives between the two is not put before
     an instant that it lies after. Raises UnknownTopic, KafkaUnavailable, and TopicRecreated when the topic
-    was made again meanwhile.
+    was recreated meanwhile.
     """
     before = reader.describe(topic)
     stamps = [instant * 1000 for instant in instants]

@@ -90,7 +90,7 @@ def accept_topic(
     now: datetime,
     topics_of: TopicsOf = open_topics,
 ) -> Boundaries:
-    """Accepts a topic that was made again: slices from `since` on are of the new one, from its log start.
+    """Accepts a topic that was recreated: slices from `since` on are of the new one, from its log start.
 
     Slices before are of the old one, which stands still where it was last seen. Raises WrongUse when
     `since` is no slice's edge, when a slice from there on has landed, or when the topic has no other id than
@@ -106,7 +106,7 @@ def accept_topic(
     while True:
         refuse_other_length(pipeline, state)
         if state.uuid(cluster, topic) in (None, found.uuid):
-            raise WrongUse(f"topic {cluster}/{topic} was not made again: there is nothing to accept")
+            raise WrongUse(f"topic {cluster}/{topic} was not recreated: there is nothing to accept")
         _refuse_landed(pipeline, lake, state, cluster, topic, utc(since))
         said = {p: PartitionAnswers(at, at, [at], [FoundBy.LOG_START]) for p, at in found.log_starts.items()}
         block = settle(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))

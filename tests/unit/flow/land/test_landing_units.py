@@ -124,7 +124,7 @@ def test_nothing_of_what_landed_is_missing(old, starts):
     [
         # More than was lost then.
         (manifest(*RANGES, lost=(loss(10, 13),)), {("bids", 0): 15}, ("bids", 0, 13, 15, True, True)),
-        # All of a topic that was made again.
+        # All of a topic that was recreated.
         (manifest(OffsetRange("bids", "before", 0, 30, 40)), {}, ("bids", 0, 30, 40, True, True)),
         (manifest(OffsetRange("bids", "before", 3, 0, 40)), {}, ("bids", 3, 0, 40, True, True)),
         # A loss that the manifest does not know of a topic that it does not have.

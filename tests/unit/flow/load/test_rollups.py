@@ -1,4 +1,4 @@
-"""Which units of a rollup are made again, as a table of cases; and what a pipeline file may say."""
+"""Which units of a rollup are computed again, as a table of cases; and what a pipeline file may say."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def test_a_topic_made_again_is_accepted_from_an_instant_on():
     assert left_behind(BoundaryLog(it.lake).read(), "dc1", "bids") == (Loss("bids", 0, 1, 2, exact=True),)
     it.resolved(9, 10, 11)
     assert (it.edges(9), it.edges(10), it.edges(11)) == ((0, 1), (0, 1), (1, 2))
-    with pytest.raises(WrongUse, match="was not made again"):
+    with pytest.raises(WrongUse, match="was not recreated"):
         accept(TEN)
     found = BoundaryLog(it.lake).read()
     units = [Unit(slice_at(hour), "dc1") for hour in (9, 10)]

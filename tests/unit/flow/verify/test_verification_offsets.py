@@ -157,7 +157,7 @@ def no_boundaries() -> Anomaly:
         ((r(0, 10), r(4, 4, partition=1)), (r(0, 10),), []),
         ((r(0, 10), r(4, 9, topic="wins")), (r(0, 10),), []),
         ((r(0, 10),), (r(0, 10), r(7, 7, partition=2)), []),
-        # The same topic made again: neither id's offsets are the other's.
+        # The same topic recreated: neither id's offsets are the other's.
         (
             (r(0, 5, uuid="u2"),),
             (r(8, 9),),

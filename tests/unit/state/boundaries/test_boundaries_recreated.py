@@ -1,4 +1,4 @@
-"""Topics that are deleted and made again, or gone: which topic's offsets each slice has."""
+"""Topics that are recreated, or gone: which topic's offsets each slice has."""
 
 from __future__ import annotations
 
