@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from local.clickhouse_config import PASSWORD, USER
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sharding import ALONE
 from sluice.clients.clickhouse.sql import identifier
-from sluice.clients.clickhouse.tables import read_table
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.compare_tables import Comparing
 from sluice.flow.contents.staged_load import Stage
@@ -107,7 +107,7 @@ def _with_login(statement: str) -> str:
     return statement.replace("{user}", USER).replace("{password}", os.environ[PASSWORD])
 
 
-@pytest.mark.parametrize("case", per_commit(CASES, 8))
+@pytest.mark.parametrize("case", per_commit(CASES, 3))
 def test_views_get_what_an_insert_gives_them(world: World, mirror: World, case: str):
     for place in (world, mirror):
         for statement in (*BEFORE, *CASES[case]):

@@ -9,7 +9,7 @@ import pytest
 
 from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.tables import read_table
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.crash_points import Step
 from sluice.errors import TargetChanged
 from sluice.flow.verify.read_views import look_at_views

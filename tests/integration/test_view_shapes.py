@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.tables import read_table
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.flow.verify.read_view_shapes import fed_shapes
 from tests.integration.landed import World, client_of
 

@@ -99,8 +99,7 @@ def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) ->
 
 def _slice_is_found_quickly(client: Client, found: TargetTable, target: Target) -> Iterator[Check]:
     place = {"database": target.database, "name": target.name}
-    [(_, _, _, partition_key, sorting_key)] = client.rows(render("clickhouse/inspect_table"), place)
-    if "_slice" in f"{partition_key} {sorting_key}" or client.rows(render("doctor/slice_index"), place)[0][0]:
+    if "_slice" in found.keys or client.rows(render("doctor/slice_index"), place)[0][0]:
         return
     remedy = f"ALTER TABLE {table(found.table)} ADD INDEX slice _slice TYPE minmax GRANULARITY 1"
     yield warn(Area.CLICKHOUSE, found.table, "counting a slice reads the whole column _slice", remedy)

@@ -1,12 +1,11 @@
-"""What ClickHouse says about a target table."""
+"""A target table, its columns, and the views that it feeds, as ClickHouse has them (inspect_tables.py)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.sql import Sql, identifier, literal, render
+from sluice.clients.clickhouse.sql import Sql, identifier, literal
 from sluice.clients.clickhouse.types import parse
 
 _VIEW = re.compile(
@@ -82,6 +81,7 @@ class TargetTable:
     projections: bool
     fed: tuple[ViewTable, ...]
     unseen: tuple[OtherReader, ...] = ()
+    keys: str = ""  # what it is partitioned and sorted by
 
     @property
     def ttl(self) -> bool:
@@ -108,70 +108,6 @@ class TargetTable:
         return tuple(column.name for column in self.columns if column.filled)
 
 
-def read_table(client: Client, database: str, name: str) -> TargetTable | None:
-    """The table with its views, or None when there is none."""
-    place = {"database": database, "name": name}
-    found = client.rows(render("clickhouse/inspect_table"), place)
-    if not found:
-        return None
-    engine, engine_full, uuid, _, _ = found[0]
-    fed, unseen = _views(client, f"{database}.{name}")
-    return TargetTable(
-        table=f"{database}.{name}",
-        uuid=uuid,
-        engine=engine,
-        engine_full=engine_full,
-        columns=_columns(client, database, name),
-        projections=_projections(client, database, name),
-        fed=tuple(fed),
-        unseen=tuple(unseen),
-    )
-
-
-def _views(client: Client, target: str) -> tuple[list[ViewTable], list[OtherReader]]:
-    """Every view that an INSERT into the target feeds, directly or through another's table, once."""
-    fed: list[ViewTable] = []
-    unseen: list[OtherReader] = []
-    waiting, known = [target], {target}
-    while waiting:
-        source = waiting.pop(0)
-        for database, view in client.rows(render("clickhouse/inspect_dependencies"), _place(source)):
-            found = client.rows(render("clickhouse/inspect_view"), {"database": database, "name": view})
-            engine, uuid, text, select = found[0] if found else ("", "", "", "")
-            if engine != "MaterializedView":
-                unseen.append(OtherReader(source, f"{database}.{view}", engine))
-            elif (place := view_target(database, uuid, text)) is not None:
-                fed.append(_fed(client, source, (database, view), place, select))
-                if fed[-1].table not in known:
-                    known.add(fed[-1].table)
-                    waiting.append(fed[-1].table)
-    return fed, unseen
-
-
-def _fed(
-    client: Client, source: str, view: tuple[str, str], place: tuple[str, str], select: str
-) -> ViewTable:
-    found = client.rows(render("clickhouse/inspect_table"), {"database": place[0], "name": place[1]})
-    engine, engine_full, _, _, sorting_key = found[0] if found else ("", "", "", "", "")
-    return ViewTable(
-        view=".".join(view),
-        table=".".join(place),
-        engine=engine,
-        sorting_key=sorting_key,
-        columns=_columns(client, *place),
-        view_columns=frozenset(column.name for column in _columns(client, *view)),
-        projections=_projections(client, *place),
-        source=source,
-        select=select,
-        engine_full=engine_full,
-    )
-
-
-def _place(name: str) -> dict[str, str]:
-    database, _, own = name.partition(".")
-    return {"database": database, "name": own}
-
-
 def called(name: str, view: str) -> str:
     """Returns what a person calls the table that `view` writes to: one of its own has the view's name."""
     return view if name.partition(".")[2].startswith(_OWN) else name
@@ -195,17 +131,6 @@ def written_by(database: str, uuid: str, text: str) -> tuple[str, str]:
 
 def _unquoted(name: str) -> str:
     return re.sub(r"\\(.)", r"\1", name[1:-1]) if name.startswith("`") else name
-
-
-def _columns(client: Client, database: str, name: str) -> tuple[Column, ...]:
-    place = {"database": database, "name": name}
-    return tuple(Column(*row) for row in client.rows(render("clickhouse/inspect_columns"), place))
-
-
-def _projections(client: Client, database: str, name: str) -> bool:
-    return bool(
-        client.rows(render("clickhouse/inspect_projections"), {"database": database, "name": name})[0][0]
-    )
 
 
 @dataclass(frozen=True)

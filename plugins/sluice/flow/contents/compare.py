@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import Server, connect_shards
-from sluice.clients.clickhouse.tables import TargetTable, ViewTable, read_table
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target

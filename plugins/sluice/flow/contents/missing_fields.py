@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.sql import render
-from sluice.clients.clickhouse.tables import Column
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, FieldSample, MissingField, Path, gone
@@ -34,13 +33,12 @@ def fields_of(client: Client, pipeline: Pipeline) -> dict[str, dict[Path, str]]:
 
 
 def _fields(client: Client, target: Target) -> dict[Path, str]:
-    place = {"database": target.database, "name": target.name}
-    columns = [Column(*row) for row in client.rows(render("clickhouse/inspect_columns"), place)]
+    found = read_table(client, target.database, target.name)
     return {
         tuple(target.columns.get(column.name, column.name).split("."))
         if column.name in target.columns
         else (column.name,): column.name
-        for column in columns
+        for column in (found.columns if found else ())
         if column.taken and column.name not in HOLDERS
     }
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice import crash_points
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
-from sluice.clients.clickhouse.tables import TargetTable, read_table
+from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Step
 from sluice.errors import Conservation, TargetChanged

@@ -6,9 +6,10 @@ import re
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.passing import read_passing
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
-from sluice.clients.clickhouse.tables import Column, TargetTable, read_table
+from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.clickhouse.types import parse
 from sluice.config.clickhouse import BY_PARTITION
 from sluice.config.pipeline import Pipeline, Target

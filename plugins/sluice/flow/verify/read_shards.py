@@ -10,10 +10,10 @@ from itertools import chain
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sharding import placement_of
 from sluice.clients.clickhouse.shards import Server, Servers
 from sluice.clients.clickhouse.sql import render, table
-from sluice.clients.clickhouse.tables import read_table
 from sluice.clients.connections.find import find
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each

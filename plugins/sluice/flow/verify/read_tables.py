@@ -10,8 +10,9 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, render, table
-from sluice.clients.clickhouse.tables import TargetTable, read_table
+from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.counts import OWN
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts

@@ -15,7 +15,7 @@ from typing import Any
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.sql import Sql, literal, render, table
-from sluice.clients.clickhouse.tables import TargetTable, ViewTable, read_table
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable
 from sluice.clients.clickhouse.view_select import is_union
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.facts import ViewTableSums
@@ -48,7 +48,7 @@ def look_at_views(
         if not fed.stores:
             continue
         source = _source(found, fed, shapes)
-        why = _unsure(client, found, shape, source)
+        why = _unsure(found, shape, source)
         sums = None if why else summing(fed, shape.shape)
         try:
             if sums is None:
@@ -91,7 +91,7 @@ def _counted(
     return ViewTableSums(fed.table, fed.view, there, {}, frozenset(), fed.projections)
 
 
-def _unsure(client: Client, found: TargetTable, shape: ViewTableShape, source: str | None) -> str:
+def _unsure(found: TargetTable, shape: ViewTableShape, source: str | None) -> str:
     """Why counts and sums of the view's source say nothing of its table."""
     fed = shape.fed[0]
     if shape.shape.why:
@@ -100,7 +100,7 @@ def _unsure(client: Client, found: TargetTable, shape: ViewTableShape, source: s
         return "several views write to it"
     if is_union(fed.select):
         return f"view {fed.view} is several SELECTs"
-    if forgets(found) or _expiring(client, fed.table):
+    if forgets(found) or forgets(fed):
         return "a TTL deletes rows of it or of its source"
     if source is None:
         return f"view {fed.view} reads rows that are not kept as they came"
@@ -122,12 +122,6 @@ def _keeps(source: ViewTableShape) -> bool:
         return True
     others = [c for c in fed.columns if c.filled and not named(fed.sorting_key, [c.name])]
     return not shape.one_by_one and all(merged_by(fed, shape, column) for column in others)
-
-
-def _expiring(client: Client, name: str) -> bool:
-    database, _, rest = name.partition(".")
-    found = read_table(client, database, rest)
-    return found is None or forgets(found)
 
 
 def _sums(

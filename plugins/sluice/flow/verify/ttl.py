@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.sql import Sql, listed, render
-from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable
 from sluice.config.pipeline import Pipeline
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
@@ -82,7 +82,7 @@ def instants(expressions: Iterable[Sql]) -> Sql:
     return listed(Sql(f"toInt64(toDateTime64({expression}, 0))") for expression in expressions)
 
 
-def forgets(found: TargetTable) -> bool:
+def forgets(found: TargetTable | ViewTable) -> bool:
     """Whether rows of the table may vanish by themselves."""
     return bool(deleting(found.engine_full))
 

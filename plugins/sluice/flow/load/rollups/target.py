@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.settings import STEADY
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
-from sluice.clients.clickhouse.tables import TargetTable, read_table
+from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Target
 from sluice.config.rollups import Rollup

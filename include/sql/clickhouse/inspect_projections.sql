@@ -1,3 +1,0 @@
-SELECT count()
-FROM system.projections
-WHERE database = {database:String} AND table = {name:String}

@@ -1,3 +1,0 @@
-SELECT name, engine
-FROM system.tables
-WHERE database = 'sluice' AND name IN ('ledger', 'rejected', 'targets')

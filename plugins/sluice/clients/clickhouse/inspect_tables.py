@@ -1,0 +1,109 @@
+"""Asks ClickHouse what a target table is, and what gets the rows of an INSERT into it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, ViewTable, view_target
+
+
+def read_table(client: Client, database: str, name: str) -> TargetTable | None:
+    """The table with its views, or None when there is none."""
+    target = (database, name)
+    found = _inspect(client, [target]).get(target)
+    if found is None:
+        return None
+    fed, unseen = _views(client, target, found)
+    return TargetTable(
+        table=f"{database}.{name}",
+        uuid=found.uuid,
+        engine=found.engine,
+        engine_full=found.engine_full,
+        columns=found.columns,
+        projections=found.projections,
+        fed=tuple(fed),
+        unseen=tuple(unseen),
+        keys=f"{found.partition_key} {found.sorting_key}",
+    )
+
+
+_Place = tuple[str, str]
+
+
+class _Inspected(NamedTuple):
+    """What the server says of a table or a view; nothing of one that the user may not see."""
+
+    engine: str = ""
+    engine_full: str = ""
+    uuid: str = ""
+    partition_key: str = ""
+    sorting_key: str = ""
+    definition: str = ""
+    select: str = ""
+    dependencies: Sequence[_Place] = ()
+    columns: tuple[Column, ...] = ()
+    projections: bool = False
+
+
+_UNSEEN = _Inspected()
+
+
+def _inspect(client: Client, places: Collection[_Place]) -> dict[_Place, _Inspected]:
+    """All of them in one statement, without those that are not there."""
+    if not places:
+        return {}
+    databases, names = (sorted(set(part)) for part in zip(*places, strict=True))
+    rows = client.rows(render("clickhouse/inspect_tables"), {"databases": databases, "names": names})
+    return {
+        (database, name): _Inspected._make((*told, _columns(columns), bool(projections)))
+        for database, name, *told, columns, projections in rows
+        if (database, name) in places
+    }
+
+
+def _columns(rows: Iterable[Sequence[Any]]) -> tuple[Column, ...]:
+    return tuple(Column(*row) for _, *row in rows)
+
+
+def _views(client: Client, target: _Place, found: _Inspected) -> tuple[list[ViewTable], list[OtherReader]]:
+    """Every view that an INSERT into the target feeds, directly or through another's table, once."""
+    fed: list[ViewTable] = []
+    unseen: list[OtherReader] = []
+    known, level = {target}, {target: found}
+    while feeds := [(source, view) for source, table in level.items() for view in table.dependencies]:
+        views = _inspect(client, {view for _, view in feeds})
+        written = {
+            view: view_target(view[0], seen.uuid, seen.definition)
+            for view, seen in views.items()
+            if seen.engine == "MaterializedView"
+        }
+        tables = _inspect(client, {place for place in written.values() if place is not None})
+        level = {}
+        for source, view in feeds:
+            if view not in written:
+                engine = views.get(view, _UNSEEN).engine
+                unseen.append(OtherReader(".".join(source), ".".join(view), engine))
+            elif (place := written[view]) is not None:
+                fed.append(_fed(source, view, views[view], place, tables.get(place, _UNSEEN)))
+                if place in tables and place not in known:
+                    known.add(place)
+                    level[place] = tables[place]
+    return fed, unseen
+
+
+def _fed(source: _Place, view: _Place, seen: _Inspected, place: _Place, written: _Inspected) -> ViewTable:
+    return ViewTable(
+        view=".".join(view),
+        table=".".join(place),
+        engine=written.engine,
+        sorting_key=written.sorting_key,
+        columns=written.columns,
+        view_columns=frozenset(column.name for column in seen.columns),
+        projections=written.projections,
+        source=".".join(source),
+        select=seen.select,
+        engine_full=written.engine_full,
+    )
