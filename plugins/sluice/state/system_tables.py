@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import WRITE
@@ -29,45 +31,56 @@ _UPGRADES = {
 }
 
 
+class _OwnTable(NamedTuple):
+    engine: str
+    comment: str
+    current: bool
+
+
 def create_system_tables(client: Client, replicated: bool = False) -> None:
     """Makes what is missing; repeatable. `replicated`: the next replica has to find the same ledger there.
 
     Raises SluiceError for a newer Sluice's ledger, and TargetRefused for one that is not replicated.
     """
-    check_format(client)
-    client.run(render("state/create_database"))
-    for name, create in _TABLES.items():
-        engine = _REPLICATED.format(name=name) if replicated else "MergeTree"
-        client.run(render(create).replace("ENGINE = MergeTree", f"ENGINE = {engine}"))
+    there = _own_tables(client)
+    _check_format(client, there.get("ledger"))
+    if missing := _TABLES.keys() - there.keys():
+        client.run(render("state/create_database"))
+        for name in sorted(missing):
+            engine = _REPLICATED.format(name=name) if replicated else "MergeTree"
+            client.run(render(_TABLES[name]).replace("ENGINE = MergeTree", f"ENGINE = {engine}"))
+        there = _own_tables(client)
     if replicated:
-        _check_replicated(client)
-    known = {name for (name,) in client.rows(render("state/system_columns"))}
-    for name, upgrade in _UPGRADES.items():
-        if name not in known:
-            client.run(render(upgrade))
+        _check_replicated(client, there)
+    for name, own in there.items():
+        if not own.current:
+            client.run(render(_UPGRADES[name]))
 
 
-def _check_replicated(client: Client) -> None:
-    for name, engine in client.rows(render("state/system_engines")):
-        if not engine.startswith("Replicated"):
+def _own_tables(client: Client) -> dict[str, _OwnTable]:
+    return {name: _OwnTable(*told) for name, *told in client.rows(render("state/own_tables"))}
+
+
+def _check_replicated(client: Client, there: Mapping[str, _OwnTable]) -> None:
+    for name, own in there.items():
+        if not own.engine.startswith("Replicated"):
             raise TargetRefused(
                 f"{SYSTEM}.{name}",
-                f"its engine is {engine} on {client.address}, and the shard has replicas: the next one would "
-                "not know what is committed",
+                f"its engine is {own.engine} on {client.address}, and the shard has replicas: the next one "
+                "would not know what is committed",
                 f"RENAME TABLE {SYSTEM}.{name} TO {SYSTEM}.{name}_old on each replica; it is made anew, and "
                 "`--mode reload` over all hours fills it",
             )
 
 
-def check_format(client: Client) -> None:
+def _check_format(client: Client, ledger: _OwnTable | None) -> None:
     """Raises SluiceError when a newer Sluice has changed what the ledger's rows mean; its comment says so."""
-    for (comment,) in client.rows(render("clickhouse/table_comment"), {"database": SYSTEM, "name": "ledger"}):
-        stated = _FORMAT.search(comment)
-        if stated and int(stated[1]) > LEDGER_FORMAT:
-            raise SluiceError(
-                f"sluice.ledger in ClickHouse {client.address} has format {stated[1]}, newer than this "
-                f"Sluice's {LEDGER_FORMAT}: upgrade"
-            )
+    stated = _FORMAT.search(ledger.comment) if ledger else None
+    if stated and int(stated[1]) > LEDGER_FORMAT:
+        raise SluiceError(
+            f"sluice.ledger in ClickHouse {client.address} has format {stated[1]}, newer than this Sluice's "
+            f"{LEDGER_FORMAT}: upgrade"
+        )
 
 
 def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Target) -> bool:

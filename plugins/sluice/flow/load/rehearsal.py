@@ -46,17 +46,17 @@ class Rehearsal:
     def _check_rights(self) -> None:
         needed = {place.table: _RIGHTS for place in self.destinations} | _OWN_RIGHTS
         for name, rights in needed.items():
-            lacking = [right for right in rights if not self._granted(right, name)]
-            if lacking:
+            if not self._granted(", ".join(rights), name):
+                lacking = [right for right in rights if not self._granted(right, name)]
                 raise TargetRefused(
                     name,
                     f"the user of the connection lacks {', '.join(lacking)}",
                     f"GRANT {', '.join(lacking)} ON {table(name)} to the user",
                 )
 
-    def _granted(self, right: str, name: str) -> bool:
+    def _granted(self, rights: str, name: str) -> bool:
         [(granted,)] = self.writer.rows(
-            render("clickhouse/check_grant", rights=Sql(right), place=table(name))
+            render("clickhouse/check_grant", rights=Sql(rights), place=table(name))
         )
         return bool(int(granted))
 
