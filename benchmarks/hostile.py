@@ -4,7 +4,7 @@
 
 Each case is a topic with a hostile hour and an ordinary one behind it, landed as one batch by the application
 as it is submitted. It fails unless both hours land with every record, as a row or rejected, and says seconds
-and peak memory as multiples of those of the ordinary case, which comes first.
+and peak memory as multiples of those of the ordinary case, which comes before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pendulum
 from confluent_kafka import Producer
@@ -39,30 +41,40 @@ START = pendulum.from_timestamp(START_MS // 1000)
 SLICES = SliceRange(START, START.add(hours=2))
 _DEADLINE_SECONDS = 120
 ORDINARY = 300_000
+MILLION = 1_000_000
+TRANSACTION = 1_000  # records
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True)
 class Case:
-    """`rejected` of the hostile hour's `records` are no rows. `fill` puts them into partition 0. `arrays`:
-    each message of the topic is an array of rows."""
+    """`rejected` of the hostile hour's `records` are no rows; None: some are not. `fill` puts them into
+    partition 0. `arrays`: each message of the topic is an array of rows. `beside`: the ordinary case that it
+    is compared with."""
 
     name: str
     what: str
     records: int
     fill: Callable[[str, str], None]
-    rejected: int = 0
+    rejected: int | None = 0
     arrays: bool = False
+    beside: str = "ordinary"
 
 
 def cases(scale: float) -> dict[str, Case]:
-    def of(name: str, what: str, count: int, refused: bool = False, arrays: bool = False) -> Case:
+    def of(name: str, what: str, count: int, refused: bool = False, **more: Any) -> Case:
         number = max(int(count * scale), 10)
 
         def fill(bootstrap: str, topic: str) -> None:
             produce(bootstrap, topic, hostile(name, number))
 
-        return Case(name, f"{number:,} {what}", number, fill, number if refused else 0, arrays)
+        return Case(name, f"{number:,} {what}", number, fill, **{"rejected": number * refused, **more})
+
+    def million(bootstrap: str, topic: str) -> None:
+        produce(bootstrap, topic, ordinary(MILLION, START_MS))
+
+    def committed(bootstrap: str, topic: str) -> None:
+        produce(bootstrap, topic, ordinary(MILLION, START_MS), TRANSACTION)
 
     def bomb(codec: str) -> Case:
         def fill(bootstrap: str, topic: str) -> None:
@@ -74,7 +86,15 @@ def cases(scale: float) -> dict[str, Case]:
 
     found = [
         of("ordinary", "ordinary records", ORDINARY),
-        of("types", "records, each of another type", 1_000_000),
+        Case("ordinary_million", f"{MILLION:,} ordinary records", MILLION, million),
+        Case(
+            "transactions",
+            f"{MILLION:,} ordinary records in transactions of {TRANSACTION:,}",
+            MILLION,
+            committed,
+            beside="ordinary_million",
+        ),
+        of("types", "records, each of another type", MILLION, rejected=None, beside="ordinary_million"),
         of("types_in_arrays", f"arrays of {ROWS} rows, each of another type", 3_000, arrays=True),
         of("types_by_hours", "records, each of another type and event hour", ORDINARY),
         of("long_types", "records, each of another type of 10 KB", 20_000, refused=True),
@@ -83,19 +103,29 @@ def cases(scale: float) -> dict[str, Case]:
         of("above_64k", "records of 64 KiB + 1", 5_000),
         of("one_percent", "records, of which 1 % have 100 KiB", ORDINARY),
         of("one_percent_60k", "records, of which 1.7 % have 60 KiB", ORDINARY),
-        of("levels", "records of 1,000 levels", 30_000),
+        of("levels", "records of 900 levels", 30_000),
+        of("too_deep", "records of 1,000 levels", 30_000, refused=True),
         of("headers", "records with 1,000 headers", 3_000),
         *map(bomb, CODECS),
     ]
     return {case.name: case for case in found}
 
 
-def produce(bootstrap: str, topic: str, records: Iterator[Sent]) -> None:
-    """Raises RuntimeError when the broker did not take all of them."""
-    options = {"linger.ms": 20, "compression.type": "lz4", "message.max.bytes": 4_000_000}
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True, **options}
-    )
+def produce(bootstrap: str, topic: str, records: Iterator[Sent], transaction: int = 0) -> None:
+    """With `transaction`, so many records at a time are committed.
+
+    Raises RuntimeError when the broker did not take all of them.
+    """
+    options: dict[str, Any] = {"linger.ms": 20, "compression.type": "lz4", "message.max.bytes": 4_000_000}
+    options |= {"bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True}
+    producer = Producer(options | ({"transactional.id": topic} if transaction else {}))
+    if transaction:
+        producer.init_transactions(_DEADLINE_SECONDS)
+        while some := list(islice(records, transaction)):
+            producer.begin_transaction()
+            for one in some:
+                _one(producer, topic, one)
+            producer.commit_transaction(_DEADLINE_SECONDS)
     for one in records:
         _one(producer, topic, one)
     if producer.flush(_DEADLINE_SECONDS):
@@ -147,7 +177,8 @@ def measure(there: World, case: Case, config: Path) -> Result:
     with Watch(process.pid, there.servers) as watch:
         code = process.wait()
     found = [(m.read, sum(m.unparsed.values())) for m in landed(config)]
-    expected = [(case.records, case.rejected), (ORDINARY // 10, 0)]
+    rejected = found[0][1] if found and case.rejected is None else case.rejected
+    expected = [(case.records, rejected), (ORDINARY // 10, 0)]
     if code or found != expected:
         raise SystemExit(f"{case.name}: exit code {code}; (read, rejected) {found}, not {expected}")
     used = watch.used
@@ -181,14 +212,14 @@ def main() -> int:
     if given.land:
         return land(given.land)
     known = cases(given.scale)
-    chosen = [known[name] for name in dict.fromkeys(["ordinary", *(given.case or known)])]
-    results: list[Result] = []
+    names = [name for one in given.case or known for name in (known[one].beside, one)]
+    results: dict[str, Result] = {}
     with world() as there:
-        for case in chosen:
-            results.append(measure(there, case, prepared(there, case)))
-            say(results[-1])
-            compare(results[0], results[-1])
-    store(results)
+        for case in (known[name] for name in dict.fromkeys(names)):
+            results[case.name] = measure(there, case, prepared(there, case))
+            say(results[case.name])
+            compare(results[case.beside if case.beside in results else case.name], results[case.name])
+    store(list(results.values()))
     return 0
 
 

@@ -15,6 +15,7 @@ SIZES = {"gzip": 860 << 20, "snappy": 18 << 20, "lz4": 200 << 20, "zstd": 880 <<
 
 ROWS = 300  # of a message that is an array
 TYPES = 1_000  # as many as have a folder of their own; each is in every event hour
+_LEVELS = {"levels": 900, "too_deep": 1_000}
 
 Sent = tuple[bytes, int, list[tuple[str, bytes]] | None]
 """Value, record time in ms, headers."""
@@ -52,8 +53,9 @@ def _bent(name: str, number: int, value: bytes, at: int) -> Sent:
         return _of_type(value, number % TYPES), at if number == 0 else at - number // TYPES * HOUR_MS, None
     if name == "long_types":
         return b'{"type":"%08d-%s"}' % (number, b"t" * 10_000), at, None
-    if name == "levels":
-        return b'{"type":"deep","a":' + b'{"a":' * 998 + b"1" + b"}" * 999, at, None
+    if name in _LEVELS:
+        within = _LEVELS[name] - 1
+        return b'{"type":"deep","a":' + b'{"a":' * within + b"1" + b"}" * within + b"}", at, None
     if name == "headers":
         return value, at, [(f"h{n}", b"%d" % (number * n)) for n in range(1000)]
     size = _size(name, number)

@@ -16,10 +16,9 @@ from sluice.flow.land.task.reports import WrittenFile
 OVERFLOW = -1
 """The code of rows that go to the overflow: types are counted from 0, those of later batches too."""
 
-
-MOST_TYPES = 500_000
-"""That a task knows, beside those configured: as many as `rows_per_read` has records by default."""
-MOST_FILES = 10_000
+MOST_TYPES = 100_000
+"""That a task knows, beside those configured."""
+MOST_FILES = 5_000
 """Of a slice in a task, by type and event hour: at most, beside as many before they are counted."""
 
 
