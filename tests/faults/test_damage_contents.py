@@ -112,6 +112,7 @@ def test_a_payload_of_another_type_in_a_table_of_many(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_a_row_in_the_wrong_table(damaged: Damaged):
     """A click lies where a view should: every count but the one by type holds, so that is changed, too."""
     change(
@@ -202,6 +203,7 @@ LAKE_DAMAGE = {
 
 
 @pytest.mark.parametrize("point", per_commit(LAKE_DAMAGE))
+@pytest.mark.long
 def test_a_row_of_the_lake(damaged: Damaged, point: str):
     name, alter, kind, expected, seen = LAKE_DAMAGE[point]
     edit(damaged, 2, name, alter)
@@ -213,6 +215,7 @@ def test_a_row_of_the_lake(damaged: Damaged, point: str):
     repaired(damaged, [a for a in anomalies if "reland" in a["command"]], "reland")
 
 
+@pytest.mark.long
 def test_two_payloads_swapped_in_the_lake(damaged: Damaged):
     key = swap_payloads(damaged)
     assert damaged.verify("--checksums") == []
@@ -252,6 +255,7 @@ def test_an_event_hour_in_another_folder(damaged: Damaged):
     repaired(damaged, anomalies, "reland")
 
 
+@pytest.mark.long
 def test_a_rejected_record_with_another_reason(damaged: Damaged):
     edit(damaged, UNPARSED_HOUR, "", set_all(_reason="no type"))
     anomalies = damaged.verify("--contents")
@@ -278,6 +282,7 @@ def plain(clickhouse_server, monkeypatch, capsys, tmp_path, name: str) -> Damage
     return world
 
 
+@pytest.mark.long
 def test_a_run_looks_at_other_files_in_each_landing(plain: Damaged):
     """One value of every click is wrong: a run sees it as soon as it looks at a file of clicks."""
     damaged = plain

@@ -57,7 +57,7 @@ def test_a_run_tells_it_once_and_stops_nothing(renamed: Damaged):
     assert zeros == 2 * EACH  # which no count tells
 
 
-@pytest.mark.parametrize("words", [(), ("--contents",)])
+@pytest.mark.parametrize("words", [(), pytest.param(("--contents",), marks=pytest.mark.long)])
 def test_verify_names_the_field_that_came(renamed: Damaged, words: tuple[str, ...]):
     assert run(renamed, 0, 4) == 0
     anomalies = renamed.verify(*words)
@@ -73,6 +73,7 @@ def test_verify_names_the_field_that_came(renamed: Damaged, words: tuple[str, ..
     ]
 
 
+@pytest.mark.long
 def test_the_column_takes_the_new_field_and_the_anomaly_ends(renamed: Damaged):
     assert run(renamed, 0, 4) == 0
     [anomaly] = renamed.verify()

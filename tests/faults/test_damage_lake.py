@@ -85,6 +85,7 @@ def test_rejected_records_that_were_removed(damaged: Damaged):
 
 
 @pytest.mark.parametrize("name", ["events.parquet", "2026-01-01T01Z-dc1-{generation}-99.parquet"])
+@pytest.mark.long
 def test_a_file_that_no_manifest_lists(damaged: Damaged, name: str):
     own = clicks(damaged, 1)
     other = own.with_name(name.format(generation=damaged.manifest(1).generation))
@@ -125,6 +126,7 @@ def test_a_listed_file_copied_into_another_hour(damaged: Damaged):
     assert own.exists() and not other.exists()
 
 
+@pytest.mark.long
 def test_a_file_of_an_older_generation_is_removed_without_being_asked(damaged: Damaged):
     old = clicks(damaged, 0)
     kept = old.read_bytes()
@@ -178,6 +180,7 @@ def _rows(content: dict) -> None:
         ]
     ),
 )
+@pytest.mark.long
 def test_counts_of_a_manifest_that_were_edited(damaged: Damaged, change, kinds: set[str]):
     damaged.edit(damaged.manifest_path(UNPARSED_HOUR), change)
     anomalies = damaged.verify()
@@ -191,6 +194,7 @@ def test_counts_of_a_manifest_that_were_edited(damaged: Damaged, change, kinds: 
 @pytest.mark.parametrize(
     ("change", "kind", "offsets"), per_commit([(-1, "gap", [9, 10]), (1, "overlap", [10, 11])])
 )
+@pytest.mark.long
 def test_the_end_of_a_slice_that_was_edited(damaged: Damaged, change: int, kind: str, offsets: list[int]):
     def edit(content: dict) -> None:
         [r] = [r for r in content["ranges"] if r["partition"] == 1]
@@ -246,6 +250,7 @@ def test_a_manifest_that_cannot_be_read(damaged: Damaged):
     assert damaged.verify() == []
 
 
+@pytest.mark.long
 def test_a_manifest_that_is_gone(damaged: Damaged):
     """Its files may be the only copy: they stay until the hour has landed again, as its first generation."""
     line = f"sluice run ads --config {damaged.config} --from 2026-01-01T03Z --to 2026-01-01T04Z --mode reland"
@@ -277,6 +282,7 @@ def edit_boundary(damaged: Damaged, by: int) -> bytes:
     return kept
 
 
+@pytest.mark.long
 def test_a_boundary_that_was_edited(damaged: Damaged):
     """It would cut the two hours elsewhere: both are landed again between what is stored now."""
     kept = edit_boundary(damaged, 2)

@@ -11,6 +11,7 @@ from sluice.clients.lake import layout
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import World, event
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -23,6 +24,7 @@ def damaged(clickhouse_server, name, tmp_path, monkeypatch, capsys) -> Damaged:
     return Damaged(tmp_path, client_of(clickhouse_server), name, monkeypatch, capsys)
 
 
+@pytest.mark.long
 def test_files_that_were_not_moved(damaged: Damaged):
     """As a landing leaves them that was killed after its manifest."""
     damaged.make()
@@ -47,7 +49,7 @@ def silent_after(hours: int, silent: int) -> World:
     return World({("dc1", "bids"): clicks}, plain=True)
 
 
-@pytest.mark.parametrize(("silent", "stalled"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("silent", "stalled"), per_commit([(1, True), (2, False)]))
 def test_a_partition_that_falls_silent(damaged: Damaged, silent: int, stalled: bool):
     """Over exactly `stalled_after` slices, and over one less."""
     damaged.world = silent_after(hours=4, silent=silent)

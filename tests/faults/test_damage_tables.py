@@ -71,6 +71,7 @@ def test_every_row_of_an_hour_deleted(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_a_row_of_one_type_in_the_table_of_many(damaged: Damaged):
     damaged.sql(
         f"ALTER TABLE {{db}}.other DELETE WHERE {at(1)} AND _type = 'scroll' SETTINGS mutations_sync = 2"
@@ -93,6 +94,7 @@ def test_a_row_inserted_twice(damaged: Damaged):
     repaired(damaged, anomalies, "reload")
 
 
+@pytest.mark.long
 def test_one_row_deleted_and_another_one_twice(damaged: Damaged):
     """The count is right: only the records tell."""
     damaged.sql(
@@ -121,6 +123,7 @@ def test_a_row_of_another_offset(damaged: Damaged):
 
 
 @pytest.mark.parametrize("twice", per_commit([True, False]))
+@pytest.mark.long
 def test_misfits(damaged: Damaged, twice: bool):
     where = "target = 'damage_tables.clicks'"
     if twice:
@@ -205,6 +208,7 @@ def test_rows_of_no_slice_are_for_a_person_to_judge(damaged: Damaged, when: str,
         ]
     ),
 )
+@pytest.mark.long
 def test_the_readers_view(damaged: Damaged, damage: str):
     """The next load of any slice makes it again."""
     rows = damaged.sql("SELECT * FROM sluice.`damage_tables.clicks` ORDER BY ALL")
@@ -255,6 +259,7 @@ def test_misfits_that_no_ledger_row_covers(damaged: Damaged):
         ]
     ),
 )
+@pytest.mark.long
 def test_the_table_of_a_view(damaged: Damaged, damage: str, table: str, hour: int):
     [(uuid,)] = damaged.sql(
         f"SELECT toString(uuid) FROM system.tables WHERE database = '{{db}}' AND name = '{table}'"

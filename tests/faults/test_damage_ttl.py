@@ -49,6 +49,7 @@ def test_rows_that_no_ttl_can_have_deleted(damaged: Damaged, ttl: str):
 
 
 @pytest.mark.parametrize(("age", "expired"), per_commit([("1 DAY", True), ("50 YEAR", False)]))
+@pytest.mark.long
 def test_a_ttl_that_adds_rows_up(damaged: Damaged, age: str, expired: bool):
     """What has expired is compared with nothing; of the rest every value is."""
     damaged.make()
@@ -90,6 +91,7 @@ def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
     )
 
 
+@pytest.mark.long
 def test_status_tells_of_a_table_that_is_gone(damaged: Damaged):
     damaged.make()
     words = f"sluice status ads --config {damaged.config} --from 2026-01-01T00Z --to 2026-01-01T04Z"
@@ -101,6 +103,7 @@ def test_status_tells_of_a_table_that_is_gone(damaged: Damaged):
     assert f"{damaged.database}.other: there is no such table; create it" in damaged.command(words)[1]
 
 
+@pytest.mark.long
 def test_a_missing_table_does_not_hide_the_losses_of_others(damaged: Damaged):
     damaged.make()
     [(definition,)] = damaged.sql(

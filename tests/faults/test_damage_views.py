@@ -122,6 +122,7 @@ def viewed(built, clickhouse_server, monkeypatch, capsys) -> Viewed:
     return world
 
 
+@pytest.mark.long
 def test_what_is_whole_has_no_anomaly_whatever_was_merged(viewed: Viewed):
     assert viewed.verify("--contents") == []
     for name in (*VIEWS, "both", "clicks"):
@@ -211,6 +212,7 @@ def test_what_cannot_be_compared_is_said(viewed: Viewed):
     assert unseen == {"both", "joined", "last", "looked_up", "mean", "once"}
 
 
+@pytest.mark.long
 def test_a_view_that_was_made_after_a_load(viewed: Viewed):
     """Its table lacks older slices, and rightly so; those that come later are compared."""
     table = f"CREATE TABLE {{db}}.young (n UInt16, {KEYS}) ENGINE = MergeTree ORDER BY tuple()"

@@ -33,6 +33,7 @@ from tests.faults.hostile import COLUMNS, TABLES, TYPES, Ran, Site, event_of, si
 from tests.integration.landed import client_of
 from tests.support.hostile_texts import HALVES, TEXTS, is_plain, links
 from tests.support.landing_world import START
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -51,9 +52,9 @@ COMMANDS = {
     ("verify", "--json"): 0,
     ("traffic",): 0,
     ("traffic", "--json"): 0,
+    ("run", *RANGE, "--mode", "reload"): 0,
     ("doctor",): 3,  # Kafka is away
     ("doctor", "--json"): 3,
-    ("run", *RANGE, "--mode", "reload"): 0,
     ("run", *RANGE, "--mode", "reland", "--json"): 0,
 }
 
@@ -131,7 +132,7 @@ def test_counts(loaded: tuple[Site, Ran]):
     assert sorted(rows) == sorted((kind, kind, 1) for kind in LANDED)
 
 
-@pytest.mark.parametrize(("words", "code"), COMMANDS.items(), ids=map(" ".join, COMMANDS))
+@pytest.mark.parametrize(("words", "code"), per_commit(COMMANDS.items(), 11), ids=map(" ".join, COMMANDS))
 def test_commands(loaded: tuple[Site, Ran], words: tuple[str, ...], code: int):
     """Each ends as it should, and what it prints is plain."""
     made, _ = loaded
@@ -142,6 +143,7 @@ def test_commands(loaded: tuple[Site, Ran], words: tuple[str, ...], code: int):
         json.loads(ran.out)
 
 
+@pytest.mark.long
 def test_the_commands_name_the_types(loaded: tuple[Site, Ran]):
     """As they are in JSON, and so that one sees them elsewhere."""
     made, _ = loaded

@@ -26,13 +26,12 @@ AT_SERVER = [
     name for name in NAMES if name.partition(".")[0] in (Load.__name__, Step.__name__, Publish.__name__)
 ]
 # The short form: where most is half done.
-SHORT = [Resolve.STORED, Land.MERGED, Land.COMMITTED, Land.OLD_COPIED, Land.OLD_REMOVED, Land.FILE_MOVED]
-SHORT += [Land.MARKED, Step.STAGED, Step.REVOKED, Step.DELETED, Step.MOVED, Publish.HOUR_MARKED]
-SHORT_AT_SERVER = [Step.DELETED, Step.MOVED, Step.COMMITTED]
+SHORT = [Resolve.STORED, Land.COMMITTED, Land.OLD_COPIED, Step.DELETED, Step.MOVED, Publish.HOUR_MARKED]
+SHORT_AT_SERVER = [Step.MOVED]
 # What only a run over finished hours reaches, or does something at.
 AGAIN = ("Land.OLD_", "Step.REVOKED", "Step.DELETED")
 LONG_MOMENTS = 12
-SHORT_MOMENTS = [("fill", "process"), ("reland", "ClickHouse server")]
+SHORT_MOMENTS = [("reland", "ClickHouse server")]
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,7 @@ def commands(tmp_path_factory, kafka_broker, stack_env) -> Iterator[Commands]:
     kills_trials.stop(trials)
 
 
+@pytest.mark.long
 def test_killed_at_a_point(commands: Commands, fault_log, struck):
     victim, mode, point, what = struck
     with fault_log.trial("kill", name_of(point), victim=victim):

@@ -114,7 +114,7 @@ DIFFERENT = [
 PLACES = [*((step, True) for step in Step), *((step, False) for step in DIFFERENT)]
 
 
-@pytest.mark.parametrize(("step", "view"), per_commit(PLACES[5:] + PLACES[:5], 4))
+@pytest.mark.parametrize(("step", "view"), per_commit(PLACES[5:] + PLACES[:5], 2))
 def test_killed_after_a_step(world: World, clickhouse_server, step: Step, view: bool, fault_log):
     table = f"t_{step.name.lower()}_{'view' if view else 'parts'}"
     make_tables(world, table, view)

@@ -242,6 +242,7 @@ class Struck:
 
 
 @pytest.mark.parametrize("done", per_commit([False, True]))
+@pytest.mark.long
 def test_what_nobody_could_know_before_is_finished_by_a_fill(
     scene: Scene, done: bool, fault_log, long_form: bool
 ):

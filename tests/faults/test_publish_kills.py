@@ -36,6 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.KafkaB
     broker.kill()
 
 
+@pytest.mark.long
 def test_a_follower_that_is_killed_loses_nothing(
     broker: services.KafkaBroker, tmp_path: Path, name: str, seed: int, long_form: bool, fault_log: FaultLog
 ):
@@ -108,6 +109,7 @@ QUEUE_BYTES = (
 MEMORY_BYTES = 160 << 20
 
 
+@pytest.mark.long
 def test_a_broker_that_stands_still_holds_the_reading_up(
     broker: services.KafkaBroker, tmp_path: Path, name: str, fault_log: FaultLog
 ):

@@ -11,6 +11,7 @@ from tests.faults.racers import race
 from tests.integration import s3_servers
 from tests.integration.landed import client_of
 from tests.support.landing_world import hours
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -87,7 +88,7 @@ BACKFILLS = {
 }
 
 
-@pytest.mark.parametrize("point", BACKFILLS)
+@pytest.mark.parametrize("point", per_commit(BACKFILLS))
 def test_backfills_at_once(scene: Scene, point: str, fault_log):
     jobs = BACKFILLS[point]
     if "beside" in point:

@@ -59,6 +59,7 @@ def test_a_reload_that_is_killed_is_finished_by_a_fill(make_scene, fault_log, lo
             expect_exact(scene)
 
 
+@pytest.mark.long
 def test_a_reland_that_is_killed_is_finished_by_a_fill(make_scene, fault_log, long_form: bool):
     scene = make_scene("reland")
     race(scene.job(0, HOURS))

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.faults
 HOURS = 3
 
 
+@pytest.mark.long
 def test_a_table_is_added_while_its_types_sit_in_the_catch_all(clickhouse_server, tmp_path, fault_log):
     client, environment = client_of(clickhouse_server), clickhouse_at(clickhouse_server)
     old = Scene(f"file://{tmp_path}", "routed", client, environment, HOURS, lease="2s").make_tables()

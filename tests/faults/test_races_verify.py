@@ -17,6 +17,7 @@ from tests.faults.racers import Racer, race
 from tests.faults.test_races import clickhouse_at
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, hours
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -75,7 +76,7 @@ def verified(scene: Scene) -> list[Anomaly] | None:
     return None
 
 
-@pytest.mark.parametrize(("mode", "look"), [("reload", looked), ("reland", verified)])
+@pytest.mark.parametrize(("mode", "look"), per_commit([("reload", looked), ("reland", verified)]))
 def test_looks_beside_loads_find_nothing(scene: Scene, mode: str, look, long_form: bool, fault_log):
     looks = 50 if long_form else 10
     with fault_log.trial("race", f"verify beside {mode}", times=looks), loading(scene, mode) as loads:

@@ -82,6 +82,7 @@ def test_a_folder_of_the_lake_is_lost(damaged: Damaged, lost: str):
     assert list((damaged.root / lost).rglob("*.parquet"))
 
 
+@pytest.mark.long
 def test_the_whole_lake_is_lost(damaged: Damaged):
     """As long as Kafka has the records, the hours are landed anew; the tables hold each row once."""
     before = content(damaged)
@@ -93,6 +94,7 @@ def test_the_whole_lake_is_lost(damaged: Damaged):
     assert damaged.verify() == []
 
 
+@pytest.mark.long
 def test_the_lake_moves_to_another_place(damaged: Damaged):
     """Copied, and the pipeline file says where: the target is another lake's until that is corrected."""
     before = content(damaged)

@@ -9,6 +9,7 @@ import pytest
 from sluice.errors import Conservation, RecordsExpired
 from tests.faults.topic_story import Story
 from tests.faults.topics import Topic
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -55,6 +56,7 @@ def test_before_the_hour_was_resolved(story, fault_log):
         story.expect({1: [4, 5], 2: [6, 7, 8], 3: [9, 10, 11]})
 
 
+@pytest.mark.long
 def test_between_two_hours(story, fault_log):
     """Hour 0 is in the lake; then the log start moves into hour 2, and hour 1 … 3 are resolved."""
     story.run(0, 0)
@@ -102,7 +104,7 @@ def test_an_hour_of_which_nothing_is_left(story, fault_log):
         story.expect({0: [0, 1, 2], 1: [3, 4, 5]})
 
 
-@pytest.mark.parametrize("policy", ["fail", "land_rest"])
+@pytest.mark.parametrize("policy", per_commit(["fail", "land_rest"]))
 def test_what_the_lake_has_is_not_lost(story, fault_log, policy):
     """`reland` is refused as soon as one old offset is gone; `reload` needs no Kafka at all."""
     everything = {h: range(3 * h, 3 * h + 3) for h in range(4)}

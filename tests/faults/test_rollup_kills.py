@@ -74,6 +74,7 @@ def killed(rolled: Rolled, port: int, table: str, step: Step) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
+@pytest.mark.long
 def test_killed_beside_a_rollup(rolled: Rolled, clickhouse_server, long_form, fault_log):
     """A unit that was never loaded, and one that is loaded again; killed at one point after the other."""
     for table, step in LONG if long_form else SHORT:

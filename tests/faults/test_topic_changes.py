@@ -125,6 +125,7 @@ def test_partitions_are_added_in_the_middle_of_an_hour(story, fault_log):
         assert story.states(0, 2) == ["complete"] * 3
 
 
+@pytest.mark.long
 def test_a_partition_appears_after_its_boundary_with_old_records(story, fault_log):
     """Hours 0 … 2 have landed without it: what it has of them is late, and comes with hour 3. Hours that
     are resolved afterwards, before and after, do not bring it a second time."""

@@ -12,6 +12,7 @@ from local.readiness import wait_until
 from sluice.errors import CompactedAway, Conservation, NotAllLanded
 from tests.faults.topic_story import PlainEngine, Story
 from tests.faults.topics import CLUSTER, HOURS, SECONDS, START, Topic, visible
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 # So small, and so soon, that the broker's cleaner takes whatever lies before the last record.
@@ -63,7 +64,7 @@ def transaction(topic: Topic, commit: bool, *records: tuple[int, float]) -> None
     wait_until(lambda: topic.state().ends[0] == end, f"the marker at {end - 1}", SECONDS)
 
 
-@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("isolation", per_commit(["read_committed", "read_uncommitted"]))
 def test_transactions(
     transactional, clickhouse_server, tmp_path, monkeypatch, at_night, engine, fault_log, isolation
 ):
@@ -117,6 +118,7 @@ def test_markers_have_a_time_of_their_own(
         story.expect(places)
 
 
+@pytest.mark.long
 def test_what_neither_compaction_nor_a_transaction_explains(
     kafka_broker, clickhouse_server, name, tmp_path, monkeypatch, fault_log
 ):
@@ -152,6 +154,7 @@ def test_compaction(compacting, clickhouse_server, tmp_path, monkeypatch, engine
         story.expect(expected)
 
 
+@pytest.mark.long
 def test_compaction_after_the_hour_has_landed(
     kafka_broker, clickhouse_server, name, tmp_path, monkeypatch, fault_log
 ):

@@ -76,6 +76,7 @@ def restart_in_the_middle(story: Story, broker: KafkaBroker, how: str, done: thr
 
 # A clean stop is gentler than kill -9.
 @pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_the_broker_restarts_while_spark_reads(
     start_kafka_broker, clickhouse_server, name, tmp_path, monkeypatch, engine, fault_log, how
 ):
@@ -109,6 +110,7 @@ def test_the_broker_restarts_while_spark_reads(
         story.expect(places)
 
 
+@pytest.mark.long
 def test_the_broker_restarts_while_a_task_reads(start_kafka_broker, name, fault_log):
     """What was not read ahead comes after the restart: no record is left out, and none comes twice."""
     broker = start_kafka_broker()

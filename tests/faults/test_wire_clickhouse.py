@@ -16,6 +16,7 @@ from tests.faults.inserver_load import Commit, Trials
 from tests.faults.wire import Fault, Wire
 from tests.faults.wire_clickhouse import KILLS, PLACES, QUESTIONS, disturb
 from tests.integration.landed import World, client_of
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -48,7 +49,7 @@ def cases(commit: Commit, long_form: bool, seed: int) -> list[tuple[str, Fault]]
     return [(chance.choice(PLACES), fault) for fault in chance.sample(FAULTS, SHORT)]
 
 
-@pytest.mark.parametrize("commit", Commit)
+@pytest.mark.parametrize("commit", per_commit(Commit))
 def test_a_disturbed_load(
     trials: Trials,
     server: ClickHouseServer,

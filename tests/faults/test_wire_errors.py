@@ -17,6 +17,7 @@ from tests.faults.inserver_load import NEW, UNITS, Commit, Trials, expected
 from tests.faults.wire_clickhouse import reached
 from tests.faults.wire_http import Answer, HttpLayer
 from tests.integration.landed import World, client_of
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -87,7 +88,7 @@ def test_errors_in_the_middle_of_a_load(
             assert wrong == []
 
 
-@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("done", per_commit([False, True]))
 def test_unknown_looks_before_it_does_it_again(
     trials: Trials, layer: HttpLayer, fault_log: FaultLog, done: bool
 ) -> None:
@@ -99,6 +100,7 @@ def test_unknown_looks_before_it_does_it_again(
         assert wrong == []
 
 
+@pytest.mark.long
 def test_a_proxys_answer_says_nothing_of_the_statement(
     trials: Trials, layer: HttpLayer, fault_log: FaultLog
 ) -> None:

@@ -16,6 +16,7 @@ from tests.faults.inserver_load import NEW, UNITS, Commit, Trials, expected
 from tests.faults.wire import Fault, Wire
 from tests.faults.wire_clickhouse import pattern, reached
 from tests.integration.landed import World, client_of
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -94,7 +95,7 @@ def test_an_insert_that_goes_on_without_its_client(
         assert trials.differences(table, expected(NEW, manifests, trials.commit)) == []
 
 
-@pytest.mark.parametrize("step", ["move", "commit"])
+@pytest.mark.parametrize("step", per_commit(["move", "commit"]))
 def test_silence_after_a_statement_was_done(
     trials: Trials, wire: Wire, hasty: World, step: str, fault_log: FaultLog
 ) -> None:

@@ -188,6 +188,7 @@ def test_the_hourly_dag_lands_its_hour_and_heals_the_ones_before(stack: Stack):
     assert stack.states()["verify_all"] == {"success"}
 
 
+@pytest.mark.long
 def test_the_backfill_dag(stack: Stack):
     done, said = stack.backfill(dry_run=True)
     assert done, said

@@ -17,6 +17,7 @@ from sluice.state.manifests import read_manifests
 from sluice.state.units import units_of
 from tests.integration.landed import client_of
 from tests.support.landing_world import World, event, hours, pipeline, rows_in
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -70,7 +71,7 @@ class Backfilled:
         return sorted(row[0] for row in self.client.rows(both))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", per_commit([1, 2]))
 def test_ranges_in_any_order_and_mode(tmp_path, clickhouse_server, name, seed):
     there = Backfilled(tmp_path, clickhouse_server, name, seed)
     chance = random.Random(seed)
@@ -89,6 +90,7 @@ def test_ranges_in_any_order_and_mode(tmp_path, clickhouse_server, name, seed):
     assert again.summary()["landed"] == 0
 
 
+@pytest.mark.long
 def test_hour_by_hour_backwards_is_the_same_as_one_batch(tmp_path, clickhouse_server, name):
     backwards = Backfilled(tmp_path / "backwards", clickhouse_server, f"{name}_b", seed=5)
     for hour in reversed(range(12, 18)):

@@ -58,6 +58,7 @@ def stop_when(user: User, said: str, with_signal: int) -> list[str]:
     return lines
 
 
+@pytest.mark.long
 def test_stopped_while_landing_and_while_loading_it_goes_on(user: User):
     interrupted = stop_when(user, "to land,", signal.SIGTERM)
     assert "it continues from what is done" in interrupted[-1]

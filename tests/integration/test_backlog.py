@@ -122,6 +122,7 @@ def test_runs_after_a_long_outage_bring_what_it_left_out(hourly: Hourly):
     assert not choose_backlog.seen_backlog(hourly.pipeline, hourly.lake, START.add(hours=61)).states
 
 
+@pytest.mark.long
 def test_what_kafka_has_lost_meanwhile_stays_told_and_holds_up_nothing(hourly: Hourly):
     """The records of hours 30 … 33 expire before anybody has asked for those hours: up to hour 34, whose
     look-up gives the log start, each may have had them."""
@@ -141,6 +142,7 @@ def test_what_kafka_has_lost_meanwhile_stays_told_and_holds_up_nothing(hourly: H
     assert not choose_backlog.seen_backlog(rest, hourly.lake, START.add(hours=63)).states
 
 
+@pytest.mark.long
 def test_a_start_that_lies_before_the_first_run_is_where_the_hours_begin(hourly: Hourly):
     hourly.pipeline = hourly.pipeline.model_copy(update={"start": START.add(hours=2)})
     assert hourly.told(50) == (
@@ -150,6 +152,7 @@ def test_a_start_that_lies_before_the_first_run_is_where_the_hours_begin(hourly:
     assert hourly.rows == hourly.published(0, 1, *range(50, HOURS))
 
 
+@pytest.mark.long
 def test_a_cluster_that_was_away_for_longer_than_heal_is_caught_up_with(hourly: Hourly):
     """dc2 is silent from hour 6 to hour 44, while dc1 goes on: dc2's hours 6 … 19 lie before `heal` then."""
     own = {"topics": ["bids"], "bootstrap": "nowhere:1"}

@@ -13,6 +13,7 @@ from sluice.clients.kafka.topics import open_topics
 from sluice.config.kafka import Cluster
 from sluice.slices import to_ms
 from tests.integration.test_hostile_records import BY_FIELD, in_lake
+from tests.support.long_form import per_commit
 from tests.support.spark_world import START, SparkWorld, event, hours
 from tests.support.stored_batch import batch, bomb, bomb_size, record, send
 
@@ -26,7 +27,7 @@ def store(spark_world: SparkWorld, topic: str, minute: float, *records: bytes, c
     send(spark_world.bootstrap, topic, 0, batch(records, 1, codec, to_ms(START.add(seconds=minute * 60))))
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["after other hours", "as the log's first"])
+@pytest.mark.parametrize("alone", per_commit([False, True]), ids=["after other hours", "as the log's first"])
 def test_its_hour_resolves_lands_loads_and_verifies(spark_world, alone):
     topic = spark_world.topic("t")
     before = [] if alone else [event(minute, n=n) for n, minute in enumerate((1, 2, 59))]
@@ -48,7 +49,7 @@ def test_its_hour_resolves_lands_loads_and_verifies(spark_world, alone):
     assert [(offset, text.encode()) for offset, text in loaded] == rows
 
 
-@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("kind", per_commit(["CreateTime", "LogAppendTime"]))
 def test_where_instants_are_is_kafkas_rule(kafka_broker, name, kind):
     """Each instant at and around each record's stamp, against the stamps themselves."""
     admin = AdminClient({"bootstrap.servers": kafka_broker})

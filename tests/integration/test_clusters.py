@@ -91,6 +91,7 @@ def both(name, tmp_path: Path, stack_env, clickhouse_server, kafka_broker, secon
     return user
 
 
+@pytest.mark.long
 def test_a_cluster_is_added_goes_away_comes_back_and_is_taken_away(both: Both, second: KafkaBroker):
     both.write_clusters("dc1")
     both.do("run", *FIRST)

@@ -149,7 +149,7 @@ def test_rows_that_have_expired_are_not_missed_and_others_are(world: World, kind
     assert told(compared(world, pipeline)) == [(AnomalyKind.VALUES, "clicks", "", "2 rows; records 3")]
 
 
-@pytest.mark.parametrize("by", ["partition", "intDiv(n, 4)"])
+@pytest.mark.parametrize("by", per_commit(["partition", "intDiv(n, 4)"]))
 def test_each_shard_holds_its_own_share(clickhouse_servers, tmp_path, name: str, monkeypatch, by: str):
     two = made(tmp_path, name, clickhouse_servers, monkeypatch)
     two.everywhere(f"CREATE TABLE {{db}}.clicks (n UInt16, {KEYS}) ENGINE = MergeTree ORDER BY _offset")

@@ -12,6 +12,7 @@ from sluice.flow.contents.report import ContentsReport
 from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import event, land, unit
 from tests.integration.test_contents import found_of
+from tests.support.long_form import per_commit
 from tests.support.shards_world import Shards, made, shards
 
 pytestmark = pytest.mark.integration
@@ -35,7 +36,9 @@ def contents(two: Shards, pipeline: Pipeline) -> ContentsReport:
     return auditor(pipeline, None).whole(found_of(two.world, pipeline, [unit()]))
 
 
-@pytest.mark.parametrize(("point", "times"), [(Verify.LISTED, 1), (Verify.STAGED, 9), (Verify.REVIEWED, 1)])
+@pytest.mark.parametrize(
+    ("point", "times"), per_commit([(Verify.LISTED, 1), (Verify.STAGED, 9), (Verify.REVIEWED, 1)])
+)
 def test_a_load_meanwhile_is_no_anomaly(two: Shards, monkeypatch, point: Verify, times: int):
     """Once, the table is compared again; over and over, it is busy. What is wrong is told on either shard."""
     pipeline = two.world.pipeline({"click": "clicks"}, clickhouse=shards("s1", "s2", lease="1s"))

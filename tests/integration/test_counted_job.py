@@ -57,6 +57,7 @@ def middle(numbers: list[int]) -> int:
     return sorted(numbers)[len(numbers) // 2]
 
 
+@pytest.mark.long
 def test_counts_and_rollups_of_a_whole_run(user: User):
     events = foreign_events.make(START, HOURS, 1_500, seed=11)
     events[700]["payload"]["pad"] = "x" * 70_000  # its slice is read once more, and counted once

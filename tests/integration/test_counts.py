@@ -256,6 +256,7 @@ def test_the_first_day_is_what_the_second_is_expected_to_be(place: Place):
     ]
 
 
+@pytest.mark.long
 def test_what_was_seen_of_an_hour_that_has_not_landed_nobody_knows(place: Place):
     """Hours 9, 10 and 11 of two days; on the second hour 10 has failed, and a late event came at 11."""
     hours_of_both = (9, 10, 11, 33, 34, 35)

@@ -13,6 +13,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import BatchUnreadable, SluiceError
 from sluice.flow.land.land import land
 from sluice.flow.steps import resolve_range
+from tests.support.long_form import per_commit
 from tests.support.spark_world import SparkWorld, event, hours
 
 pytestmark = pytest.mark.integration
@@ -62,7 +63,7 @@ def payloads(world: SparkWorld, pipeline: Pipeline) -> list[str]:
     return [row["_payload"] for row in sorted(rows, key=lambda row: row["_offset"])]
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])
+@pytest.mark.parametrize("together", per_commit([True, False]), ids=["by tasks", "by Spark's source"])
 def test_its_hour_does_not_land_and_the_others_do(
     kafka_service, name, tmp_path, engine, monkeypatch, together
 ):

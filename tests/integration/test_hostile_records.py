@@ -54,7 +54,7 @@ def lands(world: SparkWorld, topic: str, **more: Any) -> tuple[Pipeline, list[st
     return pipeline, said
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])
+@pytest.mark.parametrize("together", per_commit([True, False]), ids=["by tasks", "by Spark's source"])
 @pytest.mark.parametrize("codec", per_commit(sorted(SIZES)))
 def test_a_bomb_is_rejected_and_its_neighbours_and_the_other_hours_land(
     kafka_broker, name, tmp_path, engine, monkeypatch, codec, together

@@ -53,7 +53,7 @@ def environment(tmp_path, clickhouse_server) -> dict[str, str]:
     [
         ("verify", "ads", *RANGE, "--contents"),
         ("status", "ads", *RANGE),
-        ("doctor", "ads"),
+        pytest.param(("doctor", "ads"), marks=pytest.mark.long),
     ],
     ids=lambda words: words[0],
 )

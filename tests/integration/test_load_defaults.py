@@ -64,7 +64,7 @@ def misfits(world: World) -> list[tuple]:
     ]
 
 
-@pytest.mark.parametrize(("case", "read"), per_commit(product(reversed(DEFAULTS), ["pull", "push"]), 2))
+@pytest.mark.parametrize(("case", "read"), per_commit(product(reversed(DEFAULTS), ["pull", "push"])))
 def test_such_rows_are_misfits_and_all_others_load(world: World, case: str, read: str):
     columns, failing, fitting, value = DEFAULTS[case]
     create(world, columns)
@@ -96,6 +96,7 @@ def test_the_reason_names_default_and_error(world: World):
     assert reason.startswith("does not fit Int64 DEFAULT v + 1: Cannot convert NULL value")
 
 
+@pytest.mark.long
 def test_more_than_a_run_looks_for_end_it_and_destroy_nothing(world: World, monkeypatch):
     pipeline = create(world, DEFAULTS["division"][0])
     land(world.lake, unit(), [Event("click", '{"n": 1, "v": 3}')])

@@ -24,6 +24,7 @@ from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import encode
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.integration.test_contents import change, compared, told
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -131,13 +132,14 @@ def compare(world: World, kinds: Sequence[Shape], there: Sequence[int]) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(("read", "long"), [("pull", True), ("push", False)])
+@pytest.mark.parametrize(("read", "long"), per_commit([("pull", True), ("push", False)]))
 def test_a_wide_table_is_loaded_like_any_other(world: World, read: str, long: bool):
     load_wide(world, mixed(COLUMNS), read, long)
     left = f"SELECT name FROM system.tables WHERE startsWith(name, '{stagings(world.database + '.wide')}')"
     assert world.sql(left) == []
 
 
+@pytest.mark.long
 def test_doctor_and_verify_end_right_on_a_wide_table(world: World, clickhouse_server, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     kinds = mixed(100)

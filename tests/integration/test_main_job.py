@@ -223,6 +223,7 @@ def publish_at(user: User, bootstrap: str, lines: list[bytes], at: datetime) -> 
     producer.close()
 
 
+@pytest.mark.long
 def test_bad_input_ends_where_the_contract_says(user, kafka_broker):
     columns = f"small UInt16 DEFAULT 9, ratio Float64, {SYSTEM_COLUMNS}"
     for ddl in (f"n ({columns})", f"other (_type String, _payload String, {SYSTEM_COLUMNS})"):
@@ -277,6 +278,7 @@ class TestOneClearLine:
         (user.folder / "one.ndjson").write_text(GOOD + "\n")
         user.do("publish", str(user.folder / "one.ndjson"))
 
+    @pytest.mark.long
     def test_kafka_unavailable(self, user):
         user.write(kafka=[{"cluster": "feed", "bootstrap": "127.0.0.1:1", "topics": ["t"]}])
         self.fail(user, 3, "127.0.0.1:1", "feed")
@@ -305,6 +307,7 @@ class TestOneClearLine:
         self.fail(user, 1, "ALTER TABLE", lacking)
         assert user.rows("SELECT count() FROM DB.other") == [(0,)]
 
+    @pytest.mark.long
     def test_a_target_of_another_pipeline(self, user):
         user.client.command(
             f"CREATE TABLE {user.name}.other (_payload String, {SYSTEM_COLUMNS}) "

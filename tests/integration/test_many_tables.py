@@ -76,6 +76,7 @@ BATCHES = [
 ]
 
 
+@pytest.mark.long
 def test_a_message_of_many_rows_goes_to_the_table_in_its_header(spark_world: SparkWorld):
     topic = spark_world.topic("batches")
     for kind, message in BATCHES:
@@ -184,6 +185,7 @@ def test_avro_by_a_schema_file_from_two_topics_into_one_table(spark_world: Spark
 
 
 @pytest.mark.parametrize("kind", per_commit(["avro", "protobuf"]))
+@pytest.mark.long
 def test_messages_name_their_schema_in_a_registry(spark_world: SparkWorld, monkeypatch, kind: str):
     topic = spark_world.topic(kind)
     with serve() as registry:

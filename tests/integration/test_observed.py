@@ -212,6 +212,7 @@ def observed(
 stack, hook = hourly.stack, watching.hook
 
 
+@pytest.mark.long
 def test_metrics_logs_and_secrets_of_a_run(
     observed: hourly.Stack, listener: Listener, hook: Hook, mailbox: Controller
 ):

@@ -76,7 +76,7 @@ def landed(spark_world: SparkWorld, manifest: Manifest) -> tuple[list[tuple], li
 
 
 @pytest.mark.parametrize(
-    "odd", [MICRO, NANO, BEFORE, [*NANO, *BEFORE, *MICRO]], ids=["micro", "nano", "before", "all"]
+    "odd", per_commit([[*NANO, *BEFORE, *MICRO], MICRO, NANO, BEFORE]), ids=["all", "micro", "nano", "before"]
 )
 @pytest.mark.parametrize("at_once", per_commit([False, True]), ids=["by Spark's source", "by tasks"])
 def test_records_with_odd_stamps_land_with_their_numbers(spark_world, odd, at_once):
@@ -116,6 +116,7 @@ def test_by_record_time_odd_stamps_are_out_of_range_and_keep_their_numbers(spark
     assert landed(spark_world, manifest) == (rows, refused)
 
 
+@pytest.mark.long
 def test_beside_a_long_record_and_a_header_that_is_no_text(spark_world):
     """Spark's source cannot hand over the stamps: so tasks read all of it, the other two as well."""
     topic, sent = stamped(spark_world, NANO, per_hour=6)

@@ -12,6 +12,7 @@ from sluice.flow.land.land import land
 from sluice.flow.steps import resolve_range
 from sluice.slices import to_ms
 from tests.integration.test_hostile_records import BY_FIELD, in_lake
+from tests.support.long_form import per_commit
 from tests.support.spark_world import START, SparkWorld, event, hours
 from tests.support.stored_batch import batch, record, send
 from tests.unit.clients.kafka.test_old_messages import written
@@ -28,7 +29,7 @@ def old_segment() -> bytes:
     return b"".join(written(1, codec, rows[start:end], start) for codec, start, end in parts)
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])
+@pytest.mark.parametrize("together", per_commit([True, False]), ids=["by tasks", "by Spark's source"])
 def test_messages_of_magic_1_land(start_kafka_broker, name, tmp_path, engine, monkeypatch, together):
     if not together:
         monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])

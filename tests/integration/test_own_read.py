@@ -150,6 +150,7 @@ def producer_of(broker: str) -> Producer:
     )
 
 
+@pytest.mark.long
 def test_large_records_come_one_by_one(kafka_broker: str, topic: str):
     producer = producer_of(kafka_broker)
     send(producer, topic, 0, [{"value": bytes([n]) * 20_000_000, "timestamp": AT} for n in range(6)])
@@ -193,6 +194,7 @@ def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
         read(kafka_broker, [OffsetSpan(topic, 0, 50, 60)])
 
 
+@pytest.mark.long
 def test_records_that_do_not_come_are_told(kafka_broker: str, topic: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(own, "_PATIENCE_SECONDS", 1.0)
     send(producer := producer_of(kafka_broker), topic, 0, plain(3))

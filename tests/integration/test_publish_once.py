@@ -22,6 +22,7 @@ def user(name, tmp_path: Path, stack_env, clickhouse_server) -> User:
     return User(name, tmp_path, stack_env, clickhouse_server)
 
 
+@pytest.mark.long
 def test_of_two_copies_of_a_line_one_arrives(user: User):
     columns = f"id String, {SYSTEM_COLUMNS}"
     user.client.command(f"CREATE TABLE {user.name}.clicks ({columns}) ENGINE = MergeTree ORDER BY _slice")

@@ -28,6 +28,7 @@ from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import BoundaryLog
 from tests.support.fakes import MemoryLake
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -254,7 +255,7 @@ def test_an_unknown_topic_does_not_hold_up_the_others(it: World):
     assert "absent" not in it.admin.list_topics()
 
 
-@pytest.mark.parametrize("listening", [False, True], ids=["refused", "silent"])
+@pytest.mark.parametrize("listening", per_commit([False, True]), ids=["refused", "silent"])
 def test_unavailable_is_said_soon(it: World, listening: bool):
     """Nobody listens at the port, or somebody does and never answers."""
     it.make().add(ms(10, 1))

@@ -35,6 +35,7 @@ def broker(tmp_path: Path) -> Iterator[str]:
     started.kill()
 
 
+@pytest.mark.long
 def test_an_idle_partition_has_lost_nothing_of_the_hours_that_are_kept(broker: str, name: str):
     """Five records of a month ago are in each partition. They are deleted, and only partition 1 goes on."""
     now = pendulum.now("UTC")

@@ -102,6 +102,7 @@ def test_a_changed_select_makes_its_commits_stale(rolled: Rolled):
     assert {row[3] for row in rolled.seen()["by_user"]} == {"FREE", "PAID", ""}
 
 
+@pytest.mark.long
 def test_a_source_that_changes_meanwhile_is_read_again(rolled: Rolled, monkeypatch):
     """Somebody reloads the source while the rollup reads it: nothing of what was read is committed."""
     rolled.land(unit(0), clicks(60))

@@ -116,7 +116,7 @@ def test_a_distributed_table_sees_each_row_once(start_clickhouse_server, two: Sh
     assert [n for (n,) in reader.rows("SELECT n FROM d.clicks ORDER BY n")] == list(range(50))
 
 
-@pytest.mark.parametrize("mode", ["fill", "reload"])
+@pytest.mark.parametrize("mode", per_commit(["fill", "reload"]))
 def test_another_list_of_shards_leaves_each_row_once(two: Shards, mode: str):
     make(two)
     spec = {"click": "clicks"}

@@ -16,6 +16,7 @@ from sluice.slices import SliceRange
 from sluice.state.survey import survey
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import START, event, land, unit
+from tests.support.long_form import per_commit
 from tests.support.shards_world import Shards, made, point_at, shards
 
 pytestmark = pytest.mark.integration
@@ -54,7 +55,7 @@ def seen(pipeline: Pipeline) -> list[tuple[str, str, str]]:
     return sorted((a.kind, a.shard, a.seen) for a in anomalies if a.kind in OF_TABLES)
 
 
-@pytest.mark.parametrize("by", ["partition", "intDiv(n, 4)"])
+@pytest.mark.parametrize("by", per_commit(["partition", "intDiv(n, 4)"]))
 def test_verify_finds_what_is_wrong_on_which_shard(two: Shards, by: str):
     pipeline = pipeline_of(two, "s1", "s2", shard_by=by)
     two.load(pipeline, unit())

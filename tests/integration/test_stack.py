@@ -66,6 +66,7 @@ def test_two_clickhouses_see_each_other_over_tcp(start_clickhouse_server, name):
         assert ch.command(f"SELECT n FROM remote('127.0.0.1:{far.tcp_port}', {name}.t, {login})") == 5
 
 
+@pytest.mark.long
 def test_kafka_keeps_records_over_a_kill(start_kafka_broker, name):
     broker = start_kafka_broker()
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)

@@ -91,6 +91,7 @@ def test_a_port_in_use_is_one_line(settings: Settings):
     assert done.stderr == expected
 
 
+@pytest.mark.long
 def test_a_part_that_dies_while_starting_is_named(settings: Settings):
     log = settings.home / "kafka" / "log"
     log.mkdir(parents=True)

@@ -108,6 +108,7 @@ def inner(two: Shards, number: int) -> str:
 
 
 @pytest.mark.parametrize("by", per_commit(["partition", "intDiv(n, 4)"]))
+@pytest.mark.long
 def test_each_shards_views_are_compared_with_its_own_rows(two: Shards, by: str):
     pipeline = pipeline_of(two, by)
     two.load(pipeline, unit(0), unit(1))

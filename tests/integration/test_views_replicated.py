@@ -20,6 +20,7 @@ from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.integration.test_contents import compared
 from tests.integration.test_replicated import SPEC, Place, ReplicatedClient, Told
 from tests.support.clickhouse_at import at
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -185,7 +186,7 @@ def test_verify_turns_to_a_replica_that_is_not_behind(
     assert told(place, pipeline) == [(AnomalyKind.VALUES, "passed", "s1")]
 
 
-@pytest.mark.parametrize("answers", [0, 1, 5, 20])
+@pytest.mark.parametrize("answers", per_commit([5, 0, 1, 20]))
 def test_verify_turns_to_another_replica_when_one_goes_down(
     place: Place, pipeline: Pipeline, other: Told, monkeypatch: pytest.MonkeyPatch, answers: int
 ):

@@ -264,6 +264,7 @@ def test_a_channel_that_fails_is_tried_again_and_the_other_is_not_told_twice(wor
     assert (len(mailbox.mails), len(hook.posts)) == (2, 2)
 
 
+@pytest.mark.long
 def test_a_silent_server_is_one_problem_and_ends_no_other(world: World, mailbox, hook, monkeypatch):
     world.complete(5, 4, 3, 2)
     world.watch()

@@ -174,7 +174,7 @@ LOOKS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(LOOKS)
 def test_days_that_are_remembered_are_those_worked_out_anew(looks):
     known, seen = dict.fromkeys(PLACES, DONE), {}

@@ -24,6 +24,7 @@ from sluice.state.manifests import read_manifests
 from sluice.state.status import uncounted
 from tests.support.landing_world import SPEC as LANDING
 from tests.support.landing_world import START, World, event, hours, pipeline
+from tests.support.long_form import per_commit
 from tests.unit.flow.land import test_landing_crashes as crashes
 
 BIDS = ("dc1", "bids")
@@ -221,7 +222,7 @@ def test_a_reland_replaces_the_counts(lake):
     assert there == sorted(file.key for m in manifests for one in m.traffic for file in one.files)
 
 
-@pytest.mark.parametrize("mode", ["fill", "reland"])
+@pytest.mark.parametrize("mode", per_commit(["reland", "fill"]))
 def test_killed_before_any_step_and_repeated(mode, monkeypatch):
     monkeypatch.setattr(crashes, "SPEC", pipeline(counts=[SPEC]))
 

@@ -21,6 +21,7 @@ from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, addr
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.decoding import Decoding, _decode, decoding_of
+from tests.support.long_form import per_commit
 from tests.support.registry_server import RegistryServer, serve
 
 FIRST = {"type": "record", "name": "Click", "fields": [{"name": "url", "type": "string"}]}
@@ -280,7 +281,7 @@ def test_a_compressed_answer_is_not_unpacked(registry):
 
 
 @pytest.mark.parametrize("others", [500, 501])
-@pytest.mark.parametrize("chain", [True, False])
+@pytest.mark.parametrize("chain", per_commit([True, False]))
 def test_references_of_a_schema_have_a_bound(registry, others, chain):
     """Whether each refers to the next one, or one to all."""
     refer = [{"name": f"n{n}", "subject": f"s/{n}", "version": n} for n in range(2, others + 2)]

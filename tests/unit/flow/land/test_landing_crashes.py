@@ -99,7 +99,9 @@ def prepared(with_first: bool) -> MemoryLake:
     return lake
 
 
-@pytest.mark.parametrize(("mode", "with_first"), [("fill", False), ("reland", False), ("reland", True)])
+@pytest.mark.parametrize(
+    ("mode", "with_first"), per_commit([("reland", True), ("reland", False), ("fill", False)])
+)
 @pytest.mark.usefixtures("way")
 def test_killed_before_any_step_and_repeated(mode: str, with_first: bool):
     whole = prepared(with_first)

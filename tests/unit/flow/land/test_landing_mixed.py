@@ -203,7 +203,7 @@ def compare(case: Case, lake: FolderLake, manifests: list[Manifest]) -> None:
 FOLDERS = {kind: kind for kind in (*KINDS, "bids")} | {"a/b=c": "a%2Fb%3Dc", "_overflow": "%5Foverflow"}
 
 
-@pytest.mark.parametrize("seed", per_commit(range(24), 8))
+@pytest.mark.parametrize("seed", per_commit(range(24), 4))
 def test_every_row_is_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int):
     case = case_of(seed)
     gathered = (7, 60, 250_000)[seed % 3]

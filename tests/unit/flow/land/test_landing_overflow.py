@@ -19,6 +19,7 @@ from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import START, World, event, hours, kafka_batch, pipeline
+from tests.support.long_form import per_commit
 
 BIDS = ("dc1", "bids")
 COUNTS = [{"table": "db.traffic"}]
@@ -54,7 +55,7 @@ def types_by_file(lake: FolderLake, files: tuple[WrittenFile, ...]) -> Counter[t
     return found
 
 
-@pytest.mark.parametrize("gathered", [40, 333, ROWS_GATHERED])
+@pytest.mark.parametrize("gathered", per_commit([40, 333, ROWS_GATHERED]))
 @pytest.mark.parametrize("first_click", [0, 4_500])
 def test_each_row_of_a_task_is_in_a_file_of_its_own_type_or_in_the_overflow(
     lake, monkeypatch, gathered, first_click
