@@ -51,8 +51,7 @@ test-cluster: setup-cluster
 
 # Cheapest first: a mistake that a unit test finds must not wait for Spark.
 test: setup tools lint
-	$(PYTEST) tests/unit -n $(JOBS) --dist worksteal
-	$(PYTEST) tests/dags
+	$(PYTEST) tests/unit tests/dags -n $(JOBS) --dist worksteal
 	$(PYTEST) tests/integration tests/faults -n $(JOBS) --dist loadfile
 	$(PYTEST) tests/browser
 
