@@ -8,7 +8,11 @@ URLs by their encoders.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
+
+Say = Callable[[str], None]
+"""Takes a line for the person who waits."""
 
 NAME_CHARACTERS = 200
 LINE_CHARACTERS = 200_000

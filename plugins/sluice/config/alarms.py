@@ -5,18 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from sluice.config.section import Section
 from sluice.config.types import Duration, OptionalDuration
 
 _CRONS = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Channel(_Strict):
+class Channel(Section):
     """Where alarms go; addresses and secrets are Airflow connections."""
 
     email: str | None = None
@@ -54,7 +51,7 @@ class Channel(_Strict):
         return f"webhook {self.webhook}" if self.webhook is not None else f"notifier {self.notifier}"
 
 
-class Alarms(_Strict):
+class Alarms(Section):
     """When something is a problem, and who is notified. `none` switches a duration's bound off."""
 
     every: Duration = timedelta(minutes=5)

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from sluice.config.section import Section
 from sluice.config.types import Duration, PlainName
 
 BY_PARTITION = "partition"
@@ -22,11 +23,7 @@ _UNSURE = re.compile(
 )
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Shard(_Strict):
+class Shard(Section):
     """One part of the rows, on one server or on replicas: they are written through the first that can."""
 
     name: PlainName
@@ -48,7 +45,7 @@ class Shard(_Strict):
         return self.replicas or (self.connection or "",)
 
 
-class ClickHouse(_Strict):
+class ClickHouse(Section):
     """How the tables are reached."""
 
     connection: str = "clickhouse_default"

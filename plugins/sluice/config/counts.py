@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from itertools import permutations
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import field_validator
+
+from sluice.config.section import Section
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has
 COUNTS = "counts"  # what `_type` says in a row of counts; no event's row is ever beside it
 
 
-class Counts(BaseModel):
+class Counts(Section):
     """One table of counts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     table: str
     """The table, as `database.table`. Example: `events.traffic`"""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
 from sluice.config.message_format import JSON, WITH_SCHEMA, MessageFormat, RegistrySettings
+from sluice.config.section import Section
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TypeSource(_Strict):
+class TypeSource(Section):
     """Where a record's type is: a field of the event (a dotted path), a record header, or its topic."""
 
     field: str | None = None
@@ -30,7 +27,7 @@ class TypeSource(_Strict):
         return self
 
 
-class TimeSource(_Strict):
+class TimeSource(Section):
     """Where a record's event time is: a field of the event, or the record's own timestamp."""
 
     field: str | None = None
@@ -47,7 +44,7 @@ class TimeSource(_Strict):
         return self
 
 
-class BatchSource(_Strict):
+class BatchSource(Section):
     """The header in which `sluice publish` names batch and line: of a line shipped twice, one lands."""
 
     header: str
@@ -55,7 +52,7 @@ class BatchSource(_Strict):
     Example: `sluice_batch`"""
 
 
-class Event(_Strict):
+class Event(Section):
     """How a message becomes rows. `rows: array`: it is a JSON array, and each element is a row."""
 
     type: TypeSource

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from sluice.config.section import Section
 from sluice.config.types import Instant, PlainName
 
 # https://github.com/apache/kafka/blob/4.2/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-class Cluster(BaseModel):
+class Cluster(Section):
     """One independent Kafka cluster; its name is part of the identity of every record."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster: PlainName
     """Name of the cluster, a part of every record's identity: never give it to another one. Example: `dc1`"""

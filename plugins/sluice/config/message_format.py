@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic import ValidationInfo, model_validator
+
+from sluice.config.section import Section
 
 JSON: Final = "json"
 AVRO: Final = "avro"
@@ -35,18 +37,14 @@ FORMS = (*_KINDS, *(_KINDS[kind].written for kind in WITH_SCHEMA))
 _EXPECTED = f"expected {', '.join(FORMS[:-1])} or {FORMS[-1]}"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RegistrySettings(_Strict):
+class RegistrySettings(Section):
     """A schema registry (Confluent's REST API); its address and login are an Airflow connection."""
 
     connection: str
     """Airflow connection of type `http`. Example: `schema_registry`"""
 
 
-class MessageFormat(_Strict):
+class MessageFormat(Section):
     """`schema_file` is an Avro schema (.avsc), or a .proto file of which `message` is meant. In the pipeline
     file its path counts from the pipeline file's folder.
     """

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from sluice.config.section import Section
 
 Payloads = Literal["hidden", "masked", "shown"]
 
 
-class PageSettings(BaseModel):
+class PageSettings(Section):
     """What the page shows of rejected records' payloads and values, which may be personal data.
 
     `hidden`: nothing, to nobody. `masked`: their structure and field names, with kinds in place of values.
     `shown`: all to whom Airflow grants that right, and masked to everybody else.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     payloads: Payloads = "masked"
     """What the page shows of rejected records: nothing, their structure, or all to those who may see it.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sluice.config.alarms import Alarms
 from sluice.config.clickhouse import ClickHouse
@@ -17,6 +17,7 @@ from sluice.config.kafka import Cluster
 from sluice.config.page import PageSettings
 from sluice.config.rollups import Rollup
 from sluice.config.secrets import assigns_secret, names_secret
+from sluice.config.section import Section
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
 from sluice.slices import HOUR, floor
 
@@ -24,11 +25,7 @@ CATCH_ALL = "*"
 _DAY = timedelta(days=1)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Pools(_Strict):
+class Pools(Section):
     """Airflow's pools that bound the landings and the loads of all pipelines together. A task that names
     one that does not exist waits for ever: make it first (docs/guide/cluster.md)."""
 
@@ -38,7 +35,7 @@ class Pools(_Strict):
     """Pool of the loads. Example: `sluice_load`"""
 
 
-class Target(_Strict):
+class Target(Section):
     """One target table: the types that it takes, and where a column is not named like its field.
 
     `counted`: it takes no events, but the traffic counts that the landing made for it; `rollup`: what its
@@ -77,7 +74,7 @@ ON_COMMAND_LINE = (
 )
 
 
-class Pipeline(_Strict):
+class Pipeline(Section):
     name: PlainName
     kafka: list[Cluster] = Field(min_length=1)
     """The Kafka clusters, independent of each other, whose records are merged."""

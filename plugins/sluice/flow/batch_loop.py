@@ -14,6 +14,7 @@ from sluice.errors import ShardsWait, Unavailable
 from sluice.flow import steps
 from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.plan.progress import BatchProgress, Pace
+from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
@@ -70,7 +71,7 @@ def run_work(
     mode: str,
     token: str,
     landings: Landings,
-    say: steps.Say,
+    say: Say,
 ) -> Ran:
     """Does `work`, then verifies and publishes `slices`. Raises what the steps raise."""
     code = run_batches(pipeline, work, mode, token, landings, say)
@@ -82,7 +83,7 @@ def run_work(
 
 
 def run_batches(
-    pipeline: Pipeline, work: PlannedWork, mode: str, token: str, landings: Landings, say: steps.Say
+    pipeline: Pipeline, work: PlannedWork, mode: str, token: str, landings: Landings, say: Say
 ) -> int:
     """Lands and loads batch after batch; returns the code of the last landing that failed, or 0. What has
     landed is loaded all the same: an hour that expired must not hold up those after it.
@@ -119,7 +120,7 @@ def _done(pipeline: Pipeline, batch: SliceRange, asked: UnitsAndRows, mode: str)
 
 
 def _load(
-    pipeline: Pipeline, table: str, batch: SliceRange, mode: str, token: str, say: steps.Say
+    pipeline: Pipeline, table: str, batch: SliceRange, mode: str, token: str, say: Say
 ) -> list[ShardsWait]:
     """The error of a shard that waits: the others, the other tables and the later batches are loaded before
     it is raised."""

@@ -13,6 +13,7 @@ from sluice.flow import steps
 from sluice.flow.batch_loop import Land, one_by_one, run_work
 from sluice.plan.plan import work_of
 from sluice.plan.waiting import Waiting, waiting
+from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.survey import survey_past
 
@@ -24,7 +25,7 @@ def catch_up(
     mode: str,
     token: str,
     land: Land,
-    say: steps.Say,
+    say: Say,
     topics_of: TopicsOf = open_topics,
 ) -> list[dict[str, Any]]:
     """Brings what is not landed of the cluster, and returns what became available as `publish_range` does.

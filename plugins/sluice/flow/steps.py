@@ -39,7 +39,7 @@ from sluice.plan.estimate import Expected, expected, rates
 from sluice.plan.modes import mode_of
 from sluice.plan.plan import PlannedWork, work_of
 from sluice.plan.waiting import waiting
-from sluice.safe_text import line
+from sluice.safe_text import Say, line
 from sluice.slices import SliceRange, floor
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves
@@ -51,8 +51,6 @@ from sluice.state.system_tables import check_owner, create_system_tables
 from sluice.state.timings import newest, timed
 from sluice.state.unit_state import UnitState
 from sluice.state.units import units_of
-
-Say = Callable[[str], None]
 
 log = logging.getLogger(__name__)
 

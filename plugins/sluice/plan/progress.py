@@ -10,6 +10,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.plan.estimate import Expected, spoken
 from sluice.plan.plan import PlannedWork, UnitsAndRows
+from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
@@ -61,7 +62,7 @@ class BatchProgress:
     """Says, of each batch, what happens to it and how far the run has come since this was made."""
 
     pace: Pace
-    say: Callable[[str], None]
+    say: Say
     clock: Callable[[], float] = time.monotonic
     _loaded: int = field(default=0, init=False)
     _parts: dict[int, UnitsAndRows] = field(default_factory=dict, init=False)

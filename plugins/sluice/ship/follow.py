@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sluice.safe_text import Say
 from sluice.ship.interruption import Interruption
 from sluice.ship.log_file import LogFile
 from sluice.ship.positions import FilePosition, LogChunk
@@ -32,7 +33,7 @@ class Follower:
     shipment: Shipment
     state: StateFile
     interruption: Interruption
-    say: Callable[[str], None]
+    say: Say
     patience: float = PATIENCE_SECONDS
     gaps: int = 0
     reports: list[BatchReport] = field(default_factory=list)

@@ -17,6 +17,7 @@ from sluice.clients.lake.settings import settings_for
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
+from sluice.safe_text import Say
 from sluice.ship.batch_register import Register
 from sluice.ship.batches import Batch, batches_of, given_id
 from sluice.ship.follow import Follower
@@ -56,7 +57,7 @@ class ShipOrder:
 def publish(
     pipeline: Pipeline,
     order: ShipOrder,
-    on_progress: Callable[[str], None] = lambda line: None,
+    on_progress: Say = lambda line: None,
     on_report: Callable[[ShipReport], None] = lambda report: None,
 ) -> ShipReport:
     """Publishes every line of the source as one event, as it is; empty lines are none.

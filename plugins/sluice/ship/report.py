@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sluice.safe_text import Say
 from sluice.ship.in_flight import Acknowledged
 
 
@@ -69,7 +70,7 @@ class ShipProgress:
     """Says a line every two seconds, with the rates since the last one; nothing where nothing happens."""
 
     place: str
-    say: Callable[[str], None]
+    say: Say
     clock: Callable[[], float] = time.monotonic
     _then: tuple[float, int, int, int] = field(default=(0.0, 0, 0, 0), init=False)
 

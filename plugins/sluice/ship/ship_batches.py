@@ -11,6 +11,7 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from sluice.errors import WrongUse
+from sluice.safe_text import Say
 from sluice.ship.batch_register import Claim, Register
 from sluice.ship.batches import Batch, content_id
 from sluice.ship.in_flight import InFlight
@@ -52,7 +53,7 @@ class Shipper:
     shipment: Shipment
     register: Register
     interruption: Interruption
-    say: Callable[[str], None]
+    say: Say
     given: str | None = None
     again: bool = False
     reports: list[BatchReport] = field(default_factory=list)

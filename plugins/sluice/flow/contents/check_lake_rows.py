@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
 
-Say = Callable[[str], None]
 _CHANGED = "the pipeline file as it is now decides what a payload says"
 
 

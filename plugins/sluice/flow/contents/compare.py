@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +32,10 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import doubtful_units
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.manifest import Manifest
+from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.status import UnitStatus
 
-Say = Callable[[str], None]
 RUN_UNITS = 24  # newest ones of a cluster in which a run looks for missing fields
 _AGAIN = 3
 """How often a table is compared that a load takes away meanwhile."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest
+from sluice.safe_text import Say
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
 
@@ -51,7 +52,7 @@ class FieldHistory:
     lake: Lake
     fields: Mapping[str, Mapping[Path, str]]
     repairs: Repairs
-    say: Callable[[str], None]
+    say: Say
     looked: list[tuple[str, str]] = field(default_factory=list)
     _samples: dict[tuple[Unit, str], FieldSample] = field(default_factory=dict)
 

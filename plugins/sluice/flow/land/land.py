@@ -7,7 +7,7 @@ throw away, or not to commit, what another has brought.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -34,12 +34,11 @@ from sluice.flow.land.read_plan import UnitRead, described
 from sluice.manifest import Manifest
 from sluice.plan.modes import needs_landing
 from sluice.plan.waiting import waits
+from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves, move
 from sluice.state.units import units_of
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -26,6 +26,7 @@ from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.reports import SeenOffsets, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
+from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
@@ -41,7 +42,7 @@ class LandingAttempt:
     lake: Lake
     ids: Mapping[str, str]
     engine: Engine
-    say: Callable[[str], None]
+    say: Say
     topics_of: TopicsOf = open_topics
 
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:

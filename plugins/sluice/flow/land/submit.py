@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.land import spark_needs
 from sluice.flow.land.submit_archive import archive_file
-from sluice.safe_text import line
+from sluice.safe_text import Say, line
 from sluice.slices import SliceRange
 
 PACKAGES = "spark.jars.packages"  # in a pipeline file's `spark:`, Spark fetches the jars by itself
@@ -128,7 +128,7 @@ class Running:
                 _stop(self._process)
 
 
-def run_locally(spec: SubmitSpec, on_line: Callable[[str], None], running: Running | None = None) -> int:
+def run_locally(spec: SubmitSpec, on_line: Say, running: Running | None = None) -> int:
     """Runs spark-submit to its end and returns its exit code; `on_line` gets the lines of its progress.
 
     Its errors go to this process's stderr. An interruption stops Spark first, as `running` does where it is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -36,13 +36,12 @@ from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
 from sluice.plan.modes import Mode
+from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, LedgerRow, committed, unit_of
 from sluice.state.manifests import read_manifests
 from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
-
-Say = Callable[[str], None]
 
 # A holder that died is noticed within one term; a second one is for the next in the queue.
 _PATIENCE_TERMS = 3

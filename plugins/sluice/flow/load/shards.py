@@ -15,9 +15,10 @@ from sluice.clients.lake.base import Lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardsRefused, ShardsWait, SluiceError
-from sluice.flow.load.load import Say, load
+from sluice.flow.load.load import load
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.plan.modes import Mode
+from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.known_shards import remember
 from sluice.state.shard_ledgers import check_different

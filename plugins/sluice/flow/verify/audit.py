@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -27,13 +27,12 @@ from sluice.flow.verify.read_shards import look_at_left, look_at_shards
 from sluice.flow.verify.read_tables import SliceSpan
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.settling import Settled, TwoReads
+from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.units import units_of
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

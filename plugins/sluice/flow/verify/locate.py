@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,13 +15,13 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.read_tables import RowsByOffsets, offsets_of
 from sluice.manifest import LandedFile, Manifest
+from sluice.safe_text import Say
 from sluice.slices import Unit
 
 MOST_UNITS = 20
 MOST_ROWS = 2_000_000
 _SOUGHT = (AnomalyKind.ROWS_MISSING, AnomalyKind.ROWS_DUPLICATE)
 _COLUMNS = ["_type", "_topic", "_partition", "_offset", "_row"]
-Say = Callable[[str], None]
 Places = dict[tuple[str, int], list[int]]
 """Offsets by (topic, partition)."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -21,6 +21,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Unavailable, WrongUse
 from sluice.flow.verify.facts import ByType, LeftRows, TableFacts
 from sluice.flow.verify.read_tables import SliceSpan, look_at_table
+from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.known_shards import left
 from sluice.state.ledger import LedgerRow, unit_of
@@ -94,9 +95,6 @@ def _misplaced(
     own = place.own_record if place.by_partition else place.own_row
     rows = client.rows(render("verify/misplaced", table=table(target.table), own=own), span.parameters)
     return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
-
-
-Say = Callable[[str], None]
 
 
 def look_at_left(pipeline: Pipeline, lake: Lake, say: Say) -> Iterator[LeftRows]:
