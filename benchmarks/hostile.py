@@ -31,18 +31,18 @@ from benchmarks.world import World, world
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.flow.land.submit import run_locally, spark_submit_arguments
-from sluice.flow.steps import resolve_range
+from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.manifests import read_manifests
 
 WANTED_MEMORY = 1.5
-START = pendulum.from_timestamp(START_MS // 1000)
+START = pendulum.from_timestamp(START_MS // 1000, "UTC")
 SLICES = SliceRange(START, START.add(hours=2))
 _DEADLINE_SECONDS = 120
 ORDINARY = 300_000
 MILLION = 1_000_000
-TRANSACTION = 1_000  # records
+TRANSACTION, TRANSACTIONS = 1_000, 999  # records, which are with their markers no more than a million
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
@@ -74,7 +74,7 @@ def cases(scale: float) -> dict[str, Case]:
         produce(bootstrap, topic, ordinary(MILLION, START_MS))
 
     def committed(bootstrap: str, topic: str) -> None:
-        produce(bootstrap, topic, ordinary(MILLION, START_MS), TRANSACTION)
+        produce(bootstrap, topic, ordinary(TRANSACTIONS * TRANSACTION, START_MS), TRANSACTION)
 
     def bomb(codec: str) -> Case:
         def fill(bootstrap: str, topic: str) -> None:
@@ -89,8 +89,8 @@ def cases(scale: float) -> dict[str, Case]:
         Case("ordinary_million", f"{MILLION:,} ordinary records", MILLION, million),
         Case(
             "transactions",
-            f"{MILLION:,} ordinary records in transactions of {TRANSACTION:,}",
-            MILLION,
+            f"{TRANSACTIONS} transactions of {TRANSACTION:,} ordinary records",
+            TRANSACTIONS * TRANSACTION,
             committed,
             beside="ordinary_million",
         ),
@@ -147,6 +147,7 @@ def prepared(there: World, case: Case) -> Path:
     topic = f"{case.name}_{uuid.uuid4().hex[:8]}"
     bootstrap = there.broker.bootstrap
     settings = {"retention.ms": "-1", "max.message.bytes": "4000000"}
+    settings["message.timestamp.after.max.ms"] = str(2**63 - 1)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result(_DEADLINE_SECONDS)
     case.fill(bootstrap, topic)
@@ -161,7 +162,8 @@ def prepared(there: World, case: Case) -> Path:
         "max_record": "8MiB",
     }
     config.write_text(json.dumps(spec))
-    resolve_range(read(config), SLICES)
+    pipeline = read(config)
+    resolve(pipeline, open_lake(pipeline), list(SLICES), SLICES.end)
     return config
 
 

@@ -1,14 +1,17 @@
-"""The records of benchmarks/hostile.py: made to hurt, and always the same."""
+"""The records of benchmarks/hostile.py: made to hurt, and always the same but for their day."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
 
+import pendulum
+
 from benchmarks.publish_events import Load
 from tests.support.stored_batch import batch, bomb, send
 
-START_MS = Load(1).start * 1000
+START_MS = int(pendulum.tomorrow("UTC").timestamp()) * 1000
+"""After the time of each transaction's marker, which is the broker's: it would begin the hours before it."""
 HOUR_MS = 3_600_000
 SIZES = {"gzip": 860 << 20, "snappy": 18 << 20, "lz4": 200 << 20, "zstd": 880 << 20}
 """What 900 KB and less become, decompressed; a zstd bomb of the size is 30 KB."""
