@@ -17,10 +17,12 @@ _INTRODUCTION = """# Commands
 Every command of `sluice` and its options, made from the parser (`python -m local.documents.generated`). In
 this folder the command is `.venv/bin/sluice`.
 
-- A range is `--from A --to B`: ISO 8601, UTC where it names no zone, B not included; `--to now` is the end of
-  the last complete slice. It is widened to whole slices, at most 100,000, of the years 1970 to 2105.
+- A range is `--from A --to B`: ISO 8601, UTC where it names no zone, B not included. `now` is the end of the
+  last complete slice, `-24h` so long before that, `today` and `yesterday` are 00:00 UTC: `--from yesterday
+  --to today`. It is widened to whole slices, at most 100,000, of the years 1970 to 2105.
 - A range may be a year. It is cut into batches, and whatever stops a command (Ctrl-C, `kill`, a crash), the
   same command goes on from there.
+- `sluice --install-completion` makes the shell complete commands, options and names of pipelines.
 - `--json` prints one JSON document; what is logged goes to standard error.
 
 | exit code | means |

@@ -7,10 +7,10 @@ from typing import Annotated
 import pendulum
 import typer
 
+from sluice.cli.instants import read_instant
 from sluice.cli.options import Config, PipelineArgument, load_pipeline
 from sluice.cli.output import progress
 from sluice.errors import WrongUse
-from sluice.slices import parse_instant
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic that has a new id.")]
 SinceOption = Annotated[
@@ -40,7 +40,7 @@ def accept(
     if len(having) != 1:
         raise WrongUse(f"topic {topic!r} is read from {having or 'no cluster'}: name one with --cluster")
     now = pendulum.now("UTC")
-    start = parse_instant(since, now, spec.slice)
+    start = read_instant(since, now, spec.slice)
     boundaries = accept_topic(spec, open_lake(spec), having[0], topic, start, now)
     progress(f"{having[0]}/{topic}: slices from {start} on are read from the topic as it is now")
     for loss in left_behind(boundaries, having[0], topic):

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from sluice import __version__
 from sluice.cli import accept, backfill, doctor, plan, publish, run, status, traffic, verify
 
 commands = typer.Typer(
-    help="Moves events from Kafka into a data lake and into ClickHouse, an hour at a time, exactly once.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sluice {__version__}")
+        raise typer.Exit
+
+
+@commands.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Moves events from Kafka into a data lake and into ClickHouse, an hour at a time, exactly once."""
+
+
 commands.command()(publish.publish)
 commands.command()(plan.plan)
 commands.command()(run.run)

@@ -8,12 +8,18 @@ from typing import Annotated
 import pendulum
 import typer
 
-from sluice.config.files import find, read
+from sluice.cli.instants import read_instant
+from sluice.config.files import find, pipeline_names, read
 from sluice.config.pipeline import Pipeline
-from sluice.slices import FIRST, SliceRange, parse_instant
+from sluice.slices import FIRST, SliceRange
 
 PipelineArgument = Annotated[
-    str, typer.Argument(metavar="PIPELINE", help="A pipeline: include/pipelines/PIPELINE.yaml.")
+    str,
+    typer.Argument(
+        metavar="PIPELINE",
+        help="A pipeline: include/pipelines/PIPELINE.yaml.",
+        autocompletion=lambda: list(pipeline_names()),
+    ),
 ]
 Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file outside include/pipelines.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -26,8 +32,15 @@ ModeOption = Annotated[
         "reland: read Kafka again with the same boundaries and replace.",
     ),
 ]
-From = Annotated[str, typer.Option("--from", metavar="A", help="First instant, ISO 8601; widened to slices.")]
-To = Annotated[str, typer.Option("--to", metavar="B", help="End (not included), or `now`.")]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="A", help="First instant: ISO 8601, `yesterday`, or `-24h`; widened to slices."
+    ),
+]
+To = Annotated[
+    str, typer.Option("--to", metavar="B", help="End (not included): ISO 8601, `today`, `-2h`, or `now`.")
+]
 OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="Default: `heal` ago.")]
 KnownFrom = Annotated[
     str | None, typer.Option("--from", metavar="A", help="Default: the first hour that is known.")
@@ -62,8 +75,8 @@ def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
     Raises WrongUse for more than a command takes at once.
     """
     now = pendulum.now("UTC")
-    until = parse_instant(end, now, pipeline.slice)
-    since = max(until - pipeline.heal, FIRST) if start is None else parse_instant(start, now, pipeline.slice)
+    until = read_instant(end, now, pipeline.slice)
+    since = max(until - pipeline.heal, FIRST) if start is None else read_instant(start, now, pipeline.slice)
     return SliceRange.widen(since, until, pipeline.slice).at_most()
 
 
@@ -85,7 +98,7 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
         return slice_range(pipeline, None, end)
     first, last = known
     if end != "now":
-        last = min(last, parse_instant(end, pendulum.now("UTC"), pipeline.slice))
+        last = min(last, read_instant(end, pendulum.now("UTC"), pipeline.slice))
     if newest is not None:
         first = max(first, last - newest * pipeline.slice)
     return SliceRange.widen(first, last, pipeline.slice)
