@@ -5,10 +5,12 @@ tests/unit/repository/test_generated_documents.py fails when one of them is not 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from local.documents import commands, pipeline_file
 from local.versions import ROOT
+from sluice.config.json_schema import json_schema
 from sluice.metrics.docs import tables
 
 GUIDE = ROOT / "docs" / "guide"
@@ -21,6 +23,7 @@ def generated() -> dict[Path, str]:
     return {
         GUIDE / "reference" / "pipeline-file.md": pipeline_file.page(),
         GUIDE / "reference" / "commands.md": commands.page(),
+        ROOT / "include" / "pipelines" / "pipeline.schema.json": json.dumps(json_schema(), indent=1) + "\n",
         _METRICS: _with_tables(_METRICS.read_text(encoding="utf-8")),
     }
 

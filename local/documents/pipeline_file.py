@@ -1,26 +1,18 @@
-"""Makes docs/guide/reference/pipeline-file.md from the models of sluice.config.
-
-A key's meaning is the docstring below its field; what follows `Example:` is a value of it. A field without
-one is no key of the file: the reader sets it.
-"""
+"""Makes docs/guide/reference/pipeline-file.md from the models of sluice.config."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
-from itertools import pairwise
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from local.documents.markdown import code, table
+from sluice.config.keys import Key, inner_model, keys
 from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
@@ -46,74 +38,18 @@ models that read the file (`python -m local.documents.generated`). [Recipes](../
 - A **name** has letters, digits, `_` and `.`, at most 63.
 - `${NAME}` and `${NAME:-default}` in any text are taken from the environment.
 - Addresses and passwords are Airflow connections; the file names the connection.
-- A mistake is reported with file, key and what was expected."""
-
-
-@dataclass(frozen=True)
-class Key:
-    """One key of a model; `example` is YAML, empty where the key has a section of its own."""
-
-    name: str
-    field: FieldInfo
-    hint: Any
-    meaning: str
-    example: str
-
-
-def keys(model: type[BaseModel]) -> list[Key]:
-    """The keys that a person may write, in the order of the model."""
-    told, hints = docstrings(model), get_type_hints(model, include_extras=True)
-    return [
-        Key(field.alias or name, field, hints[name], *_parts(told[name]))
-        for name, field in model.model_fields.items()
-        if name in told
-    ]
-
-
-def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The text below each field, on one line."""
-    classes = (node for node in _module(inspect.getfile(model)).body if isinstance(node, ast.ClassDef))
-    [body] = (node.body for node in classes if node.name == model.__name__)
-    found = {}
-    for field, below in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
-    return found
-
-
-@cache
-def _module(file: str) -> ast.Module:
-    with open(file, encoding="utf-8") as source:
-        return ast.parse(source.read())
-
-
-def _parts(text: str) -> tuple[str, str]:
-    meaning, _, example = text.partition(" Example: ")
-    return meaning, example.strip("`")
+- A mistake is reported with its line, its key and what was expected.
+- With `# yaml-language-server: $schema=pipeline.schema.json` as its first line, editors complete keys and
+  mark mistakes (include/pipelines/pipeline.schema.json, made from the same models)."""
 
 
 def sections(model: type[BaseModel] = Pipeline, place: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
     """(dotted place, model) of each part of the file, the whole file first."""
     yield place, model
     for key in keys(model):
-        inner, suffix = _inner(key.hint)
+        inner, suffix = inner_model(key.hint)
         if inner is not None:
             yield from sections(inner, f"{place}.{key.name}".lstrip(".") + suffix)
-
-
-def _inner(hint: Any) -> tuple[type[BaseModel] | None, str]:
-    """The model that a field holds, and how its place goes on: `[]` in a list, `.<name>` in a mapping."""
-    if inspect.isclass(hint) and issubclass(hint, BaseModel):
-        return (hint if keys(hint) else None), ""
-    origin, arguments = get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)]
-    if origin is Annotated:
-        return _inner(arguments[0])
-    if origin in (Union, UnionType):
-        return next((found for found in map(_inner, arguments) if found[0]), (None, ""))
-    if not inspect.isclass(origin) or not arguments:
-        return None, ""
-    inner, suffix = _inner(arguments[-1])
-    return inner, (".<name>" if issubclass(origin, Mapping) else "[]") + suffix
 
 
 def type_name(hint: Any) -> str:

@@ -46,20 +46,27 @@ class WrongUse(SluiceError):
 class WrongPipeline(WrongUse):
     """A pipeline file that says something impossible; `key` is the dotted place in the file.
 
-    `from_environment`: what stands there comes from a variable, so `expected` may quote its value.
+    `line` and `column` count from 1, and are 0 where the whole file is meant. `from_environment`: what stands
+    there comes from a variable, so `expected` may quote its value.
     """
 
     file: str
     key: str
     expected: str
     from_environment: bool = False
-    message = "{file}: {key}: {expected}"
+    line: int = 0
+    column: int = 0
+    message = "{place}: {key}: {expected}"
 
     @property
     def public(self) -> str:
         """For those who may not see the environment of the machine."""
         hidden = "wrong, and not shown, for it comes from a variable: a `sluice` command on the machine tells"
-        return f"{self.file}: {self.key}: {hidden}" if self.from_environment else str(self)
+        return f"{self.place}: {self.key}: {hidden}" if self.from_environment else str(self)
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 @dataclass(eq=False)

@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sluice.config.mistakes import first_mistake
 from sluice.config.pipeline import ON_COMMAND_LINE, Pipeline
 from sluice.config.secrets import names_secret
-from sluice.config.yaml_text import NotYaml, load
+from sluice.config.yaml_text import NotYaml, line_and_column, load
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
 
@@ -40,7 +41,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
     except OSError as error:
         raise WrongPipeline(str(path), "(file)", f"cannot be read: {error.strerror}") from error
     except NotYaml as error:
-        raise WrongPipeline(str(path), "(file)", str(error)) from error
+        raise WrongPipeline(str(path), "(file)", str(error), False, error.line, error.column) from error
     if not isinstance(content, dict):
         raise WrongPipeline(str(path), "(file)", "expected a mapping with kafka, event, lake and tables")
     if "name" in content:
@@ -52,10 +53,9 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
             context={"folder": path.resolve().parent},
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "(file)"
-        expected = first["msg"].removeprefix("Value error, ")
-        raise WrongPipeline(str(path), key, expected, _from_environment(content, first["loc"])) from error
+        found = first_mistake(Pipeline, error)
+        secret, at = _from_environment(content, found.place), line_and_column(path, found.place)
+        raise WrongPipeline(str(path), found.key or "(file)", found.expected, secret, *at) from error
 
 
 def _refuse_secrets(spark: object, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ MOST_VALUES = 100_000  # with each alias counted as what it stands for
 
 
 class NotYaml(ValueError):
-    """What is wrong with the text, in one line."""
+    """What is wrong with the text, in one line; `line` and `column` count from 1, and are 0 for all of it."""
+
+    def __init__(self, what: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(what)
+        self.line, self.column = line, column
 
 
 def scalar(text: str) -> str:
@@ -47,10 +52,41 @@ def load(path: Path) -> Any:
         return _content(data.decode())
     except RecursionError:
         raise NotYaml("nested too deeply") from None
+    except NotYaml:
+        raise
+    except yaml.MarkedYAMLError as error:
+        said = ": ".join(part for part in (error.context, error.problem) if part)
+        mark = error.problem_mark or error.context_mark
+        at = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        raise NotYaml("not YAML: " + " ".join(said.split()), *at) from error
     except (yaml.YAMLError, ValueError) as error:  # a date or a number that is none is a ValueError
-        if isinstance(error, NotYaml):
-            raise
         raise NotYaml("not YAML: " + " ".join(str(error).split())) from error
+
+
+def line_and_column(path: Path, place: Sequence[int | str]) -> tuple[int, int]:
+    """Where in the file, which is YAML, the value at `place` begins, or the last one on the way to it that is
+    there; both count from 1."""
+    node, line, column = yaml.compose(path.read_text(), _Loader), 0, 0
+    for part in place:
+        found = next((pair for pair in _children(node) if pair[0] == str(part)), None)
+        if found is None:
+            break
+        _, mark, node = found
+        line, column = mark.line, mark.column
+    return line + 1, column + 1
+
+
+def _children(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Mark, yaml.Node]]:
+    """(key or position, where that is, value) of a mapping's or a list's parts."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                yield from _children(value)
+            else:
+                yield str(key.value), key.start_mark, value
+    elif isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            yield str(number), item.start_mark, item
 
 
 def _content(text: str) -> Any:

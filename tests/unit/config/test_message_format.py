@@ -75,7 +75,7 @@ def test_a_registry_needs_no_file(folder, kind):
         ({"format": "avro"}, "event", "`format: avro` needs a schema file or a `registry`"),
         (REGISTRY, "event", "`registry` is for `format: avro` and `format: protobuf`"),
         ({"format": "avro", "rows": "array", **REGISTRY}, "event", "`rows: array` is for messages in JSON"),
-        ({"rows": "many"}, "event.rows", "Input should be 'one' or 'array'"),
+        ({"rows": "many"}, "event.rows", "expected 'one' or 'array'"),
     ],
 )
 def test_a_mistake_is_told_with_its_key(folder, more, key, expected):

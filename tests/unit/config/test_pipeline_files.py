@@ -90,32 +90,43 @@ def test_start_as_yaml_has_it(folder: Path, start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "key", "expected"),
+    ("text", "at", "key", "expected"),
     [
-        ("", "(file)", "expected a mapping"),
-        ("- a\n", "(file)", "expected a mapping"),
-        ("a: [\n", "(file)", "not YAML"),
-        ("a: !!python/object:os.system {}\n", "(file)", "not YAML"),
-        (TEXT + "name: other\n", "name", "named by its file: here 'github'"),
-        (TEXT + "slices: 1h\n", "slices", "Extra inputs are not permitted"),
-        (TEXT + "lake: file://other\n", "(file)", "line 11, column 1"),
-        (TEXT + "slice: 10m\n", "slice", "expected 15m … 1d"),
-        (TEXT + "settle: 90\n", "settle", "expected a duration such as 90s, 15m, 1h or 7d, not 90"),
-        (TEXT.replace("topics: [events]", "topics: events"), "kafka.0.topics", "valid list"),
-        (TEXT.replace("bootstrap", "bootstraps"), "kafka.0.bootstraps", "Extra inputs"),
-        (TEXT.replace("events.clicks", "clicks"), "tables.click.table", "expected database.table"),
-        (TEXT.replace("  click:", "  true:"), "tables", "YAML reads a type as True: put it in quotes"),
-        (TEXT.replace('  "*"', "  click"), "(file)", "not YAML: 'click' is there twice in"),
+        ("", "", "(file)", "expected a mapping"),
+        ("- a\n", "", "(file)", "expected a mapping"),
+        ("a: [\n", ":2:1", "(file)", "not YAML"),
+        ("a: !!python/object:os.system {}\n", ":1:4", "(file)", "not YAML"),
+        (TEXT + "name: other\n", "", "name", "named by its file: here 'github'"),
+        (TEXT + "slices: 1h\n", ":11:1", "slices", "no such key: did you mean `slice`?"),
+        (TEXT + "lake: file://other\n", ":11:1", "(file)", "not YAML: 'lake' is there twice"),
+        (TEXT + "slice: 10m\n", ":11:1", "slice", "expected 15m … 1d"),
+        (TEXT + "settle: 90\n", ":11:1", "settle", "expected a duration such as 90s, 15m, 1h or 7d, not 90"),
+        (TEXT.replace("topics: [events]", "topics: events"), ":3:59", "kafka[0].topics", "expected a list"),
+        (
+            TEXT.replace("bootstrap", "bootstraps"),
+            ":3:20",
+            "kafka[0].bootstraps",
+            "did you mean `bootstrap`?",
+        ),
+        (TEXT.replace("events.clicks", "clicks"), ":9:3", "tables.click.table", "expected database.table"),
+        (
+            TEXT.replace("  click:", "  true:"),
+            ":8:1",
+            "tables",
+            "YAML reads a type as True: put it in quotes",
+        ),
+        (TEXT.replace('  "*"', "  click"), ":10:3", "(file)", "not YAML: 'click' is there twice"),
     ],
 )
 def test_mistakes_name_file_key_and_what_was_expected(
-    folder: Path, text: str, key: str, expected: str
+    folder: Path, text: str, at: str, key: str, expected: str
 ) -> None:
     with pytest.raises(WrongPipeline) as raised:
         read(folder, text)
     assert raised.value.file == str(folder / "github.yaml")
     assert raised.value.key == key
     assert expected in raised.value.expected
+    assert str(raised.value).startswith(f"{folder}/github.yaml{at}: {key}: ")
     assert "\n" not in str(raised.value)
 
 
@@ -192,7 +203,7 @@ def test_others_do_not_see_what_the_environment_says(folder: Path, wrong: str, k
     with pytest.raises(WrongPipeline) as caught:
         read(folder, f"{text}{wrong}", PLACE="of the machine alone")
     assert "of the machine" not in caught.value.public
-    assert f"github.yaml: {key}: " in caught.value.public
+    assert f": {key}: wrong, and not shown" in caught.value.public
     if key != "(file)":
         assert "of the machine" in str(caught.value), "who has the machine sees it"
 

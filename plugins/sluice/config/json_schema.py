@@ -1,0 +1,101 @@
+"""The JSON Schema of a pipeline file, made from the models: editors complete keys with it and mark mistakes.
+
+It says what JSON Schema can say (https://json-schema.org/draft/2020-12); what holds between keys only the
+reader knows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from sluice.config.alarms import Channel
+from sluice.config.counts import Counts
+from sluice.config.keys import Key, keys
+from sluice.config.message_format import FORMS, WITH_SCHEMA, MessageFormat
+from sluice.config.pipeline import Pipeline, Target
+from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
+
+JsonSchema = dict[str, Any]
+
+_TEXT: JsonSchema = {"type": "string"}
+_VARIABLE: JsonSchema = {"type": "string", "pattern": r"\$\{"}
+_DURATION: JsonSchema = {"type": "string", "pattern": r"^[0-9]+[smhd]$|\$\{"}
+_NAMED: list[tuple[Any, JsonSchema]] = [
+    (Duration, _DURATION),
+    (OptionalDuration, {"type": "string", "pattern": r"^([0-9]+[smhd]|none)$|\$\{"}),
+    (Instant, _TEXT),
+    (PlainName, {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.]{0,62}$|\$\{"}),
+    (Size, {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^[0-9]+([KMG]iB)?$|\$\{"}]}),
+    (Any, {}),
+    (str, _TEXT),
+    (int, {"anyOf": [{"type": "integer"}, _VARIABLE]}),
+    (float, {"anyOf": [{"type": "number"}, _VARIABLE]}),
+    (bool, {"anyOf": [{"type": "boolean"}, _VARIABLE]}),
+]
+# What the reader takes as short for a part of the file: a whole model, or one key of it.
+_SHORT: dict[tuple[type[BaseModel], str], JsonSchema] = {
+    (Target, ""): _TEXT,
+    (Channel, "to"): _TEXT,
+    (Counts, "by"): {"type": "array", "items": _TEXT},
+}
+_PLAIN_FORMS = [form for form in FORMS if not form.startswith("{")]
+
+
+def json_schema() -> JsonSchema:
+    """Returns the schema of a whole file."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A pipeline of Sluice"}
+    return {**head, **_of_model(Pipeline)}
+
+
+def _of_model(model: type[BaseModel]) -> JsonSchema:
+    own = keys(model)
+    found: JsonSchema = {
+        "type": "object",
+        "properties": {key.name: _of_key(model, key) for key in own},
+        "required": [key.name for key in own if key.field.is_required()],
+        "additionalProperties": False,
+    }
+    return _or_short(model, "", found)
+
+
+def _of_key(model: type[BaseModel], key: Key) -> JsonSchema:
+    return {"description": key.meaning, **_or_short(model, key.name, _of_hint(key.hint))}
+
+
+def _or_short(model: type[BaseModel], name: str, found: JsonSchema) -> JsonSchema:
+    short = _SHORT.get((model, name))
+    return {"anyOf": [short, found]} if short else found
+
+
+def _of_hint(hint: Any) -> JsonSchema:
+    named = next((schema for known, schema in _NAMED if hint == known), None)
+    if named is not None:
+        return named
+    if hint is MessageFormat:
+        files = {"avro": _TEXT, "protobuf": _object({"file": _TEXT, "message": _TEXT})}
+        return {"anyOf": [{"enum": _PLAIN_FORMS}, *(_object({kind: files[kind]}) for kind in WITH_SCHEMA)]}
+    if inspect.isclass(hint) and issubclass(hint, BaseModel):
+        return _of_model(hint)
+    return _of_parts(get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)])
+
+
+def _object(properties: JsonSchema) -> JsonSchema:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _of_parts(origin: Any, arguments: list[Any]) -> JsonSchema:
+    if origin is Annotated:
+        return _of_hint(arguments[0])
+    if origin is Literal:
+        return {"anyOf": [{"enum": arguments}, _VARIABLE]}
+    if origin in (Union, UnionType):
+        return _of_hint(arguments[0]) if len(arguments) == 1 else {"anyOf": [*map(_of_hint, arguments)]}
+    if issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _of_hint(arguments[-1])}
+    return {"type": "array", "items": _of_hint(arguments[0])}

@@ -1,0 +1,77 @@
+"""The keys that a person may write into a pipeline file: those whose field has a docstring below it.
+
+What follows `Example:` in it is a value of the key. A field without a docstring is set by the reader.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a model; `example` is YAML, empty where the key has a section of its own."""
+
+    name: str
+    field: FieldInfo
+    hint: Any
+    meaning: str
+    example: str
+
+
+def keys(model: type[BaseModel]) -> list[Key]:
+    """Returns the keys of the model's part of the file, in the model's order."""
+    said, hints = _docstrings(model), get_type_hints(model, include_extras=True)
+    return [
+        Key(field.alias or name, field, hints[name], *_parts(said[name]))
+        for name, field in model.model_fields.items()
+        if name in said
+    ]
+
+
+def inner_model(hint: Any) -> tuple[type[BaseModel] | None, str]:
+    """Returns the model that a field holds, and how its place goes on: `[]` in a list, `.<name>` in a
+    mapping."""
+    if inspect.isclass(hint) and issubclass(hint, BaseModel):
+        return (hint if keys(hint) else None), ""
+    origin, arguments = get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)]
+    if origin is Annotated:
+        return inner_model(arguments[0])
+    if origin in (Union, UnionType):
+        return next((found for found in map(inner_model, arguments) if found[0]), (None, ""))
+    if not inspect.isclass(origin) or not arguments:
+        return None, ""
+    inner, suffix = inner_model(arguments[-1])
+    return inner, (".<name>" if issubclass(origin, Mapping) else "[]") + suffix
+
+
+def _docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The text below each field, on one line."""
+    classes = (node for node in _module(inspect.getfile(model)).body if isinstance(node, ast.ClassDef))
+    [body] = (node.body for node in classes if node.name == model.__name__)
+    found = {}
+    for field, below in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
+    return found
+
+
+@cache
+def _module(file: str) -> ast.Module:
+    with open(file, encoding="utf-8") as source:
+        return ast.parse(source.read())
+
+
+def _parts(text: str) -> tuple[str, str]:
+    meaning, _, example = text.partition(" Example: ")
+    return meaning, example.strip("`")
