@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,28 @@ def parser() -> Any:
 
 
 def page() -> str:
-    return "\n\n".join([_INTRODUCTION, *map(_section, parser().commands.values())]) + "\n"
+    sections = [_section(name, command) for name, command in every_command(parser())]
+    return "\n\n".join([_INTRODUCTION, *sections]) + "\n"
 
 
-def _section(command: Any) -> str:
+def every_command(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """(name, command), those of groups with the group's name before theirs."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
+def _section(name: str, command: Any) -> str:
     options = [one for one in command.params if _is_option(one)]
     names = " ".join(_argument(one) for one in command.params if not _is_option(one))
     told, _, example = " ".join(command.help.split()).partition(" Example: ")
-    parts = [f"## sluice {command.name}", f"`sluice {command.name} {names} [OPTIONS]`", told]
+    usage = " ".join(part for part in ("sluice", name, names, "[OPTIONS]" if options else "") if part)
+    parts = [f"## sluice {name}", f"`{usage}`", told]
     if example:
         parts.append(f"```sh\n{example}\n```")
-    return "\n\n".join([*parts, table(_COLUMNS, map(_row, options))])
+    return "\n\n".join([*parts, table(_COLUMNS, map(_row, options))] if options else parts)
 
 
 def _is_option(parameter: Any) -> bool:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 
 from local.documents.markdown import code, table
+from sluice.config.explain import default
 from sluice.config.keys import Key, inner_model, keys
 from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
 
-_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _COLUMNS = ("key", "type", "default", "meaning", "example")
 _NAMED = {
     Duration: "duration",
@@ -79,28 +77,11 @@ def _of_many(hint: Any) -> str:
     return {"text": "texts", "mapping": "mappings"}.get(name := type_name(hint), name)
 
 
-def default(key: Key) -> str:
+def shown_default(key: Key) -> str:
     """What holds where the key is absent."""
-    value = key.field.get_default(call_default_factory=True)
-    if value is PydanticUndefined:
+    if key.field.is_required():
         return "**required**"
-    if isinstance(value, BaseModel):
-        return code(value.kind) if isinstance(value, MessageFormat) else "–"
-    if value is None and key.hint == OptionalDuration:
-        return code("none")
-    if value is None or value in ((), {}, []):
-        return "–"
-    return code(_written(value, key.hint))
-
-
-def _written(value: Any, hint: Any) -> str:
-    if isinstance(value, timedelta):
-        seconds = int(value.total_seconds())
-        unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
-        return f"{seconds // size}{unit}"
-    if hint == Size:
-        return f"{value >> 20}MiB"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return code(found) if (found := default(key)) else "–"
 
 
 def page() -> str:
@@ -116,4 +97,4 @@ def _heading(place: str) -> str:
 
 def _row(key: Key) -> tuple[str, ...]:
     example = code(key.example) if key.example else "–"
-    return code(key.name), type_name(key.hint), default(key), key.meaning, example
+    return code(key.name), type_name(key.hint), shown_default(key), key.meaning, example

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sluice import __version__
-from sluice.cli import accept, backfill, doctor, plan, publish, run, status, traffic, verify
+from sluice.cli import accept, backfill, config, doctor, plan, publish, run, status, traffic, verify
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -40,3 +40,4 @@ commands.command()(verify.verify)
 commands.command()(traffic.traffic)
 commands.command()(accept.accept)
 commands.command()(doctor.doctor)
+commands.add_typer(config.config, name="config")

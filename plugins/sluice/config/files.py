@@ -18,7 +18,7 @@ from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
 
 FOLDER = PROJECT / "include" / "pipelines"
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
+VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
 def pipeline_names(folder: Path = FOLDER) -> list[str]:
@@ -49,7 +49,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
     _refuse_secrets(content.get("spark"), path)
     try:
         return Pipeline.model_validate(
-            {"name": path.stem, **_expand(content, environment, path, "")},
+            {"name": path.stem, **expand(content, environment, path, "")},
             context={"folder": path.resolve().parent},
         )
     except ValidationError as error:
@@ -61,7 +61,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
 def _refuse_secrets(spark: object, path: Path) -> None:
     """A variable whose name says that it is a secret; what a key's name says, the pipeline itself refuses."""
     for key, value in spark.items() if isinstance(spark, dict) else ():
-        found = next((name for name, _ in _VARIABLE.findall(str(value)) if names_secret(name)), None)
+        found = next((name for name, _ in VARIABLE.findall(str(value)) if names_secret(name)), None)
         if found:
             raise WrongPipeline(str(path), f"spark.{key}", f"${{{found}}} {ON_COMMAND_LINE}")
 
@@ -73,15 +73,15 @@ def _from_environment(content: Any, place: tuple[int | str, ...]) -> bool:
             content = content[part]
         except (LookupError, TypeError):
             break
-    return _VARIABLE.search(str(content)) is not None
+    return VARIABLE.search(str(content)) is not None
 
 
-def _expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> Any:
+def expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> Any:
     """Replaces `${NAME}` and `${NAME:-default}` in every text; a default may hold one again."""
     if isinstance(value, dict):
-        return {k: _expand(v, environment, path, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
+        return {k: expand(v, environment, path, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
     if isinstance(value, list):
-        return [_expand(item, environment, path, key) for item in value]
+        return [expand(item, environment, path, key) for item in value]
     if not isinstance(value, str):
         return value
 
@@ -90,6 +90,6 @@ def _expand(value: Any, environment: Mapping[str, str], path: Path, key: str) ->
             return environment[found[1]]
         if found[2] is None:
             raise WrongPipeline(str(path), key, f"the environment has no {found[1]}")
-        return _VARIABLE.sub(replace, found[2])
+        return VARIABLE.sub(replace, found[2])
 
-    return _VARIABLE.sub(replace, value)
+    return VARIABLE.sub(replace, value)

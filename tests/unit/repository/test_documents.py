@@ -14,11 +14,12 @@ from typer.exceptions import TyperException
 
 from local.documents.commands import parser
 from local.documents.pipeline_file import keys
+from sluice.cli.instants import read_instant
 from sluice.cli.options import MODES
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.slices import HOUR, parse_instant
+from sluice.slices import HOUR
 from tests.support.documents import ROOT, Sample, anchors, commands, links, pages, prose, samples, spans
 
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
@@ -87,7 +88,7 @@ def wrong_values(given: dict[str, Any]) -> str:
     for name in ("start", "to", "since"):
         value = given.get(name)
         if value is not None and not PLACEHOLDER.fullmatch(value):
-            parse_instant(value, NOW, HOUR)
+            read_instant(value, NOW, HOUR)
     return ""
 
 

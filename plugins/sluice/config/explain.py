@@ -1,0 +1,106 @@
+"""Says what a pipeline file sets, and what holds without it: each key, its value and where that is from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from sluice.config.files import VARIABLE, expand
+from sluice.config.keys import Key, inner_model, keys
+from sluice.config.pipeline import Pipeline
+from sluice.config.types import OptionalDuration, Size
+from sluice.config.yaml_text import line_and_column, load
+
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+Place = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class SettingInForce:
+    """`source`: `default`, or `line 7`, with the variables that stand there."""
+
+    key: str
+    value: str
+    source: str
+
+
+def explain(path: Path, environment: Mapping[str, str] = os.environ) -> list[SettingInForce]:
+    """Returns the settings of a pipeline file that can be read, in the order of the models.
+
+    Raises WrongPipeline for a variable that is not there, OSError and NotYaml.
+    """
+    return list(_Explained(path, environment).of(Pipeline, load(path), ()))
+
+
+@dataclass(frozen=True)
+class _Explained:
+    path: Path
+    environment: Mapping[str, str]
+
+    def of(self, model: type[BaseModel], content: Any, place: Place) -> Iterator[SettingInForce]:
+        given = content if isinstance(content, dict) else {}
+        for key in keys(model):
+            yield from self._key(key, given.get(key.name), (*place, key.name))
+
+    def _key(self, key: Key, content: Any, place: Place) -> Iterator[SettingInForce]:
+        inner, suffix = inner_model(key.hint)
+        if inner is None or (content is None and (suffix or key.field.default is None)):
+            yield self._value(key, content, place)
+        elif not suffix:
+            yield from self._part(inner, key, content, place)
+        else:
+            parts = content.items() if isinstance(content, dict) else enumerate(content)
+            for name, part in parts:
+                yield from self._part(inner, key, part, (*place, name))
+
+    def _part(self, model: type[BaseModel], key: Key, content: Any, place: Place) -> Iterator[SettingInForce]:
+        if content is None or isinstance(content, dict):
+            yield from self.of(model, content, place)
+        else:  # a short form
+            yield self._value(key, content, place)
+
+    def _value(self, key: Key, content: Any, place: Place) -> SettingInForce:
+        name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+        if content is None:
+            return SettingInForce(name, default(key), "default")
+        line, _ = line_and_column(self.path, place)
+        variables = sorted({found for found, _ in VARIABLE.findall(str(content))})
+        source = ", ".join([f"line {line}", *variables])
+        return SettingInForce(name, _flow(expand(content, self.environment, self.path, name)), source)
+
+
+def default(key: Key) -> str:
+    """Returns what holds where the key is absent, as the file would say it; nothing where that is nothing."""
+    if key.field.is_required():
+        return ""
+    value = key.field.get_default(call_default_factory=True)
+    if value is None and key.hint == OptionalDuration:
+        return "none"
+    if value is None or value in ((), {}, []):
+        return ""
+    return str(getattr(value, "kind", "")) if isinstance(value, BaseModel) else _written(value, key.hint)
+
+
+def _written(value: Any, hint: Any) -> str:
+    if isinstance(value, timedelta):
+        seconds = int(value.total_seconds())
+        unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
+        return f"{seconds // size}{unit}"
+    if hint == Size:
+        return f"{value >> 20}MiB"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _flow(value: Any) -> str:
+    width = 1 << 20  # no line is folded
+    dumped: str = yaml.safe_dump(
+        value, default_flow_style=True, allow_unicode=True, width=width, sort_keys=False
+    )
+    return dumped.strip().removesuffix("...").strip()
