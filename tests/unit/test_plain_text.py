@@ -20,6 +20,7 @@ from sluice.cli import output
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, fail
 from sluice.doctor.columns import column_name
+from sluice.doctor.fillable import RULES
 from sluice.doctor.propose_table import propose
 from sluice.safe_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
 from sluice.watch import notices as message
@@ -177,7 +178,8 @@ def test_words_of_a_pipeline_file(text: str):
 @each
 def test_a_proposed_table(text: str):
     """The statement is plain, the line of the pipeline file says the type and the fields as they are."""
-    proposal = propose(pipeline(), text, [{text or "x": 1, "in": {text: "x"}}])
+    events = [{text or "x": text, "in": {text: text}, "many": [text]}] * 20
+    proposal = propose(pipeline(), text, events, RULES)
     assert is_plain(proposal.statement.replace("\n", ""))
     proposal.statement.encode()
     [(kind, entry)] = yaml.safe_load(proposal.entry).items()

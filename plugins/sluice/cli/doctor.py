@@ -27,6 +27,7 @@ Ddl = Annotated[
     str | None, typer.Option("--ddl", metavar="TYPE", help="Only propose a CREATE TABLE for this type.")
 ]
 _SAMPLED = 500
+_NOTES = 100
 
 
 def doctor(
@@ -63,6 +64,7 @@ def doctor(
 
 def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     from sluice.doctor.examine import sampled
+    from sluice.doctor.fillable import RULES
     from sluice.doctor.propose_table import propose
 
     sample = sampled(spec, count)
@@ -70,13 +72,20 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     if not events:
         known = ", ".join(sample.types()) or "none"
         raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {known}")
-    proposal = propose(spec, kind, events)
+    proposal = propose(spec, kind, events, RULES)
+    notes = proposal.found.notes()
     if json:
-        told = {"statement": proposal.statement, "entry": proposal.entry, "left_out": proposal.left_out}
+        left_out = proposal.found.left_out
+        told = {
+            "statement": proposal.statement,
+            "entry": proposal.entry,
+            "left_out": left_out,
+            "notes": notes,
+        }
         print_json({"type": kind, "events": len(events), **told})
         return
     print_line(f"-- from {len(events):,} events of type {kind}; below `tables:` in the pipeline file:")
     print_line(f"-- {proposal.entry}")
-    if proposal.left_out:
-        print_line(f"-- {proposal.left_out:,} more fields have no column: they stay in the lake")
+    for note in notes[:_NOTES]:
+        print_line(f"-- {note}")
     print(f"{proposal.statement};")

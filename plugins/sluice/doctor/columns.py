@@ -13,9 +13,10 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import EventSample, Path, fields
-from sluice.doctor.infer_types import column_type
+from sluice.doctor.fillable import RULES
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.infer.column import column
 from sluice.safe_text import visible
 
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -42,13 +43,13 @@ def fit(
     without a column are proposals. The field at `known`, the event's type, needs none."""
     found = fields(events)
     wanted = {
-        column.name: tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)
-        for column in columns
-        if column.taken and column.name not in HOLDERS
+        one.name: tuple(paths[one.name].split(".")) if one.name in paths else (one.name,)
+        for one in columns
+        if one.taken and one.name not in HOLDERS
     }
     filled = tuple(name for name, path in wanted.items() if any(_within(seen, path) for seen in found))
     unfilled = {
-        path: column_type(values, len(values) == len(events))
+        path: column(path[-1], values, len(events), RULES).type
         for path, values in found.items()
         if not any(_within(path, taken) for taken in wanted.values())
         and path[0] not in HOLDERS

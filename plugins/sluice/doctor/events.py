@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from sluice.flow.land.task.count_fields import deeper
 from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
 from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.land.task.unpack import UnpackedEvents
+from sluice.infer.values import loads
 from sluice.slices import FIRST_MS, LAST_MS
 
 MOST_LEVELS = 50  # a column's path has fewer
@@ -38,7 +38,7 @@ class Sampled:
     @property
     def event(self) -> dict[str, Any]:
         with deeper():
-            content: dict[str, Any] = json.loads(self.payload)
+            content: dict[str, Any] = loads(self.payload)
         return content
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sluice.clients.clickhouse.sql import identifier, table
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.config.pipeline import CATCH_ALL, Pipeline
 from sluice.config.yaml_text import scalar
 from sluice.doctor.columns import column_name
-from sluice.doctor.events import fields
-from sluice.doctor.infer_types import column_type
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.infer.column import InferredColumn, column
+from sluice.infer.rules import Rules
+from sluice.infer.types import STRING, ArrayOf, nullable
+from sluice.safe_text import visible
 
 MOST_COLUMNS = 1_000
 """As wide as tables are that a load is tried with."""
@@ -29,52 +32,98 @@ _OWN = {
     "_offset": "Int64",
     "_timestamp": "DateTime64(3, 'UTC')",
 }
+_CATCH_ALL = {"_payload": "String"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`columns` by name; `paths` are the fields of those that are not named like theirs. `left_out` counts
+    the fields beyond `MOST_COLUMNS`, `unusable` are those whose name no column can have."""
+
+    columns: Mapping[str, InferredColumn]
+    paths: Mapping[str, str]
+    left_out: int = 0
+    unusable: tuple[str, ...] = ()
+
+    def notes(self) -> list[str]:
+        """What of the sample no column will hold."""
+        found = [f"{visible(name)}: {one.warning}" for name, one in self.columns.items() if one.refused]
+        found += [
+            f"field {visible(name)!r} can have no column: it stays in the lake" for name in self.unusable
+        ]
+        if self.left_out:
+            found.append(f"{self.left_out:,} more fields have no column: they stay in the lake")
+        return found
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """`columns` by name; `paths` are the fields of columns that are not named like theirs. `left_out` counts
-    the fields beyond `MOST_COLUMNS`."""
+    """A table for the events of one type."""
 
     type: str
     table: str
-    columns: Mapping[str, str]
-    paths: Mapping[str, str]
-    left_out: int = 0
+    found: Columns
 
     @property
-    def statement(self) -> str:
-        lines = [f"    {identifier(name)} {kind}" for name, kind in {**self.columns, **_OWN}.items()]
-        body = ",\n".join(lines)
-        return (
-            f"CREATE TABLE {table(self.table)}\n(\n{body}\n)\nENGINE = MergeTree\n"
-            "PARTITION BY toDate(_slice)\nORDER BY (_slice, _cluster)"
-        )
+    def statement(self) -> Sql:
+        return create_table(self.table, self.found.columns)
 
     @property
     def entry(self) -> str:
         """The line below `tables:` in the pipeline file."""
-        if not self.paths:
-            return f"  {scalar(self.type)}: {scalar(self.table)}"
-        paths = ", ".join(f"{scalar(name)}: {scalar(path)}" for name, path in self.paths.items())
-        return f"  {scalar(self.type)}: {{table: {scalar(self.table)}, columns: {{{paths}}}}}"
+        return entry(self.type, self.table, self.found.paths)
 
 
-def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]]) -> Proposal:
-    """Every field of the events gets a column that can have one; inner ones are named by their path.
+def entry(kind: str, name: str, paths: Mapping[str, str]) -> str:
+    if not paths:
+        return f"  {scalar(kind)}: {scalar(name)}"
+    mapped = ", ".join(f"{scalar(column)}: {scalar(path)}" for column, path in paths.items())
+    return f"  {scalar(kind)}: {{table: {scalar(name)}, columns: {{{mapped}}}}}"
 
-    Of more than `MOST_COLUMNS` those that most events have, and of these the outer ones.
-    """
-    columns: dict[str, str] = {}
+
+def create_table(name: str, columns: Mapping[str, InferredColumn], catch_all: bool = False) -> Sql:
+    lines = [f"{identifier(key)} {one.type} COMMENT {literal(one.comment)}" for key, one in columns.items()]
+    own = {**(_CATCH_ALL if catch_all else {}), **_OWN}
+    lines += [f"{identifier(key)} {kind}" for key, kind in own.items()]
+    return render(
+        "doctor/create_table", table=table(name), columns=listed([f"    {line}" for line in lines], ",\n")
+    )
+
+
+def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]], rules: Rules) -> Proposal:
+    return Proposal(kind, _table(pipeline, kind), columns_of(events, rules))
+
+
+def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> Columns:
+    """A column for every field of the events, of more than `MOST_COLUMNS` for those that most events have."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for event in events:
+        for field, value in event.items():
+            found[field].append(value)
+    unusable = tuple(field for field in found if not _usable(field))
+    usable = {field: values for field, values in found.items() if field not in unusable}
+    chosen = set(sorted(usable, key=lambda field: -len(usable[field]))[:MOST_COLUMNS])
+    columns: dict[str, InferredColumn] = {}
     paths: dict[str, str] = {}
-    known = {path: values for path, values in fields(events).items() if RESERVED not in path}
-    found = sorted(known.items(), key=lambda item: (-len(item[1]), len(item[0])))[:MOST_COLUMNS]
-    for path, values in sorted(found, key=lambda item: len(item[0])):
-        name = column_name(path, set(columns) | set(HOLDERS))
-        columns[name] = column_type(values, len(values) == len(events))
-        if path != (name,):
-            paths[name] = ".".join(path)
-    return Proposal(kind, _table(pipeline, kind), columns, paths, len(known) - len(found))
+    for field in [field for field in usable if field in chosen]:
+        name = column_name((field,), set(columns) | set(HOLDERS))
+        columns[name] = _unnested(name, column(field, usable[field], len(events), rules))
+        if name != field:
+            paths[name] = field
+    return Columns(columns, paths, len(usable) - len(chosen), unusable)
+
+
+def _usable(field: str) -> bool:
+    """A column of another name has a path in the pipeline file, which a dot divides."""
+    return field not in ("", RESERVED) and ("." not in field or column_name((field,), set()) == field)
+
+
+def _unnested(name: str, found: InferredColumn) -> InferredColumn:
+    """ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length."""
+    if "." not in name or not isinstance(found.kind, ArrayOf):
+        return found
+    kind = nullable(STRING) if found.present < found.total else STRING
+    return replace(found, kind=kind, refused=0, misfits=())
 
 
 def _table(pipeline: Pipeline, kind: str) -> str:
@@ -82,6 +131,9 @@ def _table(pipeline: Pipeline, kind: str) -> str:
     if kind in pipeline.tables:
         return pipeline.tables[kind].table
     beside = pipeline.tables.get(CATCH_ALL) or next(iter(pipeline.tables.values()), None)
-    database = beside.database if beside else pipeline.name
-    name = re.sub(r"\W+", "_", kind.lower())[:_NAME_CHARACTERS].strip("_")
-    return f"{database}.{name or 'events'}"
+    return f"{beside.database if beside else pipeline.name}.{table_name(kind)}"
+
+
+def table_name(kind: str) -> str:
+    """A table's name for a type of event."""
+    return re.sub(r"\W+", "_", kind.lower())[:_NAME_CHARACTERS].strip("_") or "events"

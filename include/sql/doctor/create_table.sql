@@ -1,0 +1,7 @@
+CREATE TABLE {table}
+(
+{columns}
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(_slice)
+ORDER BY (_slice, _cluster)

@@ -1,0 +1,124 @@
+"""The column of one field: its type, its COMMENT, and the sampled values that would be misfits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from sluice.infer.fits import misfit
+from sluice.infer.infer import infer
+from sluice.infer.rules import Rules
+from sluice.infer.scalars import Finding
+from sluice.infer.types import Inferred, nullable
+from sluice.safe_text import line, visible
+
+_SHOWN = 60  # characters of a value
+_EXAMPLES = 3
+_LOOKED_AT = 100  # for different examples
+_COMMENT = 400
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A sampled value that the type refuses; `place` is empty, or the path inside the field."""
+
+    place: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.place} = {shown(self.value)}" if self.place else shown(self.value)
+
+
+@dataclass(frozen=True)
+class InferredColumn:
+    """`present` of `total` events have the field and no null there; `refused` of them do not fit, the first
+    of which are `misfits`."""
+
+    kind: Inferred
+    why: str
+    present: int
+    total: int
+    examples: tuple[str, ...] = ()
+    refused: int = 0
+    misfits: tuple[Misfit, ...] = ()
+
+    @property
+    def type(self) -> str:
+        return self.kind.text
+
+    @property
+    def comment(self) -> str:
+        """In how many events, examples, and why this type; bounded, and to be quoted."""
+        share = "all" if self.present == self.total else f"{_percent(self.present, self.total)} of"
+        told = [f"in {share} {self.total:,} events", self.why]
+        told += [f"such as {', '.join(self.examples)}"] if self.examples else []
+        told += [self.warning] if self.refused else []
+        return line("; ".join(told), _COMMENT)
+
+    @property
+    def warning(self) -> str:
+        """What would be misfits; empty where every sampled value fits."""
+        if not self.refused:
+            return ""
+        named = ", ".join(map(str, self.misfits))
+        would = "would be a misfit" if self.refused == 1 else "would be misfits"
+        return f"{self.refused:,} of {self.present:,} {would}: {named}"
+
+
+def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> InferredColumn:
+    """The column for a field `name` with `values` in some of `total` events.
+
+    Nullable where the field is missing or null in a sampled event; a container that is missing is empty.
+    """
+    present = [value for value in values if value is not None]
+    found, refused = _fitting(present, name, rules)
+    kind = nullable(found.kind) if len(present) < total else found.kind
+    examples = list(dict.fromkeys(shown(value) for value in present[:_LOOKED_AT]))[:_EXAMPLES]
+    return InferredColumn(
+        kind, found.why, len(present), total, tuple(examples), len(refused), tuple(refused[:_EXAMPLES])
+    )
+
+
+def _fitting(values: Sequence[Any], name: str, rules: Rules) -> tuple[Finding, list[Misfit]]:
+    """A type that refuses no more values than the rules allow; what lies inside adds up, and is widened."""
+    found = infer(values, name, rules)
+    refused = _refused(found.kind, values)
+    if len(refused) > rules.may_refuse(len(values)):
+        found = infer(values, name, replace(rules, misfits=0.0))
+        refused = _refused(found.kind, values)
+    return found, refused
+
+
+def _refused(kind: Inferred, values: Sequence[Any]) -> list[Misfit]:
+    places = (misfit(kind, value) for value in values)
+    return [Misfit(*place) for place in places if place is not None]
+
+
+def shown(value: Any) -> str:
+    """A value as a comment or a message shows it."""
+    if isinstance(value, str):
+        return f'"{visible(value, _SHOWN)}"'
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping | list):
+        return visible(_brief(value), _SHOWN)
+    return visible(str(value), _SHOWN)
+
+
+def _brief(value: Mapping[str, Any] | list[Any]) -> str:
+    """Its first parts: an event may be deeper than Python calls functions, and as long as a message."""
+    few = list(islice(value.items() if isinstance(value, Mapping) else enumerate(value), _EXAMPLES))
+    texts = [(name, "…" if isinstance(part, Mapping | list) else shown(part)) for name, part in few]
+    more = ["…"] if len(value) > len(few) else []
+    if isinstance(value, Mapping):
+        return "{" + ", ".join([*(f'"{visible(str(n), _SHOWN)}": {text}' for n, text in texts), *more]) + "}"
+    return "[" + ", ".join([*(text for _, text in texts), *more]) + "]"
+
+
+def _percent(part: int, whole: int) -> str:
+    """Never 100 % of less than all."""
+    return f"{min(99.9, 100 * part / whole):.1f} %"

@@ -1,0 +1,98 @@
+"""Whether a value fits a proposed type, and where in it the first thing lies that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from sluice.infer import spellings
+from sluice.infer.types import ArrayOf, Inferred, Leaf, MapOf, TupleOf, holds_null
+from sluice.infer.values import Kind, becomes_json, kind_of, readable, scale
+
+_RANGES = {
+    "UInt64": range(1 << 64),
+    "Int64": range(-(1 << 63), 1 << 63),
+    "Int128": range(-(1 << 127), 1 << 127),
+}
+_TEXTS: Mapping[str, Callable[[str], bool]] = {
+    "UUID": spellings.is_uuid,
+    "IPv4": spellings.is_ipv4,
+    "IPv6": spellings.is_ipv6,
+    "Date": spellings.is_date,
+    "Date32": spellings.is_date32,
+}
+Place = tuple[str, Any]
+"""`.items[3].price` and the value there."""
+
+
+def misfit(kind: Inferred, value: Any) -> Place | None:
+    """The first place that does not fit, or None where all does."""
+    return next(misfits(kind, value), None)
+
+
+def misfits(kind: Inferred, value: Any, place: str = "") -> Iterator[Place]:
+    """`value` is not None."""
+    if isinstance(kind, Leaf):
+        if not _leaf(kind, value):
+            yield place, value
+    elif isinstance(kind, ArrayOf):
+        if not isinstance(value, list):
+            yield place, value
+            return
+        for number, item in enumerate(value):
+            yield from _inner(kind.element, item, f"{place}[{number}]")
+    elif not isinstance(value, Mapping):
+        yield place, value
+    elif isinstance(kind, MapOf):
+        for name, item in value.items():
+            yield from _inner(kind.value, item, f"{place}.{name}")
+    else:
+        yield from _elements(kind, value, place)
+
+
+def _elements(kind: TupleOf, value: Mapping[str, Any], place: str) -> Iterator[Place]:
+    for name, inner in kind.elements:
+        yield from _inner(inner, value.get(name), f"{place}.{name}")
+
+
+def _inner(kind: Inferred, value: Any, place: str) -> Iterator[Place]:
+    if value is None:
+        if not holds_null(kind):
+            yield place, None
+    else:
+        yield from misfits(kind, value, place)
+
+
+def _leaf(kind: Leaf, value: Any) -> bool:
+    found = kind_of(value)
+    if not readable(value):
+        return False
+    if kind.name == "String":
+        return True
+    if kind.name == "JSON":
+        return found is Kind.OBJECT and becomes_json(value)
+    if kind.name == "Bool":
+        return found is Kind.BOOL
+    if kind.name == "DateTime64":
+        return _instant(kind.digits[0], found, value)
+    if kind.name in _TEXTS:
+        return found is Kind.TEXT and _TEXTS[kind.name](value)
+    return found is Kind.NUMBER and _number(kind, value)
+
+
+def _number(kind: Leaf, value: Any) -> bool:
+    if kind.name in _RANGES:
+        return isinstance(value, int) and value in _RANGES[kind.name]
+    if kind.name == "Float64":
+        return True
+    precision, places = kind.digits
+    digits = scale(value)
+    number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
+    return digits is not None and digits <= places and abs(number) < Decimal(10) ** (precision - places)
+
+
+def _instant(digits: int, found: Kind, value: Any) -> bool:
+    if found is Kind.NUMBER:
+        return spellings.epoch_digits(value) is not None
+    return found is Kind.TEXT and (spellings.is_instant(value, digits))

@@ -1,0 +1,114 @@
+"""Chooses the type of a field from all its values: the narrowest that has room for the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sluice.infer.objects import keys_of, looks_like_map, why_no_tuple
+from sluice.infer.rules import Rules
+from sluice.infer.scalars import Finding, number, text
+from sluice.infer.types import JSON, STRING, ArrayOf, Inferred, Leaf, MapOf, TupleOf, is_container, nullable
+from sluice.infer.values import Kind, becomes_json, divided, readable
+from sluice.safe_text import visible
+
+
+def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Finding:
+    """The type of `values`, with nulls among them, of a field `name`; `level` counts the containers around.
+
+    A null, or a field that is missing, is not of this type: its place decides whether it may be there.
+    """
+    groups = divided([value for value in values if value is not None])
+    if not groups:
+        return Finding(STRING, "nothing but null")
+    chief, chosen = next(iter(groups.items()))
+    count = sum(map(len, groups.values()))
+    if chief is Kind.UNREADABLE or count - len(chosen) > rules.may_refuse(count):
+        return Finding(STRING, "; ".join(f"{len(found):,} {kind}" for kind, found in groups.items()))
+    if chief is Kind.BOOL:
+        return Finding(Leaf("Bool"), "true or false")
+    if chief is Kind.NUMBER:
+        return number(chosen, name, rules)
+    if chief is Kind.TEXT:
+        return text(chosen, rules)
+    if level >= rules.levels:
+        return _whole(chosen, rules, f"more than {rules.levels} levels")
+    return (_objects if chief is Kind.OBJECT else _arrays)(chosen, name, rules, level)
+
+
+def _arrays(arrays: Sequence[Sequence[Any]], name: str, rules: Rules, level: int) -> Finding:
+    items = [item for array in arrays for item in array]
+    if not items:
+        return Finding(ArrayOf(STRING), "empty arrays")
+    kind, why = infer(items, name, rules, level + 1)
+    if None in items:
+        if is_container(kind):
+            return Finding(STRING, f"arrays with null beside {why}")
+        kind = nullable(kind)
+    found = ArrayOf(kind)
+    return Finding(found if rules.fills(found.text) else STRING, f"arrays of {why}")
+
+
+def _objects(objects: Sequence[Mapping[str, Any]], name: str, rules: Rules, level: int) -> Finding:
+    keys = keys_of(objects)
+    if looks_like_map(keys, len(objects), rules):
+        found = _map(keys, len(objects), name, rules, level)
+        if found is not None:
+            return found
+    reason = why_no_tuple(keys, len(objects), rules)
+    if not reason:
+        found, reason = _tuple(keys, len(objects), rules, level)
+        if found is not None:
+            return found
+    return _whole(objects, rules, reason)
+
+
+def _map(
+    keys: Mapping[str, Sequence[Any]], count: int, name: str, rules: Rules, level: int
+) -> Finding | None:
+    """None where the values are of several types."""
+    values = [value for found in keys.values() for value in found]
+    if len(divided([value for value in values if value is not None])) != 1:
+        return None
+    kind, why = infer(values, name, rules, level + 1)
+    if None in values:
+        if is_container(kind):
+            return None
+        kind = nullable(kind)
+    found = MapOf(kind)
+    told = f"{count:,} objects with {len(keys):,} different keys and values of one type: {why}"
+    return Finding(found, told) if rules.fills(found.text) else None
+
+
+def _tuple(
+    keys: Mapping[str, Sequence[Any]], count: int, rules: Rules, level: int
+) -> tuple[Finding | None, str]:
+    """The Tuple, or why there is none.
+
+    An object that lacks an element, or has null there, fits only where the element is Nullable, which no
+    container is: an element that was not seen often enough to rely on is Nullable, or makes no Tuple.
+    """
+    elements: list[tuple[str, Inferred]] = []
+    for name, values in keys.items():
+        kind = infer(values, name, rules, level + 1).kind
+        present = sum(value is not None for value in values)
+        if present < count or count < rules.sure:
+            if is_container(kind):
+                return None, _unsure(name, present, count)
+            kind = nullable(kind)
+        elements.append((name, kind))
+    found = TupleOf(tuple(elements))
+    if not rules.fills(found.text):
+        return None, "objects with stable keys, and a load fills no such Tuple"
+    return Finding(found, f"objects with {len(keys):,} stable keys"), ""
+
+
+def _unsure(name: str, present: int, count: int) -> str:
+    seen = f"{present:,} of {count:,} objects have" if present < count else f"only {count:,} objects show"
+    return f"{seen} a container at key {visible(name, 40)}, which a Tuple needs in each row"
+
+
+def _whole(values: Sequence[Any], rules: Rules, why: str) -> Finding:
+    """A JSON where objects become one, else their text."""
+    document = all(isinstance(value, Mapping) and becomes_json(value) and readable(value) for value in values)
+    return Finding(JSON if document and rules.fills(JSON.text) else STRING, why)

@@ -1,0 +1,39 @@
+"""The thresholds of the inference, all in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def any_type(_: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as few, many and stable.
+
+    Args:
+        misfits: Share of a field's values that a type may refuse; beyond it the type is widened.
+        sure: Objects, or values, that have to agree before a Tuple relies on an element to be there.
+        dictionary: Values that a LowCardinality needs; the different ones are at most a tenth of them.
+        most_texts: Different texts that a LowCardinality has at most.
+        map_keys: Different keys from which on objects with few keys each are a Map.
+        tuple_keys: Different keys that a Tuple has at most.
+        levels: Containers in containers; deeper ones are JSON or String.
+        fills: Whether a load fills columns of a type. Types that it does not are not proposed.
+    """
+
+    misfits: float = 0.001
+    sure: int = 100
+    dictionary: int = 20
+    most_texts: int = 1_000
+    map_keys: int = 20
+    tuple_keys: int = 100
+    levels: int = 5
+    fills: Callable[[str], bool] = any_type
+
+    def may_refuse(self, count: int) -> int:
+        """How many of `count` values a type may refuse."""
+        return int(count * self.misfits)

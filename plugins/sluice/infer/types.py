@@ -1,0 +1,73 @@
+"""The types that the inference proposes, as values, and their names in ClickHouse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sluice.clients.clickhouse.sql import identifier, listed, literal
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A type without elements; `digits` are precision and scale, or those of a fraction of a second."""
+
+    name: str
+    digits: tuple[int, ...] = ()
+    nullable: bool = False
+    dictionary: bool = False
+
+    @property
+    def text(self) -> str:
+        arguments = [*map(str, self.digits), *([literal("UTC")] if self.name == "DateTime64" else [])]
+        text = f"{self.name}({listed(arguments)})" if arguments else self.name
+        text = f"Nullable({text})" if self.nullable else text
+        return f"LowCardinality({text})" if self.dictionary else text
+
+
+@dataclass(frozen=True)
+class ArrayOf:
+    element: Inferred
+
+    @property
+    def text(self) -> str:
+        return f"Array({self.element.text})"
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """A Map of texts to values of one type."""
+
+    value: Inferred
+
+    @property
+    def text(self) -> str:
+        return f"Map(String, {self.value.text})"
+
+
+@dataclass(frozen=True)
+class TupleOf:
+    elements: tuple[tuple[str, Inferred], ...]
+
+    @property
+    def text(self) -> str:
+        return f"Tuple({listed(f'{identifier(name)} {kind.text}' for name, kind in self.elements)})"
+
+
+Inferred = Leaf | ArrayOf | MapOf | TupleOf
+
+STRING = Leaf("String")
+JSON = Leaf("JSON")
+
+
+def holds_null(kind: Inferred) -> bool:
+    return isinstance(kind, Leaf) and kind.nullable
+
+
+def is_container(kind: Inferred) -> bool:
+    """ClickHouse has no Nullable of these; a JSON counts as one, for its empty value says enough."""
+    return not isinstance(kind, Leaf) or kind.name == "JSON"
+
+
+def nullable(kind: Inferred) -> Inferred:
+    """The type with NULL beside its values; a container stays as it is."""
+    return replace(kind, nullable=True) if isinstance(kind, Leaf) and not is_container(kind) else kind

@@ -1,0 +1,109 @@
+"""The kinds of JSON values, and what of them ClickHouse's parser can read at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any
+
+DIGITS = 15
+"""A double keeps so many: a number with more may be another one once it is parsed."""
+_LIMIT = Decimal("1.7976931348623157e308")
+_MOST_CHARACTERS = 400  # of a number: nobody can hold one of more, and Python reads none of 4,300
+_MOST_LEVELS = 100  # of a JSON column's objects
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Kind(StrEnum):
+    BOOL = "true or false"
+    NUMBER = "numbers"
+    TEXT = "texts"
+    ARRAY = "arrays"
+    OBJECT = "objects"
+    UNREADABLE = "numbers beyond 64 bits"
+
+
+def loads(text: str) -> Any:
+    """A JSON text with numbers that keep their digits: int, or Decimal."""
+    return json.loads(text, parse_int=_number, parse_float=_number)
+
+
+def _number(text: str) -> int | Decimal:
+    try:
+        return int(text) if len(text) <= _MOST_CHARACTERS else Decimal("inf")
+    except ValueError:
+        pass
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("inf")
+
+
+def kind_of(value: Any) -> Kind:
+    """Of anything but None."""
+    if isinstance(value, bool):
+        return Kind.BOOL
+    if isinstance(value, int | float | Decimal):
+        return Kind.NUMBER if readable(value) else Kind.UNREADABLE
+    if isinstance(value, str):
+        return Kind.TEXT
+    return Kind.OBJECT if isinstance(value, Mapping) else Kind.ARRAY
+
+
+def divided(values: Sequence[Any]) -> dict[Kind, list[Any]]:
+    """The values by kind, the most frequent one first."""
+    found: dict[Kind, list[Any]] = defaultdict(list)
+    for value in values:
+        found[kind_of(value)].append(value)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def readable(value: Any) -> bool:
+    """Whether ClickHouse's parser takes an event that holds the value."""
+    return all(_readable(part) for part, _ in parts(value))
+
+
+def _readable(value: Any) -> bool:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return -(1 << 63) <= value < 1 << 64
+    return not isinstance(value, float | Decimal) or Decimal(value).copy_abs() <= _LIMIT
+
+
+def parts(value: Any) -> Iterator[tuple[Any, int]]:
+    """The value and all inside it, each with its level; names of keys are parts, too. An event may be deeper
+    than Python calls functions."""
+    left: list[tuple[Any, int]] = [(value, 0)]
+    while left:
+        part, level = left.pop()
+        yield part, level
+        if isinstance(part, Mapping):
+            left += [(inner, level + 1) for pair in part.items() for inner in pair]
+        elif isinstance(part, list):
+            left += [(inner, level + 1) for inner in part]
+
+
+def scale(value: Any) -> int | None:
+    """Digits after the point that a number needs, without zeros at its end; None for one that a double may
+    change."""
+    if isinstance(value, int):
+        return 0 if abs(value) < 10**DIGITS else None
+    number = value if isinstance(value, Decimal) else Decimal(repr(value))
+    _, digits, exponent = number.normalize().as_tuple()
+    if not isinstance(exponent, int) or len(digits) > DIGITS or len(digits) + max(0, exponent) > DIGITS:
+        return None
+    written = len(number.as_tuple().digits)
+    return max(0, -exponent) if written <= DIGITS else None
+
+
+def becomes_json(value: Mapping[str, Any]) -> bool:
+    """Whether a JSON column holds the object: a name with a dot is a path to it, half a surrogate nothing."""
+    return all(
+        level <= _MOST_LEVELS
+        and not (isinstance(part, str) and _SURROGATE.search(part))
+        and not (isinstance(part, Mapping) and any(not name or "." in name for name in part))
+        for part, level in parts(value)
+    )
