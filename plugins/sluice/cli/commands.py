@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sluice import __version__
-from sluice.cli import accept, backfill, config, doctor, plan, publish, run, status, traffic, verify
+from sluice.cli import accept, backfill, config, doctor, init, plan, publish, run, status, traffic, verify
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -31,6 +31,7 @@ def options(
     """Moves events from Kafka into a data lake and into ClickHouse, an hour at a time, exactly once."""
 
 
+commands.command()(init.init)
 commands.command()(publish.publish)
 commands.command()(plan.plan)
 commands.command()(run.run)

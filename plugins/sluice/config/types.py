@@ -49,14 +49,14 @@ def _instant(value: datetime) -> datetime:
 Instant = Annotated[datetime, AfterValidator(_instant)]
 
 
-def _plain_name(value: str) -> str:
+def check_name(value: str) -> str:
     """Names that become folders, file names and table names have to be plain."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]{0,62}", value):
         raise ValueError("expected letters, digits, _ and . only, at most 63")
     return value
 
 
-PlainName = Annotated[str, AfterValidator(_plain_name)]
+PlainName = Annotated[str, AfterValidator(check_name)]
 
 
 _BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

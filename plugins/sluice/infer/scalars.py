@@ -72,9 +72,10 @@ def text(values: Sequence[str], rules: Rules) -> Finding:
         if sum(misfit(kind, value) is not None for value in values) <= refused:
             return Finding(kind, why)
     different = len(set(values))
+    why = f"{different:,} different text{'' if different == 1 else 's'}"
     if len(values) >= rules.dictionary and different <= min(rules.most_texts, len(values) // 10):
-        return Finding(Leaf("String", dictionary=True), f"{different:,} different texts")
-    return Finding(STRING, f"{different:,} different texts")
+        return Finding(Leaf("String", dictionary=True), why)
+    return Finding(STRING, why)
 
 
 def _spelled(values: Sequence[str]) -> list[tuple[Leaf, str]]:

@@ -213,14 +213,14 @@ def test_a_type_that_no_load_fills_is_not_proposed():
     [
         (["1", "2"], 0, "in all 2 events; whole numbers from 1 to 2; such as 1, 2"),
         (["1000"] * 3, 1, "in 75.0 % of 4 events; whole numbers from 1,000 to 1,000; such as 1000"),
-        (['"x"'] * 9_999, 1, 'in 99.9 % of 10,000 events; 1 different texts; such as "x"'),
+        (['"x"'] * 9_999, 1, 'in 99.9 % of 10,000 events; 1 different text; such as "x"'),
         (
             ['{"a": [1], "b": "c"}'],
             0,
             "in all 1 events; only 1 objects show a container at key a, which a Tuple "
             'needs in each row; such as {"a": …, "b": "c"}',
         ),
-        (['"\\u001b[31m\\n\'"'], 0, 'in all 1 events; 1 different texts; such as "\\x1b[31m\\n\'"'),
+        (['"\\u001b[31m\\n\'"'], 0, 'in all 1 events; 1 different text; such as "\\x1b[31m\\n\'"'),
     ],
 )
 def test_comments_say_how_many_examples_and_why(values: list[str], missing: int, comment: str):

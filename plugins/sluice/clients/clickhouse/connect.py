@@ -26,8 +26,9 @@ _HTTP_PORT = 8123
 _HTTPS_PORT = 8443
 _TLS = ("ca_cert", "client_cert", "client_cert_key", "server_host_name", "tls_mode")
 
-# It warns of what it then raises, and Sluice says it in its own line.
+# They warn of what is then raised, and Sluice says it in its own line.
 logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
 @contextmanager

@@ -1,14 +1,18 @@
-"""The newest records of a topic, to look at what its events are like. Nothing is committed or moved."""
+"""Some records of a topic, to look at what its events are like. Nothing is committed or moved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRecords
 from sluice.clients.kafka.settings import settings_of
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.kafka import Cluster
+
+MOST_BYTES = 64 << 20
+_PARTS = 20  # of a partition's time
+_MOST_SPANS = 400  # each is a fetch of its own
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,55 @@ def newest(cluster: Cluster, topic: str, count: int, max_record: int) -> list[Sa
     ]
     with BoundedReader(settings_of(cluster), max_record) as reader:
         return [one for records in reader.read(spans) for one in _each(records)]
+
+
+def spread(
+    cluster: Cluster, topic: str, count: int, max_record: int, most_bytes: int = MOST_BYTES
+) -> list[SampledRecord]:
+    """At most about `count` records from all over the topic: of each partition some of every part of its
+    time, the oldest and the newest among them. Ends early at `most_bytes`. Raises what `newest` raises.
+    """
+    with open_topics(cluster) as topics:
+        state = topics.describe(topic)
+    ranges = {number: (state.log_starts[number], end) for number, end in sorted(state.ends.items())}
+    found: list[SampledRecord] = []
+    size = 0
+    with BoundedReader(settings_of(cluster), max_record) as reader:
+        for records in reader.read(spread_spans(topic, ranges, count)):
+            found += _each(records)
+            size += sum(len(value or b"") for value in records.values)
+            if size > most_bytes:
+                break
+    return found
+
+
+def spread_spans(topic: str, ranges: Mapping[int, tuple[int, int]], count: int) -> list[OffsetSpan]:
+    """Spans of `[start, end)` by partition that have about `count` offsets together; those of one part of
+    the time stand together, so that whoever stops early has seen all partitions.
+
+    `{0: (0, 1000)}` and 100: [0, 5) [52, 57) … [995, 1000), twenty of them.
+    """
+    held = {number: edges for number, edges in ranges.items() if edges[0] < edges[1]}
+    chosen = list(held.items())[:: max(1, -(-len(held) // max(1, min(count, _MOST_SPANS))))]
+    parts = max(1, min(_PARTS, _MOST_SPANS // max(1, len(chosen))))
+    spans = [
+        (part, OffsetSpan(topic, number, *edges))
+        for number, (start, end) in chosen
+        for part, edges in enumerate(_windows(start, end, max(1, count // len(chosen)), parts))
+    ]
+    return [span for _, span in sorted(spans, key=lambda one: one[0])]
+
+
+def _windows(start: int, end: int, count: int, parts: int) -> list[tuple[int, int]]:
+    """`[from, until)` of at most `parts` windows with `count` offsets together, evenly spread."""
+    if end - start <= count:
+        return [(start, end)]
+    parts = min(parts, count)
+    length = count // parts
+    if parts == 1:
+        return [(end - length, end)]
+    firsts = [start + (end - start - length) * part // (parts - 1) for part in range(parts)]
+    return [(first, first + length) for first in firsts]
 
 
 def _each(records: PartitionRecords) -> Iterator[SampledRecord]:

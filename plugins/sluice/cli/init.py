@@ -1,0 +1,117 @@
+"""`sluice init`: a pipeline file and its tables, from a sample of events."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import pendulum
+import typer
+
+from sluice.cli.options import Json
+from sluice.cli.output import print_json, print_line
+from sluice.config.files import FOLDER
+from sluice.errors import WrongUse
+from sluice.safe_text import line
+
+if TYPE_CHECKING:
+    from sluice.init.init import Report
+    from sluice.init.questions import Question
+
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="The pipeline's name; else that of topic or file.")
+]
+Topic = Annotated[str | None, typer.Option("--topic", help="The topic that is read; sampled without --file.")]
+File = Annotated[
+    str | None, typer.Option("--file", help="Sample of events, one a line: plain, .gz, .zst; - is stdin.")
+]
+Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="Brokers, such as kafka.dc1:9092.")]
+KafkaConnection = Annotated[
+    str, typer.Option("--connection", help="Airflow connection of Kafka, without --bootstrap.")
+]
+ClickHouseConnection = Annotated[str, typer.Option("--clickhouse", help="Airflow connection of ClickHouse.")]
+TypeField = Annotated[
+    str | None, typer.Option("--type", metavar="FIELD", help="Field of an event's type; - is the topic.")
+]
+TimeField = Annotated[
+    str | None, typer.Option("--time", metavar="FIELD", help="Field of its time; - is the record's own.")
+]
+Database = Annotated[str | None, typer.Option("--database", help="Database of the tables; else the name.")]
+Lake = Annotated[str | None, typer.Option("--lake", help="Root of the lake: file://… or s3://….")]
+Into = Annotated[Path, typer.Option("--into", help="Folder of both files.", show_default=False)]
+SampleOption = Annotated[
+    int, typer.Option("--sample", min=1, max=100_000, help="Records that are looked at, at most.")
+]
+Misfits = Annotated[
+    float,
+    typer.Option(
+        "--misfits", min=0.0, max=0.5, help="Share of a field's values that may not fit its column's type."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing: every default is taken.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the files where they are there.")]
+Apply = Annotated[
+    bool, typer.Option("--apply", help="Run the statements, too; alone with NAME, those of its file.")
+]
+_SAMPLE, _MISFITS = 5_000, 0.001
+
+
+def init(
+    name: NameArgument = None,
+    topic: Topic = None,
+    file: File = None,
+    bootstrap: Bootstrap = None,
+    connection: KafkaConnection = "kafka_default",
+    clickhouse: ClickHouseConnection = "clickhouse_default",
+    kind: TypeField = None,
+    time: TimeField = None,
+    database: Database = None,
+    lake: Lake = None,
+    into: Into = FOLDER,
+    sample: SampleOption = _SAMPLE,
+    misfits: Misfits = _MISFITS,
+    yes: Yes = False,
+    force: Force = False,
+    apply: Apply = False,
+    json: Json = False,
+) -> None:
+    """Writes a pipeline file and its CREATE TABLE statements from a sample, and says what to type next.
+
+    It asks at most five questions on a terminal, and overwrites nothing without --force.
+    Example: sluice init shop --file orders.ndjson --yes --apply
+    """
+    from sluice.init.init import apply_statements
+    from sluice.init.init import init as make
+    from sluice.init.request import InitRequest
+
+    request = InitRequest(
+        name, topic, file, bootstrap, connection, clickhouse, into, kind, time, database, lake, sample,
+        misfits, force, apply,
+    )  # fmt: skip
+    if topic is None and file is None:
+        if name is None or not apply:
+            raise WrongUse("name what to sample: `--topic T`, or `--file F` (`-` is standard input)")
+        _print(apply_statements(request, name), json)
+        return
+    silent = yes or json or file == "-" or not sys.stdin.isatty()
+    _print(make(request, (lambda _: "") if silent else _ask, pendulum.now("UTC")), json)
+
+
+def _ask(question: Question) -> str:
+    return str(typer.prompt(line(question.text), default=question.default, err=True))
+
+
+def _print(report: Report, json: bool) -> None:
+    if json:
+        files, commands = list(map(str, report.files)), list(report.commands)
+        print_json({"report": list(report.lines), "files": files, "commands": commands})
+        return
+    for told in report.lines:
+        print_line(told)
+    if report.files:
+        print_line(f"wrote {' and '.join(map(str, report.files))}")
+    if report.commands:
+        print_line("next:")
+    for command in report.commands:
+        print(f"  {command}")

@@ -1,0 +1,83 @@
+"""The text of the pipeline file and of the statements. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sluice.clients.clickhouse.sql import identifier, render
+from sluice.config.yaml_text import scalar
+from sluice.init.questions import Answers
+from sluice.init.request import InitRequest
+from sluice.init.tables import PlannedTable
+from sluice.safe_text import line, visible
+
+_NOTES = 20
+_EMBEDDED = "kafka_default"
+_CLICKHOUSE = "clickhouse_default"
+
+
+def pipeline_text(
+    request: InitRequest,
+    answers: Answers,
+    topic: str,
+    arrays: bool,
+    tables: Sequence[PlannedTable],
+    source: str,
+) -> str:
+    """The pipeline file; its keys are those of the reference."""
+    time = answers.time
+    written = "{record: true}" if time is None else f"{{field: {scalar(time.field)}, format: {time.format}}}"
+    kind = "{topic: true}" if answers.type is None else f"{{field: {scalar(answers.type)}}}"
+    lines = [
+        f"# Made by `sluice init` from {line(source)}.",
+        "kafka:",
+        f"  - {{cluster: {cluster_name(request)}, {_address(request)}, topics: [{scalar(topic)}]}}",
+        "event:",
+        f"  type: {kind}",
+        f"  time: {written}",
+        *(["  rows: array"] if arrays else []),
+        f"lake: {_quoted(answers.lake)}",
+        *(
+            []
+            if request.clickhouse == _CLICKHOUSE
+            else [f"clickhouse: {{connection: {scalar(request.clickhouse)}}}"]
+        ),
+        "tables:",
+        *(one.entry for one in tables),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def cluster_name(request: InitRequest) -> str:
+    """A part of every record's identity: the embedded broker is `local`, as in the documents."""
+    return "local" if request.bootstrap is None and request.connection == _EMBEDDED else "kafka"
+
+
+def _address(request: InitRequest) -> str:
+    if request.bootstrap is None:
+        return f"connection: {scalar(request.connection)}"
+    return f"bootstrap: {_quoted(request.bootstrap)}"
+
+
+def _quoted(text: str) -> str:
+    """A text with colons and braces, which a reader expects in quotes."""
+    plain = text.isprintable() and '"' not in text and "\\" not in text
+    return f'"{text}"' if plain else scalar(text)
+
+
+def statements_text(database: str, tables: Iterable[PlannedTable], source: str) -> str:
+    """The statements, each with what a reader has to know of it."""
+    parts = [f"-- Made by `sluice init` from {line(source)}.", f"{create_database(database)};"]
+    for one in tables:
+        told = "every other type" if one.type == "*" else f"type {visible(one.type)}"
+        parts.append(f"\n-- {one.table}: {one.events:,} events of the sample, {told}")
+        if one.existing:
+            parts.append("-- The table is there, and stays as it is.")
+            continue
+        parts += [f"-- {line(note)}" for note in one.columns.notes()[:_NOTES]]
+        parts.append(f"{one.statement};")
+    return "\n".join(parts) + "\n"
+
+
+def create_database(database: str) -> str:
+    return render("init/create_database", database=identifier(database))

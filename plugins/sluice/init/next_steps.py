@@ -1,0 +1,60 @@
+"""The three commands that follow, exactly as they are to be typed. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from sluice.slices import HOUR, ceil, floor, from_ms
+
+_ROOM = 0.1  # of the sampled time, on both sides: a sample may miss the first and the last record
+COMMANDS = 3
+
+
+@dataclass(frozen=True)
+class Made:
+    """What stands after `init`. `config` is the pipeline file where `sluice` does not find it by its name,
+    `file` what was sampled and is still to be published, `applied`: the tables are there."""
+
+    name: str
+    config: Path | None
+    folder: str | None
+    file: str | None
+    applied: bool
+
+
+def commands(made: Made, stamps: Sequence[int], now: datetime) -> list[str]:
+    """`stamps` are the times of records in ms, as far as they are known."""
+    place = [made.name] + (["--config", str(made.config)] if made.config else [])
+    start, end = span(stamps, now)
+    found = [] if made.applied else [_init(made)]
+    if made.file is not None:
+        source = made.file if made.file == "-" else str(made.file)
+        found.append(["publish", *place[:1], source, *place[1:]])
+    elif made.applied:
+        found.append(["plan", *place, "--from", start, "--to", end])
+    found.append(["run", *place, "--from", start, "--to", end])
+    found.append(["verify", *place, "--contents"])
+    return [shlex.join(["sluice", *words]) for words in found[:COMMANDS]]
+
+
+def _init(made: Made) -> list[str]:
+    folder = ["--into", made.folder] if made.folder else []
+    return ["init", made.name, *folder, "--apply"]
+
+
+def span(stamps: Sequence[int], now: datetime) -> tuple[str, str]:
+    """The whole hours around the times, with room; `now` where they reach to it."""
+    if not stamps:
+        return _hour(floor(now, HOUR)), "now"
+    first, last = from_ms(min(stamps)), from_ms(max(stamps))
+    room = (last - first) * _ROOM
+    end = ceil(last + timedelta(milliseconds=1) + room, HOUR)
+    return _hour(floor(first - room, HOUR)), "now" if end > floor(now, HOUR) else _hour(end)
+
+
+def _hour(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%dT%H:00Z}"

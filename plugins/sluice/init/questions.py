@@ -1,0 +1,105 @@
+"""The five questions, each with the answer that is right most of the time. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sluice.config.types import check_name
+from sluice.errors import WrongUse
+from sluice.init.guess import EventGuess, TimeField
+from sluice.init.request import InitRequest
+
+LAKE = "${SLUICE_LAKE:-file://${SLUICE_HOME:-var}/lake}"
+NONE = "-"
+_OTHERS = 5
+_NAME = 63  # characters
+
+
+@dataclass(frozen=True)
+class Question:
+    """`key` is the field of the request that it answers."""
+
+    key: str
+    text: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Answers:
+    """All that is decided before the files are written. `type` None: the topic says it; `time` None: the
+    record's own time is the event's."""
+
+    name: str
+    type: str | None
+    time: TimeField | None
+    database: str
+    lake: str
+
+
+def questions(request: InitRequest, guessed: EventGuess) -> list[Question]:
+    """Those that no option has answered; the database's default is the name, whatever that becomes."""
+    name = default_name(request)
+    types, times = [*guessed.types, NONE], [*(one.field for one in guessed.times), NONE]
+    asked = [
+        Question("name", "name of the pipeline", name),
+        Question(
+            "type",
+            f"field that says an event's type{_others(types)} ({NONE}: each topic is a type)",
+            types[0],
+        ),
+        Question("time", f"field that says its time{_others(times)} ({NONE}: the record's own)", times[0]),
+        Question("database", "database of the tables", ""),
+        Question("lake", "the lake: file://folder or s3://bucket/prefix", LAKE),
+    ]
+    return [one for one in asked if getattr(request, one.key) is None]
+
+
+def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], str]) -> Answers:
+    """Asks what is not answered. Raises WrongUse for a name that a pipeline cannot have, and for a time field
+    that holds no times."""
+    for one in questions(request, guessed):
+        if one.key == "database":
+            one = replace(one, default=database_of(request.name or default_name(request)))
+        given = answer(one).strip() or one.default
+        request = replace(request, **{one.key: given})  # type: ignore[arg-type]
+    name = checked_name(request.name or default_name(request))
+    kind = None if request.type in (None, "", NONE) else request.type
+    return Answers(
+        name, kind, _time(request.time, guessed), request.database or database_of(name), request.lake or LAKE
+    )
+
+
+def _time(field: str | None, guessed: EventGuess) -> TimeField | None:
+    if field in (None, "", NONE):
+        return None
+    known = {one.field: one for one in guessed.times}
+    if field not in known:
+        names = ", ".join(known) or "none"
+        raise WrongUse(f"field {field!r} does not hold a time in nearly every event; these do: {names}")
+    return known[field]
+
+
+def checked_name(name: str) -> str:
+    """Raises WrongUse for what can be no file's, no DAG's and no database's name."""
+    try:
+        return check_name(name)
+    except ValueError as error:
+        raise WrongUse(f"name {name[:99]!r}: {error}") from error
+
+
+def default_name(request: InitRequest) -> str:
+    """The topic's, else the file's, in the characters that a pipeline's name may have."""
+    given = request.topic or re.sub(r"\..*", "", (request.file or "").rpartition("/")[2])
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", given).strip("_")[:_NAME]
+    return plain or "events"
+
+
+def database_of(name: str) -> str:
+    return re.sub(r"\W+", "_", name).lower()
+
+
+def _others(names: Sequence[str]) -> str:
+    more = [name for name in names[1 : _OTHERS + 1] if name != NONE]
+    return f", or {', '.join(more)}" if more else ""

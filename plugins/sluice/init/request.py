@@ -1,0 +1,37 @@
+"""What `sluice init` was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLE = 5_000
+"""Records that are looked at."""
+
+
+@dataclass(frozen=True)
+class InitRequest:
+    """A topic to be sampled, or a `file` (`-` is standard input). What is None is asked, or decided from the
+    sample; an empty `type` or `time` field means that the topic, or the record, says it.
+
+    Args:
+        bootstrap: Brokers; without them the Airflow connection `connection`.
+        folder: Where pipeline file and statements are written.
+        misfits: Share of a field's values that its column may refuse.
+    """
+
+    name: str | None
+    topic: str | None
+    file: str | None
+    bootstrap: str | None
+    connection: str
+    clickhouse: str
+    folder: Path
+    type: str | None = None
+    time: str | None = None
+    database: str | None = None
+    lake: str | None = None
+    sample: int = SAMPLE
+    misfits: float = 0.001
+    force: bool = False
+    apply: bool = False

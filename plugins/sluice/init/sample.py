@@ -1,0 +1,84 @@
+"""Reads a bounded sample: of a topic from all partitions and all their time, of a file at even distances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from io import BufferedIOBase
+from pathlib import Path
+
+from sluice.clients.kafka.samples import SampledRecord, spread
+from sluice.config.kafka import Cluster
+from sluice.errors import WrongUse
+from sluice.ship.lines import Chunk, chunks
+from sluice.ship.sources import opened, standard_input
+
+MOST_FILE_BYTES = 256 << 20
+_MOST_RECORD = 16 << 20
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`source` says what was read, for a person."""
+
+    records: tuple[SampledRecord, ...]
+    source: str
+
+    def of_topic(self, topic: str) -> Sample:
+        """The same as records of `topic`, into which a file will be published."""
+        return Sample(tuple(replace(record, topic=topic) for record in self.records), self.source)
+
+
+def sample_topic(cluster: Cluster, topic: str, count: int) -> Sample:
+    """Raises KafkaUnavailable, UnknownTopic, and WrongUse for a topic without records."""
+    records = tuple(spread(cluster, topic, count, _MOST_RECORD))
+    if not records:
+        raise WrongUse(f"topic {topic} has no records: write some, or take a sample from `--file`")
+    partitions = len({record.partition for record in records})
+    return Sample(records, f"{len(records):,} records of topic {topic} ({partitions:,} partitions)")
+
+
+def sample_file(name: str, count: int) -> Sample:
+    """The lines as records of no topic yet. Raises WrongUse for a file that cannot be read or is empty."""
+    with _stream(name) as stream:
+        lines, read = spread_lines(chunks(stream, name), count, MOST_FILE_BYTES)
+    if not lines:
+        raise WrongUse(f"{name} has no lines: expected one event in JSON a line")
+    records = tuple(SampledRecord("", 0, number, 0, line, ()) for number, line in lines)
+    return Sample(records, _counted(len(records), read, name))
+
+
+def _counted(held: int, read: int, name: str) -> str:
+    return f"{held:,} lines of {name}" if held == read else f"{held:,} of the first {read:,} lines of {name}"
+
+
+@contextmanager
+def _stream(name: str) -> Iterator[BufferedIOBase]:
+    if name == STDIN:
+        yield standard_input()
+    else:
+        with opened(Path(name), name) as stream:
+            yield stream
+
+
+def spread_lines(found: Iterable[Chunk], count: int, most_bytes: int) -> tuple[list[tuple[int, bytes]], int]:
+    """At most `count` (number, line) at even distances, and how many lines were read, in `most_bytes`.
+
+    Once more than `count` are held every other one is dropped, and of those that follow twice as many are
+    passed over.
+    """
+    held: list[tuple[int, bytes]] = []
+    step, seen, size = 1, 0, 0
+    for chunk in found:
+        for number, line in zip(chunk.numbers, chunk.events, strict=True):
+            if seen % step == 0:
+                held.append((number, line))
+            if len(held) > count:
+                held, step = held[::2], step * 2
+            seen += 1
+        size += sum(map(len, chunk.events))
+        if size >= most_bytes:
+            break
+    return held, seen

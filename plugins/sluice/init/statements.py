@@ -1,0 +1,21 @@
+"""Divides a file of statements where the server ends them. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_PARTS = re.compile(
+    r"""(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<end>;)|'(?:\\.|''|[^'\\])*'|`(?:\\.|[^`\\])*`|"(?:\\.|[^"\\])*"|.""",
+    re.DOTALL,
+)
+
+
+def statements_in(text: str) -> list[str]:
+    """The statements without comments: a semicolon in a quoted text, a name or a comment ends none."""
+    found = [""]
+    for part in _PARTS.finditer(text):
+        if part["end"]:
+            found.append("")
+        elif not part["comment"]:
+            found[-1] += part[0]
+    return [statement.strip() for statement in found if statement.strip()]

@@ -1,0 +1,89 @@
+"""Which types get a table of their own, and with which columns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.clients.clickhouse.sql import Sql
+from sluice.config.pipeline import CATCH_ALL
+from sluice.doctor.propose_table import Columns, columns_of, create_table, entry, table_name
+from sluice.infer.rules import Rules
+
+LEAST_SHARE = 0.01
+"""Of the events of a type that gets a table of its own; the others go to the catch-all."""
+MOST_TABLES = 50
+_CATCH_ALL_NAME = "other"
+
+Existing = Mapping[str, Sequence[str]]
+"""The columns of the tables that are there, by `database.table`."""
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """`type` is `*` for the catch-all; `existing`: the table is there and stays as it is."""
+
+    type: str
+    table: str
+    events: int
+    columns: Columns = field(default_factory=lambda: Columns({}, {}))
+    existing: bool = False
+
+    @property
+    def entry(self) -> str:
+        return entry(self.type, self.table, self.columns.paths)
+
+    @property
+    def statement(self) -> Sql:
+        return create_table(self.table, self.columns.columns, self.type == CATCH_ALL)
+
+
+def named_tables(types: Mapping[str, int], database: str) -> dict[str, str]:
+    """The table of each type that has its own, then of the catch-all; `types` counts the sampled events."""
+    total = sum(types.values())
+    ranked = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+    frequent = [kind for kind, count in ranked if count >= LEAST_SHARE * total and kind != CATCH_ALL]
+    found: dict[str, str] = {}
+    for kind in frequent[:MOST_TABLES]:
+        found[kind] = _unique(f"{database}.{table_name(kind)}", found)
+    found[CATCH_ALL] = _unique(f"{database}.{_CATCH_ALL_NAME}", found)
+    return found
+
+
+def _unique(name: str, found: Mapping[str, str]) -> str:
+    numbered = (name if number == 1 else f"{name}_{number}" for number in range(1, len(found) + 2))
+    return next(one for one in numbered if one not in found.values())
+
+
+def plan_tables(
+    events: Mapping[str, Sequence[Mapping[str, Any]]],
+    names: Mapping[str, str],
+    existing: Existing,
+    rules: Rules,
+) -> Iterator[PlannedTable]:
+    """`events` by type; the catch-all keeps the payloads of all types without a table."""
+    for kind, name in names.items():
+        if kind == CATCH_ALL:
+            count = sum(len(found) for other, found in events.items() if other not in names)
+            yield PlannedTable(kind, name, count, existing=name in existing)
+        elif name in existing:
+            paths = paths_into(existing[name], events[kind])
+            yield PlannedTable(kind, name, len(events[kind]), Columns({}, paths), True)
+        else:
+            yield PlannedTable(kind, name, len(events[kind]), columns_of(events[kind], rules))
+
+
+def paths_into(columns: Sequence[str], events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The path of each column of an existing table that is named like one, `user_name` for `user.name`, and
+    for which there is no field of its own name."""
+    outer = {name for event in events for name in event}
+    inner = {
+        f"{name}_{key}": f"{name}.{key}"
+        for event in events
+        for name, value in event.items()
+        if isinstance(value, Mapping) and "." not in name
+        for key in value
+        if "." not in key
+    }
+    return {column: inner[column] for column in columns if column not in outer and column in inner}

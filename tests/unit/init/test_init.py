@@ -1,0 +1,261 @@
+"""From a file of events to both texts, as a person would have written them; without a server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pendulum
+import pytest
+import yaml
+
+from sluice.config.files import read
+from sluice.doctor.propose_table import columns_of
+from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
+from sluice.infer.rules import Rules
+from sluice.init import init as room
+from sluice.init.init import Report, init
+from sluice.init.next_steps import Made, commands
+from sluice.init.questions import LAKE
+from sluice.init.request import InitRequest
+from sluice.init.sample import spread_lines
+from sluice.init.statements import statements_in
+from sluice.init.tables import MOST_TABLES, named_tables, paths_into, plan_tables
+from sluice.ship.lines import Chunk
+from tests.support.hostile_texts import TEXTS
+
+NOW = pendulum.datetime(2026, 11, 20, 12, 30)
+ORDER = {"type": "order", "at": "2026-11-20T10:15:00Z", "id": 1, "total": 1.5, "_type": "x"}
+VIEW = {"type": "Page View", "at": "2026-11-20T09:59:59Z", "path": "/"}
+RARE = {"type": "rare", "at": "2026-11-20T10:00:00Z"}
+EVENTS = [*[ORDER] * 150, *[VIEW] * 150, RARE]
+
+
+@pytest.fixture(autouse=True)
+def _no_server(monkeypatch):
+    for name in ("clickhouse_default", "ch1"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", "http://127.0.0.1:1")
+
+
+def written(folder: Path, events: list, name: str = "shop.ndjson") -> str:
+    path = folder / name
+    path.write_text("".join((e if isinstance(e, str) else json.dumps(e)) + "\n" for e in events))
+    return str(path)
+
+
+def request(folder: Path, **given) -> InitRequest:
+    first = {"name": None, "topic": None, "file": None, "bootstrap": None, "connection": "kafka_default"}
+    return InitRequest(**{**first, "clickhouse": "clickhouse_default", "folder": folder / "p", **given})
+
+
+def made(folder: Path, events: list, answers: dict | None = None, **given) -> Report:
+    asked = request(folder, file=written(folder, events), **given)
+    return init(asked, lambda one: (answers or {}).get(one.key, ""), NOW)
+
+
+def test_both_files(tmp_path: Path):
+    report = made(tmp_path, EVENTS)
+    pipeline, statements = (tmp_path / "p" / f"shop.{ending}" for ending in ("yaml", "sql"))
+    assert report.files == (pipeline, statements)
+    assert yaml.safe_load(pipeline.read_text()) == {
+        "kafka": [{"cluster": "local", "connection": "kafka_default", "topics": ["shop"]}],
+        "event": {"type": {"field": "type"}, "time": {"field": "at", "format": "iso8601"}},
+        "lake": LAKE,
+        "tables": {
+            "Page View": "shop.page_view",
+            "order": {"table": "shop.order", "columns": {"_type_2": "_type"}},
+            "*": "shop.other",
+        },
+    }
+    database, views, orders, others = statements_in(statements.read_text())
+    assert database == "CREATE DATABASE IF NOT EXISTS `shop`"
+    assert views.startswith("CREATE TABLE `shop`.`page_view`\n(\n    `type` LowCardinality(String) COMMENT ")
+    assert "`total` Decimal(18, 2) COMMENT 'in all 150 events; numbers with at most 2 digits" in orders
+    assert others.startswith("CREATE TABLE `shop`.`other`\n(\n    `_payload` String,\n    `_slice`")
+    told = statements.read_text()
+    assert "-- shop.other: 1 events of the sample, every other type" in told
+    assert "Page View -> shop.page_view: 150 events; 3 columns" in report.lines
+    assert any(line.startswith("ClickHouse was not asked") for line in report.lines)
+
+
+def test_the_next_three_commands(tmp_path: Path):
+    report = made(tmp_path, EVENTS)
+    folder, file = tmp_path / "p", tmp_path / "shop.ndjson"
+    assert report.commands == (
+        f"sluice init shop --into {folder} --apply",
+        f"sluice publish shop {file} --config {folder}/shop.yaml",
+        f"sluice run shop --config {folder}/shop.yaml --from 2026-11-20T09:00Z --to 2026-11-20T11:00Z",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "stamps", "expected"),
+    [
+        (Made("a", None, None, None, True), ["2026-11-20T10:00Z", "2026-11-20T10:59:59Z"],
+         ["plan a --from 2026-11-20T09:00Z --to 2026-11-20T12:00Z",
+          "run a --from 2026-11-20T09:00Z --to 2026-11-20T12:00Z", "verify a --contents"]),
+        (Made("a", None, None, None, True), ["2026-11-20T10:00Z", "2026-11-20T12:10Z"],
+         ["plan a --from 2026-11-20T09:00Z --to now", "run a --from 2026-11-20T09:00Z --to now",
+          "verify a --contents"]),
+        (Made("a", None, None, None, False), ["2026-11-20T03:00Z", "2026-11-20T03:59:59.999Z"],
+         ["init a --apply", "run a --from 2026-11-20T02:00Z --to 2026-11-20T05:00Z", "verify a --contents"]),
+        (Made("a", None, None, "x y.ndjson", True), [],
+         ["publish a 'x y.ndjson'", "run a --from 2026-11-20T12:00Z --to now", "verify a --contents"]),
+        (Made("a", None, None, "-", False), ["2026-11-20T12:00Z"],
+         ["init a --apply", "publish a -", "run a --from 2026-11-20T12:00Z --to now"]),
+    ],
+)  # fmt: skip
+def test_commands_for_every_case(given: Made, stamps: list[str], expected: list[str]):
+    times = [int(pendulum.parse(text).timestamp() * 1000) for text in stamps]
+    assert commands(given, times, NOW) == [f"sluice {one}" for one in expected]
+
+
+def test_answers_and_options_are_in_the_file(tmp_path: Path):
+    event = {"kind": "a", "ts": 1_763_632_800_123, "v": 1}
+    answers = {"name": "web", "database": "db", "lake": "s3://b/p", "time": "ts"}
+    made(
+        tmp_path,
+        [json.dumps([event, event])] * 9,
+        answers,
+        bootstrap="k.x:9092",
+        clickhouse="ch1",
+        topic="t-1",
+    )
+    pipeline = read(tmp_path / "p" / "web.yaml")
+    assert (pipeline.kafka[0].cluster, pipeline.kafka[0].bootstrap) == ("kafka", "k.x:9092")
+    assert pipeline.kafka[0].topics == ["t-1"] and pipeline.clickhouse.connection == "ch1"
+    assert (pipeline.event.time.field, pipeline.event.time.format) == ("ts", "epoch_ms")
+    assert pipeline.event.rows == "array" and pipeline.lake == "s3://b/p"
+    assert {kind: target.table for kind, target in pipeline.tables.items()} == {"a": "db.a", "*": "db.other"}
+
+
+def test_no_fields_of_type_and_time(tmp_path: Path):
+    made(tmp_path, [{"v": n} for n in range(9)])
+    pipeline = read(tmp_path / "p" / "shop.yaml")
+    assert pipeline.event.type.topic and pipeline.event.time.record
+    assert list(pipeline.tables) == ["shop", "*"]
+
+
+@pytest.mark.parametrize(
+    ("events", "given", "error", "why"),
+    [
+        ([], {}, WrongUse, "has no lines"),
+        (["x", "3"], {}, WrongUse, "expected events in JSON"),
+        ([{"type": "a", "at": 3}], {"type": "no.such"}, WrongUse, r"no type \(1\): name `--type`"),
+        ([ORDER], {"time": "id"}, WrongUse, "'id' does not hold a time"),
+        ([ORDER], {"lake": "/data"}, WrongPipeline, "shop.yaml: lake: expected file://"),
+        ([ORDER], {"lake": "${NO_SUCH}"}, WrongPipeline, "the environment has no NO_SUCH"),
+        ([ORDER], {"database": "a.b"}, WrongPipeline, "expected database.table"),
+        ([ORDER], {"name": "a/b"}, WrongUse, "name 'a/b': expected letters"),
+        ([ORDER], {"topic": "a b"}, WrongPipeline, "Kafka has no topic"),
+        ([ORDER], {"bootstrap": 'x"\n}'}, None, ""),
+        ([ORDER], {"apply": True}, ClickHouseUnavailable, "127.0.0.1:1"),
+    ],
+)
+def test_what_refuses_leaves_nothing(tmp_path: Path, events, given, error, why):
+    if error is None:
+        made(tmp_path, events, **given)
+        assert read(tmp_path / "p" / "shop.yaml").kafka[0].bootstrap == given["bootstrap"]
+        return
+    with pytest.raises(error, match=why):
+        made(tmp_path, events, **given)
+    assert not list(tmp_path.glob("p/*")) and not list(tmp_path.glob("p/.*"))
+
+
+def test_a_file_that_is_there_is_refused_before_anything_is_read(tmp_path: Path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "shop.yaml").write_text("mine")
+    with pytest.raises(WrongUse, match="there already"):
+        init(request(tmp_path, name="shop", file="no-such-file"), lambda _: "", NOW)
+    with pytest.raises(WrongUse, match="there already"):
+        made(tmp_path, EVENTS)
+    made(tmp_path, EVENTS, force=True)
+    assert read(tmp_path / "p" / "shop.yaml").tables["order"].table == "shop.order"
+
+
+def test_compressed_files(tmp_path: Path):
+    path = tmp_path / "shop.ndjson.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + json.dumps(ORDER).encode() + b"\n\n"))
+    report = init(request(tmp_path, file=str(path)), lambda _: "", NOW)
+    assert report.lines[0] == f"sampled 1 lines of {path}: 1 events of 1 types"
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        ({}, {"*": "d.other"}),
+        ({"a": 99, "b": 1}, {"a": "d.a", "b": "d.b", "*": "d.other"}),
+        ({"a": 100, "b": 1}, {"a": "d.a", "*": "d.other"}),
+        (
+            {"A B": 2, "a-b": 1, "other": 1},
+            {"A B": "d.a_b", "a-b": "d.a_b_2", "other": "d.other", "*": "d.other_2"},
+        ),
+        ({"日本": 1, "!": 1}, {"!": "d.events", "日本": "d.日本", "*": "d.other"}),
+        ({"*": 1, "a": 1}, {"a": "d.a", "*": "d.other"}),
+    ],
+)
+def test_a_table_for_each_frequent_type(types: dict, expected: dict):
+    assert named_tables(types, "d") == expected
+
+
+def test_tables_have_a_bound():
+    found = named_tables({f"t{n:03}": 10 for n in range(60)}, "d")
+    assert len(found) == MOST_TABLES + 1 and list(found)[:2] == ["t000", "t001"] and "*" in found
+
+
+def test_tables_that_are_there_stay_as_they_are():
+    events = [{"user": {"name": "a", "id": 1}, "user_id": 2, "a.b": {"c": 1}}]
+    assert paths_into(["user_name", "user_id", "a.b_c", "_slice"], events) == {"user_name": "user.name"}
+    found = list(plan_tables({"u": events}, {"u": "d.u", "*": "d.other"}, {"d.u": ["user_name"]}, Rules()))
+    assert [(one.table, one.existing, one.entry) for one in found] == [
+        ("d.u", True, "  u: {table: d.u, columns: {user_name: user.name}}"),
+        ("d.other", False, "  '*': d.other"),
+    ]
+
+
+def test_tables_that_are_there_are_not_made(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(room, "_connect", lambda request, stack: (object(), ""))
+    monkeypatch.setattr(room, "existing_columns", lambda client, tables: {"shop.order": ("id",)})
+    report = made(tmp_path, EVENTS)
+    text = (tmp_path / "p" / "shop.sql").read_text()
+    assert len(statements_in(text)) == 3 and "CREATE TABLE `shop`.`order`" not in text
+    assert "order -> shop.order: 150 events; there already" in report.lines
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_hostile_types_and_fields(text: str, tmp_path: Path):
+    """The file says the type as it is; each statement is one."""
+    kind = text[:60] or "x"
+    events = [{"type": kind, text: text, "in": {text: 1}, "at": "2026-11-20T10:00:00Z"}] * 20
+    made(tmp_path, events)
+    pipeline = read(tmp_path / "p" / "shop.yaml")
+    tables = list(pipeline.tables)
+    assert tables == (["*"] if kind == "*" else [kind, "*"])
+    found = statements_in((tmp_path / "p" / "shop.sql").read_text())
+    assert [statement.split("`")[0] for statement in found[:1]] == ["CREATE DATABASE IF NOT EXISTS "]
+    assert all(statement.startswith("CREATE TABLE `shop`.`") for statement in found[1:])
+    assert len(found) == len(tables) + 1
+
+
+def test_a_thousand_fields_and_more(tmp_path: Path):
+    columns = columns_of([{f"f{n}": n for n in range(1_500)}], Rules())
+    assert len(columns.columns) == 1_000
+    assert columns.notes() == ["500 more fields have no column: they stay in the lake"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "count", "expected"),
+    [(3, 5, [1, 2, 3]), (5, 5, [1, 2, 3, 4, 5]), (6, 5, [1, 3, 5]), (20, 5, [1, 5, 9, 13, 17]), (9, 1, [1])],
+)
+def test_lines_of_a_file_at_even_distances(lines: int, count: int, expected: list[int]):
+    chunk = Chunk.of([b"%d" % number for number in range(1, lines + 1)], 0)
+    held, read_lines = spread_lines([chunk], count, 1 << 20)
+    assert ([number for number, _ in held], read_lines) == (expected, lines)
+    assert [line for _, line in held] == [b"%d" % number for number in expected]
+
+
+def test_a_long_file_is_read_up_to_a_bound():
+    endless = (Chunk.of([b"x" * 100], number) for number in range(1 << 40))
+    held, read_lines = spread_lines(endless, 10, 10_000)
+    assert read_lines == 100 and len(held) <= 10

@@ -1,0 +1,103 @@
+"""Which field is the type and which the time, and what is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.errors import WrongUse
+from sluice.init.guess import EventGuess, TimeField, events_of, guess
+from sluice.init.questions import LAKE, Answers, ask, questions
+from sluice.init.request import InitRequest
+
+AT = "2026-11-20T10:00:00Z"
+NOTHING = EventGuess((), ())
+FOUND = EventGuess(("type", "meta.kind"), (TimeField("at", "iso8601"), TimeField("ts", "epoch_s")))
+
+
+def request(**given) -> InitRequest:
+    first = {"name": None, "topic": "web-shop.orders", "file": None, "bootstrap": None}
+    return InitRequest(**{**first, "connection": "k", "clickhouse": "c", "folder": Path("p"), **given})
+
+
+@pytest.mark.parametrize(
+    ("event", "types", "times"),
+    [
+        ({"type": "a", "at": AT}, ["type"], [("at", "iso8601")]),
+        ({"kind": "a", "created_at": 1_700_000_000}, ["kind"], [("created_at", "epoch_s")]),
+        ({"eventType": "a", "timestamp": 1_700_000_000_123}, ["eventType"], [("timestamp", "epoch_ms")]),
+        ({"name": "a", "event": "b", "type": "c"}, ["type", "event", "name"], []),
+        ({"meta": {"type": "a", "time": AT}}, ["meta.type"], [("meta.time", "iso8601")]),
+        ({"meta": {"type": "a"}, "action": "b"}, ["action", "meta.type"], []),
+        ({"a": {"b": {"type": "x", "time": AT}}}, [], []),
+        ({"type": 1, "at": "yesterday"}, [], []),
+        ({"type": "", "seen": AT, "timestamp": AT}, [], [("timestamp", "iso8601"), ("seen", "iso8601")]),
+        ({"user_id": 1_700_000_000, "x.type": "a", "": {"type": "a"}}, [], []),
+        ({"type\n": "a", "time": None}, [], []),
+    ],
+)
+def test_the_likeliest_first(event: dict, types: list, times: list):
+    found = guess([event] * 3, arrays=False)
+    assert list(found.types) == types
+    assert [(one.field, one.format) for one in found.times] == times
+
+
+def test_a_field_that_some_events_lack_is_neither():
+    """Their records would be rejected."""
+    whole, bare = {"type": "a", "at": AT}, {"type": None}
+    assert guess([whole] * 1_000 + [bare], False) == EventGuess(("type",), (TimeField("at", "iso8601"),))
+    assert guess([whole] * 100 + [bare], False) == NOTHING
+    assert guess([whole] * 100 + [{"type": "a", "at": "now"}], False).times == ()
+
+
+def test_a_field_with_as_many_values_as_events_is_no_type():
+    assert guess([{"name": f"n{n}"} for n in range(101)], False).types == ()
+    assert guess([{"name": f"n{n}"} for n in range(100)], False).types == ("name",)
+
+
+def test_messages_that_are_arrays_of_events():
+    assert events_of([[{"a": 1}, {"b": 2}], [3]]) == ([{"a": 1}, {"b": 2}], True)
+    assert events_of([{"a": 1}, [{"b": 2}], 3]) == ([{"a": 1}], False)
+
+
+def test_five_questions_and_none_of_what_was_said():
+    asked = {one.key: one.default for one in questions(request(), FOUND)}
+    assert asked == {"name": "web_shop_orders", "type": "type", "time": "at", "database": "", "lake": LAKE}
+    said = request(name="n", type="-", time="at", database="d", lake="file:///x")
+    assert questions(said, FOUND) == []
+    assert [one.key for one in questions(request(name="n", lake="s3://b"), NOTHING)] == [
+        "type", "time", "database",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "answers", "expected"),
+    [
+        ({}, {}, Answers("web_shop_orders", "type", FOUND.times[0], "web_shop_orders", LAKE)),
+        ({}, {"name": "Shop.a"}, Answers("Shop.a", "type", FOUND.times[0], "shop_a", LAKE)),
+        ({"topic": None, "file": "/x/a-b.ndjson.gz"}, {},
+         Answers("a_b", "type", FOUND.times[0], "a_b", LAKE)),
+        ({"topic": None, "file": "-"}, {}, Answers("events", "type", FOUND.times[0], "events", LAKE)),
+        ({"name": "n"}, {"type": "-", "time": "-"}, Answers("n", None, None, "n", LAKE)),
+        ({"type": "", "time": ""}, {"name": "n"}, Answers("n", None, None, "n", LAKE)),
+        ({}, {"time": " ts ", "database": "d", "lake": "s3://b"},
+         Answers("web_shop_orders", "type", FOUND.times[1], "d", "s3://b")),
+    ],
+)  # fmt: skip
+def test_answers(given: dict, answers: dict, expected: Answers):
+    """An empty answer is the default."""
+    assert ask(request(**given), FOUND, lambda one: answers.get(one.key, "")) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"time": "type"}, "'type' does not hold a time in nearly every event; these do: at, ts"),
+        ({"name": "../x"}, "name '../x': expected letters"),
+        ({"name": "a-b"}, "name 'a-b': expected letters"),
+    ],
+)
+def test_answers_that_are_refused(given: dict, why: str):
+    with pytest.raises(WrongUse, match=why.replace(".", r"\.")):
+        ask(request(**given), FOUND, lambda _: "")
