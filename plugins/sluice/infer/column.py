@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any
 
 from sluice.infer.fits import misfit
-from sluice.infer.infer import infer
+from sluice.infer.infer import infer, whole
 from sluice.infer.rules import Rules
 from sluice.infer.scalars import Finding
-from sluice.infer.types import Inferred, nullable
+from sluice.infer.types import Inferred, may_lack, nullable
 from sluice.safe_text import line, visible
 
 _SHOWN = 60  # characters of a value
@@ -70,11 +70,15 @@ class InferredColumn:
 def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> InferredColumn:
     """The column for a field `name` with `values` in some of `total` events.
 
-    Nullable where the field is missing or null in a sampled event; a container that is missing is empty.
+    Nullable where the field is missing or null in a sampled event, and each element of an object; an array,
+    a Map and a JSON that are missing are empty.
     """
     present = [value for value in values if value is not None]
     found, refused = _fitting(present, name, rules)
-    kind = nullable(found.kind) if len(present) < total else found.kind
+    kind = found.kind if len(present) == total else may_lack(found.kind)
+    if kind is None:
+        found = whole(present, rules, "objects that some events lack, with containers inside")
+        kind, refused = nullable(found.kind), _refused(found.kind, present)
     examples = list(dict.fromkeys(shown(value) for value in present[:_LOOKED_AT]))[:_EXAMPLES]
     return InferredColumn(
         kind, found.why, len(present), total, tuple(examples), len(refused), tuple(refused[:_EXAMPLES])

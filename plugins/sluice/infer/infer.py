@@ -32,7 +32,7 @@ def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Fin
     if chief is Kind.TEXT:
         return text(chosen, rules)
     if level >= rules.levels:
-        return _whole(chosen, rules, f"more than {rules.levels} levels")
+        return whole(chosen, rules, f"more than {rules.levels} levels")
     return (_objects if chief is Kind.OBJECT else _arrays)(chosen, name, rules, level)
 
 
@@ -60,7 +60,7 @@ def _objects(objects: Sequence[Mapping[str, Any]], name: str, rules: Rules, leve
         found, reason = _tuple(keys, len(objects), rules, level)
         if found is not None:
             return found
-    return _whole(objects, rules, reason)
+    return whole(objects, rules, reason)
 
 
 def _map(
@@ -108,7 +108,7 @@ def _unsure(name: str, present: int, count: int) -> str:
     return f"{seen} a container at key {visible(name, 40)}, which a Tuple needs in each row"
 
 
-def _whole(values: Sequence[Any], rules: Rules, why: str) -> Finding:
+def whole(values: Sequence[Any], rules: Rules, why: str) -> Finding:
     """A JSON where objects become one, else their text."""
     document = all(isinstance(value, Mapping) and becomes_json(value) and readable(value) for value in values)
     return Finding(JSON if document and rules.fills(JSON.text) else STRING, why)

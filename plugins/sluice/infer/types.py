@@ -68,6 +68,20 @@ def is_container(kind: Inferred) -> bool:
     return not isinstance(kind, Leaf) or kind.name == "JSON"
 
 
+def may_lack(kind: Inferred) -> Inferred | None:
+    """The type for a field that some events lack: NULL, or an object whose every element is NULL. An array, a
+    Map and a JSON are empty then; a Tuple that holds one cannot be, and there is None."""
+    if not isinstance(kind, TupleOf):
+        return nullable(kind)
+    elements = [(name, None if _is_array(inner) else may_lack(inner)) for name, inner in kind.elements]
+    known = tuple((name, inner) for name, inner in elements if inner is not None)
+    return TupleOf(known) if len(known) == len(elements) else None
+
+
+def _is_array(kind: Inferred) -> bool:
+    return is_container(kind) and not isinstance(kind, TupleOf)
+
+
 def nullable(kind: Inferred) -> Inferred:
     """The type with NULL beside its values; a container stays as it is."""
     return replace(kind, nullable=True) if isinstance(kind, Leaf) and not is_container(kind) else kind

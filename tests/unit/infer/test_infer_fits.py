@@ -92,6 +92,15 @@ def holds(kind: Type, value: Any) -> bool:
     return verdict(plain, value) is not None
 
 
+def lacks(kind: Type) -> bool:
+    """Whether a column of the type stands for a field that is not there."""
+    if kind.name == "Tuple":
+        return all(inner.name == "Tuple" or inner.nullable for _, inner in kind.named_arguments()) and all(
+            lacks(inner) for _, inner in kind.named_arguments()
+        )
+    return kind.nullable or kind.name in ("Array", "Map", "JSON")
+
+
 def plain_names(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(k and "." not in k and plain_names(v) for k, v in value.items())
@@ -128,6 +137,8 @@ def test_what_is_not_named_as_a_misfit_fits(name: str, texts: list[str], missing
     ]
     assert wrong == [], found.type
     assert found.refused == sum(named)
+    if missing or "null" in texts:
+        assert lacks(parse(found.type)), found.type
     readable = sum(not oracle.unreadable(oracle.loads(text)) for text in texts)
     assert sum(named) - (len(texts) - readable) <= RULES.may_refuse(len(texts))
 

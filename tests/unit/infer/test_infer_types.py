@@ -161,6 +161,13 @@ def test_types_from_values(shows: str, name: str, values: list[str], expected: s
         (['{"a": []}'], "JSON"),
         (['"de"', '"us"', "null"] * 20, "LowCardinality(Nullable(String))"),
         (["null"], "Nullable(String)"),
+        (
+            ['{"id": 1, "in": {"v": "a"}}'] * 100,
+            "Tuple(`id` Nullable(UInt64), `in` Tuple(`v` LowCardinality(Nullable(String))))",
+        ),
+        (['{"id": 1, "tags": []}'] * 100, "JSON"),
+        (['{"id": 1, "in": {"v": {"w": []}}}'] * 100, "JSON"),
+        (['{"a.b": 1}'], "Nullable(String)"),
     ],
 )
 def test_what_may_lack_is_nullable(values: list[str], expected: str):

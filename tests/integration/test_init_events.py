@@ -1,0 +1,99 @@
+"""Tables that `sluice init` proposes of one half of some public events take every event of the other half."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.commands import commands
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.flow import steps
+from sluice.flow.contents.compare import auditor
+from sluice.flow.verify.audit import AuditScope, audit
+from sluice.slices import to_ms
+from tests.integration.landed import client_of
+from tests.support.landing_world import START, World, hours
+from tests.support.public_events import SHAPES, make
+
+pytestmark = pytest.mark.integration
+
+HOURS, COUNT = 3, 6_000
+# Of each shape the type of table that is compared value by value: expressions, and the same of an event.
+COMPARED = {
+    "github": (
+        ["id", "toString(actor.id)", "toString(actor.login)", "toString(repo.name)", "toString(created_at)"],
+        lambda e: (
+            e["id"],
+            str(e["actor"]["id"]),
+            e["actor"]["login"],
+            e["repo"]["name"],
+            e["created_at"].replace("T", " ").replace("Z", ".000"),
+        ),
+    ),
+    "cloudevents": (
+        ["id", "source", "toString(specversion)", "ifNull(subject, '')", "ifNull(sequence, 0)"],
+        lambda e: (e["id"], e["source"], e["specversion"], e.get("subject", ""), e.get("sequence", 0)),
+    ),
+    "segment": (
+        ["messageId", "toString(anonymousId)", "ifNull(userId, '')", "toString(version)"],
+        lambda e: (e["messageId"], e["anonymousId"], e.get("userId") or "", str(e["version"])),
+    ),
+}
+
+
+@pytest.fixture
+def made(name, tmp_path, clickhouse_server, monkeypatch):
+    """Runs `sluice init` over events, and gives the pipeline."""
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
+
+    def make_pipeline(events: list[dict]):
+        sample = tmp_path / "sample.ndjson"
+        sample.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+        place = ["--into", str(tmp_path), "--lake", f"file://{tmp_path}/lake"]
+        options = ["--file", str(sample), "--yes", "--apply", *place]
+        assert not commands(args=["init", name, *options], standalone_mode=False)
+        return read(tmp_path / f"{name}.yaml")
+
+    return make_pipeline
+
+
+def world_of(events: list[tuple], topic: str) -> World:
+    """The events in three partitions, at the time that they say."""
+    logs = [[(json.dumps(e).encode(), to_ms(at)) for at, e in events[part::3]] for part in range(3)]
+    return World({("local", topic): logs})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_other_half_loads_without_a_misfit(
+    shape: str, made, name: str, tmp_path: Path, clickhouse_server
+):
+    events = make(shape, START, HOURS, COUNT, seed=7)
+    pipeline = made([event for _, event in events[::2]])
+    second = events[1::2]
+    world, lake, slices = world_of(second, name), open_lake(pipeline), hours(HOURS)
+    world.resolve(pipeline, lake, slices)
+    landed = world.land(pipeline, lake, slices, rows_per_read=500)
+    assert landed.failed == {}
+    rejected = Counter()
+    for target in pipeline.targets:
+        told = steps.load_table(pipeline, target.table, slices, "fill", "t", lambda line: None)
+        rejected[target.table] = told["misfits"]
+    assert rejected.total() == 0
+
+    client = client_of(clickhouse_server)
+    expressions, of_event = COMPARED[shape]
+    own = {kind: target.table for kind, target in pipeline.tables.items() if kind != "*"}
+    for kind, table in own.items():
+        found = client.rows(f"SELECT {', '.join(expressions)} FROM {table}")
+        wanted = Counter(of_event(event) for _, event in second if event["type"] == kind)
+        assert Counter(map(tuple, found)) == wanted
+    payloads = [text for (text,) in client.rows(f"SELECT _payload FROM {pipeline.tables['*'].table}")]
+    others = [json.dumps(event) for _, event in second if event["type"] not in own]
+    assert sorted(payloads) == sorted(others)
+
+    units, counted, _ = audit(pipeline, slices, AuditScope(True, whole=True))
+    assert [*counted, *auditor(pipeline, None, known=counted).whole(units).anomalies] == []
