@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from sluice.infer import spellings
@@ -64,14 +65,18 @@ def _inner(kind: Inferred, value: Any, place: str) -> Iterator[Place]:
         yield from misfits(kind, value, place)
 
 
+def refuses_more(kind: Leaf, texts: Iterable[str], most: int) -> bool:
+    """Whether more than `most` of the texts do not fit; it looks no further than it has to."""
+    refused = (text for text in texts if not _leaf(kind, text))
+    return next(islice(refused, most, None), None) is not None
+
+
 def _leaf(kind: Leaf, value: Any) -> bool:
     found = kind_of(value)
-    if not readable(value):
-        return False
     if kind.name == "String":
-        return True
+        return found is not Kind.UNREADABLE and readable(value)
     if kind.name == "JSON":
-        return found is Kind.OBJECT and becomes_json(value)
+        return found is Kind.OBJECT and becomes_json(value) and readable(value)
     if kind.name == "Bool":
         return found is Kind.BOOL
     if kind.name == "DateTime64":

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sluice.infer import spellings
-from sluice.infer.fits import misfit
+from sluice.infer.fits import refuses_more
 from sluice.infer.rules import Rules
 from sluice.infer.types import STRING, Inferred, Leaf
 from sluice.infer.values import scale
@@ -69,7 +69,7 @@ def _precision(values: Sequence[Any], places: int) -> int:
 def text(values: Sequence[str], rules: Rules) -> Finding:
     refused = rules.may_refuse(len(values))
     for kind, why in _spelled(values):
-        if sum(misfit(kind, value) is not None for value in values) <= refused:
+        if not refuses_more(kind, values, refused):
             return Finding(kind, why)
     different = len(set(values))
     why = f"{different:,} different text{'' if different == 1 else 's'}"

@@ -64,6 +64,8 @@ def divided(values: Sequence[Any]) -> dict[Kind, list[Any]]:
 
 def readable(value: Any) -> bool:
     """Whether ClickHouse's parser takes an event that holds the value."""
+    if not isinstance(value, Mapping | list):
+        return _readable(value)
     return all(_readable(part) for part, _ in parts(value))
 
 
