@@ -87,8 +87,8 @@ def _windows(start: int, end: int, count: int, parts: int) -> list[tuple[int, in
     """`[from, until)` of at most `parts` windows with `count` offsets together, evenly spread."""
     if end - start <= count:
         return [(start, end)]
-    parts = min(parts, count)
-    length = count // parts
+    length = -(-count // min(parts, count))
+    parts = count // length
     if parts == 1:
         return [(end - length, end)]
     firsts = [start + (end - start - length) * part // (parts - 1) for part in range(parts)]
