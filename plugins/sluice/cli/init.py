@@ -39,7 +39,7 @@ TimeField = Annotated[
 ]
 Database = Annotated[str | None, typer.Option("--database", help="Database of the tables; else the name.")]
 Lake = Annotated[str | None, typer.Option("--lake", help="Root of the lake: file://… or s3://….")]
-Into = Annotated[Path, typer.Option("--into", help="Folder of both files.", show_default=False)]
+Into = Annotated[Path | None, typer.Option("--into", help="Folder of both files; else include/pipelines.")]
 SampleOption = Annotated[
     int, typer.Option("--sample", min=1, max=100_000, help="Records that are looked at, at most.")
 ]
@@ -68,7 +68,7 @@ def init(
     time: TimeField = None,
     database: Database = None,
     lake: Lake = None,
-    into: Into = FOLDER,
+    into: Into = None,
     sample: SampleOption = _SAMPLE,
     misfits: Misfits = _MISFITS,
     yes: Yes = False,
@@ -86,7 +86,7 @@ def init(
     from sluice.init.request import InitRequest
 
     request = InitRequest(
-        name, topic, file, bootstrap, connection, clickhouse, into, kind, time, database, lake, sample,
+        name, topic, file, bootstrap, connection, clickhouse, into or FOLDER, kind, time, database, lake, sample,
         misfits, force, apply,
     )  # fmt: skip
     if topic is None and file is None:
