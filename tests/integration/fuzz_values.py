@@ -221,7 +221,10 @@ def _map(kind: Kind) -> Kind:
 _strings = Kind("String", oracle.text, _quoted(_texts), "")
 _fixed = Kind("FixedString(6)", partial(oracle.fixed, 6), _quoted(_texts), b"\0" * 6)
 _enum_type = "Enum8('a' = 1, 'it\\'s, (b)' = 2, 'é' = -3, '1' = 4)"
-_enum = Kind(_enum_type, partial(oracle.enum, ENUM), _quoted(st.one_of(st.sampled_from(ENUM), _texts)), "é")
+_enum_tokens = st.one_of(
+    _quoted(st.one_of(st.sampled_from(ENUM), _texts)), st.integers(-5, 6).map(str), _quoted(_odd)
+)
+_enum = Kind(_enum_type, partial(oracle.enum, ENUM, numbers=(1, 2, -3, 4)), _enum_tokens, "é")
 _bool = Kind(
     "Bool", oracle.boolean, st.sampled_from(["true", "false", "0", "1", "1.0", '"true"', '"1"', "2"]), False
 )

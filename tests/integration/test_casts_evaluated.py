@@ -171,8 +171,8 @@ def test_another_number_of_the_same_double_does(client: Client, kind: str, token
 @pytest.mark.parametrize(
     ("kind", "named"),
     [
-        ("Point", "^Point$"),
-        ("Array(Tuple(UInt8))", r"^Tuple\(UInt8\)$"),
+        ("Tuple()", r"^Tuple\(\)$"),
+        ("Array(Tuple(a UInt8, b Nothing))", "^Nothing$"),
         ("JSON(a.b.c.d.e.f.g UInt8)", r"^JSON\(a.b.c.d.e.f.g UInt8\)$"),
     ],
 )

@@ -50,6 +50,21 @@ TYPES = {
     "j": ("JSON", {"x": {"y": 1}}, '\'{"x": {"y": 2}}\''),
     "wide": ("Int256", 12, "13"),
     "ip": ("IPv6", "::1", "'::2'"),
+    "tu": ("Tuple(id UInt64, `it's` String)", {"id": 1, "it's": "x"}, "(1, 'y')"),
+    "tn": ("Tuple(a Nullable(UInt8), b UInt8)", {"b": 1}, "(0, 1)"),
+    "at": (
+        "Array(Tuple(a UInt8, b Map(String, Float64)))",
+        [{"a": 1, "b": {"x": 1.5}}],
+        "[(1, map('x', 2.5))]",
+    ),
+    "v": ("Variant(String, UInt64)", 1, "CAST('x', 'Variant(String, UInt64)')"),
+    "dy": ("Dynamic", 1, "CAST('1', 'Dynamic')"),
+    "ad": ("Array(Dynamic)", [1, "1"], "[CAST('1', 'Dynamic'), CAST('1', 'Dynamic')]"),
+    "p": ("Point", [1.5, 2], "(1.5, 3)"),
+    "ti": ("Time64(3)", "10:11:12.013", "CAST('10:11:12.014', 'Time64(3)')"),
+    "bf": ("BFloat16", 1.5, "CAST(2.5, 'BFloat16')"),
+    "iv": ("IntervalSecond", 5, "toIntervalSecond(6)"),
+    "agg": ("SimpleAggregateFunction(max, UInt64)", 5, "6"),
 }
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.integration.fuzz_values import ANY, KINDS, Kind, Tokens
+from tests.integration.generated import generate
 from tests.integration.landed import Event, World, client_of, land, unit
-from tests.integration.test_fuzz_columns import generate, same
+from tests.integration.test_fuzz_columns import same
 from tests.support.oracle import REJECTED, Expected, Verdict, loads, unreadable
 
 pytestmark = pytest.mark.integration

@@ -64,7 +64,8 @@ TYPED = [
     ("a Bool", "5", None),
     ("a Bool", "true", "true"),
     ("a Int128", '"' + "9" * 41 + '"', None),
-    ("a Enum8('x' = 1)", "1", None),
+    ("a Enum8('x' = 1)", "1", "x"),
+    ("a Enum8('x' = 1)", "2", None),
     ("a Enum8('x' = 1)", '"x"', "x"),
     ("a String", "12", "12"),
     ("a LowCardinality(String)", '"é"', "é"),
@@ -77,6 +78,14 @@ TYPED = [
     ("a JSON(b UInt8)", '{"b": 2}', '{"b":2}'),
 ]  # fmt: skip
 
+# The place of the misfit, where it is inside the value.
+AT = {kind: "c{}.a" for kind, _, _ in TYPED} | {
+    "a Array(UInt8)": "c{}.a[1]",
+    "a Array(Decimal(9, 2))": "c{}.a[0]",
+    "a Map(String, UInt8)": 'c{}.a["x"]',
+    "a JSON(b UInt8)": "c{}.a.b",
+}
+
 
 def test_typed_paths_of_a_json_are_as_strict_as_columns(world: World):
     make(world, ", ".join(f"c{n} JSON({kind})" for n, (kind, _, _) in enumerate(TYPED)))
@@ -86,7 +95,7 @@ def test_typed_paths_of_a_json_are_as_strict_as_columns(world: World):
     wrong = []
     for number, (kind, value, expected) in enumerate(TYPED):
         found = rows[number][number] if number in rows else None
-        if found != expected or (expected is None and misfits[number][0] not in (f"c{number}.a",)):
+        if found != expected or (expected is None and misfits[number][0] not in AT[kind].format(number)):
             wrong.append(f"JSON({kind}) of {value}: {found}, {misfits.get(number)}")
     assert wrong == []
     untyped = "SELECT dynamicType(c0.z), toString(c0.z) FROM {db}.t WHERE _offset = 0"
@@ -158,18 +167,34 @@ def test_nested_columns_are_arrays_of_one_length(world: World):
         event(n=None),
         event(),
         event(m=[]),
+        event(m=[{"x": 1, "y": 2}, {"x": 255}], n=[]),
+        event(m=[{"x": 1}, {"y": 2}]),
+        event(n=[{"a": 1, "b": "x"}], **{"n.b": []}),
+        event(n=[{"a": 1, "b": "x"}, {"a": 256, "b": "x"}]),
+        event(n="[]"),
     ]
     rows, misfits = loaded(world, [item.payload for item in events], "(n.a, n.b, m.x)")
-    assert rows == {0: ([1, 2], ["x", "y"], [3]), 5: ([], [], []), 6: ([], [], [])}
+    assert rows == {
+        0: ([1, 2], ["x", "y"], [3]),
+        3: ([1], ["x"], []),
+        5: ([], [], []),
+        6: ([], [], []),
+        7: ([], [], []),
+        8: ([], [], [1, 255]),
+    }
     assert {offset: found[0] for offset, found in misfits.items()} == {
         1: "n",
         2: "n",
-        3: "n.a",
-        4: "n.a",
-        7: "m.x",
+        4: "n",
+        9: "m[1].x",
+        10: "n",
+        11: "n[1].a",
+        12: "n",
     }
     assert misfits[1][1:] == ["does not fit arrays of one length", "[2,1]"]
-    assert misfits[3][2] == '[{"a":1,"b":"x"}]'
+    assert misfits[9][1:] == ["does not fit UInt8: it is missing or null", ""]
+    assert misfits[10][1].startswith("does not fit one shape: an array of objects, or fields like `n.a`")
+    assert misfits[11][1:] == ["does not fit UInt8", "256"]
 
 
 def test_a_missing_field_takes_the_default_and_a_null_is_one(world: World):

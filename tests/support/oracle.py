@@ -158,11 +158,16 @@ class Anything:
     __hash__ = None
 
 
-def enum(names: tuple[str, ...], value: Any) -> Verdict:
-    """A number may be spelled otherwise than the name."""
+def enum(names: tuple[str, ...], value: Any, numbers: tuple[int, ...] = ()) -> Verdict:
+    """A name, or a JSON number that is one of the numbers; it may be spelled otherwise than either."""
     if isinstance(value, Number) and value not in names:
         same = [name for name in names if _number(name) is not None and _number(name) == _number(value)]
-        return Expected(same[0], certain=False) if same else REJECTED
+        if same:
+            return Expected(same[0], certain=False)
+        for name, number in zip(names, numbers, strict=False):
+            if _number(value) == number:
+                return Expected(name, certain=value == str(number))
+        return REJECTED
     return Expected(value) if isinstance(value, str) and value in names else REJECTED
 
 

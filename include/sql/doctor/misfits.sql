@@ -1,5 +1,6 @@
--- Sample events through the load's own casts: rows that would be rejected, and of each check how many and one value.
-SELECT countIf({misfit}), [{counts}], [{values}]
+-- Sample events through the load's own casts: rows that would be rejected, and of each check how many, and of one
+-- its place, the type there and the value.
+SELECT countIf({misfit}), [{counts}], [{places}], [{kinds}], [{values}]
 FROM
 (
     {rows}

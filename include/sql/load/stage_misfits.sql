@@ -13,4 +13,3 @@ FROM
 (
     {rows}
 )
-WHERE {misfit}

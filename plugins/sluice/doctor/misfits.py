@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import Sampled
 from sluice.flow.load.casts.columns import LAKE, Filling
-from sluice.flow.load.source.select import filled, structure
+from sluice.flow.load.source.select import filled, structure, with_places
 
 _SHOWN = 80  # characters of a value
 _LAST_STAMP = 10_413_791_999_999  # ms: the end of 2299, and of what a DateTime64 has a text for
@@ -36,16 +36,16 @@ def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[
         "doctor/misfits",
         misfit=filling.misfit,
         counts=listed(f"countIf({check.misfit})" for check in checks),
-        values=listed(f"ifNull(anyIf({check.text}, {check.misfit}), '')" for check in checks),
-        rows=filled(filling, tuple(LAKE), sample, Sql("1")),
+        places=listed(f"anyIf({check.parts['column']}, {check.misfit})" for check in checks),
+        kinds=listed(f"anyIf({check.parts['type']}, {check.misfit})" for check in checks),
+        values=listed(f"anyIf(ifNull({check.parts['text']}, ''), {check.misfit})" for check in checks),
+        rows=with_places(filling, filled(filling, tuple(LAKE), sample, Sql("1"))),
     )
-    [(rows, counts, values)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
-    for check, count, value in zip(checks, counts, values, strict=True):
+    [(rows, *found)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
+    for count, column, kind, value in zip(*found, strict=True):
         if count:
-            found = f"{count:,} of {len(events):,} events would be rejected: {_shown(check.column, value)}"
-            yield warn(
-                Area.SCHEMA, place, found, f"expected {check.type}: correct the column or the producer"
-            )
+            told = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
+            yield warn(Area.SCHEMA, place, told, f"expected {kind}: correct the column or the producer")
     if not rows:
         yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
 

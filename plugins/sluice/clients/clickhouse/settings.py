@@ -57,7 +57,7 @@ STEADY: dict[str, object] = {
     "cast_keep_nullable": 0,
     "cast_ipv4_ipv6_default_on_conversion_error": 0,
     "cast_string_to_dynamic_use_inference": 0,
-    "cast_string_to_variant_use_inference": 1,
+    "cast_string_to_variant_use_inference": 0,  # a string stays a string
     "check_conversion_from_numbers_to_enum": 1,
     "date_time_overflow_behavior": "ignore",  # the casts look at the range themselves
     "decimal_check_overflow": 1,

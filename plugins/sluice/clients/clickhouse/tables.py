@@ -19,6 +19,8 @@ _REFRESHING = re.compile(
     r" REFRESH [^(]*? TO (?P<database>`(?:\\.|[^`])*`|[^\s`.]+)\.(?P<table>`(?:\\.|[^`])*`|[^\s`(]+)"
 )
 
+_CONTAINERS = ("Array", "Map", "Tuple")
+
 _OWN = ".inner_id."  # how the server names the table of a view without TO
 
 
@@ -154,12 +156,12 @@ class Column:
 
     @property
     def may_be_null(self) -> bool:
-        return parse(self.type).nullable
+        return parse(self.type).stored.nullable
 
     @property
     def needs_constant(self) -> bool:
         """Whether its DEFAULT is evaluated by the load, and not by the server behind it."""
-        by_itself = self.kind == "EPHEMERAL" or parse(self.type).plain.name in ("Array", "Map")
+        by_itself = self.kind == "EPHEMERAL" or parse(self.type).stored.shape.name in _CONTAINERS
         return bool(self.default) and (self.may_be_null or by_itself)
 
     def inserted(self, value: Sql) -> Sql:

@@ -10,6 +10,19 @@ _SPLIT = re.compile(r"""'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|[(),]|[^'`(),]+""", 
 _NAMED = re.compile(r"(`(?:\\.|[^`\\])*`|[\w.]+)\s+(.+)", re.DOTALL)
 
 
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "0": "\0"}  # as the server writes them
+
+# https://clickhouse.com/docs/sql-reference/data-types/geo
+_GEOMETRY = {
+    "Point": "Tuple(Float64, Float64)",
+    "Ring": "Array(Point)",
+    "LineString": "Array(Point)",
+    "MultiLineString": "Array(LineString)",
+    "Polygon": "Array(Ring)",
+    "MultiPolygon": "Array(Polygon)",
+}
+
+
 @dataclass(frozen=True)
 class Type:
     """`text` is the whole name; `arguments` are the texts between its commas."""
@@ -31,8 +44,23 @@ class Type:
         return self.argument(0).plain if self.name in ("LowCardinality", "Nullable") else self
 
     @property
+    def stored(self) -> Type:
+        """What a SimpleAggregateFunction keeps, which is a value of its argument's type."""
+        return self.argument(1) if self.name == "SimpleAggregateFunction" else self
+
+    @property
+    def shape(self) -> Type:
+        """The plain type, the shapes of geometry and a Nested as the arrays and tuples that they are."""
+        plain = self.plain
+        if plain.name == "Nested":
+            return parse(f"Array(Tuple({', '.join(plain.arguments)}))")
+        return parse(_GEOMETRY[plain.name]) if plain.name in _GEOMETRY else plain
+
+    @property
     def nullable(self) -> bool:
-        return self.name == "Nullable" or (self.name == "LowCardinality" and self.argument(0).nullable)
+        if self.name == "LowCardinality":
+            return self.argument(0).nullable
+        return self.name in ("Nullable", "Variant", "Dynamic")
 
 
 def parse(text: str) -> Type:
@@ -48,8 +76,12 @@ def named(text: str) -> tuple[str, Type]:
     found = _NAMED.fullmatch(text)
     if found is None:
         return "", parse(text)
-    name = re.sub(r"\\(.)", r"\1", found[1][1:-1]) if found[1].startswith("`") else found[1]
+    name = _unescaped(found[1][1:-1]) if found[1].startswith("`") else found[1]
     return name, parse(found[2])
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text, flags=re.DOTALL)
 
 
 def _arguments(text: str) -> list[str]:

@@ -41,6 +41,9 @@ class Comparison:
 
 def value(column: Column) -> Sql:
     name = identifier(column.name)
+    for chosen in ("Dynamic", "Variant"):  # the text of 1 and "1" is the same
+        if column.type.startswith(chosen):
+            return Sql(f"tuple(toString({name}), toString({chosen.lower()}Type({name})))")
     return Sql(f"toString({name})") if _AS_TEXT.search(column.type) else name
 
 

@@ -108,7 +108,6 @@ class DefaultSuspects:
             type=literal(failing.fault),
             value=literal(""),
             rows=self._range(failing.number, failing.number + 1),
-            misfit=Sql("1"),
             block=self.filling.block,
         )
         self.writer.run("misfits", sql, {"target": target})

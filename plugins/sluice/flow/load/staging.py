@@ -15,7 +15,7 @@ from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
-from sluice.flow.load.source.select import files_of, filled, needed, overflowing, routed
+from sluice.flow.load.source.select import files_of, filled, misfits, needed, overflowing, routed
 from sluice.flow.load.view_staging import ViewStaging
 from sluice.flow.load.work import LoadWork, differences
 from sluice.flow.load.writer import UnitCounts, Writer
@@ -202,8 +202,7 @@ class Staging:
                 column=self.filling.first("column"),
                 type=self.filling.first("type"),
                 value=self.filling.first("text"),
-                rows=filled(self.filling, columns, source, wanted),
-                misfit=self.filling.misfit,
+                rows=misfits(self.filling, filled(self.filling, columns, source, wanted)),
                 block=self.filling.block,
             )
             self.writer.run("misfits", sql, {"target": self.target.table})

@@ -25,6 +25,11 @@ from sluice.flow.load.view_checks import check_views
 from sluice.state.target_ddl import NEEDED, creation
 
 ENGINES = ("MergeTree", "ReplicatedMergeTree")
+_REMEDY = "change its type, or make it MATERIALIZED or an ALIAS"
+_STATE_REMEDY = (
+    "keep the state in a table of its own, which a materialized view of this one fills: "
+    "CREATE MATERIALIZED VIEW … TO … AS SELECT sumState(…) … GROUP BY …, _slice, _cluster"
+)
 _COLUMN = re.compile(r" column_name: (.+?), result_type: ")
 
 
@@ -130,7 +135,7 @@ def _filling(client: Client, found: TargetTable, target: Target) -> Filling:
         raise TargetRefused(
             found.table,
             f"{error}, which no JSON value fills",
-            "change its type, or make it MATERIALIZED or an ALIAS",
+            _STATE_REMEDY if "AggregateFunction(" in str(error) else _REMEDY,
         ) from error
     for column in found.columns:
         if column.taken and column.needs_constant:

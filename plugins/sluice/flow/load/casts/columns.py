@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.load.casts.casts import Cast, UnsupportedType, cast, document, misfit_of, typed_paths
+from sluice.flow.load.casts.casts import Cast, UnsupportedType, cast, misfit_of
+from sluice.flow.load.casts.documents import document
 from sluice.flow.load.casts.event_paths import QUOTED, ObjectNode, Path, extract, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.nested import MisfitCheck, nested_of
+from sluice.flow.load.casts.nested import MisfitCheck, Nested, nested_of
 from sluice.flow.load.casts.shape import strays, whole
 from sluice.flow.load.casts.times import of_stamp
+from sluice.flow.load.casts.typed_paths import typed_paths
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
 # Files have `_row` only where messages are arrays: elsewhere it is 0.
@@ -42,6 +44,7 @@ HOLDERS = {
     "_key": _TEXT,
     "_payload": _TEXT,
 }
+_MOST_PLACES = 500_000  # characters of SQL
 _ROWS, _FEWEST_ROWS, _FEW = 8192, 256, 64  # rows of a block, and how many columns are few
 ALWAYS = ("_slice", "_cluster")
 
@@ -70,12 +73,16 @@ class Filling:
     def misfit(self) -> Sql:
         return Sql(f"({summed([check.misfit for check in self.checks])}) > 0" if self.checks else "0")
 
+    @property
+    def places(self) -> tuple[Sql, ...]:
+        """What `first` names a misfit inside a container by, over what `stages` name."""
+        return tuple(check.placed for check in self.checks if check.where)
+
     def first(self, attribute: Literal["column", "type", "text"]) -> Sql:
         """What a row's first misfit has: the column's name, its type, or the value's text."""
         parts = []
         for check in self.checks:
-            value = getattr(check, attribute)
-            parts += [check.misfit, value if attribute == "text" else literal(value)]
+            parts += [check.misfit, check.parts[attribute]]
         return Sql(f"multiIf({listed(parts)}, '')" if parts else "''")
 
     def of_short_numbers(self) -> Filling:
@@ -113,28 +120,44 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     nested = nested_of([(column.name, column.type) for column, _ in fields], paths)
     tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)])
     marked = [path for column, path in fields if column.may_be_null and column.default]
-    made = [_field(*field, number, tree, long) for number, field in enumerate(fields)]
-    held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
+    groups = {name: group for group in nested for name, _ in group.columns}
+    made = [_field(*field, number, tree, long, groups) for number, field in enumerate(fields)]
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
+    made += [_group(group, numbers, tree, long) for group in nested]
+    held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
     values = {name: Sql(f"v{number}") for name, number in numbers.items()}
     values |= {name: value for name, (value, _) in held.items()}
     stages = [
         *extract(tree, marked),
-        *([part for one in made for part in one[:3][stage]] for stage in range(3)),
+        *([part for one in made for part in one.stages[stage]] for stage in range(4)),
     ]
     checks = [
         *([whole(tree)] if fields else []),
         *strays(tree, [(column.name, path) for column, path in fields]),
         *(check for _, check in held.values() if check is not None),
-        *(check for *_, found in made for check in found),
-        *(check for group in nested for check in group.checks(numbers, tree.element(group.name))),
+        *(check for one in made for check in one.checks),
     ]
     names = tuple(column.name for column in taken)
     inserted = tuple(column.inserted(values[column.name]) for column in taken)
-    return Filling(names, inserted, _with_shared(stages), tuple(checks))
+    return Filling(names, inserted, _with_shared(stages), tuple(_placed(checks)))
 
 
-FieldSql = tuple[list[Sql], list[Sql], list[Sql], list[MisfitCheck]]
+def _placed(checks: Iterable[MisfitCheck]) -> Iterator[MisfitCheck]:
+    """The server takes a second for each 100,000 characters: in a wide table only the first columns' misfits
+    have places, the others are named by the column."""
+    left = _MOST_PLACES
+    for check in checks:
+        left -= len(check.where)
+        yield check if left >= 0 else replace(check, where="")
+
+
+@dataclass(frozen=True)
+class FieldSql:
+    """Of a column: its text `r<n>`, of a container its judgement `c<n>`, the value `v<n>`, and whether that
+    is a misfit, `m<n>`; then the checks."""
+
+    stages: tuple[list[Sql], list[Sql], list[Sql], list[Sql]]
+    checks: list[MisfitCheck]
 
 
 def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
@@ -157,25 +180,52 @@ def _check_types(columns: Iterable[Column]) -> None:
         raise UnsupportedType(", ".join(unsupported))
 
 
-def _field(column: Column, path: Path, number: int, tree: ObjectNode, long: bool) -> FieldSql:
-    """The column's text `r<n>`, then its value `v<n>`, then whether that is a misfit, `m<n>`; the checks."""
-    text, kind, node = f"r{number}", parse(column.type), tree.node_of(path)
+def _field(
+    column: Column, path: Path, number: int, tree: ObjectNode, long: bool, groups: Mapping[str, Nested]
+) -> FieldSql:
+    text, kind, node = f"r{number}", parse(column.type).stored, tree.node_of(path)
     key = path[-1] if long else None
     quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
     inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
-    made = cast(kind, text, key=key, quoted=quoted)
+    texts = [Sql(f"{node.element(path[-1])} AS {text}")]
+    default = ""
+    if column.default and kind.shape.name == "Tuple":
+        default = f"d{number}"
+        texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS {default}"))
+    made = cast(kind, text, key=key, quoted=quoted, default=default)
+    judged = [Sql(f"{made.judged} AS c{number}")] if made.judged else []
+    if judged:
+        made = replace(made, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)")
     if inner:
         made = replace(made, value=document(kind.plain, text, [one.misfit for one in inner], quoted))
     value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")
+    if column.name in groups:
+        value = groups[column.name].value(column.name, value)
     casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
     casts.append(Sql(f"{value} AS v{number}"))
-    checks = [MisfitCheck(f"{column.name}.{one.name}", one.type, one.text, one.misfit) for one in inner]
-    texts = [Sql(f"{node.element(path[-1])} AS {text}")]
+    checks = [
+        MisfitCheck(
+            f"{column.name}.{one.name}", one.type, one.text, one.misfit, one.where, f"w{number}_{place}"
+        )
+        for place, one in enumerate(inner)
+    ]
     if made.misfit == "0":
-        return texts, casts, [], checks
+        return FieldSql((texts, judged, casts, []), checks)
     misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
-    checks.append(MisfitCheck(column.name, column.type, text, f"m{number}"))
-    return texts, casts, [Sql(f"{misfit} AS m{number}")], checks
+    where = made.where if made.container else ""
+    checks.append(MisfitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
+    return FieldSql((texts, judged, casts, [Sql(f"{misfit} AS m{number}")]), checks)
+
+
+def _group(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long: bool) -> FieldSql:
+    """The array of objects that may fill the columns of a Nested, and what tells that it does not."""
+    field = tree.element(group.name)
+    if not group.objects:
+        return FieldSql(([], [], [], []), list(group.checks(numbers, field, "")))
+    quoted = f"JSONType({tree.text}, {literal(group.name)}) = 'String'"
+    made = cast(group.type, group.text, key=group.name if long else None, quoted=quoted)
+    texts, judged = [Sql(f"{field} AS {group.text}")], [Sql(f"{made.judged} AS {group.judged}")]
+    return FieldSql((texts, judged, [], []), list(group.checks(numbers, field, made.where)))
 
 
 def _or_default(column: Column, made: Cast, text: str, there: str) -> str:

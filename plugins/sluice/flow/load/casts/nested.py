@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sluice.clients.clickhouse.sql import listed, summed
-from sluice.clients.clickhouse.types import parse
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, summed
+from sluice.clients.clickhouse.types import Type, parse
+from sluice.flow.load.casts.event_paths import RESERVED
 
 
 @dataclass(frozen=True)
@@ -17,39 +18,104 @@ class MisfitCheck:
     type: str
     text: str
     misfit: str
+    where: str = ""
+    """Of a container the place inside it, see Cast."""
+    place: str = ""
+    """The name of that."""
+
+    @property
+    def placed(self) -> Sql:
+        """`where`, asked of misfits alone."""
+        nowhere = "tuple('', '', CAST(NULL, 'Nullable(String)'))"
+        return Sql(f"if({self.misfit}, {self.where}, {nowhere}) AS {self.place}")
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Expressions of the path, the type and the text that a misfit is named by."""
+        if not self.where:
+            return {"column": literal(self.column), "type": literal(self.type), "text": self.text}
+        path, kind, text = (f"tupleElement({self.place}, {n})" for n in (1, 2, 3))
+        return {"column": f"concat({literal(self.column)}, {path})", "type": kind, "text": text}
 
 
 @dataclass(frozen=True)
 class Nested:
-    """`columns` are (name, type); `direct` those that the field of their own name fills."""
+    """`columns` are (name, type); `direct` those that the field of their own name fills. `number` tells it
+    from the others of its table. `objects`: a field `name` may hold them as an array of objects."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
     direct: frozenset[str]
+    number: int
+    objects: bool
 
-    def checks(self, numbers: Mapping[str, int], field: str) -> Iterator[MisfitCheck]:
-        """`numbers` are those of the columns, `field` is the text of the event's field `name`.
+    @property
+    def text(self) -> str:
+        return f"o{self.number}"
 
-        An array of objects there would leave the columns empty without a word.
-        """
-        for column, kind in self.columns:
-            if column in self.direct:
-                misfit = f"(isNull(r{numbers[column]}) > isNull({field}))"
-                yield MisfitCheck(column, f"{kind}, which is filled by a field `{column}`", field, misfit)
+    @property
+    def judged(self) -> str:
+        return f"g{self.number}"
+
+    @property
+    def type(self) -> Type:
+        """Of the array of objects."""
+        parts = [f"{identifier(inner(name))} {parse(kind).arguments[0]}" for name, kind in self._filled]
+        return parse(f"Array(Tuple({listed(parts)}))")
+
+    @property
+    def _filled(self) -> list[tuple[str, str]]:
+        return [(name, kind) for name, kind in self.columns if name in self.direct]
+
+    def value(self, column: str, other: str) -> str:
+        """The column's value from the array of objects, `other` where there is none."""
+        names = [name for name, _ in self._filled]
+        if not self.objects or column not in names:
+            return other
+        found = f"tupleElement(tupleElement({self.judged}, 1), {names.index(column) + 1})"
+        return f"if(isNotNull({self.text}), {found}, {other})"
+
+    def checks(self, numbers: Mapping[str, int], field: str, where: str) -> Iterator[MisfitCheck]:
+        """`numbers` are those of the columns, `field` is the text of the event's field `name`, which would
+        be left out without a word, and `where` the place of a misfit in it."""
+        if self.objects:
+            misfit = f"tupleElement({self.judged}, 2)"
+            yield MisfitCheck(self.name, self.type.text, self.text, misfit, where, f"w{self.judged}")
+            arrays = summed([f"isNotNull(r{numbers[name]})" for name, _ in self._filled])
+            twice = f"(isNotNull({self.text}) * ({arrays}) > 0)"
+            kind = f"one shape: an array of objects, or fields like `{self._filled[0][0]}`"
+            yield MisfitCheck(self.name, kind, self.text, twice)
+        else:
+            yield from self._not_filled(numbers, field)
         lengths = [f"length(v{numbers[column]})" for column, _ in self.columns]
         if len(lengths) > 1:
             misfit = f"(({summed([f'({lengths[0]} != {other})' for other in lengths[1:]])}) > 0)"
             yield MisfitCheck(self.name, "arrays of one length", f"toString([{listed(lengths)}])", misfit)
 
+    def _not_filled(self, numbers: Mapping[str, int], field: str) -> Iterator[MisfitCheck]:
+        for column, kind in self._filled:
+            misfit = f"(isNull(r{numbers[column]}) > isNull({field}))"
+            yield MisfitCheck(column, f"{kind}, which is filled by a field `{column}`", field, misfit)
+
+
+def inner(column: str) -> str:
+    return column.partition(".")[2]
+
 
 def nested_of(columns: Iterable[tuple[str, str]], mapped: Collection[str]) -> list[Nested]:
     """The Nested among the (name, type); `mapped` are names that the pipeline file gives another path."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    for name, kind in columns:
-        table, dot, inner = name.partition(".")
-        if table and dot and inner and parse(kind).name == "Array":
+    known = list(columns)
+    for name, kind in known:
+        table, dot, own = name.partition(".")
+        if table and dot and own and parse(kind).name == "Array":
             groups.setdefault(table, []).append((name, kind))
-    return [
-        Nested(table, tuple(parts), frozenset(name for name, _ in parts if name not in mapped))
-        for table, parts in groups.items()
-    ]
+    taken = {name for name, _ in known}
+    found = []
+    for number, (table, parts) in enumerate(groups.items()):
+        direct = frozenset(name for name, _ in parts if name not in mapped)
+        plain = all(inner(name) != RESERVED for name in direct)
+        found.append(
+            Nested(table, tuple(parts), direct, number, bool(direct) and table not in taken and plain)
+        )
+    return found

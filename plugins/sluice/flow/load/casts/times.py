@@ -63,3 +63,14 @@ def _cut(kind: Type, parsed: str) -> str:
     digits = int(kind.arguments[0]) if kind.name == "DateTime64" else 3
     unit = f"toIntervalMillisecond({10 ** (3 - digits)})" if digits < 3 else ""
     return f"toStartOfInterval({parsed}, {unit})" if unit else parsed
+
+
+# A sign, hours, minutes, seconds and what is finer: https://clickhouse.com/docs/sql-reference/data-types/time
+_WRITTEN = Sql(literal(r"^-?\d{2,3}:[0-5]\d:[0-5]\d(\.\d{1,9})?$"))
+CLOCKS = ("Time", "Time64")
+
+
+def clock(kind: Type, x: str) -> str:
+    """A time without a day; what is finer than the column is cut off."""
+    written = x if kind.name == "Time64" else f"splitByChar('.', assumeNotNull({x}))[1]"
+    return f"if(match({x}, {_WRITTEN}), accurateCastOrNull({written}, {literal(kind.text)}), NULL)"

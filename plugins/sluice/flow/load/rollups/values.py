@@ -20,7 +20,8 @@ _DAYS = ("Date", "Date32")
 _MOMENTS = ("DateTime", "DateTime64")
 _ENUMS = ("Enum8", "Enum16")
 _ADDRESSES = ("IPv4", "IPv6")
-_PARSED = ("Array", "Map", "JSON")  # ClickHouse's parser of JSON makes doubles of numbers in a text
+# ClickHouse's parser of JSON makes doubles of numbers in a text.
+_PARSED = ("Array", "Map", "Tuple", "Variant", "Dynamic", "JSON")
 _DOUBLE = {"Float32": 24, "Float64": 53}  # whole numbers of so many bits are floats of the type, all of them
 
 
@@ -74,7 +75,7 @@ def _scalar(given: Type, wanted: Type, x: str) -> str:
         if value is not None:
             return value
     text = _text(given, x, wanted.name)
-    if text is None or wanted.name in _PARSED:
+    if text is None or wanted.shape.name in _PARSED:
         raise Unprovable
     return _cast(wanted, text)
 

@@ -61,6 +61,18 @@ def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -
     return rows
 
 
+def misfits(filling: Filling, rows: Sql) -> Sql:
+    """Those of the rows of which a value does not fit, with all that says which."""
+    found = render("load/misfit_rows", rows=rows, misfit=filling.misfit)
+    return with_places(filling, found)
+
+
+def with_places(filling: Filling, rows: Sql) -> Sql:
+    if not filling.places:
+        return rows
+    return render("load/name_expressions", named=listed(filling.places), rows=rows)
+
+
 def structure(columns: Sequence[str], with_slice: bool) -> Sql:
     return literal(definitions(columns, with_slice))
 

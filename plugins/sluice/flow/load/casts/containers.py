@@ -1,0 +1,104 @@
+"""Arrays and maps from JSON arrays and objects (flow/load/casts/casts.py)."""
+
+from __future__ import annotations
+
+from sluice.clients.clickhouse.sql import both, either, literal
+from sluice.clients.clickhouse.types import Type
+from sluice.flow.load.casts.elements import CONTAINERS, by_token, element
+from sluice.flow.load.casts.judged import Cast, Caster, Field, here, if_quoted, inside, let, of_pair
+
+_QUOTE = literal('"')
+_SLASH = literal(r"\/")
+_MOST_OF_KEY = 60
+"""Characters of a map's key in the path of a misfit."""
+
+
+def array(caster: Caster, kind: Type, field: Field) -> Cast:
+    of, depth = kind.shape.argument(0), field.depth
+    items, raws = (
+        f"JSONExtract({field.text}, 'Array(Nullable(String))')",
+        f"JSONExtractArrayRaw({field.text})",
+    )
+    lists = {f"x{depth}": items}
+    bad = [f"NOT startsWith({field.text}, '[')", both(f"empty({items})", f"{field.text} != '[]'")]
+    bad += if_quoted(field.quoted)
+    if of.shape.name in CONTAINERS:
+        bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
+    judged = f"j{depth}"
+    misfit = field.misfit(*bad, f"has(tupleElement({judged}, 2), 1)")
+    mapped = _mapped(lists | _tokens(of, raws, depth), _item(caster, of, field, by_token(of)).pair)
+    pair = let([(judged, mapped)], f"tuple(tupleElement({judged}, 1), {misfit})")
+    found = _item(caster, of, field, _asked(of))
+    lists |= {f"q{depth}": raws} if _asked(of) else {}
+    name = f"toString(n{depth} - 1)"
+    return of_pair(pair, _where(kind, field, lists, (found.misfit, found.where), name))
+
+
+def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
+    depth, of = field.depth, kind.shape.argument(1)
+    pairs = f"JSONExtract({field.text}, 'Map(String, Nullable(String))')"
+    entries = f"JSONExtractKeysAndValuesRaw({field.text})"
+    raws, keys = f"tupleElement({entries}, 2)", f"arrayMap(k -> toNullable(k), mapKeys({pairs}))"
+    lists = {f"k{depth}": keys, f"x{depth}": f"mapValues({pairs})"}
+    # A text says exactly what it is.
+    key = element(caster, kind.shape.argument(0), Field(f"k{depth}", depth + 1, None, required=True))
+    bad = [f"NOT startsWith({field.text}, '{{')", both(f"empty({pairs})", f"{field.text} != '{{}}'")]
+    bad += if_quoted(field.quoted)
+    if of.shape.name in CONTAINERS:
+        bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
+    judged = f"j{depth}"
+    misfit = field.misfit(*bad, f"has(tupleElement({judged}, 3), 1)")
+    built = f"mapFromArrays(tupleElement({judged}, 1), tupleElement({judged}, 2))"
+    entry = _entry(key, _item(caster, of, field, by_token(of)), depth)
+    pair = let([(judged, _mapped(lists | _tokens(of, raws, depth), entry))], f"tuple({built}, {misfit})")
+    found = _item(caster, of, field, _asked(of))
+    lists |= {f"q{depth}": raws} if _asked(of) else {}
+    where = (either(key.misfit, found.misfit), f"if({key.misfit}, {key.where}, {found.where})")
+    name = (
+        f"replaceAll(toJSONString(substringUTF8(assumeNotNull(k{depth}), 1, {_MOST_OF_KEY})), {_SLASH}, '/')"
+    )
+    return of_pair(pair, _where(kind, field, lists, where, name))
+
+
+def _tokens(of: Type, raws: str, depth: int) -> dict[str, str]:
+    """What the items are in JSON, where that says more than their texts."""
+    return {f"q{depth}": raws} if by_token(of) else {}
+
+
+def _asked(of: Type) -> bool:
+    """Whether an item may be a misfit as a string: all of them are asked once, and each for its place."""
+    return by_token(of) or of.shape.name in CONTAINERS
+
+
+def _item(caster: Caster, of: Type, field: Field, asked: bool) -> Cast:
+    depth = field.depth
+    quoted = f"startsWith(q{depth}, {_QUOTE})" if asked else ""
+    item = Field(f"x{depth}", depth + 1, field.inner_key, quoted, required=not of.nullable)
+    return element(caster, of, item)
+
+
+def _entry(key: Cast, item: Cast, depth: int) -> str:
+    """A key, its value, and whether they are a misfit."""
+    if not item.judged:
+        return f"tuple({key.value}, {item.value}, {either(key.misfit, item.misfit)})"
+    name = f"e{depth}"
+    misfit = either(key.misfit, f"tupleElement({name}, 2)")
+    return let([(name, item.judged)], f"tuple({key.value}, tupleElement({name}, 1), {misfit})")
+
+
+def _mapped(lists: dict[str, str], body: str) -> str:
+    return f"arrayMap(({', '.join(lists)}) -> {body}, {', '.join(lists.values())})"
+
+
+def _where(kind: Type, field: Field, lists: dict[str, str], found: tuple[str, str], name: str) -> str:
+    """The place of the first item that is a misfit. `name` is the item's in the path, where `n<depth>` is
+    its number, from 1 on."""
+    misfit, where = found
+    number = f"n{field.depth}"
+    first = f"arrayFirstIndex(({', '.join(lists)}) -> {misfit}, {', '.join(lists.values())})"
+    item = [(one, f"arrayElement({items}, {number})") for one, items in lists.items()]
+    path = f"concat('[', {name}, ']')"
+    inner = let(item, inside(path, where, field.depth))
+    # Behind the last item there is none: what is bound there has to be of the item's type all the same.
+    chosen = f"if({number} = 0, {here(kind.text, field.x)}, {inner})"
+    return field.where(kind.text, let([(number, first)], chosen))

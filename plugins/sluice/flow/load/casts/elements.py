@@ -1,0 +1,49 @@
+"""The cast of a value inside a container: what a null there becomes, and whether it fits."""
+
+from __future__ import annotations
+
+from sluice.clients.clickhouse.sql import literal
+from sluice.clients.clickhouse.types import Type
+from sluice.flow.load.casts.judged import Cast, Caster, Field, absent, here
+from sluice.flow.load.casts.scalars import ENUMS
+
+CONTAINERS = ("Array", "Map", "Tuple", "JSON")
+_BY_TOKEN = (*ENUMS, "Variant", "Dynamic")
+
+
+def element(caster: Caster, kind: Type, field: Field) -> Cast:
+    """A null fits where the type has one, or where `field` has a default."""
+    if kind.shape.name == "Tuple":
+        return caster(kind, field)
+    made = caster(kind, field)
+    if field.default:
+        return _with_default(kind, field, made)
+    if kind.nullable or made.container:
+        return made
+    filled = f"ifNull({made.value}, defaultValueOfTypeName({literal(kind.plain.text)}))"
+    where = f"if(isNull({field.x}), {here(absent(kind.text), field.x)}, {made.where})"
+    return Cast(filled, f"isNull({made.value})", where=where)
+
+
+def _with_default(kind: Type, field: Field, made: Cast) -> Cast:
+    if kind.nullable:
+        null = f"if({field.there}, NULL, {field.default})"
+        value = f"if(isNull({field.x}), {null}, {made.value})"
+    elif made.container:
+        value = f"if(isNull({field.x}), {field.default}, {made.value})"
+    else:
+        value = f"ifNull({made.value}, {field.default})"
+    return Cast(value, made.misfit, where=made.where)
+
+
+def by_token(kind: Type) -> bool:
+    """Whether a string and a number of the same text are two values of the type."""
+    return kind.plain.name in _BY_TOKEN
+
+
+def may_lack(kind: Type) -> bool:
+    """Whether a missing field fits: of an object, where all its fields may be missing."""
+    if kind.nullable:
+        return True
+    parts = kind.shape.named_arguments() if kind.shape.name == "Tuple" else []
+    return bool(parts) and all(name and may_lack(part) for name, part in parts)

@@ -1,0 +1,114 @@
+"""What a cast is in SQL, and how SQL names a part of it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.sql import Sql, both, either, literal
+from sluice.clients.clickhouse.types import Type
+from sluice.flow.load.casts.exact_numbers import Key
+
+
+class UnsupportedType(ValueError):
+    """A type that no JSON value fits, or that Sluice does not fill."""
+
+
+@dataclass(frozen=True)
+class Cast:
+    """`misfit`: `x` does not fit. There, and where `x` is NULL, `value` is NULL (a container: empty).
+
+    `judged` is a tuple of both, computed once. `where` is, of a misfit, a tuple of the path inside the value
+    (`[3].price`), the type that is wanted there, and the text that is there.
+    """
+
+    value: str
+    misfit: str
+    container: bool = False
+    judged: str = ""
+    where: str = ""
+
+    @property
+    def pair(self) -> str:
+        return self.judged or f"tuple({self.value}, {self.misfit})"
+
+
+def misfit_of(x: str, value: str) -> str:
+    """`value` is NULL and `x` is not, as one comparison: AND and OR cost more, as they evaluate lazily."""
+    return f"(isNull({value}) > isNull({x}))"
+
+
+def of_pair(pair: str, where: str) -> Cast:
+    """The cast of a container by its `judged` expression."""
+    return Cast(
+        f"tupleElement({pair}, 1)", f"tupleElement({pair}, 2)", container=True, judged=pair, where=where
+    )
+
+
+def let(names: Iterable[tuple[str, str]], body: str) -> str:
+    """`body`, in which each name stands for its expression; else the text would double with each level."""
+    pairs = list(names)
+    listed = ", ".join(f"[{expression}]" for _, expression in pairs)
+    return f"arrayElement(arrayMap(({', '.join(name for name, _ in pairs)}) -> {body}, {listed}), 1)"
+
+
+def here(text: str, x: str) -> str:
+    """The place of a misfit that is the whole value."""
+    return f"tuple('', {literal(text)}, CAST({x}, 'Nullable(String)'))"
+
+
+def inside(prefix: str, where: str, depth: int) -> str:
+    """`where` with an expression of a path before its own."""
+    name = f"w{depth}"
+    path = f"concat({prefix}, tupleElement({name}, 1))"
+    return let([(name, where)], f"tuple({path}, tupleElement({name}, 2), tupleElement({name}, 3))")
+
+
+def absent(kind: str) -> str:
+    """What the reason calls the type of a value that has to be there."""
+    return f"{kind}: it is missing or null"
+
+
+def if_quoted(condition: str) -> list[Sql]:
+    """The condition, asked only in events that hold a string which begins like an array or object."""
+    return [Sql(both("quoted_brackets", condition))] if condition else []
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value's place: `x`, the expression of its text; see `cast`.
+
+    `required`: a null does not fit. `default` is what a null becomes instead, and `there` the condition that
+    it is a null, where it may also be a field that is missing.
+    """
+
+    x: str
+    depth: int = 0
+    key: Key = ""
+    quoted: str = ""
+    default: str = ""
+    there: str = "0"
+    required: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text, empty where there is none."""
+        return f"ifNull({self.x}, '')"
+
+    @property
+    def inner_key(self) -> Key:
+        """Of what the value contains."""
+        return None if self.key is None else ""
+
+    def misfit(self, *bad: str) -> str:
+        """Any of the conditions holds for a value that is there, or it has to be there and is not."""
+        return f"if(isNotNull({self.x}), {either(*bad)}, {int(self.required)})"
+
+    def where(self, kind: str, found: str) -> str:
+        """`found`, or that the value is missing."""
+        if not self.required:
+            return found
+        return f"if(isNull({self.x}), {here(absent(kind), self.x)}, {found})"
+
+
+Caster = Callable[[Type, Field], Cast]

@@ -1,0 +1,124 @@
+"""Tuples: named ones from JSON objects, others from JSON arrays of as many elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sluice.clients.clickhouse.sql import both, identifier, listed, literal, summed
+from sluice.clients.clickhouse.types import Type
+from sluice.flow.load.casts.elements import CONTAINERS, by_token, element, may_lack
+from sluice.flow.load.casts.exact_numbers import Key
+from sluice.flow.load.casts.judged import (
+    Cast,
+    Caster,
+    Field,
+    UnsupportedType,
+    here,
+    if_quoted,
+    inside,
+    let,
+    of_pair,
+)
+
+_QUOTE = literal('"')
+
+
+def tuple_(caster: Caster, kind: Type, field: Field) -> Cast:
+    """Raises UnsupportedType."""
+    parts = kind.shape.named_arguments()
+    if not parts[0][1].name:
+        raise UnsupportedType(kind.text)
+    return _named(caster, kind, field, parts) if parts[0][0] else _unnamed(caster, kind, field, parts)
+
+
+def _named(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, Type]]) -> Cast:
+    texts = f"t{field.depth}"
+    fields = listed(f"{identifier(name)} Nullable(String)" for name, _ in parts)
+    named = [(texts, f"JSONExtract({field.text}, {literal(f'Tuple({fields})')})")]
+    made = [
+        element(caster, part, _of_object(field, f"tupleElement({texts}, {n})", name, part, n))
+        for n, (name, part) in enumerate(parts, start=1)
+    ]
+    # What the parser refuses has no fields.
+    nothing = summed([f"isNotNull(tupleElement({texts}, {n}))" for n in range(1, len(parts) + 1)])
+    bad = [
+        f"NOT startsWith({field.text}, '{{')",
+        both(f"(({nothing}) = 0)", f"JSONType({field.text}) != 'Object'"),
+        *if_quoted(field.quoted),
+    ]
+    paths = [literal(f".{name}") for name, _ in parts]
+    return _built(kind, field, named, made, bad, paths)
+
+
+def _unnamed(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, Type]]) -> Cast:
+    texts, raws = f"t{field.depth}", f"q{field.depth}"
+    named = [
+        (texts, f"JSONExtract({field.text}, 'Array(Nullable(String))')"),
+        *([(raws, f"JSONExtractArrayRaw({field.text})")] if any(map(_by_kind, parts)) else []),
+    ]
+    made = []
+    for n, (_, part) in enumerate(parts, start=1):
+        quoted = f"startsWith(arrayElement({raws}, {n}), {_QUOTE})" if _by_kind(("", part)) else ""
+        of = Field(
+            f"arrayElement({texts}, {n})",
+            field.depth + 1,
+            field.inner_key,
+            quoted,
+            _default(field, n),
+            "0",
+            not (field.default or part.nullable),
+        )
+        made.append(element(caster, part, of))
+    bad = [
+        f"NOT startsWith({field.text}, '[')",
+        f"(length({texts}) != {len(parts)})",
+        *if_quoted(field.quoted),
+    ]
+    paths = [literal(f"[{n}]") for n in range(len(parts))]
+    return _built(kind, field, named, made, bad, paths)
+
+
+def _by_kind(part: tuple[str, Type]) -> bool:
+    return by_token(part[1]) or part[1].shape.name in CONTAINERS
+
+
+def _of_object(field: Field, x: str, name: str, kind: Type, number: int) -> Field:
+    key: Key = None if field.key is None else name if field.key else ""
+    quoted = f"JSONType({field.text}, {literal(name)}) = 'String'" if _by_kind(("", kind)) else ""
+    there = f"has(JSONExtractKeys({field.text}), {literal(name)})"
+    required = not (field.default or may_lack(kind))
+    return Field(x, field.depth + 1, key, quoted, _default(field, number), there, required)
+
+
+def _default(field: Field, number: int) -> str:
+    return f"tupleElement({field.default}, {number})" if field.default else ""
+
+
+def _built(
+    kind: Type,
+    field: Field,
+    named: list[tuple[str, str]],
+    made: Sequence[Cast],
+    bad: Sequence[str],
+    paths: Sequence[str],
+) -> Cast:
+    """The tuple of the parts; each part that is a container is computed once."""
+    once = [(f"p{field.depth}_{n}", part.judged) for n, part in enumerate(made) if part.judged]
+    known = dict(once)
+    values, misfits = [], []
+    for n, part in enumerate(made):
+        name = f"p{field.depth}_{n}"
+        values.append(f"tupleElement({name}, 1)" if name in known else part.value)
+        misfits.append(f"tupleElement({name}, 2)" if name in known else part.misfit)
+    misfit = field.misfit(*bad, f"(({summed(misfits)}) > 0)")
+    whole = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {misfit})"
+    pair = let(named, let(once, whole) if once else whole)
+    places = [
+        text
+        for path, part in zip(paths, made, strict=True)
+        for text in (part.misfit, inside(path, part.where, field.depth))
+    ]
+    first = here(kind.text, field.x)
+    wrong = [part for one in bad for part in (one, first)]
+    chosen = f"multiIf({listed([*wrong, *places])}, {first})"
+    return of_pair(pair, field.where(kind.text, let(named, chosen)))
