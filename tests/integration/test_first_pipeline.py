@@ -1,4 +1,4 @@
-"""docs/guide/first-pipeline.md, each block of it run in a copy of the repository: somebody types only that."""
+"""docs/guide/first-pipeline.md: each block is run in a copy of the repository, and nothing else is typed."""
 
 from __future__ import annotations
 

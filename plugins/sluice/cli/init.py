@@ -86,8 +86,8 @@ def init(
     from sluice.init.request import InitRequest
 
     request = InitRequest(
-        name, topic, file, bootstrap, connection, clickhouse, into or FOLDER, kind, time, database, lake, sample,
-        misfits, force, apply,
+        name, topic, file, bootstrap, connection, clickhouse, into or FOLDER, kind, time, database, lake,
+        sample, misfits, force, apply,
     )  # fmt: skip
     if topic is None and file is None:
         if name is None or not apply:

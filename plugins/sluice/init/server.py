@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.clickhouse.tables import read_table
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.connections.find import find
 
 

@@ -144,7 +144,7 @@ def test_no_fields_of_type_and_time(tmp_path: Path):
         (["x", "3"], {}, WrongUse, "expected events in JSON"),
         ([{"type": "a", "at": 3}], {"type": "no.such"}, WrongUse, r"no type \(1\): name `--type`"),
         ([ORDER], {"time": "id"}, WrongUse, "'id' does not hold a time"),
-        ([ORDER], {"lake": "/data"}, WrongPipeline, "shop.yaml: lake: expected file://"),
+        ([ORDER], {"lake": "/data"}, WrongPipeline, r"shop.yaml:\d+:1: lake: expected file://"),
         ([ORDER], {"lake": "${NO_SUCH}"}, WrongPipeline, "the environment has no NO_SUCH"),
         ([ORDER], {"database": "a.b"}, WrongPipeline, "expected database.table"),
         ([ORDER], {"name": "a/b"}, WrongUse, "name 'a/b': expected letters"),
