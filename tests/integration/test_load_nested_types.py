@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from sluice.clients.clickhouse.sql import render
 from tests.integration import foreign_events, test_load_documents
-from tests.integration.landed import World
+from tests.integration.landed import World, unit
 from tests.integration.test_load_documents import KEYS, loaded, make
 
 pytestmark = pytest.mark.integration
@@ -92,6 +93,19 @@ def test_a_misfit_names_its_path(world: World):
         6: ["p", "does not fit Point", "[1,2,3]"],
         7: ["deep.a.b[1].c.d", "does not fit UInt8: it is missing or null", ""],
         9: [f'attrs["{"k" * 60}"].n', "does not fit UInt8: it is missing or null", ""],
+    }
+    # Metrics count by the place without its numbers and keys: events cannot make more of them.
+    start = int(unit().slice.start.timestamp())
+    known = {"target": f"{world.database}.t", "slices": [start]}
+    counted = world.client.rows(render("load/rejected_by_column"), known)
+    assert dict(map(tuple, counted)) == {
+        "items[].price": 1,
+        "items[].tags[]": 1,
+        "items[]": 2,
+        "attrs[].n": 2,
+        "p[]": 1,
+        "p": 1,
+        "deep.a.b[].c.d": 1,
     }
 
 

@@ -1,0 +1,31 @@
+"""The long form of the nested types: new ones and new values, by the printed seed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.clients.clickhouse.client import Client
+from tests.integration import nested_types
+from tests.integration.generated import generate
+from tests.integration.landed import client_of
+from tests.integration.test_casts_nested import tried
+
+# The short form: tests/integration/test_casts_nested.py.
+pytestmark = [pytest.mark.faults, pytest.mark.long]
+
+_VALUES, _TYPES_AT_ONCE, _OF_A_TYPE = 100_000, 50, 250
+
+
+@pytest.fixture
+def client(clickhouse_server) -> Client:
+    return client_of(clickhouse_server)
+
+
+def test_new_values_of_new_types_fit_exactly_or_are_misfits(client: Client, seed: int):
+    wrong, judged, number = [], 0, seed
+    while judged < _VALUES:
+        for kind in generate(nested_types.TYPES, _TYPES_AT_ONCE, number):
+            lines, fitting, misfits = tried(client, kind, _OF_A_TYPE, number)
+            wrong, judged = wrong + lines, judged + fitting + misfits
+        number += 1
+    assert wrong == [], f"--seed {seed}"
