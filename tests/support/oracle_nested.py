@@ -47,12 +47,12 @@ class Scalar:
 
     @property
     def name(self) -> str:
-        return f"Nullable({self.type})" if self.nullable else self.type
+        return _nullable(self.type) if self.nullable else self.type
 
     @property
     def shown(self) -> str:
         kind = self.read or self.type
-        return f"Nullable({kind})" if self.nullable else kind
+        return _nullable(kind) if self.nullable else kind
 
     def of(self, value: Any, path: str) -> Judged:
         if value is None:
@@ -62,6 +62,11 @@ class Scalar:
             return misfit(path)
         made = Zero() if found.value == {0.0} else found.value
         return Judged(made, doubts=() if found.certain else (path,))
+
+
+def _nullable(kind: str) -> str:
+    name, _, inner = kind.partition("(")
+    return f"{name}(Nullable({inner[:-1]}))" if name == "LowCardinality" else f"Nullable({kind})"
 
 
 @dataclass(frozen=True)
