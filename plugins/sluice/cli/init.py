@@ -13,6 +13,8 @@ from sluice.cli.options import Json
 from sluice.cli.output import print_json, print_line
 from sluice.config.files import FOLDER
 from sluice.errors import WrongUse
+from sluice.infer.rules import MISFITS
+from sluice.init.request import SAMPLE, InitRequest
 from sluice.safe_text import line
 
 if TYPE_CHECKING:
@@ -54,7 +56,6 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite the files where 
 Apply = Annotated[
     bool, typer.Option("--apply", help="Run the statements, too; alone with NAME, those of its file.")
 ]
-_SAMPLE, _MISFITS = 5_000, 0.001
 
 
 def init(
@@ -69,8 +70,8 @@ def init(
     database: Database = None,
     lake: Lake = None,
     into: Into = None,
-    sample: SampleOption = _SAMPLE,
-    misfits: Misfits = _MISFITS,
+    sample: SampleOption = SAMPLE,
+    misfits: Misfits = MISFITS,
     yes: Yes = False,
     force: Force = False,
     apply: Apply = False,
@@ -83,7 +84,6 @@ def init(
     """
     from sluice.init.init import apply_statements
     from sluice.init.init import init as make
-    from sluice.init.request import InitRequest
 
     request = InitRequest(
         name, topic, file, bootstrap, connection, clickhouse, into or FOLDER, kind, time, database, lake,
@@ -102,6 +102,12 @@ def _ask(question: Question) -> str:
     return str(typer.prompt(line(question.text), default=question.default, err=True))
 
 
+def _near(path: Path) -> str:
+    """As it is called from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
 def _print(report: Report, json: bool) -> None:
     if json:
         files, commands = list(map(str, report.files)), list(report.commands)
@@ -110,7 +116,7 @@ def _print(report: Report, json: bool) -> None:
     for told in report.lines:
         print_line(told)
     if report.files:
-        print_line(f"wrote {' and '.join(map(str, report.files))}")
+        print_line(f"wrote {' and '.join(map(_near, report.files))}")
     if report.commands:
         print_line("next:")
     for command in report.commands:

@@ -22,6 +22,7 @@ from sluice.safe_text import visible
 MOST_COLUMNS = 1_000
 """As wide as tables are that a load is tried with."""
 _NAME_CHARACTERS = 60  # a table's name is a file's, with each character that is no letter as three
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # What Sluice needs, and what tells a row's place in Kafka.
 _OWN = {
     "_slice": "DateTime('UTC')",
@@ -135,5 +136,6 @@ def _table(pipeline: Pipeline, kind: str) -> str:
 
 
 def table_name(kind: str) -> str:
-    """A table's name for a type of event."""
-    return re.sub(r"\W+", "_", kind.lower())[:_NAME_CHARACTERS].strip("_") or "events"
+    """A table's name for a type of event: `push_event` for PushEvent."""
+    words = _CAMEL.sub("_", kind).lower()
+    return re.sub(r"\W+", "_", words)[:_NAME_CHARACTERS].strip("_") or "events"

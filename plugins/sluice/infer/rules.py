@@ -10,6 +10,9 @@ def any_type(_: str) -> bool:
     return True
 
 
+MISFITS = 0.001
+
+
 @dataclass(frozen=True)
 class Rules:
     """What counts as few, many and stable.
@@ -25,7 +28,7 @@ class Rules:
         fills: Whether a load fills columns of a type. Types that it does not are not proposed.
     """
 
-    misfits: float = 0.001
+    misfits: float = MISFITS
     sure: int = 100
     dictionary: int = 20
     most_texts: int = 1_000

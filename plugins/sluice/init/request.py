@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.infer.rules import MISFITS
+
 SAMPLE = 5_000
 """Records that are looked at."""
 
@@ -32,6 +34,6 @@ class InitRequest:
     database: str | None = None
     lake: str | None = None
     sample: int = SAMPLE
-    misfits: float = 0.001
+    misfits: float = MISFITS
     force: bool = False
     apply: bool = False

@@ -193,6 +193,10 @@ def test_compressed_files(tmp_path: Path):
         ),
         ({"日本": 1, "!": 1}, {"!": "d.events", "日本": "d.日本", "*": "d.other"}),
         ({"*": 1, "a": 1}, {"a": "d.a", "*": "d.other"}),
+        (
+            {"PushEvent": 2, "HTTPCall": 1},
+            {"PushEvent": "d.push_event", "HTTPCall": "d.httpcall", "*": "d.other"},
+        ),
     ],
 )
 def test_a_table_for_each_frequent_type(types: dict, expected: dict):
