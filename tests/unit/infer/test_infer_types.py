@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from sluice.infer.column import column
+from sluice.infer.fits import misfit
 from sluice.infer.rules import Rules
+from sluice.infer.types import JSON, ArrayOf, Leaf, MapOf, TupleOf
 from sluice.infer.values import loads
 
 UUID = "1e6b1e5c-6f5e-4f0c-9a52-0f6f0c2e8a11"
@@ -50,6 +54,8 @@ CASES: list[tuple[str, str, list[str], str]] = [
     ("nanoseconds", "x", ['"2026-11-20T10:00:00.123456789Z"'], TIME9),
     ("nanoseconds that 64 bits do not hold", "x", ['"2262-11-20T10:00:00.123456789Z"'], "String"),
     ("no such day", "x", ['"2026-02-30T10:00:00Z"'], "String"),
+    ("a zone that no place has", "x", ['"2026-02-20T10:00:00+15:00"'], "String"),
+    ("the farthest zone", "x", ['"2026-02-20T10:00:00+14:00"'], TIME3),
     ("no such hour", "x", ['"2026-02-20T24:00:00Z"'], "String"),
     ("before what a column holds", "x", ['"1899-12-31T23:59:59Z"'], "String"),
     ("the first instant, said in another zone", "x", ['"1899-12-31T23:00:00-01:00"'], TIME3),
@@ -239,3 +245,31 @@ def test_a_comment_has_a_bound():
     assert len(found.comment) <= 401 and "x" * 61 not in found.comment
     deep = of([nested(900), "[" * 900 + "]" * 900, '{"' + "k" * 10_000 + '": 1}'])
     assert len(deep.comment) <= 401
+
+
+PLACE = TupleOf((("a", Leaf("UInt64")), ("b", ArrayOf(Leaf("Bool", nullable=True)))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (Leaf("Decimal", (18, 2)), "1.25", None),
+        (Leaf("Decimal", (18, 2)), "1.255", ("", Decimal("1.255"))),
+        (Leaf("Decimal", (4, 2)), "100", ("", 100)),
+        (Leaf("Decimal", (38, 2)), "1234567890123456.5", ("", Decimal("1234567890123456.5"))),
+        (Leaf("DateTime64", (9,)), '"2262-11-20T10:00:00Z"', ("", "2262-11-20T10:00:00Z")),
+        (Leaf("DateTime64", (3,)), '"2262-11-20T10:00:00Z"', None),
+        (Leaf("UInt64"), "1.5", ("", Decimal("1.5"))),
+        (Leaf("Bool"), "1", ("", 1)),
+        (JSON, "[]", ("", [])),
+        (PLACE, '{"a": 1, "b": [null, true], "more": 1}', None),
+        (PLACE, '{"b": []}', (".a", None)),
+        (PLACE, '{"a": 1, "b": null}', (".b", None)),
+        (PLACE, '{"a": 1, "b": [true, "x"]}', (".b[1]", "x")),
+        (PLACE, "3", ("", 3)),
+        (MapOf(ArrayOf(PLACE)), '{"k": [{"a": 1, "b": []}, {"a": -1, "b": []}]}', (".k[1].a", -1)),
+        (MapOf(Leaf("UInt64")), '{"k": null}', (".k", None)),
+    ],
+)
+def test_the_first_place_that_does_not_fit(kind, value: str, expected):
+    assert misfit(kind, loads(value)) == expected
