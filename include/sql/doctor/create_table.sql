@@ -1,4 +1,4 @@
-CREATE TABLE {table}
+CREATE TABLE {unless}{table}
 (
 {columns}
 )

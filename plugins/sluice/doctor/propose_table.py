@@ -82,12 +82,17 @@ def entry(kind: str, name: str, paths: Mapping[str, str]) -> str:
     return f"  {scalar(kind)}: {{table: {scalar(name)}, columns: {{{mapped}}}}}"
 
 
-def create_table(name: str, columns: Mapping[str, InferredColumn], catch_all: bool = False) -> Sql:
+def create_table(
+    name: str, columns: Mapping[str, InferredColumn], catch_all: bool = False, unless_there: bool = False
+) -> Sql:
     lines = [f"{identifier(key)} {one.type} COMMENT {literal(one.comment)}" for key, one in columns.items()]
     own = {**(_CATCH_ALL if catch_all else {}), **_OWN}
     lines += [f"{identifier(key)} {kind}" for key, kind in own.items()]
     return render(
-        "doctor/create_table", table=table(name), columns=listed([f"    {line}" for line in lines], ",\n")
+        "doctor/create_table",
+        unless=Sql("IF NOT EXISTS " if unless_there else ""),
+        table=table(name),
+        columns=listed([f"    {line}" for line in lines], ",\n"),
     )
 
 

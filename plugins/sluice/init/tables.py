@@ -36,7 +36,8 @@ class PlannedTable:
 
     @property
     def statement(self) -> Sql:
-        return create_table(self.table, self.columns.columns, self.type == CATCH_ALL)
+        """It can be run again: of statements that were cut short the rest is run so."""
+        return create_table(self.table, self.columns.columns, self.type == CATCH_ALL, unless_there=True)
 
 
 def named_tables(types: Mapping[str, int], database: str) -> dict[str, str]:

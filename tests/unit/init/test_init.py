@@ -70,9 +70,13 @@ def test_both_files(tmp_path: Path):
     }
     database, views, orders, others = statements_in(statements.read_text())
     assert database == "CREATE DATABASE IF NOT EXISTS `shop`"
-    assert views.startswith("CREATE TABLE `shop`.`page_view`\n(\n    `type` LowCardinality(String) COMMENT ")
+    assert views.startswith(
+        "CREATE TABLE IF NOT EXISTS `shop`.`page_view`\n(\n    `type` LowCardinality(String) COMMENT "
+    )
     assert "`total` Decimal(18, 2) COMMENT 'in all 150 events; numbers with at most 2 digits" in orders
-    assert others.startswith("CREATE TABLE `shop`.`other`\n(\n    `_payload` String,\n    `_slice`")
+    assert others.startswith(
+        "CREATE TABLE IF NOT EXISTS `shop`.`other`\n(\n    `_payload` String,\n    `_slice`"
+    )
     told = statements.read_text()
     assert "-- shop.other: 1 events of the sample, every other type" in told
     assert "Page View -> shop.page_view: 150 events; 3 columns" in report.lines
@@ -223,7 +227,7 @@ def test_tables_that_are_there_are_not_made(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(room, "existing_columns", lambda client, tables: {"shop.order": ("id",)})
     report = made(tmp_path, EVENTS)
     text = (tmp_path / "p" / "shop.sql").read_text()
-    assert len(statements_in(text)) == 3 and "CREATE TABLE `shop`.`order`" not in text
+    assert len(statements_in(text)) == 3 and "`shop`.`order`" not in text
     assert "order -> shop.order: 150 events; there already" in report.lines
 
 
@@ -238,7 +242,7 @@ def test_hostile_types_and_fields(text: str, tmp_path: Path):
     assert tables == (["*"] if kind == "*" else [kind, "*"])
     found = statements_in((tmp_path / "p" / "shop.sql").read_text())
     assert [statement.split("`")[0] for statement in found[:1]] == ["CREATE DATABASE IF NOT EXISTS "]
-    assert all(statement.startswith("CREATE TABLE `shop`.`") for statement in found[1:])
+    assert all(statement.startswith("CREATE TABLE IF NOT EXISTS `shop`.`") for statement in found[1:])
     assert len(found) == len(tables) + 1
 
 

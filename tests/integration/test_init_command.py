@@ -136,6 +136,8 @@ def test_from_a_topic(name: str, topic: str, kafka_broker: str, tmp_path: Path, 
 
     run(name, "--into", str(tmp_path), "--apply")
     assert capsys.readouterr().out == f"4 statements of {tmp_path / f'{name}.sql'} were run\n"
+    run(name, "--into", str(tmp_path), "--apply")
+    assert capsys.readouterr().out.startswith("4 statements"), "what is there stays"
     assert set(types_of(client, f"{name}.t0")) >= {"type", "at", "id", "user", "_slice", "_cluster"}
     assert set(types_of(client, f"{name}.t1")) == {"id", "user_name", "_slice", "_cluster"}
     run(*words, "--into", str(tmp_path), "--force")
