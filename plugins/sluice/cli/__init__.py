@@ -47,6 +47,8 @@ def _open_streams() -> None:
 
 
 def _run() -> int:
+    import logging
+
     from typer.exceptions import Abort, TyperException
 
     from sluice.cli.commands import commands
@@ -54,6 +56,8 @@ def _run() -> int:
     from sluice.runtime import collect_seldom
 
     collect_seldom()
+    # A task's log has each statement. Here lines of progress say it, and Airflow's settings print both.
+    logging.getLogger("sluice").setLevel(logging.WARNING)
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)

@@ -11,7 +11,7 @@ import typer
 
 from sluice.cli.options import Json
 from sluice.cli.output import print_json, print_line
-from sluice.config.files import FOLDER
+from sluice.config.files import FOLDER, SCHEMA
 from sluice.errors import WrongUse
 from sluice.infer.rules import MISFITS
 from sluice.init.request import SAMPLE, InitRequest
@@ -85,9 +85,11 @@ def init(
     from sluice.init.init import apply_statements
     from sluice.init.init import init as make
 
+    folder = into or FOLDER
+    schema = SCHEMA if (folder / SCHEMA).is_file() else ""
     request = InitRequest(
-        name, topic, file, bootstrap, connection, clickhouse, into or FOLDER, kind, time, database, lake,
-        sample, misfits, force, apply,
+        name, topic, file, bootstrap, connection, clickhouse, folder, kind, time, database, lake, sample,
+        misfits, force, apply, schema,
     )  # fmt: skip
     if topic is None and file is None:
         if name is None or not apply:

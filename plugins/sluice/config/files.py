@@ -18,6 +18,7 @@ from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
 
 FOLDER = PROJECT / "include" / "pipelines"
+SCHEMA = "pipeline.schema.json"
 VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 

@@ -29,6 +29,7 @@ def pipeline_text(
     written = "{record: true}" if time is None else f"{{field: {scalar(time.field)}, format: {time.format}}}"
     kind = "{topic: true}" if answers.type is None else f"{{field: {scalar(answers.type)}}}"
     lines = [
+        *([f"# yaml-language-server: $schema={request.schema}"] if request.schema else []),
         f"# Made by `sluice init` from {line(source)}.",
         "kafka:",
         f"  - {{cluster: {cluster_name(request)}, {_address(request)}, topics: [{scalar(topic)}]}}",

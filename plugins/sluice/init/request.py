@@ -20,6 +20,7 @@ class InitRequest:
         bootstrap: Brokers; without them the Airflow connection `connection`.
         folder: Where pipeline file and statements are written.
         misfits: Share of a field's values that its column may refuse.
+        schema: Name of the JSON Schema in `folder`, with which editors know the keys; empty without one.
     """
 
     name: str | None
@@ -37,3 +38,4 @@ class InitRequest:
     misfits: float = MISFITS
     force: bool = False
     apply: bool = False
+    schema: str = ""

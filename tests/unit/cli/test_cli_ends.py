@@ -37,6 +37,18 @@ def printing(lines: int, code: int = 0, way: str = "print"):
 commands.commands.command()(printing)
 app()
 """
+# A command that logs, where a library has had all that is logged printed.
+LOGGING = """
+import logging
+from sluice.cli import commands, app
+def logging_command():
+    logging.basicConfig(level=logging.INFO)
+    log = logging.getLogger("sluice.flow.load.writer")
+    log.info("a statement took 0.01 s")
+    log.warning("something is odd")
+commands.commands.command("log")(logging_command)
+app()
+"""
 
 
 def start(program: str, *words: str, **options: object) -> subprocess.Popen[str]:
@@ -95,3 +107,10 @@ def test_started_without_streams(closed: str, way: str):
     ran = subprocess.run(words, env=ENVIRONMENT, capture_output=True)
     assert ran.returncode == 1, ran.stderr
     assert ran.stderr == b""
+
+
+def test_only_warnings_of_its_own_are_shown():
+    words = [sys.executable, "-c", LOGGING, "log"]
+    ran = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert ran.stderr == "WARNING:sluice.flow.load.writer:something is odd\n"

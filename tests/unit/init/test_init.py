@@ -54,6 +54,14 @@ def made(folder: Path, events: list, answers: dict | None = None, **given) -> Re
     return init(asked, lambda one: (answers or {}).get(one.key, ""), NOW)
 
 
+@pytest.mark.parametrize(
+    ("schema", "first"), [("", "# Made by"), ("s.json", "# yaml-language-server: $schema=s.json\n")]
+)
+def test_an_editor_finds_the_schema_that_is_there(tmp_path: Path, schema: str, first: str):
+    made(tmp_path, EVENTS, schema=schema)
+    assert (tmp_path / "p" / "shop.yaml").read_text().startswith(first)
+
+
 def test_both_files(tmp_path: Path):
     report = made(tmp_path, EVENTS)
     pipeline, statements = (tmp_path / "p" / f"shop.{ending}" for ending in ("yaml", "sql"))
