@@ -1,4 +1,4 @@
-"""Values of a strategy, the same in every run."""
+"""Values of a strategy, the same each time the same tests run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 
 def generate(tokens: st.SearchStrategy[Any], count: int, seed: int | None) -> list[Any]:
-    """The same values in every run, unless there is a seed. One load judges them all: nothing is shrunk."""
+    """Without a seed they are the same in every run of the same tests: hypothesis draws on the constants of
+    the modules that are loaded, too. One load judges them all: nothing is shrunk."""
     found: list[Any] = []
 
     @settings(

@@ -1,6 +1,6 @@
 """Any JSON value in a type of any nesting: exactly there, or a misfit whose place is named.
 
-The types and values are the same in every run; tests/faults/test_nested_long.py tries new ones.
+The types and values are nearly the same in every run (generated.py); tests/faults/test_nested_long.py tries new ones.
 """
 
 from __future__ import annotations
@@ -86,3 +86,20 @@ def test_any_value_of_any_type_fits_exactly_or_is_a_misfit_with_its_place(client
         lines, fitting, misfits = lines + told, fitting + good, misfits + bad
     assert lines == []
     assert fitting > 300 < misfits, "it has to try both what fits and what does not"
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "path"),
+    [
+        ("Map(Date, UInt8)", r'"{\"a\": 1}"', ""),
+        ("Array(UInt8)", r'"[\"x\"]"', ""),
+        ("Tuple(`a` UInt8)", r'"{\"a\": \"x\"}"', ""),
+        ("Tuple(UInt8, Date)", r'"[1, 2]"', ""),
+        ("Array(Map(Date, UInt8))", r'[{}, "{\"a\": 1}"]', "[1]"),
+        ("Map(String, Array(UInt8))", r'{"k": "[\"x\"]"}', '["k"]'),
+        ("Array(Tuple(`a` Array(UInt8)))", r'[{"a": "[\"x\"]"}]', "[0].a"),
+    ],
+)
+def test_a_string_that_reads_as_a_container_is_the_misfit_itself(client: Client, name, token, path):
+    [(misfit, _, found)] = evaluate(client, name, name, [event(token)])
+    assert (misfit, found) == (True, path)

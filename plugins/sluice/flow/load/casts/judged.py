@@ -105,7 +105,10 @@ class Field:
         return f"if(isNotNull({self.x}), {either(*bad)}, {int(self.required)})"
 
     def where(self, kind: str, found: str) -> str:
-        """`found`, or that the value is missing."""
+        """`found`, or the whole value: where it is missing, and where it is a string that reads as a
+        container."""
+        if self.quoted:
+            found = f"if({both('quoted_brackets', self.quoted)}, {here(kind, self.x)}, {found})"
         if not self.required:
             return found
         return f"if(isNull({self.x}), {here(absent(kind), self.x)}, {found})"
