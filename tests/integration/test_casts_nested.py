@@ -1,6 +1,7 @@
 """Any JSON value in a type of any nesting: exactly there, or a misfit whose place is named.
 
-The types and values are nearly the same in every run (generated.py); tests/faults/test_nested_long.py tries new ones.
+The types and values are nearly the same in every run (generated.py); tests/faults/test_nested_long.py tries
+new ones.
 """
 
 from __future__ import annotations
