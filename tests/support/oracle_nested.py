@@ -60,7 +60,8 @@ class Scalar:
         found = self.judge(value)
         if found is None:
             return misfit(path)
-        made = Zero() if found.value == {0.0} else found.value
+        any_value = isinstance(found.value, oracle.Anything)  # which equals all
+        made = Zero() if not any_value and found.value == {0.0} else found.value
         return Judged(made, doubts=() if found.certain else (path,))
 
 
