@@ -70,10 +70,30 @@ def _plain(path: str) -> str:
     return re.sub(r"\\u[0-9A-F]{4}", lambda found: found[0].lower(), path)
 
 
+def _clashes(value: Any) -> bool:
+    """Whether the driver cannot read an object of it in a Dynamic: keys `a` and `a.b` beside each other."""
+    if isinstance(value, list):
+        return any(map(_clashes, value))
+    if not isinstance(value, dict):
+        return False
+    paths = sorted(_paths(value))
+    inside = any(after.startswith(f"{before}.") for before in paths for after in paths)
+    return inside or len(set(paths)) < len(paths) or any(map(_clashes, value.values()))
+
+
+def _paths(value: dict[str, Any]) -> list[str]:
+    return [
+        f"{key}.{path}" if path else key
+        for key, inner in value.items()
+        for path in (_paths(inner) if isinstance(inner, dict) and inner else [""])
+    ]
+
+
 def tried(client: Client, kind: Any, count: int, seed: int | None) -> tuple[list[str], int, int]:
     """What is wrong, and how many values fit and do not."""
     values = {one: loads(one) for one in generate(nested_types.tokens(kind), count, seed)}
     texts = [one for one, value in values.items() if value is not None and not unreadable(value)]
+    texts = [one for one in texts if not _clashes(values[one])]
     judged = evaluate(client, kind.name, kind.shown, list(map(event, texts)))
     told = [(text, wrong(kind, text, *said)) for text, said in zip(texts, judged, strict=True)]
     bad = sum(said[0] for said in judged)
