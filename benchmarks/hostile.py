@@ -16,6 +16,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -62,39 +63,12 @@ class Case:
 
 
 def cases(scale: float) -> dict[str, Case]:
-    def of(name: str, what: str, count: int, refused: bool = False, **more: Any) -> Case:
-        number = max(int(count * scale), 10)
-
-        def fill(bootstrap: str, topic: str) -> None:
-            produce(bootstrap, topic, hostile(name, number))
-
-        return Case(name, f"{number:,} {what}", number, fill, **{"rejected": number * refused, **more})
-
-    def million(bootstrap: str, topic: str) -> None:
-        produce(bootstrap, topic, ordinary(MILLION, START_MS))
-
-    def committed(bootstrap: str, topic: str) -> None:
-        produce(bootstrap, topic, ordinary(TRANSACTIONS * TRANSACTION, START_MS), TRANSACTION)
-
-    def bomb(codec: str) -> Case:
-        def fill(bootstrap: str, topic: str) -> None:
-            produce(bootstrap, topic, ordinary(ORDINARY, START_MS))
-            bombs(bootstrap, topic, codec, 5)
-
-        what = f"ordinary records and 5 bombs of at most 900 KB in {codec}"
-        return Case(f"bomb_{codec}", what, ORDINARY + 5, fill, 5)
-
+    of, million = partial(_bent, scale), "ordinary_million"
     found = [
         of("ordinary", "ordinary records", ORDINARY),
-        Case("ordinary_million", f"{MILLION:,} ordinary records", MILLION, million),
-        Case(
-            "transactions",
-            f"{TRANSACTIONS} transactions of {TRANSACTION:,} ordinary records",
-            TRANSACTIONS * TRANSACTION,
-            committed,
-            beside="ordinary_million",
-        ),
-        of("types", "records, each of another type", MILLION, rejected=None, beside="ordinary_million"),
+        Case(million, f"{MILLION:,} ordinary records", MILLION, partial(_ordinary, MILLION, 0)),
+        _committed(million),
+        of("types", "records, each of another type", MILLION, rejected=None, beside=million),
         of("types_in_arrays", f"arrays of {ROWS} rows, each of another type", 3_000, arrays=True),
         of("types_by_hours", "records, each of another type and event hour", ORDINARY),
         of("long_types", "records, each of another type of 10 KB", 20_000, refused=True),
@@ -106,9 +80,39 @@ def cases(scale: float) -> dict[str, Case]:
         of("levels", "records of 900 levels", 30_000),
         of("too_deep", "records of 1,000 levels", 30_000, refused=True),
         of("headers", "records with 1,000 headers", 3_000),
-        *map(bomb, CODECS),
+        *map(_bomb, CODECS),
     ]
     return {case.name: case for case in found}
+
+
+def _bent(scale: float, name: str, what: str, count: int, refused: bool = False, **more: Any) -> Case:
+    number = max(int(count * scale), 10)
+
+    def fill(bootstrap: str, topic: str) -> None:
+        produce(bootstrap, topic, hostile(name, number))
+
+    return Case(name, f"{number:,} {what}", number, fill, **{"rejected": number * refused, **more})
+
+
+def _ordinary(count: int, transaction: int, bootstrap: str, topic: str) -> None:
+    produce(bootstrap, topic, ordinary(count, START_MS), transaction)
+
+
+def _committed(beside: str) -> Case:
+    count, what = (
+        TRANSACTIONS * TRANSACTION,
+        f"{TRANSACTIONS} transactions of {TRANSACTION:,} ordinary records",
+    )
+    return Case("transactions", what, count, partial(_ordinary, count, TRANSACTION), beside=beside)
+
+
+def _bomb(codec: str) -> Case:
+    def fill(bootstrap: str, topic: str) -> None:
+        _ordinary(ORDINARY, 0, bootstrap, topic)
+        bombs(bootstrap, topic, codec, 5)
+
+    what = f"ordinary records and 5 bombs of at most 900 KB in {codec}"
+    return Case(f"bomb_{codec}", what, ORDINARY + 5, fill, 5)
 
 
 def produce(bootstrap: str, topic: str, records: Iterator[Sent], transaction: int = 0) -> None:

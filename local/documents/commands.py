@@ -64,9 +64,9 @@ def every_command(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 def _section(name: str, command: Any) -> str:
     options = [one for one in command.params if _is_option(one)]
     names = " ".join(_argument(one) for one in command.params if not _is_option(one))
-    told, _, example = " ".join(command.help.split()).partition(" Example: ")
+    meaning, _, example = " ".join(command.help.split()).partition(" Example: ")
     usage = " ".join(part for part in ("sluice", name, names, "[OPTIONS]" if options else "") if part)
-    parts = [f"## sluice {name}", f"`{usage}`", told]
+    parts = [f"## sluice {name}", f"`{usage}`", meaning]
     if example:
         parts.append(f"```sh\n{example}\n```")
     return "\n\n".join([*parts, table(_COLUMNS, map(_row, options))] if options else parts)

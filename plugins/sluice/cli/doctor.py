@@ -76,13 +76,13 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     notes = proposal.found.notes()
     if json:
         left_out = proposal.found.left_out
-        told = {
+        answer = {
             "statement": proposal.statement,
             "entry": proposal.entry,
             "left_out": left_out,
             "notes": notes,
         }
-        print_json({"type": kind, "events": len(events), **told})
+        print_json({"type": kind, "events": len(events), **answer})
         return
     print_line(f"-- from {len(events):,} events of type {kind}; below `tables:` in the pipeline file:")
     print_line(f"-- {proposal.entry}")

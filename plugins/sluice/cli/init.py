@@ -115,8 +115,8 @@ def _print(report: Report, json: bool) -> None:
         files, commands = list(map(str, report.files)), list(report.commands)
         print_json({"report": list(report.lines), "files": files, "commands": commands})
         return
-    for told in report.lines:
-        print_line(told)
+    for text in report.lines:
+        print_line(text)
     if report.files:
         print_line(f"wrote {' and '.join(map(_near, report.files))}")
     if report.commands:

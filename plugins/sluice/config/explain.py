@@ -16,7 +16,7 @@ from sluice.config.files import VARIABLE, expand
 from sluice.config.keys import Key, inner_model, keys
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import OptionalDuration, Size
-from sluice.config.yaml_text import line_and_column, load
+from sluice.config.yaml_text import line_and_column, load, nodes
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 Place = tuple[int | str, ...]
@@ -36,13 +36,14 @@ def explain(path: Path, environment: Mapping[str, str] = os.environ) -> list[Set
 
     Raises WrongPipeline for a variable that is not there, OSError and NotYaml.
     """
-    return list(_Explained(path, environment).of(Pipeline, load(path), ()))
+    return list(_Explained(path, environment, nodes(path)).of(Pipeline, load(path), ()))
 
 
 @dataclass(frozen=True)
 class _Explained:
     path: Path
     environment: Mapping[str, str]
+    node: yaml.Node | None
 
     def of(self, model: type[BaseModel], content: Any, place: Place) -> Iterator[SettingInForce]:
         given = content if isinstance(content, dict) else {}
@@ -70,7 +71,7 @@ class _Explained:
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         if content is None:
             return SettingInForce(name, default(key), "default")
-        line, _ = line_and_column(self.path, place)
+        line, _ = line_and_column(self.node, place)
         variables = sorted({found for found, _ in VARIABLE.findall(str(content))})
         source = ", ".join([f"line {line}", *variables])
         return SettingInForce(name, _flow(expand(content, self.environment, self.path, name)), source)

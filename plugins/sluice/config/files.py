@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sluice.config.mistakes import first_mistake
 from sluice.config.pipeline import ON_COMMAND_LINE, Pipeline
 from sluice.config.secrets import names_secret
-from sluice.config.yaml_text import NotYaml, line_and_column, load
+from sluice.config.yaml_text import NotYaml, line_and_column, load, nodes
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
 
@@ -55,7 +55,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
         )
     except ValidationError as error:
         found = first_mistake(Pipeline, error)
-        secret, at = _from_environment(content, found.place), line_and_column(path, found.place)
+        secret, at = _from_environment(content, found.place), line_and_column(nodes(path), found.place)
         raise WrongPipeline(str(path), found.key or "(file)", found.expected, secret, *at) from error
 
 

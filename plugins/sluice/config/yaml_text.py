@@ -63,10 +63,15 @@ def load(path: Path) -> Any:
         raise NotYaml("not YAML: " + " ".join(str(error).split())) from error
 
 
-def line_and_column(path: Path, place: Sequence[int | str]) -> tuple[int, int]:
-    """Where in the file, which is YAML, the value at `place` begins, or the last one on the way to it that is
-    there; both count from 1."""
-    node, line, column = yaml.compose(path.read_text(), _Loader), 0, 0
+def nodes(path: Path) -> yaml.Node | None:
+    """Returns the file's parts with their places; the file has been read as YAML before."""
+    return yaml.compose(path.read_text(encoding="utf-8"), _Loader)
+
+
+def line_and_column(node: yaml.Node | None, place: Sequence[int | str]) -> tuple[int, int]:
+    """Returns where the value at `place` begins, or the last one on the way to it that is there; both count
+    from 1."""
+    line = column = 0
     for part in place:
         found = next((pair for pair in _children(node) if pair[0] == str(part)), None)
         if found is None:

@@ -25,8 +25,6 @@ from sluice.init.server import connected, existing_columns, run_statements
 from sluice.init.statements import statements_in
 from sluice.init.tables import LEAST_SHARE, Existing
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Report:

@@ -34,7 +34,7 @@ _Place = tuple[str, str]
 
 
 class _Inspected(NamedTuple):
-    """What the server says of a table or a view; nothing of one that the user may not see."""
+    """A table or a view as the server describes it; empty where the user may not see it."""
 
     engine: str = ""
     engine_full: str = ""
@@ -58,8 +58,8 @@ def _inspect(client: Client, places: Collection[_Place]) -> dict[_Place, _Inspec
     databases, names = (sorted(set(part)) for part in zip(*places, strict=True))
     rows = client.rows(render("clickhouse/inspect_tables"), {"databases": databases, "names": names})
     return {
-        (database, name): _Inspected._make((*told, _columns(columns), bool(projections)))
-        for database, name, *told, columns, projections in rows
+        (database, name): _Inspected._make((*rest, _columns(columns), bool(projections)))
+        for database, name, *rest, columns, projections in rows
         if (database, name) in places
     }
 

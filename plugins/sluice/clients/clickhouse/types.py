@@ -45,7 +45,7 @@ class Type:
 
     @property
     def stored(self) -> Type:
-        """What a SimpleAggregateFunction keeps, which is a value of its argument's type."""
+        """The type of the values that are stored: of a SimpleAggregateFunction, its argument's."""
         return self.argument(1) if self.name == "SimpleAggregateFunction" else self
 
     @property
