@@ -97,3 +97,28 @@ def test_the_other_half_loads_without_a_misfit(
 
     units, counted, _ = audit(pipeline, slices, AuditScope(True, whole=True))
     assert [*counted, *auditor(pipeline, None, known=counted).whole(units).anomalies] == []
+
+
+def test_messages_that_are_arrays(made, name: str, tmp_path: Path, clickhouse_server):
+    """A sample of arrays makes a pipeline of arrays, and each element is a row."""
+    events = [
+        {"kind": "hit", "at": START.add(seconds=n).isoformat(), "n": n, "who": {"name": f"u{n}"}}
+        for n in range(600)
+    ]
+    arrays = [events[start : start + 1 + start // 4 % 4] for start in range(0, 600, 4)]
+    pipeline = made(arrays)
+    assert pipeline.event.arrays
+    times = [START.add(seconds=30 * place) for place in range(len(arrays))]
+    world, lake, slices = world_of(list(zip(times, arrays, strict=True)), name), open_lake(pipeline), hours(3)
+    world.resolve(pipeline, lake, slices)
+    assert world.land(pipeline, lake, slices).failed == {}
+    for target in pipeline.targets:
+        assert (
+            steps.load_table(pipeline, target.table, slices, "fill", "t", lambda line: None)["misfits"] == 0
+        )
+    table = pipeline.tables["hit"].table
+    found = client_of(clickhouse_server).rows(f"SELECT n, who.name, _row FROM {table} ORDER BY n")
+    wanted = [(e["n"], e["who"]["name"], row) for array in arrays for row, e in enumerate(array)]
+    assert found == sorted(wanted) and {row for *_, row in found} == {0, 1, 2, 3}
+    units, counted, _ = audit(pipeline, slices, AuditScope(True, whole=True))
+    assert [*counted, *auditor(pipeline, None, known=counted).whole(units).anomalies] == []

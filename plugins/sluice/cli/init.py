@@ -12,9 +12,10 @@ import typer
 from sluice.cli.options import Json
 from sluice.cli.output import print_json, print_line
 from sluice.config.files import FOLDER, SCHEMA
+from sluice.config.message_format import JSON, KINDS
 from sluice.errors import WrongUse
 from sluice.infer.rules import MISFITS
-from sluice.init.request import SAMPLE, InitRequest
+from sluice.init.request import SAMPLE, InitRequest, MessageForm
 from sluice.safe_text import line
 
 if TYPE_CHECKING:
@@ -38,6 +39,19 @@ TypeField = Annotated[
 ]
 TimeField = Annotated[
     str | None, typer.Option("--time", metavar="FIELD", help="Field of its time; - is the record's own.")
+]
+Format = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help=f"How messages are written: {', '.join(KINDS)}.")
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="Schema of Avro (.avsc) or Protobuf (.proto).")
+]
+MessageName = Annotated[
+    str | None, typer.Option("--message", metavar="NAME", help="Which message of the .proto file it is.")
+]
+Registry = Annotated[
+    str | None,
+    typer.Option("--registry", metavar="CONNECTION", help="Airflow connection of a schema registry."),
 ]
 Database = Annotated[str | None, typer.Option("--database", help="Database of the tables; else the name.")]
 Lake = Annotated[str | None, typer.Option("--lake", help="Root of the lake: file://… or s3://….")]
@@ -67,6 +81,10 @@ def init(
     clickhouse: ClickHouseConnection = "clickhouse_default",
     kind: TypeField = None,
     time: TimeField = None,
+    format: Format = JSON,
+    schema: SchemaFile = None,
+    message: MessageName = None,
+    registry: Registry = None,
     database: Database = None,
     lake: Lake = None,
     into: Into = None,
@@ -86,10 +104,13 @@ def init(
     from sluice.init.init import init as make
 
     folder = into or FOLDER
-    schema = SCHEMA if (folder / SCHEMA).is_file() else ""
+    editors = SCHEMA if (folder / SCHEMA).is_file() else ""
+    if format not in KINDS:
+        raise WrongUse(f"--format {format}: expected {', '.join(KINDS)}")
+    form = MessageForm(format, schema, message, registry)
     request = InitRequest(
         name, topic, file, bootstrap, connection, clickhouse, folder, kind, time, database, lake, sample,
-        misfits, force, apply, schema,
+        misfits, force, apply, editors, form,
     )  # fmt: skip
     if topic is None and file is None:
         if name is None or not apply:

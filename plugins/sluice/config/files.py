@@ -35,8 +35,9 @@ def find(name: str, config: Path | None = None) -> Path:
     raise WrongUse(f"no pipeline file {path}; there are: {known}; `--config FILE` names one elsewhere")
 
 
-def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
-    """The pipeline in `path`; its name is the file's stem. Raises WrongPipeline (file, key, expected)."""
+def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Pipeline:
+    """The pipeline in `path`; its name is the file's stem. Paths in it count from `folder`, else from the
+    file's own. Raises WrongPipeline (file, key, expected)."""
     try:
         content = load(path)
     except OSError as error:
@@ -51,7 +52,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ) -> Pipeline:
     try:
         return Pipeline.model_validate(
             {"name": path.stem, **expand(content, environment, path, "")},
-            context={"folder": path.resolve().parent},
+            context={"folder": folder or path.resolve().parent},
         )
     except ValidationError as error:
         found = first_mistake(Pipeline, error)

@@ -3,6 +3,7 @@ is made of the models."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ _KINDS = {
     AVRO: _Kind(frozenset({"file"}), "{avro: FILE}"),
     PROTOBUF: _Kind(frozenset({"file", "message"}), "{protobuf: {file: FILE, message: NAME}}"),
 }
+KINDS = tuple(_KINDS)
 DECODED = tuple(kind for kind in _KINDS if kind != JSON)
 WITH_SCHEMA = tuple(kind for kind, form in _KINDS.items() if form.keys)
 FORMS = (*_KINDS, *(_KINDS[kind].written for kind in WITH_SCHEMA))
@@ -68,7 +70,7 @@ class MessageFormat(Section):
             raise ValueError(_EXPECTED)
         folder = Path((info.context or {}).get("folder", "."))
         given = dict(schema or {})
-        file = folder / given["file"] if given else None
+        file = Path(os.path.normpath(folder / given["file"])) if given else None  # the folder may come later
         if file is not None and not file.is_file():
             raise ValueError(f"there is no schema file {file}")
         return {"kind": kind, "schema_file": file, "message": given.get("message")}

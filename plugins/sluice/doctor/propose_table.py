@@ -33,6 +33,7 @@ _OWN = {
     "_offset": "Int64",
     "_timestamp": "DateTime64(3, 'UTC')",
 }
+_ARRAY = {"_row": "Int32"}  # without it rows of one record cannot be told apart
 _CATCH_ALL = {"_payload": "String"}
 
 
@@ -59,15 +60,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A table for the events of one type."""
+    """A table for the events of one type; `arrays`: messages are arrays of events."""
 
     type: str
     table: str
     found: Columns
+    arrays: bool
 
     @property
     def statement(self) -> Sql:
-        return create_table(self.table, self.found.columns)
+        return create_table(self.table, self.found.columns, self.arrays)
 
     @property
     def entry(self) -> str:
@@ -83,10 +85,14 @@ def entry(kind: str, name: str, paths: Mapping[str, str]) -> str:
 
 
 def create_table(
-    name: str, columns: Mapping[str, InferredColumn], catch_all: bool = False, unless_there: bool = False
+    name: str,
+    columns: Mapping[str, InferredColumn],
+    arrays: bool = False,
+    catch_all: bool = False,
+    unless_there: bool = False,
 ) -> Sql:
     lines = [f"{identifier(key)} {one.type} COMMENT {literal(one.comment)}" for key, one in columns.items()]
-    own = {**(_CATCH_ALL if catch_all else {}), **_OWN}
+    own = {**(_CATCH_ALL if catch_all else {}), **_OWN, **(_ARRAY if arrays else {})}
     lines += [f"{identifier(key)} {kind}" for key, kind in own.items()]
     return render(
         "doctor/create_table",
@@ -97,7 +103,7 @@ def create_table(
 
 
 def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]], rules: Rules) -> Proposal:
-    return Proposal(kind, _table(pipeline, kind), columns_of(events, rules))
+    return Proposal(kind, _table(pipeline, kind), columns_of(events, rules), pipeline.event.arrays)
 
 
 def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> Columns:

@@ -83,7 +83,15 @@ def _leaf(kind: Leaf, value: Any) -> bool:
         return _instant(kind.digits[0], found, value)
     if kind.name in _TEXTS:
         return found is Kind.TEXT and _TEXTS[kind.name](value)
+    if kind.name == "Decimal" and found is Kind.TEXT:
+        return _amount(kind, value)
     return found is Kind.NUMBER and _number(kind, value)
+
+
+def _amount(kind: Leaf, value: str) -> bool:
+    precision, places = kind.digits
+    digits = spellings.decimal_digits(value)
+    return digits is not None and digits[1] <= places and digits[0] <= precision - places
 
 
 def _number(kind: Leaf, value: Any) -> bool:

@@ -30,7 +30,7 @@ def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Fin
     if chief is Kind.NUMBER:
         return number(chosen, name, rules)
     if chief is Kind.TEXT:
-        return text(chosen, rules)
+        return text(chosen, name, rules)
     if level >= rules.levels:
         return whole(chosen, rules, f"more than {rules.levels} levels")
     return (_objects if chief is Kind.OBJECT else _arrays)(chosen, name, rules, level)

@@ -27,7 +27,8 @@ _MONEY = re.compile(
 )
 _FRACTIONS = 20  # with at most two digits: chance does not make so many
 _MONEY_SCALE = 4
-_ROOM = 1000  # the greatest number may be so many times greater
+_ROOM_DIGITS = 3
+_ROOM = 10**_ROOM_DIGITS  # the greatest number may be so many times greater
 
 
 def number(values: Sequence[Any], name: str, rules: Rules) -> Finding:
@@ -66,9 +67,9 @@ def _precision(values: Sequence[Any], places: int) -> int:
     return 18 if most < Decimal(10) ** (18 - places) else 38
 
 
-def text(values: Sequence[str], rules: Rules) -> Finding:
+def text(values: Sequence[str], name: str, rules: Rules) -> Finding:
     refused = rules.may_refuse(len(values))
-    for kind, why in _spelled(values):
+    for kind, why in [*_amounts(values, name), *_spelled(values)]:
         if not refuses_more(kind, values, refused):
             return Finding(kind, why)
     different = len(set(values))
@@ -76,6 +77,21 @@ def text(values: Sequence[str], rules: Rules) -> Finding:
     if len(values) >= rules.dictionary and different <= min(rules.most_texts, len(values) // 10):
         return Finding(Leaf("String", dictionary=True), why)
     return Finding(STRING, why)
+
+
+def _amounts(values: Sequence[str], name: str) -> list[tuple[Leaf, str]]:
+    """Texts of digits are amounts only where the field is named like money: `"1.10"` may be a version."""
+    digits = [found for value in values if (found := spellings.decimal_digits(value)) is not None]
+    if _MONEY.search(name) is None or not digits or max(after for _, after in digits) > _MONEY_SCALE:
+        return []
+    places = 2 if max(after for _, after in digits) <= 2 else _MONEY_SCALE
+    precision = 18 if max(before for before, _ in digits) + _ROOM_DIGITS + places <= 18 else 38
+    return [
+        (
+            Leaf("Decimal", (precision, places)),
+            f"texts of numbers with at most {places} digits after the point",
+        )
+    ]
 
 
 def _spelled(values: Sequence[str]) -> list[tuple[Leaf, str]]:

@@ -30,6 +30,15 @@ _TIME_WORDS = re.compile(
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
+_DECIMAL = re.compile(r"-?(?P<before>0|[1-9]\d*)(\.(?P<after>\d+))?", re.ASCII)
+
+
+def decimal_digits(text: str) -> tuple[int, int] | None:
+    """The digits before and after the point of a plain number; None for any other text."""
+    found = _DECIMAL.fullmatch(text)
+    return None if found is None else (len(found["before"]), len(found["after"] or ""))
+
+
 def day(text: str) -> date | None:
     if not _DAY.fullmatch(text):
         return None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sluice.clients.clickhouse.sql import identifier, render
 from sluice.config.yaml_text import scalar
+from sluice.init.messages import form_keys
 from sluice.init.questions import Answers
 from sluice.init.request import InitRequest
 from sluice.init.tables import PlannedTable
@@ -29,7 +31,7 @@ def pipeline_text(
     written = "{record: true}" if time is None else f"{{field: {scalar(time.field)}, format: {time.format}}}"
     kind = "{topic: true}" if answers.type is None else f"{{field: {scalar(answers.type)}}}"
     lines = [
-        *([f"# yaml-language-server: $schema={request.schema}"] if request.schema else []),
+        *([f"# yaml-language-server: $schema={request.editor_schema}"] if request.editor_schema else []),
         f"# Made by `sluice init` from {line(source)}.",
         "kafka:",
         f"  - {{cluster: {cluster_name(request)}, {_address(request)}, topics: [{scalar(topic)}]}}",
@@ -37,6 +39,7 @@ def pipeline_text(
         f"  type: {kind}",
         f"  time: {written}",
         *(["  rows: array"] if arrays else []),
+        *(f"  {key}: {_flow(value)}" for key, value in form_keys(request.form, request.folder).items()),
         f"lake: {_quoted(answers.lake)}",
         *(
             []
@@ -58,6 +61,12 @@ def _address(request: InitRequest) -> str:
     if request.bootstrap is None:
         return f"connection: {scalar(request.connection)}"
     return f"bootstrap: {_quoted(request.bootstrap)}"
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, str):
+        return scalar(value)
+    return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
 
 
 def _quoted(text: str) -> str:

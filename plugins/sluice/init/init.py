@@ -16,8 +16,9 @@ from sluice.config.pipeline import CATCH_ALL
 from sluice.errors import Unavailable, WrongUse
 from sluice.init.draft import cluster_name
 from sluice.init.files import refuse_existing, write_all
+from sluice.init.messages import check_form
 from sluice.init.next_steps import Made, commands
-from sluice.init.propose import Proposal, guess_event, propose, read_events
+from sluice.init.propose import Proposal, event_model, guess_event, propose, read_events
 from sluice.init.questions import Answers, Question, ask, checked_name
 from sluice.init.request import InitRequest
 from sluice.init.sample import Sample, sample_file, sample_topic
@@ -38,16 +39,17 @@ class Report:
 def init(request: InitRequest, answer: Callable[[Question], str], now: datetime) -> Report:
     """Raises WrongUse, WrongPipeline, and what Kafka raises; with `apply` also what ClickHouse raises, before
     anything is written, and ServerError for a statement that is refused, after it."""
+    check_form(request.form, request.file)
     if request.name is not None:
         refuse_existing(_files(request, checked_name(request.name)), request.force)
     sample = _sample(request)
-    guessed = guess_event(sample)
+    guessed = guess_event(sample, request.form, request.folder)
     answers = ask(request, guessed, answer)
     files = _files(request, answers.name)
     refuse_existing(files, request.force)
     topic = request.topic or answers.name
     sample = sample.of_topic(topic)
-    found = read_events(sample, answers, guessed.arrays)
+    found = read_events(sample, event_model(request, answers, guessed.arrays))
     with ExitStack() as stack:
         client, note = _connect(request, stack)
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sluice.config.event import Event
 from sluice.config.files import read
+from sluice.config.message_format import JSON
 from sluice.doctor.events import EventSample, parse
 from sluice.doctor.fillable import RULES
 from sluice.errors import WrongPipeline, WrongUse
-from sluice.flow.land.task.count_fields import deeper
+from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.times import READERS
-from sluice.infer.values import loads
 from sluice.init.draft import pipeline_text, statements_text
 from sluice.init.guess import EventGuess, TimeField, events_of, fields_of, guess
+from sluice.init.messages import decoded_values, expected_messages, json_values, read_event
 from sluice.init.questions import Answers
-from sluice.init.request import InitRequest
+from sluice.init.request import InitRequest, MessageForm
 from sluice.init.sample import Sample
 from sluice.init.tables import Existing, PlannedTable, named_tables, plan_tables
 
@@ -38,36 +38,35 @@ class Proposal:
     stamps: tuple[int, ...]
 
 
-def guess_event(sample: Sample) -> EventGuess:
-    """Raises WrongUse where no record of the sample is an object."""
-    values = []
-    with deeper():
-        for record in sample.records:
-            with suppress(ValueError, RecursionError):  # what is no event, the landing's own parser counts
-                values.append(loads((record.value or b"").decode()))
+def guess_event(sample: Sample, form: MessageForm, folder: Path) -> EventGuess:
+    """Raises WrongUse where no record of the sample is an event, and what `read_events` raises."""
+    values = decoded_values(sample, form, folder) if form.kind != JSON else json_values(sample)
     events, arrays = events_of(values)
     if not events:
-        raise WrongUse(f"none of {sample.source} is a JSON object: expected events in JSON")
+        raise WrongUse(f"none of {sample.source} is a JSON object: {expected_messages(sample)}")
     return guess(events, arrays)
 
 
-def read_events(sample: Sample, answers: Answers, arrays: bool) -> EventSample:
-    """The events of the sample as the landing reads them. Raises WrongUse where there are none."""
-    found = parse(event_model(answers, arrays), sample.records)
+def read_events(sample: Sample, event: Event) -> EventSample:
+    """The events of the sample as the landing reads them. Raises WrongUse where there are none, and what a
+    schema or its registry raises."""
+    found = parse(event, sample.records, decoding_of(event))
     if not found.events:
         reasons = ", ".join(f"{reason} ({count:,})" for reason, count in found.refused.items())
         raise WrongUse(f"none of {sample.source} can be landed: {reasons}: name `--type` and `--time`")
     return found
 
 
-def event_model(answers: Answers, arrays: bool) -> Event:
+def event_model(request: InitRequest, answers: Answers, arrays: bool) -> Event:
     time = answers.time
-    return Event.model_validate(
+    return read_event(
         {
             "type": {"topic": True} if answers.type is None else {"field": answers.type},
             "time": {"record": True} if time is None else {"field": time.field, "format": time.format},
             "rows": "array" if arrays else "one",
-        }
+        },
+        request.form,
+        request.folder,
     )
 
 
@@ -87,9 +86,9 @@ def propose(
         events[item.type].append(item.event)
     names = named_tables(found.types(), answers.database)
     rules = replace(RULES, misfits=request.misfits)
-    tables = tuple(plan_tables(events, names, ask_existing(list(names.values())), rules))
+    tables = tuple(plan_tables(events, names, ask_existing(list(names.values())), rules, arrays))
     pipeline = pipeline_text(request, answers, topic, arrays, tables, sample.source)
-    check_pipeline(answers.name, pipeline)
+    check_pipeline(answers.name, pipeline, request.folder)
     statements = statements_text(answers.database, tables, sample.source)
     if request.file is None:
         stamps = [record.timestamp for record in sample.records]
@@ -98,13 +97,13 @@ def propose(
     return Proposal(pipeline, statements, tables, found, tuple(stamps))
 
 
-def check_pipeline(name: str, text: str) -> None:
-    """Reads it as every command will. Raises WrongPipeline."""
+def check_pipeline(name: str, text: str, target: Path) -> None:
+    """Reads it as every command will once it is in folder `target`. Raises WrongPipeline."""
     with tempfile.TemporaryDirectory(prefix="sluice-init-") as folder:
         path = Path(folder, f"{name}.yaml")
         path.write_text(text, encoding="utf-8")
         try:
-            read(path)
+            read(path, folder=target.resolve())
         except WrongPipeline as error:
             error.file = path.name
             raise

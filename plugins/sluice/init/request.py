@@ -5,10 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.config.message_format import JSON
 from sluice.infer.rules import MISFITS
 
 SAMPLE = 5_000
 """Records that are looked at."""
+
+
+@dataclass(frozen=True)
+class MessageForm:
+    """How the records' bytes say an event: `kind` is json, avro or protobuf. `schema` is a .avsc or .proto
+    file, of which `message` is meant; `registry` an Airflow connection."""
+
+    kind: str = JSON
+    schema: Path | None = None
+    message: str | None = None
+    registry: str | None = None
 
 
 @dataclass(frozen=True)
@@ -20,7 +32,8 @@ class InitRequest:
         bootstrap: Brokers; without them the Airflow connection `connection`.
         folder: Where pipeline file and statements are written.
         misfits: Share of a field's values that its column may refuse.
-        schema: Name of the JSON Schema in `folder`, with which editors know the keys; empty without one.
+        editor_schema: Name of the JSON Schema in `folder`, with which editors know the keys; empty without
+            one.
     """
 
     name: str | None
@@ -38,4 +51,5 @@ class InitRequest:
     misfits: float = MISFITS
     force: bool = False
     apply: bool = False
-    schema: str = ""
+    editor_schema: str = ""
+    form: MessageForm = MessageForm()

@@ -22,13 +22,15 @@ Existing = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """`type` is `*` for the catch-all; `existing`: the table is there and stays as it is."""
+    """`type` is `*` for the catch-all; `existing`: the table is there and stays as it is; `arrays`: messages
+    are arrays of events."""
 
     type: str
     table: str
     events: int
     columns: Columns = field(default_factory=lambda: Columns({}, {}))
     existing: bool = False
+    arrays: bool = False
 
     @property
     def entry(self) -> str:
@@ -37,7 +39,9 @@ class PlannedTable:
     @property
     def statement(self) -> Sql:
         """It can be run again: of statements that were cut short the rest is run so."""
-        return create_table(self.table, self.columns.columns, self.type == CATCH_ALL, unless_there=True)
+        return create_table(
+            self.table, self.columns.columns, self.arrays, self.type == CATCH_ALL, unless_there=True
+        )
 
 
 def named_tables(types: Mapping[str, int], database: str) -> dict[str, str]:
@@ -62,17 +66,18 @@ def plan_tables(
     names: Mapping[str, str],
     existing: Existing,
     rules: Rules,
+    arrays: bool = False,
 ) -> Iterator[PlannedTable]:
     """`events` by type; the catch-all keeps the payloads of all types without a table."""
     for kind, name in names.items():
         if kind == CATCH_ALL:
             count = sum(len(found) for other, found in events.items() if other not in names)
-            yield PlannedTable(kind, name, count, existing=name in existing)
+            yield PlannedTable(kind, name, count, existing=name in existing, arrays=arrays)
         elif name in existing:
             paths = paths_into(existing[name], events[kind])
             yield PlannedTable(kind, name, len(events[kind]), Columns({}, paths), True)
         else:
-            yield PlannedTable(kind, name, len(events[kind]), columns_of(events[kind], rules))
+            yield PlannedTable(kind, name, len(events[kind]), columns_of(events[kind], rules), arrays=arrays)
 
 
 def paths_into(columns: Sequence[str], events: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -18,8 +18,8 @@ from sluice.init import init as room
 from sluice.init.init import Report, init
 from sluice.init.next_steps import Made, commands
 from sluice.init.questions import LAKE
-from sluice.init.request import InitRequest
-from sluice.init.sample import spread_lines
+from sluice.init.request import InitRequest, MessageForm
+from sluice.init.sample import Sample, spread_lines
 from sluice.init.statements import statements_in
 from sluice.init.tables import MOST_TABLES, named_tables, paths_into, plan_tables
 from sluice.ship.lines import Chunk
@@ -55,10 +55,10 @@ def made(folder: Path, events: list, answers: dict | None = None, **given) -> Re
 
 
 @pytest.mark.parametrize(
-    ("schema", "first"), [("", "# Made by"), ("s.json", "# yaml-language-server: $schema=s.json\n")]
+    ("editor_schema", "first"), [("", "# Made by"), ("s.json", "# yaml-language-server: $schema=s.json\n")]
 )
-def test_an_editor_finds_the_schema_that_is_there(tmp_path: Path, schema: str, first: str):
-    made(tmp_path, EVENTS, schema=schema)
+def test_an_editor_finds_the_schema_that_is_there(tmp_path: Path, editor_schema: str, first: str):
+    made(tmp_path, EVENTS, editor_schema=editor_schema)
     assert (tmp_path / "p" / "shop.yaml").read_text().startswith(first)
 
 
@@ -275,3 +275,24 @@ def test_a_long_file_is_read_up_to_a_bound():
     endless = (Chunk.of([b"x" * 100], number) for number in range(1 << 40))
     held, read_lines = spread_lines(endless, 10, 10_000)
     assert read_lines == 100 and len(held) <= 10
+
+
+@pytest.mark.parametrize(
+    ("form", "file", "why"),
+    [
+        (MessageForm(schema=Path("a.avsc")), None, "`--schema` is for messages in Avro or Protobuf"),
+        (MessageForm(message="M"), None, "`--message` is for"),
+        (MessageForm(registry="r"), "f", "`--registry` is for"),
+        (MessageForm("avro"), None, "`--format avro` needs `--schema FILE` or `--registry CONNECTION`"),
+        (MessageForm("avro", registry="r"), "f", "a file is read line by line, as JSON"),
+        (MessageForm("protobuf", Path("a.proto")), None, "`--message` names the message of a .proto file"),
+        (MessageForm("protobuf", message="M", registry="r"), None, "`--message` names the message"),
+        (MessageForm("avro", Path("a.avsc"), "M"), None, "`--message` names the message"),
+        (MessageForm("avro", Path("none.avsc")), None, "there is no schema file .*none.avsc"),
+    ],
+)
+def test_options_of_formats_that_do_not_go_together(tmp_path: Path, monkeypatch, form, file, why: str):
+    monkeypatch.setattr(room, "sample_topic", lambda *_: Sample((), "nothing"))
+    with pytest.raises(WrongUse, match=why):
+        init(request(tmp_path, topic=None if file else "t", file=file, form=form), lambda _: "", NOW)
+    assert not (tmp_path / "p").exists()

@@ -1,0 +1,99 @@
+"""What the sampled messages say: JSON as it is, Avro and Protobuf by a schema file or a registry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sluice.config.event import Event
+from sluice.config.message_format import JSON, PROTOBUF, WITH_SCHEMA
+from sluice.config.mistakes import first_mistake
+from sluice.doctor.events import parse
+from sluice.errors import WrongUse
+from sluice.flow.land.task.count_fields import deeper
+from sluice.flow.land.task.decoding import decoding_of
+from sluice.infer.values import loads
+from sluice.init.request import MessageForm
+from sluice.init.sample import Sample
+
+_WIRE_FORMAT = b"\0"  # Confluent's wire format begins with it, and no JSON does
+
+
+def form_keys(form: MessageForm, folder: Path) -> dict[str, Any]:
+    """The keys of the pipeline file's `event` that say it; none for JSON. A schema file's path counts from
+    `folder`."""
+    if form.kind == JSON:
+        return {}
+    found: dict[str, Any] = {"format": form.kind}
+    if form.schema is not None:
+        file = os.path.relpath(form.schema.resolve(), folder.resolve())
+        message = {"message": form.message or ""}
+        found["format"] = {form.kind: {"file": file, **message} if form.kind == PROTOBUF else file}
+    if form.registry is not None:
+        found["registry"] = {"connection": form.registry}
+    return found
+
+
+def check_form(form: MessageForm, file: str | None) -> None:
+    """Raises WrongUse for options that do not go together."""
+    if form.kind == JSON:
+        given = {"--schema": form.schema, "--message": form.message, "--registry": form.registry}
+        wrong = next((option for option, value in given.items() if value is not None), None)
+        if wrong is not None:
+            raise WrongUse(f"`{wrong}` is for messages in Avro or Protobuf: add `--format {WITH_SCHEMA[0]}`")
+        return
+    if file is not None:
+        raise WrongUse(f"a file is read line by line, as JSON: sample messages in {form.kind} from `--topic`")
+    if form.schema is None and form.registry is None:
+        raise WrongUse(f"`--format {form.kind}` needs `--schema FILE` or `--registry CONNECTION`")
+    if (form.kind == PROTOBUF and form.schema is not None) != (form.message is not None):
+        raise WrongUse(
+            f"`--message` names the message of a .proto file: `--format {PROTOBUF}` with `--schema`"
+        )
+
+
+def read_event(content: Mapping[str, Any], form: MessageForm, folder: Path) -> Event:
+    """The `event` block with these keys and those of `form`. Raises WrongUse."""
+    try:
+        return Event.model_validate(
+            {**content, **form_keys(form, folder)}, context={"folder": folder.resolve()}
+        )
+    except ValidationError as error:
+        raise WrongUse(first_mistake(Event, error).expected) from error
+
+
+def json_values(sample: Sample) -> list[Any]:
+    """The records that are JSON; what is no event, the landing's own parser counts."""
+    values = []
+    with deeper():
+        for record in sample.records:
+            with suppress(ValueError, RecursionError):
+                values.append(loads((record.value or b"").decode()))
+    return values
+
+
+def decoded_values(sample: Sample, form: MessageForm, folder: Path) -> list[Any]:
+    """The events of messages that a schema tells. Raises WrongUse where none can be decoded, and what a
+    schema or its registry raises."""
+    event = read_event({"type": {"topic": True}, "time": {"record": True}}, form, folder)
+    found = parse(event, sample.records, decoding_of(event))
+    if not found.events:
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in found.refused.items())
+        raise WrongUse(f"none of {sample.source} is {form.kind} of this schema: {reasons}")
+    return [item.event for item in found.events]
+
+
+def expected_messages(sample: Sample) -> str:
+    """What to do about records that are not JSON."""
+    framed = sum((record.value or b"").startswith(_WIRE_FORMAT) for record in sample.records)
+    if 2 * framed > len(sample.records):
+        return (
+            f"{framed:,} begin as messages of a schema registry do: name `--format avro` or "
+            "`--format protobuf` and `--registry CONNECTION`"
+        )
+    return "expected events in JSON, or `--format avro` or `--format protobuf` with `--schema FILE`"
