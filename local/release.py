@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from local.documents import since
 from local.versions import ROOT
 
 PROGRAMS = Path(sys.executable).parent
@@ -22,6 +23,7 @@ CHECKS = (
     (sys.executable, "-m", "pytest", "-q", "tests/unit"),
 )
 LIBRARY, COMPOSE, CHANGELOG = "plugins/sluice/__init__.py", "docker-compose.yaml", "CHANGELOG.md"
+SINCE, REFERENCE = "local/documents/since.json", "docs/guide/reference/pipeline-file.md"
 _VERSION = re.compile(r'(?m)^(__version__ = ")(.+)(")$')
 _IMAGE = re.compile(r"(?m)^(\s*image: sluice:)(\S+)()$")
 _UNRELEASED = "## [Unreleased]\n"
@@ -65,10 +67,13 @@ def release(root: Path, version: str, today: date, checks: Sequence[Sequence[str
         raise NotReleased("the tree has changes that are not committed: commit or remove them (git status)")
     if _git(root, "tag", "--list", f"v{version}"):
         raise NotReleased(f"the tag v{version} is there already: choose a higher version")
+    new = since.upcoming((root / CHANGELOG).read_text(), current)
     changed = {
         LIBRARY: with_version((root / LIBRARY).read_text(), _VERSION, version),
         COMPOSE: with_version((root / COMPOSE).read_text(), _IMAGE, version),
         CHANGELOG: with_heading((root / CHANGELOG).read_text(), version, today),
+        SINCE: since.released((root / SINCE).read_text(), new, version),
+        REFERENCE: since.released_page((root / REFERENCE).read_text(), new, version),
     }
     for check in checks:
         if subprocess.run(check, cwd=root).returncode:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from local.documents import commands, pipeline_file
+from local.documents import commands, pipeline_file, since
 from local.versions import ROOT
 from sluice.config.json_schema import json_schema
 from sluice.metrics.docs import tables
@@ -22,6 +22,7 @@ def generated() -> dict[Path, str]:
     """The content of each document that is made from code."""
     return {
         GUIDE / "reference" / "pipeline-file.md": pipeline_file.page(),
+        since.FILE: since.text(pipeline_file.since()),
         GUIDE / "reference" / "commands.md": commands.page(),
         ROOT / "include" / "pipelines" / "pipeline.schema.json": json.dumps(json_schema(), indent=1) + "\n",
         _METRICS: _with_tables(_METRICS.read_text(encoding="utf-8")),

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from local.documents.markdown import code, table
+from local.documents.since import current
 from sluice.config.explain import default
 from sluice.config.keys import Key, inner_model, keys
 from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
 
-_COLUMNS = ("key", "type", "default", "meaning", "example")
+_COLUMNS = ("key", "type", "default", "meaning", "example", "since")
 _NAMED = {
     Duration: "duration",
     OptionalDuration: "duration or `none`",
@@ -84,11 +85,21 @@ def shown_default(key: Key) -> str:
     return code(found) if (found := default(key)) else "–"
 
 
+def since() -> dict[str, str]:
+    """The version of each key of the file, by its dotted place."""
+    return current(_place(place, key) for place, model in sections() for key in keys(model))
+
+
 def page() -> str:
-    parts = [_INTRODUCTION]
+    parts, versions = [_INTRODUCTION], since()
     for place, model in sections():
-        parts.append(f"## {_heading(place)}\n\n{table(_COLUMNS, map(_row, keys(model)))}")
+        rows = [(*_row(key), versions[_place(place, key)]) for key in keys(model)]
+        parts.append(f"## {_heading(place)}\n\n{table(_COLUMNS, rows)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _place(section: str, key: Key) -> str:
+    return f"{section}.{key.name}".lstrip(".")
 
 
 def _heading(place: str) -> str:

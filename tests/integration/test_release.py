@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from local.release import CHANGELOG, COMPOSE, LIBRARY, NotReleased, release
+from local.release import CHANGELOG, COMPOSE, LIBRARY, REFERENCE, SINCE, NotReleased, release
 
 pytestmark = pytest.mark.integration
 
@@ -21,6 +22,7 @@ DAY = date(2026, 12, 24)
 # The real ones are the suite that this test belongs to.
 PASSES, FAILS = (sys.executable, "-c", ""), (sys.executable, "-c", "raise SystemExit(1)")
 PARTS = ("plugins", "include", "monitoring", "spark_jobs", "pyproject.toml", "README.md", ".gitignore")
+DOCUMENTS = (SINCE, REFERENCE)
 
 
 def git(root: Path, *words: str) -> str:
@@ -36,6 +38,9 @@ def tree(tmp_path: Path) -> Path:
         part = ROOT / name
         no_caches = shutil.ignore_patterns("__pycache__")
         shutil.copytree(part, root / name, ignore=no_caches) if part.is_dir() else shutil.copy(part, root)
+    for name in DOCUMENTS:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
     git(root, "init", "-q", "-b", "main")
     git(root, "config", "user.name", "Test")
     git(root, "config", "user.email", "test@localhost")
@@ -53,6 +58,8 @@ def test_a_release(tree: Path):
         assert "sluice-9.8.7/pyproject.toml" in packed.getnames()
     assert "image: sluice:9.8.7\n" in (tree / COMPOSE).read_text()
     assert "## [Unreleased]\n\n## [9.8.7] - 2026-12-24\n" in (tree / CHANGELOG).read_text()
+    assert set(json.loads((tree / SINCE).read_text()).values()) == {"9.8.7"}
+    assert (tree / REFERENCE).read_text().count("| 9.8.7 |\n") == len(json.loads((ROOT / SINCE).read_text()))
     assert git(tree, "status", "--porcelain") == ""
     assert git(tree, "describe", "--exact-match") == "v9.8.7"
     assert git(tree, "log", "-1", "--format=%s") == "Sluice 9.8.7"
