@@ -8,14 +8,15 @@ import typer
 
 from sluice.cli.options import (
     Config,
+    DayOption,
     From,
     Json,
     ModeOption,
     PipelineArgument,
     To,
+    asked_range,
     check_mode,
     load_pipeline,
-    slice_range,
 )
 from sluice.cli.output import print_json, progress
 from sluice.cli.run import refuse_missing
@@ -30,8 +31,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only log what the run w
 
 def backfill(
     pipeline: PipelineArgument,
-    start: From,
-    to: To,
+    start: From = None,
+    to: To = None,
+    day: DayOption = None,
     mode: ModeOption = "fill",
     wait: Wait = False,
     dry_run: DryRun = False,
@@ -49,7 +51,7 @@ def backfill(
     if config is not None:
         raise WrongUse("a backfill through Airflow takes a pipeline of include/pipelines: use `sluice run`")
     spec = load_pipeline(pipeline, None)
-    slices = slice_range(spec, start, to)
+    slices = asked_range(spec, start, to, day)
     run_id = airflow.trigger(spec.name, slices.start, slices.end, check_mode(mode), dry_run)
     progress(f"{spec.name}_backfill {slices}: run {run_id}")
     state = airflow.wait(run_id, spec.name, progress, RangeProgress(spec, slices).line) if wait else "queued"

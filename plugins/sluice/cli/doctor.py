@@ -8,10 +8,12 @@ import typer
 
 from sluice.cli.options import (
     Config,
+    DayOption,
     Json,
     OptionalFrom,
     OptionalTo,
     PipelineArgument,
+    day_or,
     load_pipeline,
     slice_range,
 )
@@ -34,6 +36,7 @@ def doctor(
     pipeline: PipelineArgument,
     start: OptionalFrom = None,
     to: OptionalTo = "now",
+    day: DayOption = None,
     sample: SampleOption = _SAMPLED,
     ddl: Ddl = None,
     config: Config = None,
@@ -50,6 +53,7 @@ def doctor(
     spec = load_pipeline(pipeline, config)
     if ddl is not None:
         return _propose(spec, ddl, sample, json)
+    start, to = day_or(spec, start, to, day)
     since = start or (spec.start.isoformat() if spec.start else None)
     slices = slice_range(spec, since, to)
     checks = Examination(spec, find(pipeline, config), slices, sample).checks()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 import pendulum
@@ -11,6 +12,7 @@ from sluice.errors import WrongUse
 from sluice.slices import bounded, floor, parse_instant, utc
 
 _DAYS_AGO = {"today": 0, "yesterday": 1}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def read_instant(text: str, now: datetime, length: timedelta) -> pendulum.DateTime:
@@ -33,3 +35,24 @@ def read_instant(text: str, now: datetime, length: timedelta) -> pendulum.DateTi
         except ValueError as error:
             raise WrongUse(f"{text[:60]!r} is not a time before now such as -24h or -7d") from error
     return parse_instant(text, now, length)
+
+
+def read_day(text: str, now: datetime, settle: timedelta) -> tuple[pendulum.DateTime, pendulum.DateTime]:
+    """Returns both ends of the day (UTC) that `text` says.
+
+    | text | at 2026-11-23T18:20Z |
+    | --- | --- |
+    | `last` | 2026-11-22: the last day that has been over for `settle` |
+    | `yesterday` | 2026-11-22, also right after midnight |
+    | `2026-11-20` | 2026-11-20 |
+
+    Raises WrongUse for anything else, and for years of which a table's `_slice` holds no hour.
+    """
+    if text in ("last", "yesterday"):
+        over = utc(now) - settle if text == "last" else utc(now)
+        start = bounded(over.start_of("day").subtract(days=1), text)
+    elif _DATE.fullmatch(text):
+        start = parse_instant(text, now)
+    else:
+        raise WrongUse(f"{text[:60]!r} is not a day such as 2026-11-20, `yesterday` or `last`")
+    return start, start.add(days=1)

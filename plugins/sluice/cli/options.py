@@ -8,9 +8,10 @@ from typing import Annotated
 import pendulum
 import typer
 
-from sluice.cli.instants import read_instant
+from sluice.cli.instants import read_day, read_instant
 from sluice.config.files import find, pipeline_names, read
 from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
 from sluice.slices import FIRST, SliceRange
 
 PipelineArgument = Annotated[
@@ -33,18 +34,29 @@ ModeOption = Annotated[
     ),
 ]
 From = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--from", metavar="A", help="First instant: ISO 8601, `yesterday`, or `-24h`; widened to slices."
     ),
 ]
 To = Annotated[
-    str, typer.Option("--to", metavar="B", help="End (not included): ISO 8601, `today`, `-2h`, or `now`.")
+    str | None,
+    typer.Option("--to", metavar="B", help="End (not included): ISO 8601, `today`, `-2h`, or `now`."),
+]
+DayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--day",
+        metavar="DAY",
+        help="A whole day (UTC) instead of --from and --to: 2026-11-20, `yesterday`, or `last`, the last "
+        "complete day.",
+    ),
 ]
 OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="Default: `heal` ago.")]
 KnownFrom = Annotated[
     str | None, typer.Option("--from", metavar="A", help="Default: the first hour that is known.")
 ]
+NOW = "now"
 NEWEST = 48
 NewestFrom = Annotated[
     str | None,
@@ -67,6 +79,23 @@ def check_mode(mode: str) -> str:
     if mode not in MODES:
         raise typer.BadParameter(f"--mode: expected fill, reload or reland, not {mode!r}.")
     return mode
+
+
+def asked_range(pipeline: Pipeline, start: str | None, end: str | None, day: str | None) -> SliceRange:
+    """The range of a command that needs one. Raises WrongUse without, as `day_or` and `slice_range` do."""
+    if day is None and (start is None or end is None):
+        raise WrongUse("name the range: --from A --to B, or --day DAY")
+    return slice_range(pipeline, *day_or(pipeline, start, end or NOW, day))
+
+
+def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> tuple[str | None, str]:
+    """The `day`'s start and end, or without one both as they are. Raises WrongUse for a day beside them."""
+    if day is None:
+        return start, end
+    if start is not None or end != NOW:
+        raise WrongUse("--day stands for --from and --to: leave the one or the others out")
+    first, until = read_day(day, pendulum.now("UTC"), pipeline.settle)
+    return first.isoformat(), until.isoformat()
 
 
 def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
@@ -97,7 +126,7 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
     if known is None:
         return slice_range(pipeline, None, end)
     first, last = known
-    if end != "now":
+    if end != NOW:
         last = min(last, read_instant(end, pendulum.now("UTC"), pipeline.slice))
     if newest is not None:
         first = max(first, last - newest * pipeline.slice)

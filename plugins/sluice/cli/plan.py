@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from sluice.cli import status_lines
 from sluice.cli.options import (
     Config,
+    DayOption,
     From,
     Json,
     ModeOption,
     PipelineArgument,
     To,
+    asked_range,
     check_mode,
     load_pipeline,
-    slice_range,
 )
 from sluice.cli.output import print_facts, print_json, print_line, print_table
 from sluice.errors import SluiceError
@@ -31,8 +32,9 @@ _COLUMNS = (
 
 def plan(
     pipeline: PipelineArgument,
-    start: From,
-    to: To,
+    start: From = None,
+    to: To = None,
+    day: DayOption = None,
     mode: ModeOption = "fill",
     config: Config = None,
     json: Json = False,
@@ -46,7 +48,7 @@ def plan(
 
     check_mode(mode)
     spec = load_pipeline(pipeline, config)
-    slices = slice_range(spec, start, to)
+    slices = asked_range(spec, start, to, day)
     dry = dry_run(spec, slices, mode)
     if json:
         print_json([unit_json(status, dry.does(status)) for status in dry.found])

@@ -12,14 +12,15 @@ import typer
 
 from sluice.cli.options import (
     Config,
+    DayOption,
     From,
     Json,
     ModeOption,
     PipelineArgument,
     To,
+    asked_range,
     check_mode,
     load_pipeline,
-    slice_range,
 )
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show
@@ -39,8 +40,9 @@ _TEMPORARY = 75
 
 def run(
     pipeline: PipelineArgument,
-    start: From,
-    to: To,
+    start: From = None,
+    to: To = None,
+    day: DayOption = None,
     mode: ModeOption = "fill",
     config: Config = None,
     json: Json = False,
@@ -53,7 +55,7 @@ def run(
     """
     spec = load_pipeline(pipeline, config)
     check_mode(mode)
-    slices = slice_range(spec, start, to)
+    slices = asked_range(spec, start, to, day)
     token = uuid.uuid4().hex
     found, silent = _steps(spec, find(pipeline, config), slices, mode, token)
     if json:

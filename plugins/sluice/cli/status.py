@@ -17,10 +17,12 @@ from sluice.cli.lag import Behind, look_behind
 from sluice.cli.options import (
     NEWEST,
     Config,
+    DayOption,
     Json,
     NewestFrom,
     OptionalTo,
     PipelineArgument,
+    day_or,
     known_range,
     load_pipeline,
 )
@@ -44,6 +46,7 @@ def status(
     pipeline: PipelineArgument,
     start: NewestFrom = None,
     to: OptionalTo = "now",
+    day: DayOption = None,
     watch: WatchOption = False,
     every: Every = 5,
     with_lag: WithLag = False,
@@ -56,6 +59,7 @@ def status(
     Example: sluice status adx --from 2026-11-20T00:00Z --to now
     """
     spec = load_pipeline(pipeline, config)
+    start, to = day_or(spec, start, to, day)
     if json and watch:
         raise WrongUse("--json answers once: leave --watch out, and ask again")
     if watch:

@@ -11,10 +11,12 @@ import typer
 
 from sluice.cli.options import (
     Config,
+    DayOption,
     Json,
     KnownFrom,
     OptionalTo,
     PipelineArgument,
+    day_or,
     known_range,
     load_pipeline,
 )
@@ -40,6 +42,7 @@ def verify(
     pipeline: PipelineArgument,
     start: KnownFrom = None,
     to: OptionalTo = "now",
+    day: DayOption = None,
     checksums: Checksums = False,
     contents: ContentsOption = False,
     accept: Accept = False,
@@ -62,6 +65,7 @@ def verify(
     from sluice.plan.waiting import missing_lines
 
     spec = load_pipeline(pipeline, config)
+    start, to = day_or(spec, start, to, day)
     slices = known_range(spec, start, to)
     look = verification.AuditScope(
         True, whole=start is None, checksums=checksums, contents=contents, config=config

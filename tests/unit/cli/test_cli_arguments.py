@@ -57,11 +57,11 @@ INSTANTS = st.one_of(
 )
 NUMBERS = WORDS | st.sampled_from(["0", "-1", "1", "1e400", "nan", "inf", "9" * 5000, "²", "٣", "1.5"])
 OPTIONS = {
-    "plan": {"--from": INSTANTS, "--to": INSTANTS, "--mode": WORDS},
-    "run": {"--from": INSTANTS, "--to": INSTANTS, "--mode": WORDS},
+    "plan": {"--from": INSTANTS, "--to": INSTANTS, "--mode": WORDS, "--day": INSTANTS},
+    "run": {"--from": INSTANTS, "--to": INSTANTS, "--mode": WORDS, "--day": INSTANTS},
     "backfill": {"--from": INSTANTS, "--to": INSTANTS, "--mode": WORDS},
     "status": {"--from": INSTANTS, "--to": INSTANTS, "--every": NUMBERS},
-    "verify": {"--from": INSTANTS, "--to": INSTANTS},
+    "verify": {"--from": INSTANTS, "--to": INSTANTS, "--day": INSTANTS},
     "traffic": {},
     "accept": {"": WORDS, "--from": INSTANTS, "--cluster": WORDS},
     "doctor": {"--from": INSTANTS, "--to": INSTANTS, "--sample": NUMBERS, "--ddl": WORDS},

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pendulum
 import pytest
 
 from sluice import __version__
-from sluice.cli.instants import read_instant
-from sluice.errors import WrongUse
+from sluice.cli.commands import commands
+from sluice.cli.instants import read_day, read_instant
+from sluice.errors import Busy, WrongUse
+from sluice.slices import SliceRange
 
 NOW = pendulum.datetime(2026, 3, 1, 18, 20, 7)
 HOUR, QUARTER = timedelta(hours=1), timedelta(minutes=15)
@@ -54,6 +57,86 @@ def test_what_is_no_instant_is_named(text: str):
 def test_before_1970_there_is_none(text: str):
     with pytest.raises(WrongUse, match="from 1970-01-01"):
         read_instant(text, NOW, HOUR)
+
+
+SETTLE = timedelta(minutes=2)
+MIDNIGHT = pendulum.datetime(2026, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "expected"),
+    [
+        ("last", NOW, "2026-02-28"),
+        ("last", MIDNIGHT.add(minutes=2), "2026-02-28"),
+        ("last", MIDNIGHT.add(minutes=1, seconds=59), "2026-02-27"),
+        ("yesterday", MIDNIGHT.add(minutes=1, seconds=59), "2026-02-28"),
+        ("last", pendulum.datetime(2026, 3, 1, 0, 30, tz="Europe/Berlin"), "2026-02-27"),
+        ("2024-02-29", NOW, "2024-02-29"),
+    ],
+)
+def test_a_day(text: str, now: pendulum.DateTime, expected: str):
+    start = pendulum.parse(expected)
+    assert read_day(text, now, SETTLE) == (start, start.add(hours=24))
+
+
+@pytest.mark.parametrize("text", ["", "today", "2026-11-20T00Z", "2026-W47", "-1d", "last day", "٢٠٢٦-١١-٢٠"])
+def test_what_is_no_day_is_named(text: str):
+    with pytest.raises(WrongUse, match="is not a day such as"):
+        read_day(text, NOW, SETTLE)
+
+
+@pytest.mark.parametrize("text", ["2026-02-30", "1969-12-31", "9999-12-31"])
+def test_a_day_that_no_slice_is_of(text: str):
+    with pytest.raises(WrongUse, match="is not an instant|from 1970-01-01"):
+        read_day(text, NOW, SETTLE)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ranges that commands look at; none goes on."""
+    seen: list[str] = []
+
+    def survey(_: object, slices: SliceRange, *__: object) -> NoReturn:
+        seen.append(str(slices))
+        raise Busy("that is enough")
+
+    places = (
+        "flow.steps.dry_run",
+        "flow.steps.resolve_range",
+        "state.survey.survey",
+        "flow.verify.audit.audit",
+    )
+    for place in places:
+        monkeypatch.setattr(f"sluice.{place}", survey)
+    monkeypatch.setattr(
+        "sluice.clients.airflow_rest.trigger", lambda name, *edges, **_: survey(name, SliceRange(*edges[:2]))
+    )
+    monkeypatch.setattr(pendulum, "now", lambda tz=None: NOW)
+    return seen
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "backfill", "status", "verify"])
+def test_a_day_is_a_range(command: str, asked: list[str]):
+    for day in ("last", "2026-02-20"):
+        with pytest.raises(Busy):
+            commands([command, "adx", "--day", day], standalone_mode=False)
+    assert asked == ["[2026-02-28T00:00Z, 2026-03-01T00:00Z)", "[2026-02-20T00:00Z, 2026-02-21T00:00Z)"]
+
+
+@pytest.mark.parametrize("edges", [["--from", "-24h"], ["--to", "today"], ["--from", "-2d", "--to", "now"]])
+@pytest.mark.parametrize("command", ["plan", "status", "verify", "doctor"])
+def test_a_day_beside_another_range_is_refused(command: str, edges: list[str], asked: list[str]):
+    with pytest.raises(WrongUse, match="--day stands for --from and --to"):
+        commands([command, "adx", "--day", "last", *edges], standalone_mode=False)
+    assert asked == []
+
+
+@pytest.mark.parametrize("edges", [[], ["--from", "-24h"], ["--to", "now"]])
+@pytest.mark.parametrize("command", ["plan", "run", "backfill"])
+def test_a_range_has_to_be_named(command: str, edges: list[str], asked: list[str]):
+    with pytest.raises(WrongUse, match="name the range: --from A --to B, or --day DAY"):
+        commands([command, "adx", *edges], standalone_mode=False)
+    assert asked == []
 
 
 def test_the_version():
