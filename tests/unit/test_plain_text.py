@@ -14,7 +14,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from rich.text import Text
 
 from sluice.cli import output
 from sluice.config.yaml_text import scalar
@@ -200,7 +199,7 @@ def test_a_terminal_of_another_encoding(way: str):
 import sys
 from sluice.cli import commands, output, app
 def printing(way: str):
-    output.print_table("日", ["本"], [["🙂"]]) if way == "table" else output.print_line("日本 🙂")
+    output.show(output.table_of("日", ["本"], [["🙂"]])) if way == "table" else output.print_line("日本 🙂")
 commands.commands.command()(printing)
 app()
 """
@@ -211,4 +210,4 @@ app()
 
 
 def test_a_cell_is_no_markup():
-    assert output.cell("[bold]x[/]") == Text("[bold]x[/]")
+    assert "│ [bold]x[/] │" in shown(output.table_of("", ["a"], [["[bold]x[/]"]]))

@@ -7,15 +7,16 @@ from dataclasses import asdict
 
 import typer
 
-from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
-from sluice.cli.output import print_json, print_table
+from sluice.cli import output
+from sluice.cli.fit_columns import Column
+from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
 from sluice.config.files import find
 
 config = typer.Typer(help="Shows what a pipeline file sets, and their schema.", no_args_is_help=True)
 
 
 @config.command()
-def show(pipeline: PipelineArgument, config: Config = None, json: Json = False) -> None:
+def show(pipeline: PipelineArgument, wide: Wide = False, config: Config = None, json: Json = False) -> None:
     """Every key with its value and where that is from: a line of the file, a variable, or the default.
 
     Example: sluice config show adx
@@ -25,10 +26,11 @@ def show(pipeline: PipelineArgument, config: Config = None, json: Json = False) 
     load_pipeline(pipeline, config)
     found = explain(find(pipeline, config))
     if json:
-        print_json([asdict(setting) for setting in found])
+        output.print_json([asdict(setting) for setting in found])
     else:
         rows = [(setting.key, setting.value, setting.source) for setting in found]
-        print_table(str(find(pipeline, config)), ("key", "value", "from"), rows)
+        columns = (Column("key", 0), Column("value", 0), Column("from", 1))
+        output.show(output.table_of(str(find(pipeline, config)), columns, rows), wide=wide)
 
 
 @config.command()

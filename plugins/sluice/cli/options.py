@@ -24,6 +24,9 @@ PipelineArgument = Annotated[
 ]
 Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file outside include/pipelines.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Show all columns, also those that the terminal cannot hold.")
+]
 ModeOption = Annotated[
     str,
     typer.Option(

@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from sluice.cli.fit_columns import Column
+from sluice.cli.tables import FittedTable, FlowingLine
 from sluice.doctor.check import Check, Level
 from sluice.safe_text import line, visible
 
+_UNBOUNDED = 100_000  # characters of a line, for Rich has no name for it
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
@@ -24,34 +27,39 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns whose values are numbers are aligned to the right."""
-    console().print(table_of(title, columns, rows))
+def show(*parts: RenderableType, wide: bool = False) -> None:
+    """Prints tables and lines. A word that is longer than the terminal is wide is the terminal's to wrap."""
+    console(wide).print(Group(*parts), crop=False)
 
 
-def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> FittedTable:
+    """Columns whose values are numbers are aligned to the right; without ranks the last are hidden first."""
     rows = list(rows)
-    table = Table(title=text_of(title, "table.title"), title_justify="left")
-    for index, column in enumerate(columns):
-        numeric = any(isinstance(row[index], int) for row in rows)
-        table.add_column(cell(column), justify="right" if numeric else "left", no_wrap=index == 0)
-    for row in rows:
-        table.add_row(*map(cell, row))
-    return table
+    named = [
+        column if isinstance(column, Column) else Column(column, place)
+        for place, column in enumerate(columns)
+    ]
+    return FittedTable(
+        line(title),
+        [replace(column, name=cell(column.name)) for column in named],
+        frozenset(p for p in range(len(named)) if any(isinstance(row[p], int) for row in rows)),
+        [[*map(cell, row)] for row in rows],
+    )
 
 
-def cell(value: object) -> Text:
+def cell(value: object) -> str:
     """A value in a table: numbers with their thousands, texts escaped and bounded."""
-    return Text(f"{value:,}" if isinstance(value, int) else visible(str(value)))
+    return f"{value:,}" if isinstance(value, int) else visible(str(value))
 
 
-def text_of(text: str, style: str = "") -> Text:
+def text_of(text: str, style: str = "") -> FlowingLine:
     """A line between tables."""
-    return Text(line(text), style=style)
+    return FlowingLine(line(text), style)
 
 
-def console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 160)
+def console(wide: bool = False) -> Console:
+    """The terminal, with its width. Where nobody looks, or with --wide, a line is as long as it is."""
+    return Console(width=None if sys.stdout.isatty() and not wide else _UNBOUNDED)
 
 
 def print_line(text: object) -> None:
@@ -65,7 +73,7 @@ def print_facts(facts: Mapping[str, object]) -> None:
 
 def print_checks(checks: Iterable[Check]) -> list[Check]:
     """One line for each check as soon as it is made, then how many there were of each level."""
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else _UNBOUNDED, highlight=False)
     found: list[Check] = []
     for check in checks:
         found.append(check)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sluice.cli import status_lines
+from sluice.cli.fit_columns import Column
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -13,11 +14,12 @@ from sluice.cli.options import (
     ModeOption,
     PipelineArgument,
     To,
+    Wide,
     asked_range,
     check_mode,
     load_pipeline,
 )
-from sluice.cli.output import print_facts, print_json, print_line, print_table
+from sluice.cli.output import print_facts, print_json, print_line, show, table_of
 from sluice.errors import SluiceError
 from sluice.plan.dry_run import DryRun, lost, unit_json
 from sluice.plan.plan import rows_of
@@ -25,8 +27,15 @@ from sluice.plan.waiting import missing_lines
 from sluice.state.status import UnitStatus
 
 _COLUMNS = (
-    *("slice", "cluster", "state", "does", "offsets", "rows", "reads"),
-    *("Kafka no longer has", "lacks topics"),
+    Column("slice", 0),
+    Column("cluster", 2),
+    Column("state", 1),
+    Column("does", 0),
+    Column("offsets", 6),
+    Column("rows", 5),
+    Column("reads", 7),
+    Column("Kafka no longer has", 3),
+    Column("lacks topics", 4),
 )
 
 
@@ -36,6 +45,7 @@ def plan(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    wide: Wide = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -55,7 +65,7 @@ def plan(
         return _raise_first(dry.silent)
     lines = status_lines.grouped(dry.found)
     title = status_lines.title(f"{spec.name} {slices}, mode {mode}", dry.found, lines)
-    print_table(title, _COLUMNS, [_line(units, dry) for units in lines])
+    show(table_of(title, _COLUMNS, [_line(units, dry) for units in lines]), wide=wide)
     print_facts({"slices": len(slices), **dry.facts})
     for line in missing_lines(spec, dry.found):
         print_line(line)

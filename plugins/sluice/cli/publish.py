@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
-from sluice.cli.output import console, print_facts, print_json, progress, table_of
+from sluice.cli.fit_columns import Column
+from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
+from sluice.cli.output import print_facts, print_json, progress, show, table_of
 from sluice.config.types import parse_duration
 from sluice.errors import WrongUse
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from sluice.ship.report import ShipReport
 
 _TABLES = ("partitions", "batches")
+_PARTITIONS = ("partition", "records", "first offset", "last offset")
+_BATCHES = (
+    Column("source", 0),
+    Column("batch", 4),
+    Column("state", 1),
+    Column("lines", 2),
+    Column("shipped before", 3),
+)
 
 SourceArgument = Annotated[
     str,
@@ -46,6 +55,7 @@ def publish(
     state: StateOption = None,
     batch: BatchId = None,
     again: Again = False,
+    wide: Wide = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -64,21 +74,19 @@ def publish(
     except ValueError as error:
         raise WrongUse(f"--lag: {error}") from error
     order = ShipOrder(source, topic, delay, key, batch, again, follow, state)
-    report = ship(spec, order, on_progress=progress, on_report=lambda found: _print(found, json))
+    report = ship(spec, order, on_progress=progress, on_report=lambda found: _print(found, json, wide))
     if report.end is ShipmentEnd.INTERRUPTED:
         raise KeyboardInterrupt
 
 
-def _print(report: ShipReport, json: bool) -> None:
+def _print(report: ShipReport, json: bool, wide: bool) -> None:
     facts = asdict(report)
     if json:
         print_json(facts)
         return
     print_facts({name: value for name, value in facts.items() if name not in _TABLES})
-    columns = ("partition", "records", "first offset", "last offset")
     rows = [(number, found.records, found.first, found.last) for number, found in report.partitions.items()]
-    console().print(table_of("acknowledged", columns, rows))
+    show(table_of("acknowledged", _PARTITIONS, rows), wide=wide)
     if report.batches:
         shipped = [(b.source, b.batch or "-", str(b.state), b.line, b.resumed_after) for b in report.batches]
-        names = ("source", "batch", "state", "lines", "shipped before")
-        console().print(table_of("batches", names, shipped))
+        show(table_of("batches", _BATCHES, shipped), wide=wide)

@@ -18,12 +18,13 @@ from sluice.cli.options import (
     ModeOption,
     PipelineArgument,
     To,
+    Wide,
     asked_range,
     check_mode,
     load_pipeline,
 )
 from sluice.cli.output import print_json, progress
-from sluice.cli.status import as_json, show
+from sluice.cli.status import as_json, show_hours
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable
@@ -44,6 +45,7 @@ def run(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    wide: Wide = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -61,7 +63,7 @@ def run(
     if json:
         print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
     else:
-        show(spec, found, f"{spec.name} {slices}")
+        show_hours(spec, found, f"{spec.name} {slices}", wide)
     refuse_missing(spec, found, mode, token, silent)
 
 

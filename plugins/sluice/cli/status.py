@@ -22,11 +22,12 @@ from sluice.cli.options import (
     NewestFrom,
     OptionalTo,
     PipelineArgument,
+    Wide,
     day_or,
     known_range,
     load_pipeline,
 )
-from sluice.cli.output import console, print_json, table_of, text_of
+from sluice.cli.output import console, print_json, show, table_of, text_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
@@ -36,7 +37,7 @@ from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 
 _MOST_TYPES = 8
-_OTHER_LINES, _FEWEST = 12, 6  # of a terminal: all but the hours, and the hours that are shown anyway
+_OTHER_LINES, _FEWEST = 14, 6  # of a terminal: all but the hours, and the hours that are shown anyway
 WatchOption = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
 Every = Annotated[float, typer.Option("--every", min=1, help="Seconds between two looks with --watch.")]
 WithLag = Annotated[bool, typer.Option("--lag", help="Ask Kafka, too: records that have not landed.")]
@@ -50,6 +51,7 @@ def status(
     watch: WatchOption = False,
     every: Every = 5,
     with_lag: WithLag = False,
+    wide: Wide = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -63,25 +65,27 @@ def status(
     if json and watch:
         raise WrongUse("--json answers once: leave --watch out, and ask again")
     if watch:
-        return _watch(spec, start, to, every, with_lag)
+        return _watch(spec, start, to, every, with_lag, wide)
     found, title = _look(spec, start, to)
     behind = look_behind(spec, found, with_lag)
     if json:
         print_json(_answer(spec, found, behind))
     else:
-        console().print(Group(*shown(spec, found, title, behind)))
+        show(*shown(spec, found, title, behind), wide=wide)
 
 
-def _watch(spec: Pipeline, start: str | None, to: str, every: float, with_lag: bool) -> None:
+def _watch(
+    spec: Pipeline, start: str | None, to: str, every: float, with_lag: bool, wide: bool = False
+) -> None:
     """Redraws the newest hours that fit the terminal; elsewhere the looks follow each other."""
-    screen = console()
+    screen = console(wide)
     with Live(console=screen, auto_refresh=False) if screen.is_terminal else nullcontext() as live:
         while True:
             found, title = _look(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
             behind = look_behind(spec, found, with_lag)
             seen = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
             view = Group(*shown(spec, found, title, behind), text_of(seen, style="dim"))
-            screen.print(view) if live is None else live.update(view, refresh=True)
+            screen.print(view, crop=False) if live is None else live.update(view, refresh=True)
             time.sleep(every)
 
 
@@ -92,9 +96,9 @@ def _look(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) -> t
     return survey(spec, slices), f"{spec.name} {slices}"
 
 
-def show(spec: Pipeline, found: list[UnitStatus], title: str) -> None:
+def show_hours(spec: Pipeline, found: list[UnitStatus], title: str, wide: bool = False) -> None:
     """Prints the hours, then rows per table and how far the pipeline is behind."""
-    console().print(Group(*shown(spec, found, title, look_behind(spec, found))))
+    show(*shown(spec, found, title, look_behind(spec, found)), wide=wide)
 
 
 def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:

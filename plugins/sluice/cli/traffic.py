@@ -7,17 +7,32 @@ from dataclasses import asdict
 import pendulum
 from rich.console import Group
 
-from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
-from sluice.cli.output import console, print_json, table_of
-from sluice.cli.traffic_report import TrafficHour, by_value, hourly, plot
+from sluice.cli.fit_columns import Column
+from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
+from sluice.cli.output import console, print_json, show, table_of
+from sluice.cli.traffic_report import TrafficHour, bar_width, by_value, hourly, plot
 from sluice.config.counts import Counts
 from sluice.errors import WrongUse
 
-_VALUES = ("seen in 24 h", "expected", "seen", "difference", "expected next")
-_HOURS = ("hour (UTC)", "expected", "seen", "difference", "█ seen  ░ expected")
+_VALUES = (
+    Column("seen in 24 h", 1),
+    Column("expected", 3),
+    Column("seen", 4),
+    Column("difference", 2),
+    Column("expected next", 5),
+)
+_HOURS = (
+    Column("hour (UTC)", 0, wraps=False),
+    Column("expected", 1),
+    Column("seen", 0),
+    Column("difference", 2),
+    Column("█ seen  ░ expected", 3),
+)
 
 
-def traffic(pipeline: PipelineArgument, config: Config = None, json: Json = False) -> None:
+def traffic(
+    pipeline: PipelineArgument, wide: Wide = False, config: Config = None, json: Json = False
+) -> None:
     """The traffic of the last 24 hours against what the days before let one expect, and of the 24 to come.
 
     Example: sluice traffic adx
@@ -32,13 +47,14 @@ def traffic(pipeline: PipelineArgument, config: Config = None, json: Json = Fals
         print_json({table: [asdict(row) for row in rows] for table, rows in found.items()})
     else:
         for one in spec.counts:
-            console().print(_shown(one, found[one.table], pendulum.now("UTC").int_timestamp))
+            bar = bar_width(console(wide).width)
+            show(_shown(one, found[one.table], pendulum.now("UTC").int_timestamp, bar), wide=wide)
 
 
-def _shown(spec: Counts, found: list[TrafficHour], now: int) -> Group:
+def _shown(spec: Counts, found: list[TrafficHour], now: int, bar: int) -> Group:
     field = next(iter(spec.by), "")
     title = f"{spec.table}: the last 24 hours, of them those for which something is expected, and the next 24"
     return Group(
-        table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found), now)),
-        table_of(title, (field or "all", *_VALUES), by_value(found)),
+        table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found), now, bar)),
+        table_of(title, (Column(field or "all", 0), *_VALUES), by_value(found)),
     )

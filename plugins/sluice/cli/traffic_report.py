@@ -16,7 +16,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import Refused
 from sluice.flow.load.count_targets import view_name
 
-WIDTH = 40  # of the longest bar
+_LONGEST, _SHORTEST = 40, 10  # of the longest bar
+_BESIDE = 62  # what hour, counts and borders of the table take
 NOT_LANDED = "not landed"
 _HOUR = 3600
 _SEEN, _AWAITED = "█", "░"
@@ -60,14 +61,20 @@ def hourly(found: Iterable[TrafficHour]) -> list[TrafficHour]:
     return added(TrafficHour(one.at, "", one.expected, one.seen) for one in found)
 
 
-def plot(hours: Sequence[TrafficHour], now: int) -> list[tuple[object, ...]]:
-    """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected.
+def bar_width(terminal: int) -> int:
+    """Of the longest bar, in characters, on a terminal of that width."""
+    return min(max(terminal - _BESIDE, _SHORTEST), _LONGEST)
+
+
+def plot(hours: Sequence[TrafficHour], now: int, width: int = _LONGEST) -> list[tuple[object, ...]]:
+    """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected, at
+    most `width` characters.
 
     `now` (seconds since the epoch) tells an hour that has not landed from one that is still to come.
     """
     most = max((max(one.expected or 0, one.seen or 0) for one in hours), default=0) or 1
     return [
-        (_name(one.at), _shown(one.expected), _came(one, now), _shown(one.difference), _bar(one, most))
+        (_name(one.at), _shown(one.expected), _came(one, now), _shown(one.difference), _bar(one, most, width))
         for one in hours
     ]
 
@@ -113,9 +120,9 @@ def _name(at: int) -> str:
     return pendulum.from_timestamp(at).strftime("%Y-%m-%d %H:00")
 
 
-def _bar(one: TrafficHour, most: float) -> str:
-    seen = round(WIDTH * (one.seen or 0) / most)
-    awaited = round(WIDTH * max(one.expected or 0, one.seen or 0) / most)
+def _bar(one: TrafficHour, most: float, width: int) -> str:
+    seen = round(width * (one.seen or 0) / most)
+    awaited = round(width * max(one.expected or 0, one.seen or 0) / most)
     return _SEEN * seen + _AWAITED * (awaited - seen)
 
 

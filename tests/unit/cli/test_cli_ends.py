@@ -30,7 +30,7 @@ PRINTING = """
 import sys
 from sluice.cli import commands, output, app
 def printing(lines: int, code: int = 0, way: str = "print"):
-    table = lambda: output.print_table("t", ["a"], [["x" * 60]] * lines)
+    table = lambda: output.show(output.table_of("t", ["a"], [["x" * 60]] * lines))
     plain = lambda: print(("x" * 60 + "\\n") * lines, end="")
     (table if way == "table" else plain)()
     return code

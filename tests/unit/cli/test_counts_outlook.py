@@ -75,7 +75,7 @@ def test_what_one_shard_has_not_seen_has_not_landed():
 
 def test_what_people_see(capsys):
     found = [TrafficHour(H, "DE", 10.0, 8), TrafficHour(H + 3600, "DE", 1234.0, None)]
-    console().print(_shown(Counts(table="db.traffic", by=["country"]), found, NOW))
+    console().print(_shown(Counts(table="db.traffic", by=["country"]), found, NOW, 40))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("db.traffic: rows by hour")
     (next_hour,) = [line for line in lines if "2026-01-01 01:00" in line]

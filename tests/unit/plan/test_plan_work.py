@@ -90,7 +90,7 @@ def test_the_plan_counts_the_offsets_that_the_mode_reads(mode, offsets, monkeypa
     monkeypatch.setattr(command, "load_pipeline", lambda *_: pipeline())
     monkeypatch.setattr("sluice.flow.steps.preview", lambda *_: Preview(found))
     monkeypatch.setattr("sluice.flow.steps.expected_time", lambda *_: "unknown")
-    command.plan("p", "2026-11-20", "2026-11-21", mode)
+    command.plan("p", "2026-11-20", "2026-11-21", mode=mode)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "offsets to land" in line]
     assert line.split()[-1] == str(offsets)
 
