@@ -399,6 +399,10 @@ class TargetRefused(Refused):
     message = "table {table}: {reason}; {remedy}"
 
 
+class TableMissing(TargetRefused):
+    """A target table that is not there; the remedy is a CREATE TABLE to begin with."""
+
+
 class DefaultFails(TargetRefused):
     """A column's DEFAULT that fails for more rows than a load makes misfits of."""
 

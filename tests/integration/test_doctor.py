@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -139,6 +142,41 @@ def test_a_table_proposed_for_a_type_takes_every_event(examined: Examined, tmp_p
     sql = f"SELECT id, price, {user}, tags, ok FROM {examined.name}.clicks ORDER BY id"
     expected = [(e["id"], 1.5, e["user"]["name"], e["user"]["age"], ["a"], True) for e in events]
     assert [tuple(row) for row in examined.client.rows(sql)] == expected
+
+
+def test_the_command_for_a_missing_table_makes_one_that_takes_every_event(examined: Examined):
+    """Two types share it, the pipeline file fills a column from a path, and the database is not there."""
+    place, paths = f"{examined.name}_more", {"name": "user.name", "never": "no.such"}
+    sales = [{"type": "sale", "id": n, "amount": n * 10} for n in range(5)]
+    shared = {"table": f"{place}.sold", "columns": paths}
+    examined.write({"click": shared, "sale": shared, "*": f"{examined.name}.other"})
+    events = [*(event for event in CLICKS if event["price"] != "dear"), *sales]
+    examined.publish([json.dumps(event).encode() for event in events])
+    code, checks = examined.said("--from", AT.isoformat())
+    places = {c["place"]: c["remedy"] for c in checks if c["found"] == "there is no such table"}
+    command = f"sluice doctor {examined.name} --config {examined.path} --ddl click"
+    remedy = f"CREATE DATABASE `{place}`, and create it: `{command}` prints a CREATE TABLE for its events"
+    assert (code, places) == (1, {f"{place}.sold": remedy, f"table {place}.sold": remedy})
+
+    examined.client.run(places[f"{place}.sold"].split(", and create it")[0])
+    written = subprocess.run(
+        [Path(sys.executable).with_name("sluice"), *shlex.split(command)[1:]], capture_output=True, check=True
+    )
+    _, _, statement = written.stdout.decode().rpartition("--")
+    examined.client.run(statement[statement.index("CREATE TABLE") :].rstrip().rstrip(";"))
+    code, checks = examined.said("--from", AT.isoformat())
+    assert (code, lines(checks, "fail")) == (0, [])
+    assert any("every value of 34 events fits" in c["found"] for c in checks)
+    columns = examined.client.rows(f"SELECT name FROM system.columns WHERE database = '{place}'")
+    assert {"id", "amount", "price", "name", "never", "ok"} <= {name for (name,) in columns}
+
+
+def test_a_missing_table_of_which_no_event_is_known_has_a_statement_to_begin_with(examined: Examined):
+    examined.publish([b'{"type": "order"}'])
+    code, checks = examined.said()
+    [remedy] = {c["remedy"] for c in checks if c["found"] == "there is no such table"}
+    assert code == 1 and "--ddl" not in remedy
+    assert f"for instance: CREATE TABLE `{examined.name}`.`clicks`" in remedy
 
 
 def test_what_is_broken_is_told_with_its_remedy(examined: Examined):

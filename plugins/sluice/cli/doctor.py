@@ -69,11 +69,13 @@ def doctor(
 def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     from sluice.doctor.examine import sampled
     from sluice.doctor.fillable import RULES
+    from sluice.doctor.missing_table import types_beside
     from sluice.doctor.propose_table import propose
 
     sample = sampled(spec, count)
-    events = [item.event for item in sample.events if item.type == kind]
-    if not events:
+    kinds = types_beside(spec, kind)
+    events = [item.event for item in sample.events if item.type in kinds]
+    if not any(item.type == kind for item in sample.events):
         known = ", ".join(sample.types()) or "none"
         raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {known}")
     proposal = propose(spec, kind, events, RULES)
@@ -88,7 +90,8 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
         }
         print_json({"type": kind, "events": len(events), **answer})
         return
-    print_line(f"-- from {len(events):,} events of type {kind}; below `tables:` in the pipeline file:")
+    told = f"{len(events):,} events of type {', '.join(sorted(kinds))}"
+    print_line(f"-- from {told}; below `tables:` in the pipeline file:")
     print_line(f"-- {proposal.entry}")
     for note in notes[:_NOTES]:
         print_line(f"-- {note}")

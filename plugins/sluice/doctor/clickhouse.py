@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +13,8 @@ from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
+from sluice.doctor.missing_table import missing
+from sluice.errors import TableMissing
 from sluice.flow.load.target_checks import inspect_target
 from sluice.state.system_tables import check_owner
 
@@ -33,8 +35,11 @@ class Replica:
     quorum: str
 
 
-def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iterator[Check]:
-    """Raises ClickHouseUnavailable and ServerError; what a table lacks is one of the checks."""
+def clickhouse_checks(
+    client: Client, pipeline: Pipeline, lake_url: str, ddl_of: Callable[[Target], str]
+) -> Iterator[Check]:
+    """Raises ClickHouseUnavailable and ServerError; what a table lacks is one of the checks. `ddl_of` is the
+    command that proposes a target that is not there."""
     [(version, user, readonly)] = client.rows(render("doctor/server"))
     yield version_check(client.address, version)
     if readonly not in ("0", None):
@@ -45,7 +50,8 @@ def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iter
     yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
     for target in pipeline.targets:
         place = f"table {target.table}"
-        yield from guarded(Area.CLICKHOUSE, place, partial(_target, client, pipeline, lake_url, target, user))
+        look = partial(_target, client, pipeline, lake_url, target, user, ddl_of)
+        yield from guarded(Area.CLICKHOUSE, place, look)
 
 
 def version_check(address: str, version: str) -> Check:
@@ -70,8 +76,19 @@ def _has(client: Client, right: str, place: str) -> bool:
     return bool(int(granted))
 
 
-def _target(client: Client, pipeline: Pipeline, lake_url: str, target: Target, user: str) -> Iterator[Check]:
-    found, filling = inspect_target(client, pipeline, target)
+def _target(
+    client: Client,
+    pipeline: Pipeline,
+    lake_url: str,
+    target: Target,
+    user: str,
+    ddl_of: Callable[[Target], str],
+) -> Iterator[Check]:
+    try:
+        found, filling = inspect_target(client, pipeline, target)
+    except TableMissing as error:
+        yield missing(client, target, error, ddl_of(target), Area.CLICKHOUSE, target.table)
+        return
     places = {fed.view: "a table of its own" if fed.called == fed.view else fed.table for fed in found.fed}
     views = ", ".join(f"{view} to {place}" for view, place in places.items())
     told = f"{found.engine}, {len(filling.columns)} columns are filled" + (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import pendulum
@@ -28,8 +28,9 @@ from sluice.doctor.events import EventSample, format_checks, joined, parse
 from sluice.doctor.kafka import topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
+from sluice.doctor.missing_table import ddl_command, missing
 from sluice.doctor.spark import spark_checks
-from sluice.errors import SluiceError
+from sluice.errors import SluiceError, TableMissing
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.load.target_checks import inspect_target
 from sluice.slices import SliceRange
@@ -86,7 +87,7 @@ class Examination:
         with closing(open_client(connections.find(conn_id))) as client:
             if shard.name:
                 yield ok(Area.CLICKHOUSE, client.address, f"shard {shard.name}, connection {conn_id}")
-            yield from clickhouse_checks(client, self.pipeline, open_lake(self.pipeline).url)
+            yield from clickhouse_checks(client, self.pipeline, open_lake(self.pipeline).url, self._ddl_of)
 
     def _shards(self) -> Iterator[Check]:
         with connect_shards(self.pipeline) as servers:
@@ -96,8 +97,24 @@ class Examination:
         found = "; ".join(f"{name} by {by}" for name, by in places.items())
         yield ok(Area.CLICKHOUSE, "shards", f"{len(servers)} different servers; {found}")
 
+    @cached_property
+    def _sampled(self) -> EventSample | SluiceError:
+        """The sample, or why there is none: nobody waits for Kafka twice."""
+        try:
+            return sampled(self.pipeline, self.sample)
+        except SluiceError as error:
+            return error
+
+    def _ddl_of(self, target: Target) -> str:
+        """Empty where no event can be looked at: a check of its own says why."""
+        sample = self._sampled
+        types = {} if isinstance(sample, SluiceError) else sample.types()
+        return ddl_command(self.pipeline, self.config, target, types)
+
     def _schema(self) -> Iterator[Check]:
-        sample = sampled(self.pipeline, self.sample)
+        sample = self._sampled
+        if isinstance(sample, SluiceError):
+            raise sample
         yield from sample_checks(self.pipeline, sample)
         with connect_shards(self.pipeline) as servers:
             client = next(server.client for server in servers if server.client)
@@ -111,7 +128,12 @@ class Examination:
         if not events:
             yield ok(Area.SCHEMA, f"table {target.table}", "no event of the sample goes there")
             return
-        found, filling = inspect_target(client, self.pipeline, target)
+        try:
+            found, filling = inspect_target(client, self.pipeline, target)
+        except TableMissing as error:
+            place = f"table {target.table}"
+            yield missing(client, target, error, self._ddl_of(target), Area.SCHEMA, place)
+            return
         yield from fit_checks(self.pipeline, target, found.columns, [item.event for item in events])
         yield from misfit_checks(client, target.table, filling, events)
 

@@ -103,7 +103,27 @@ def create_table(
 
 
 def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]], rules: Rules) -> Proposal:
-    return Proposal(kind, _table(pipeline, kind), columns_of(events, rules), pipeline.event.arrays)
+    found, target = columns_of(events, rules), pipeline.tables.get(kind)
+    columns = _mapped(found, target.columns, events, rules) if target else found
+    return Proposal(kind, _table(pipeline, kind), columns, pipeline.event.arrays)
+
+
+def _mapped(
+    found: Columns, paths: Mapping[str, str], events: Sequence[Mapping[str, Any]], rules: Rules
+) -> Columns:
+    """With the columns that the pipeline file fills from paths of its own."""
+    named = {
+        name: column(name, _at(events, path.split(".")), len(events), rules) for name, path in paths.items()
+    }
+    return replace(found, columns={**found.columns, **named}, paths={**found.paths, **paths})
+
+
+def _at(events: Sequence[Mapping[str, Any]], path: Sequence[str]) -> list[Any]:
+    """The values of a field, of those events that have it."""
+    values: list[Any] = list(events)
+    for part in path:
+        values = [value[part] for value in values if isinstance(value, Mapping) and part in value]
+    return values
 
 
 def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> Columns:

@@ -13,7 +13,7 @@ from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.clickhouse.types import parse
 from sluice.config.clickhouse import BY_PARTITION
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import TargetRefused
+from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
@@ -41,7 +41,7 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     """
     found = read_table(client, target.database, target.name)
     if found is None:
-        raise TargetRefused(target.table, "there is no such table", creation(pipeline, target))
+        raise TableMissing(target.table, "there is no such table", creation(pipeline, target))
     _check_engine(found)
     _check_needed(found.table, found.columns)
     if target.counted:
