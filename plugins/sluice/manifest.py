@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sluice.errors import SluiceError
+from sluice.type_fields import TypeFields
 
 VERSION = 1
 
@@ -96,6 +97,7 @@ class Manifest:
     `counts` has the partitions that brought records.
     `hours` that a slice brought later than `grace` after their end are counted in `late` (records).
     `long_numbers`: an event may hold a number of more digits than a double keeps; older manifests do not say.
+    `fields`: of the types with most rows; older manifests have none.
     """
 
     pipeline: str
@@ -119,6 +121,7 @@ class Manifest:
     rows_unparsed: Mapping[str, int] = field(default_factory=dict)
     empty: int = 0
     long_numbers: bool = True
+    fields: tuple[TypeFields, ...] = ()
     version: int = VERSION
 
     @property
@@ -155,6 +158,10 @@ class Manifest:
     def traffic_for(self, table: str) -> Traffic | None:
         """None: when the slice landed, nothing was counted for the table."""
         return next((one for one in self.traffic if one.table == table), None)
+
+    def fields_of(self, type_name: str) -> TypeFields | None:
+        """None: the manifest does not know the type's fields."""
+        return next((one for one in self.fields if one.type == type_name), None)
 
     def rows_by_type(self) -> dict[str, int]:
         rows: Counter[str] = Counter()

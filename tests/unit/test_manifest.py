@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from sluice import manifest
 from sluice.errors import SluiceError
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
+from sluice.type_fields import KINDS, FieldSeen, TypeFields
 
 counts = st.integers(0, 2**62)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 files = st.builds(
     LandedFile, names, names, st.none() | names, names, counts, counts, names, st.dictionaries(names, counts)
 )
+fields = st.builds(FieldSeen, counts, st.dictionaries(st.sampled_from(KINDS), counts), counts)
+type_fields = st.builds(TypeFields, names, counts, st.booleans(), st.dictionaries(names, fields), counts)
 manifests = st.builds(
     Manifest,
     pipeline=names,
@@ -33,6 +36,7 @@ manifests = st.builds(
     late=counts,
     token=names,
     landed_at=names,
+    fields=st.lists(type_fields).map(tuple),
 )
 
 
@@ -82,6 +86,20 @@ def test_the_text_is_for_people_too() -> None:
     assert content["unparsed"] == {"not JSON": 5, "no type": 3}
     assert content["version"] == 1
     assert len(text.splitlines()) > 20
+
+
+def test_fields_of_a_type_are_found_by_its_name() -> None:
+    clicks = TypeFields("click", 9, False, {"url": FieldSeen(8, {"string": 7, "null": 1}, 16)}, 2)
+    one = manifest.decode(manifest.encode(example(fields=(clicks, TypeFields("bid", 1, True, {})))), "m")
+    assert one.fields_of("click") == clicks
+    assert one.fields_of("view") is None
+    assert clicks.fields["url"].filled == 7
+
+
+def test_an_older_manifest_knows_no_fields() -> None:
+    content = json.loads(manifest.encode(example()))
+    assert content.pop("fields") == []
+    assert manifest.decode(json.dumps(content).encode(), "m") == example()
 
 
 @given(manifests)
