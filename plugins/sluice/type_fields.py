@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
 """JSON kinds of a field's values. A number with a fraction or an exponent is a `number`, not an `integer`."""
+
+
+MOST_TYPES, MOST_FIELDS, MOST_IN_ALL = 1_000, 1_000, 10_000
+"""Types of a manifest, fields of a type, and fields of all types together."""
+NAME_CHARACTERS = 200
+"""A field with a longer name is one of the others."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,8 @@ class FieldSeen:
 class TypeFields:
     """Of `rows` rows that were inspected; `exact`: these are all rows of the type that the unit landed.
 
-    `others`: rows with a field that is not among `fields`, because their number or its name's length is
-    bounded. A field that is there twice in a row counts once, with its last value.
+    `others`: how often fields were there that are not among `fields`, because their number and their names'
+    length are bounded. A field that is there twice in a row counts once, with its last value.
     """
 
     type: str
@@ -39,3 +45,59 @@ class TypeFields:
     exact: bool
     fields: Mapping[str, FieldSeen]
     others: int = 0
+
+
+def merged(parts: Iterable[TypeFields]) -> tuple[TypeFields, ...]:
+    """Adds up what was seen in parts of the rows, by type; any division into parts gives the same."""
+    by_type: dict[str, list[TypeFields]] = {}
+    for part in parts:
+        by_type.setdefault(part.type, []).append(part)
+    return tuple(_merged(own) for _, own in sorted(by_type.items()))
+
+
+def _merged(parts: Sequence[TypeFields]) -> TypeFields:
+    if len(parts) == 1:
+        return parts[0]
+    found: dict[str, list[FieldSeen]] = {}
+    for part in parts:
+        for name, seen in part.fields.items():
+            found.setdefault(name, []).append(seen)
+    return TypeFields(
+        type=parts[0].type,
+        rows=sum(part.rows for part in parts),
+        exact=all(part.exact for part in parts),
+        fields={name: _added(found[name]) for name in sorted(found)},
+        others=sum(part.others for part in parts),
+    )
+
+
+def _added(seen: Sequence[FieldSeen]) -> FieldSeen:
+    kinds = {kind: sum(one.kinds.get(kind, 0) for one in seen) for kind in KINDS}
+    return FieldSeen(
+        rows=sum(one.rows for one in seen),
+        kinds={kind: rows for kind, rows in kinds.items() if rows},
+        places=sum(one.places for one in seen),
+    )
+
+
+def bounded(
+    types: Iterable[TypeFields],
+    most_types: int = MOST_TYPES,
+    most_fields: int = MOST_FIELDS,
+    most_in_all: int = MOST_IN_ALL,
+) -> tuple[TypeFields, ...]:
+    """The types with most rows, and of each the fields in most rows, sorted by name; `most_in_all` bounds the
+    fields of all types together, and a type is left out rather than cut by that."""
+    ranked = sorted(types, key=lambda one: (-one.rows, one.type))[:most_types]
+    kept: list[TypeFields] = []
+    for one in (_shortened(one, most_fields) for one in ranked):
+        if len(one.fields) <= most_in_all:
+            most_in_all -= len(one.fields)
+            kept.append(one)
+    return tuple(sorted(kept, key=lambda one: one.type))
+
+
+def _shortened(one: TypeFields, most: int) -> TypeFields:
+    ranked = sorted(one.fields.items(), key=lambda item: (-item[1].rows, item[0]))
+    others = one.others + sum(seen.rows for _, seen in ranked[most:])
+    return replace(one, fields=dict(sorted(ranked[:most])), others=others)

@@ -14,6 +14,7 @@ from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
 from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
 from sluice.slices import last_late
+from sluice.type_fields import TypeFields
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Landed:
     seen: tuple[SeenOffsets, ...]
     holes: int
     counted: tuple[Counted, ...] = ()
+    fields: tuple[TypeFields, ...] = ()
 
 
 def draft(
@@ -65,6 +67,7 @@ def draft(
         empty=sum(part.empty for part in landed.seen),
         traffic=tuple(_traffic(one, generation) for one in landed.counted),
         long_numbers=any(part.long_numbers for part in landed.seen),
+        fields=landed.fields,
     )
 
 

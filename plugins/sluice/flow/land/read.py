@@ -23,20 +23,24 @@ from sluice.flow.land.manifest_draft import Landed
 from sluice.flow.land.merge import Merge, merges
 from sluice.flow.land.read_plan import UnitRead, runs, together
 from sluice.flow.land.task.decoding import decoding_of
-from sluice.flow.land.task.reports import SeenOffsets, TaskReport, WrittenFile
+from sluice.flow.land.task.reports import SeenFields, SeenOffsets, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
+from sluice.flow.land.unit_fields import unit_fields
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
-_Own = TypeVar("_Own", WrittenFile, SeenOffsets)
+_Own = TypeVar("_Own", WrittenFile, SeenOffsets, SeenFields)
 
 
 @dataclass(frozen=True)
 class LandingAttempt:
-    """One landing: where it writes, and the id of its attempt for each cluster."""
+    """One landing: where it writes, and the id of its attempt for each cluster.
+
+    `exact_fields`: as in Task.
+    """
 
     pipeline: Pipeline
     lake: Lake
@@ -44,6 +48,7 @@ class LandingAttempt:
     engine: Engine
     say: Say
     topics_of: TopicsOf = open_topics
+    exact_fields: frozenset[str] = frozenset()
 
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
         """The files of every unit in its attempt, each record accounted for.
@@ -57,7 +62,7 @@ class LandingAttempt:
         self._explain(reads, gaps)
         crash_points.reached(Land.EXPLAINED)
         tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
-        traffic = _by_unit(self._totals(report.traffic))
+        traffic, fields = _by_unit(self._totals(report.traffic)), _by_unit(report.fields)
         crash_points.reached(Land.MERGED)
         for r in reads:
             check_rows(r.unit, seen.get(_name(r.unit), ()), tidy.get(_name(r.unit), ()))
@@ -72,6 +77,7 @@ class LandingAttempt:
                 counted=counted(
                     r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
                 ),
+                fields=unit_fields(fields.get(_name(r.unit), ()), self.pipeline.types),
             )
             for r in reads
         ]
@@ -81,8 +87,8 @@ class LandingAttempt:
         for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
-            task = Task(self.pipeline, self.lake, run.cluster, attempt, slices, run.edges(), decoding)
-            work.append((run, task))
+            place = (self.pipeline, self.lake, run.cluster, attempt, slices, run.edges())
+            work.append((run, Task(*place, decoding, self.exact_fields)))
         return self.engine.land(work) if work else TaskReport()
 
     def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:

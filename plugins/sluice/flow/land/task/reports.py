@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from sluice.type_fields import TypeFields
+
 
 @dataclass(frozen=True)
 class WrittenFile:
@@ -68,12 +70,24 @@ class SeenOffsets:
 
 
 @dataclass(frozen=True)
+class SeenFields:
+    """The fields of some rows of one slice. `thinned`: types and fields are those that field_tally.py keeps
+    at this number, and all of them at 0."""
+
+    cluster: str
+    slice_id: str
+    thinned: int
+    types: tuple[TypeFields, ...]
+
+
+@dataclass(frozen=True)
 class TaskReport:
     """`traffic`: files of partial sums of traffic counts."""
 
     files: tuple[WrittenFile, ...] = ()
     seen: tuple[SeenOffsets, ...] = ()
     traffic: tuple[WrittenFile, ...] = ()
+    fields: tuple[SeenFields, ...] = ()
 
     @classmethod
     def of(cls, reports: Iterable[TaskReport]) -> TaskReport:
@@ -81,7 +95,8 @@ class TaskReport:
         found = list(reports)
         files = tuple(file for report in found for file in report.files)
         seen = tuple(part for report in found for part in report.seen)
-        return cls(files, seen, tuple(file for report in found for file in report.traffic))
+        traffic = tuple(file for report in found for file in report.traffic)
+        return cls(files, seen, traffic, tuple(part for report in found for part in report.fields))
 
 
 _DECODER = msgspec.json.Decoder(TaskReport)

@@ -21,6 +21,7 @@ from sluice.flow.land.task.count_tally import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
 from sluice.flow.land.task.dedup import Deduplicator
 from sluice.flow.land.task.far_hours import FarHours
+from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.long_numbers import may_be_long
 from sluice.flow.land.task.parse import Parsed, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
@@ -45,6 +46,8 @@ class Task:
 
     `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end.
     `decoding`: how messages are decoded that are not JSON.
+    `exact_fields`: types whose fields are counted in every row, and not in a sample; `*` stands for those
+    without a table of their own.
     """
 
     pipeline: Pipeline
@@ -54,6 +57,7 @@ class Task:
     slices: tuple[Slice, ...]
     edges: Mapping[tuple[str, int], np.ndarray]
     decoding: Decoding | None = None
+    exact_fields: frozenset[str] = frozenset()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -108,6 +112,7 @@ class _Landing:
         slice_ids = [piece.id for piece in task.slices]
         self._tally = Tally(pipeline.counts, self._parser.types.names, slice_ids)
         self._traffic: list[WrittenFile] = []
+        self._fields = FieldTally(task.edges, self._parser.types.names, pipeline.types, task.exact_fields)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Records of one partition, in the order of their offsets."""
@@ -117,7 +122,8 @@ class _Landing:
     def report(self, files: tuple[WrittenFile, ...], explain: Explain | None) -> TaskReport:
         self._write_counts()
         seen = self.seen.report(self._task.cluster, self._task.slices, explain)
-        return TaskReport(files, seen, traffic=tuple(self._traffic))
+        fields = self._fields.report(self._task.cluster, self._task.slices)
+        return TaskReport(files, seen, tuple(self._traffic), fields)
 
     def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
         offsets = batch["offset"].to_numpy()
@@ -170,6 +176,7 @@ class _Landing:
             rows, own = rows.take(pa.array(parsed.rows, pa.int64())), own[parsed.rows]
         if may_be_long(rows["_payload"]):
             self._long_numbers(topic, partition, rows["_payload"], own)
+        self._fields.add(rows["_payload"], rows["_offset"].to_numpy(), own, parsed.types)
         self._keep(rows, own, parsed)
 
     def _long_numbers(

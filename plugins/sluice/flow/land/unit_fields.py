@@ -1,0 +1,28 @@
+"""The fields of a unit's types, out of what its tasks have seen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from sluice.flow.land.task.field_tally import keeps
+from sluice.flow.land.task.reports import SeenFields
+from sluice.type_fields import TypeFields, bounded, merged
+
+
+def unit_fields(parts: Sequence[SeenFields], configured: Collection[str]) -> tuple[TypeFields, ...]:
+    """`parts` are those of one unit. Where one task kept fewer fields, only these are complete."""
+    thinned = max((part.thinned for part in parts), default=0)
+    types = [
+        _thinned(one, thinned)
+        for part in parts
+        for one in part.types
+        if one.type in configured or keeps(thinned, one.type)
+    ]
+    return bounded(merged(types))
+
+
+def _thinned(one: TypeFields, thinned: int) -> TypeFields:
+    kept = {name: seen for name, seen in one.fields.items() if keeps(thinned, one.type, name)}
+    left = sum(seen.rows for name, seen in one.fields.items() if name not in kept)
+    return replace(one, fields=kept, others=one.others + left) if left else one
