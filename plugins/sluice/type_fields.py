@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
 """JSON kinds of a field's values. A number with a fraction or an exponent is a `number`, not an `integer`."""
@@ -45,6 +46,13 @@ class TypeFields:
     exact: bool
     fields: Mapping[str, FieldSeen]
     others: int = 0
+
+    @cached_property
+    def kinds(self) -> frozenset[tuple[str, str]]:
+        """Each field with each kind that it has beside null."""
+        return frozenset(
+            (name, kind) for name, seen in self.fields.items() for kind in seen.kinds if kind != "null"
+        )
 
 
 def merged(parts: Iterable[TypeFields]) -> tuple[TypeFields, ...]:

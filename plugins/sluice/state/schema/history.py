@@ -1,0 +1,111 @@
+"""Finds the changes of landed units: each against the newest hours of its cluster before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each_if_slow
+from sluice.errors import SluiceError
+from sluice.manifest import Manifest
+from sluice.safe_text import Say
+from sluice.slices import FIRST, Slice, Unit
+from sluice.state.manifests import read_manifest
+from sluice.state.schema.changes import FieldChange, changes_in, confirmed
+from sluice.type_fields import TypeFields
+
+COMPARED, LOOK_BACK, EARLIER = timedelta(hours=24), timedelta(days=7), timedelta(days=31)
+"""A slice is compared with so many landed slices with rows as COMPARED has, of those within LOOK_BACK. Once
+something seems to have changed, what comes and goes is looked for within EARLIER."""
+_FEWEST_SLICES = 24
+
+Fields = Mapping[str, TypeFields]
+
+
+@dataclass(frozen=True)
+class UnitChange:
+    """A change that the unit's rows show, and those before it did not."""
+
+    unit: Unit
+    change: FieldChange
+
+    def __str__(self) -> str:
+        return f"{self.unit}: {self.change}"
+
+
+class FieldHistory:
+    """The fields of one cluster's slices, read when they are needed and then kept."""
+
+    def __init__(self, lake: Lake, cluster: str, known: Mapping[Slice, Manifest], say: Say) -> None:
+        self._lake, self._cluster, self._say = lake, cluster, say
+        self._fields = {piece: _fields(manifest) for piece, manifest in known.items()}
+
+    def changes(self, piece: Slice) -> Iterator[FieldChange]:
+        """Those that `piece` shows; none where it has not landed."""
+        now = self._of([piece])[0]
+        before = self._before(piece, COMPARED, LOOK_BACK) if now else []
+        for name, own in now.items():
+            for change in changes_in([*(one[name] for one in before if name in one), own]):
+                earlier = self._before(piece, EARLIER, EARLIER)[: -len(before)]
+                if confirmed(change, [one[name] for one in earlier if name in one]):
+                    yield change
+
+    def _before(self, piece: Slice, most: timedelta, within: timedelta) -> list[Fields]:
+        """The newest slices with rows within a time before `piece`, as many as `most` has; oldest first."""
+        count, found = _count(most, piece.length), list[Fields]()
+        last = _count(within, piece.length) + 1
+        for first in range(1, last, count):
+            numbers = range(first, min(first + count, last))
+            found += [one for one in self._of(list(_earlier(piece, numbers))) if one]
+            if len(found) >= count:
+                break
+        return found[:count][::-1]
+
+    def _of(self, pieces: Sequence[Slice]) -> list[Fields]:
+        new = [piece for piece in pieces if piece not in self._fields]
+        self._fields.update(zip(new, each_if_slow(self._read, new), strict=True))
+        return [self._fields[piece] for piece in pieces]
+
+    def _read(self, piece: Slice) -> Fields:
+        """None that can be read is none that counts: `sluice verify` names the manifest and what to do."""
+        try:
+            return _fields(read_manifest(self._lake, Unit(piece, self._cluster)))
+        except SluiceError as error:
+            if error.retryable:
+                raise
+            self._say(f"fields are not compared with those of {piece.id}/{self._cluster}: {error}")
+            return {}
+
+
+def changes_of(
+    lake: Lake, units: Iterable[Unit], known: Mapping[Unit, Manifest], say: Say
+) -> list[UnitChange]:
+    """What the landed ones of `units` show, in their order; `known` are manifests that need not be read.
+
+    Raises LakeUnavailable.
+    """
+    histories: dict[str, FieldHistory] = {}
+    found = []
+    for unit in units:
+        if unit.cluster not in histories:
+            own = {one.slice: manifest for one, manifest in known.items() if one.cluster == unit.cluster}
+            histories[unit.cluster] = FieldHistory(lake, unit.cluster, own, say)
+        found += [UnitChange(unit, change) for change in histories[unit.cluster].changes(unit.slice)]
+    return found
+
+
+def _fields(manifest: Manifest | None) -> Fields:
+    return {one.type: one for one in manifest.fields if one.rows} if manifest else {}
+
+
+def _earlier(piece: Slice, numbers: Iterable[int]) -> Iterator[Slice]:
+    for number in numbers:
+        start = piece.start - number * piece.length
+        if start >= FIRST:
+            yield Slice(start, piece.length)
+
+
+def _count(time: timedelta, length: timedelta) -> int:
+    return max(_FEWEST_SLICES, time // length)
