@@ -24,6 +24,7 @@ from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import Manifest
+from sluice.safe_text import Say
 from sluice.slices import SliceRange, to_ms
 from tests.support.fakes import FakeKafka, FakeReader, FakeTopic
 
@@ -87,10 +88,11 @@ class World:
         slices: SliceRange,
         mode: str = "fill",
         token: str = "t",
+        say: Say = lambda line: None,
         **options,
     ) -> Landing:
         engine = InProcess(self, **options)
-        return land(pipeline, lake, slices, mode, token, engine, lambda line: None, self.topics_of)
+        return land(pipeline, lake, slices, mode, token, engine, say, self.topics_of)
 
 
 HOLE = b"hole"

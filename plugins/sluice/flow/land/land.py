@@ -31,6 +31,7 @@ from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.parts import in_parts
 from sluice.flow.land.read import LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
+from sluice.flow.land.tell_changes import tell_changes
 from sluice.manifest import Manifest
 from sluice.plan.modes import needs_landing
 from sluice.plan.waiting import waits
@@ -103,6 +104,8 @@ def land(
     manifests, failed = _clusters(attempt, reads.by_cluster, old, mode, token)
     sweep(pipeline, lake, ids.values(), pendulum.now("UTC"))
     crash_points.reached(Land.SWEPT)
+    landed = tuple(m for m in manifests if m.attempt == ids[m.cluster])
+    tell_changes(lake, units, landed, old, say)
     failed = {**reads.failed, **failed}
     for cluster, error in failed.items() if len(pipeline.clusters) > 1 or reads.expired else ():
         say(waits(cluster, error))
@@ -112,7 +115,7 @@ def land(
         raise reads.expired[0]
     if failed.keys() == set(pipeline.clusters):
         raise next(iter(failed.values()))
-    return Landing(len(own), tuple(m for m in manifests if m.attempt == ids[m.cluster]), failed)
+    return Landing(len(own), landed, failed)
 
 
 def _clusters(

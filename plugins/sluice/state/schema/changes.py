@@ -66,9 +66,9 @@ def _of(having: int, rows: int) -> str:
 def changes_in(window: Sequence[TypeFields]) -> list[FieldChange]:
     """Of the last of `window`, which are slices of one type and cluster, the oldest first. No slice but the
     last one is told again."""
-    if len(window) < 2:
-        return []
     kinds = [one.kinds for one in window]
+    if all(own == kinds[-1] for own in kinds):
+        return []
     names = sorted({name for name, _ in frozenset().union(*kinds) - frozenset.intersection(*kinds)})
     found = [change for name in names for change in _of_field(window, name)]
     return list(_with_names(window, found, names))

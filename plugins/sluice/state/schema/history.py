@@ -11,7 +11,7 @@ from sluice.concurrency import each_if_slow
 from sluice.errors import SluiceError
 from sluice.manifest import Manifest
 from sluice.safe_text import Say
-from sluice.slices import FIRST, Slice, Unit
+from sluice.slices import Slice, Unit, from_seconds
 from sluice.state.manifests import read_manifest
 from sluice.state.schema.changes import FieldChange, changes_in, confirmed
 from sluice.type_fields import TypeFields
@@ -36,15 +36,15 @@ class UnitChange:
 
 
 class FieldHistory:
-    """The fields of one cluster's slices, read when they are needed and then kept."""
+    """The fields of one cluster's slices, read when they are needed and then kept; slices are numbered."""
 
     def __init__(self, lake: Lake, cluster: str, known: Mapping[Slice, Manifest], say: Say) -> None:
         self._lake, self._cluster, self._say = lake, cluster, say
-        self._fields = {piece: _fields(manifest) for piece, manifest in known.items()}
+        self._fields = {_number(piece): _fields(manifest) for piece, manifest in known.items()}
 
     def changes(self, piece: Slice) -> Iterator[FieldChange]:
         """Those that `piece` shows; none where it has not landed."""
-        now = self._of([piece])[0]
+        now = self._of([_number(piece)], piece.length)[0]
         before = self._before(piece, COMPARED, LOOK_BACK) if now else []
         for name, own in now.items():
             for change in changes_in([*(one[name] for one in before if name in one), own]):
@@ -54,22 +54,23 @@ class FieldHistory:
 
     def _before(self, piece: Slice, most: timedelta, within: timedelta) -> list[Fields]:
         """The newest slices with rows within a time before `piece`, as many as `most` has; oldest first."""
-        count, found = _count(most, piece.length), list[Fields]()
-        last = _count(within, piece.length) + 1
-        for first in range(1, last, count):
-            numbers = range(first, min(first + count, last))
-            found += [one for one in self._of(list(_earlier(piece, numbers))) if one]
+        count, found, last = _count(most, piece.length), list[Fields](), _number(piece)
+        first = max(last - _count(within, piece.length), 0)
+        for end in range(last, first, -count):
+            numbers = range(end - 1, max(end - count, first) - 1, -1)
+            found += [one for one in self._of(numbers, piece.length) if one]
             if len(found) >= count:
                 break
         return found[:count][::-1]
 
-    def _of(self, pieces: Sequence[Slice]) -> list[Fields]:
-        new = [piece for piece in pieces if piece not in self._fields]
-        self._fields.update(zip(new, each_if_slow(self._read, new), strict=True))
-        return [self._fields[piece] for piece in pieces]
+    def _of(self, numbers: Sequence[int], length: timedelta) -> list[Fields]:
+        new = [number for number in numbers if number not in self._fields]
+        pieces = [Slice(from_seconds(number * int(length.total_seconds())), length) for number in new]
+        self._fields.update(zip(new, each_if_slow(self._read, pieces), strict=True))
+        return [self._fields[number] for number in numbers]
 
     def _read(self, piece: Slice) -> Fields:
-        """None that can be read is none that counts: `sluice verify` names the manifest and what to do."""
+        """One that cannot be read does not count: `sluice verify` names the manifest and what to do."""
         try:
             return _fields(read_manifest(self._lake, Unit(piece, self._cluster)))
         except SluiceError as error:
@@ -100,11 +101,8 @@ def _fields(manifest: Manifest | None) -> Fields:
     return {one.type: one for one in manifest.fields if one.rows} if manifest else {}
 
 
-def _earlier(piece: Slice, numbers: Iterable[int]) -> Iterator[Slice]:
-    for number in numbers:
-        start = piece.start - number * piece.length
-        if start >= FIRST:
-            yield Slice(start, piece.length)
+def _number(piece: Slice) -> int:
+    return int(piece.start.timestamp() // piece.length.total_seconds())
 
 
 def _count(time: timedelta, length: timedelta) -> int:

@@ -263,3 +263,38 @@ def test_parts_of_which_one_is_a_sample_are_no_whole() -> None:
     part = TypeFields("a", 5, True, fields(5))
     (found,) = merged([part, replace(part, exact=False, others=3)])
     assert found == TypeFields("a", 10, False, {"f0": FieldSeen(10, {"integer": 10}, 10)}, 3)
+
+
+def test_the_end_of_a_landing_says_what_has_changed(tmp_path: Path) -> None:
+    """Against hours that landed before, and against those of the same landing."""
+    before, after = [spell("click", user_id="7"), spell("bid")] * 30, [spell("click", uid="8")] * 60
+    log = [(value_of(one), STAMP + hour * 3_600_000) for hour in range(3) for one in before]
+    log += [(value_of(one), STAMP + hour * 3_600_000) for hour in range(3, 6) for one in after]
+    spec, lake, said = pipeline(), FolderLake(tmp_path / "demo"), list[str]()
+    world = World(
+        {BIDS: [[(value.replace(b"T00:", b"T%02d:" % (n // 60)), at) for n, (value, at) in enumerate(log)]]}
+    )
+    world.resolve(spec, lake, hours(6))
+    for count in (2, 6, 6):
+        world.land(spec, lake, hours(count), say=said.append)
+    changes = [line for line in said if line.startswith("schema changed: ")]
+    assert changes == [
+        "schema changed: 2026-01-01T03Z/dc1: type click: field `user_id` vanished: in none of 60 rows, "
+        "was in 90 of 90 rows, 100 % (integer); likely `uid` now, which is in 60 of 60 rows, 100 % (integer), "
+        "at the same place"
+    ]
+
+
+def test_many_changes_are_said_in_few_lines(tmp_path: Path) -> None:
+    many = {f"f{number:02}": "1" for number in range(30)}
+    log = [(value_of(spell("click")), STAMP)] * 30 + [
+        (value_of(spell("click", **many)), STAMP + 3_600_000)
+    ] * 30
+    spec, lake, said = pipeline(), FolderLake(tmp_path / "demo"), list[str]()
+    world = World({BIDS: [log]})
+    world.resolve(spec, lake, hours(2))
+    world.land(spec, lake, hours(2), say=said.append)
+    changes = [line for line in said if line.startswith("schema changed: ")]
+    assert len(changes) == 21
+    assert "field `f19` is new" in changes[19]
+    assert changes[20] == "schema changed: 10 more: `sluice status --changes` shows all"
