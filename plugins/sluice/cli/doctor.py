@@ -68,9 +68,9 @@ def doctor(
 
 def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     from sluice.doctor.examine import sampled
-    from sluice.doctor.fillable import RULES
     from sluice.doctor.missing_table import types_beside
     from sluice.doctor.propose_table import propose
+    from sluice.flow.load.casts.fillable import RULES
 
     sample = sampled(spec, count)
     kinds = types_beside(spec, kind)

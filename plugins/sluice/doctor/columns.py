@@ -13,9 +13,9 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import EventSample, Path, fields
-from sluice.doctor.fillable import RULES
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.flow.load.casts.fillable import RULES
 from sluice.infer.column import column
 from sluice.safe_text import visible
 

@@ -15,11 +15,11 @@ from sluice.config.event import Event
 from sluice.doctor.check import Area, Check, ok
 from sluice.flow.land.reject_reasons import TOO_LARGE
 from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.count_fields import deeper
 from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
 from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.land.task.unpack import UnpackedEvents
 from sluice.infer.values import loads
+from sluice.runtime import deeper
 from sluice.slices import FIRST_MS, LAST_MS
 
 MOST_LEVELS = 50  # a column's path has fewer

@@ -15,11 +15,11 @@ from sluice.config.message_format import JSON, PROTOBUF, WITH_SCHEMA
 from sluice.config.mistakes import first_mistake
 from sluice.doctor.events import parse
 from sluice.errors import WrongUse
-from sluice.flow.land.task.count_fields import deeper
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.infer.values import loads
 from sluice.init.request import MessageForm
 from sluice.init.sample import Sample
+from sluice.runtime import deeper
 
 _WIRE_FORMAT = b"\0"  # Confluent's wire format begins with it, and no JSON does
 

@@ -13,10 +13,10 @@ from sluice.config.event import Event
 from sluice.config.files import read
 from sluice.config.message_format import JSON
 from sluice.doctor.events import EventSample, parse
-from sluice.doctor.fillable import RULES
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.times import READERS
+from sluice.flow.load.casts.fillable import RULES
 from sluice.init.draft import pipeline_text, statements_text
 from sluice.init.guess import EventGuess, TimeField, events_of, fields_of, guess
 from sluice.init.messages import decoded_values, expected_messages, json_values, read_event

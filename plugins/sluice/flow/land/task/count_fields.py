@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-_FRAMES = 100
+from sluice.runtime import deeper
+
 _MOST_DIGITS = 20  # of an integer of 64 bits, its sign among them
 _LIKELY_LARGE = re.compile(rb"\d{19}|[eE]\+?0*\d{3}")
 NULL = b"null"  # a missing field counts as one that is null
@@ -57,17 +56,6 @@ class FieldTexts:
 
     def _slowly(self, payload: bytes) -> list[bytes]:
         return [_find(payload, path) for path in self._paths]
-
-
-@contextmanager
-def deeper() -> Iterator[None]:
-    """What the parser has taken is not nested too deep here, where fewer frames are left."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _FRAMES)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def canonical(text: bytes) -> bytes:

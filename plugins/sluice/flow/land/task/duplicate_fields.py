@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.flow.land.task.count_fields import deeper
+from sluice.runtime import deeper
 
 Path = tuple[str, ...]
 _SHORT_ESCAPES = '"\\/\b\f\n\r\t'

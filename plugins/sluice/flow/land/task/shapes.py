@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.flow.land.task.count_fields import deeper
+from sluice.runtime import deeper
 from sluice.type_fields import KINDS
 
 Shape = tuple[tuple[str, ...], tuple[type, ...]]
