@@ -58,6 +58,8 @@ class Load(StrEnum):
     """Beside the protocol's own steps."""
 
     PREPARED = "system tables made"
+    ANNOUNCED = "new columns remembered"
+    EVOLVED = "new columns added"
     VIEWED = "readers' view made"
     STATEMENT = "statement done"
 

@@ -141,6 +141,23 @@ def test_each_of_them_is_needed(guarded: Guarded, number: int):
     assert not raised.value.retryable
 
 
+def test_adding_columns_needs_a_right_of_its_own(guarded: Guarded):
+    """Without it nothing is changed, and the GRANT is named."""
+    begin(guarded)
+    world = World(Path(tempfile.mkdtemp()), guarded.client("all"), "events")
+    target = {"table": "clicks", "evolve": "add", "evolve_rows": 1}
+    pipeline = world.pipeline({"click": target}, clickhouse={"read": "push"})
+    land(world.lake, unit(), [event(n=1, coupon="a")])
+    with pytest.raises(TargetRefused, match="GRANT ALTER ADD COLUMN ON `events`.`clicks`"):
+        world.load(pipeline, unit())
+    root = guarded.client("default")
+    assert root.rows("SELECT count() FROM events.clicks") == [(0,)]
+    assert "coupon" not in [row[0] for row in root.rows("DESCRIBE events.clicks")]
+    world = World(world.root, guarded.client("everything"), "events")
+    world.load(pipeline, unit())
+    assert world.sql("SELECT n, coupon FROM {db}.clicks") == [(1, "a")]
+
+
 @pytest.mark.parametrize("lacking", [None, *range(len(PULL))])
 def test_the_rights_of_pulling(guarded: Guarded, store: S3Settings, tmp_path: Path, lacking: int | None):
     begin(guarded)

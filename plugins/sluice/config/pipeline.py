@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Literal
 
@@ -18,6 +18,8 @@ from sluice.config.page import PageSettings
 from sluice.config.rollups import Rollup
 from sluice.config.secrets import assigns_secret, names_secret
 from sluice.config.section import Section
+from sluice.config.target import TARGET_KEYS
+from sluice.config.target import Target as Target
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
 from sluice.slices import HOUR, floor
 
@@ -33,39 +35,6 @@ class Pools(Section):
     """Pool of the landings. Example: `sluice_land`"""
     load: str = Field("default_pool", min_length=1)
     """Pool of the loads. Example: `sluice_load`"""
-
-
-class Target(Section):
-    """One target table: the types that it takes, and where a column is not named like its field.
-
-    `counted`: it takes no events, but the traffic counts that the landing made for it; `rollup`: what its
-    SELECT gives of another target.
-    """
-
-    table: str
-    """The table, as `database.table`. Example: `events.clicks`"""
-    columns: Mapping[str, str] = Field(default_factory=dict)
-    """Field of each column that is not named like its field, a dotted path.
-    Example: `{country: device.geo.country}`"""
-    types: tuple[str, ...] = ()
-    catch_all: bool = False
-    counted: bool = False
-    rollup: Rollup | None = None
-
-    @field_validator("table")
-    @classmethod
-    def _qualified(cls, value: str) -> str:
-        if len(value.split(".")) != 2 or not all(value.split(".")):
-            raise ValueError(f"expected database.table, not {value!r}")
-        return value
-
-    @property
-    def database(self) -> str:
-        return self.table.split(".")[0]
-
-    @property
-    def name(self) -> str:
-        return self.table.split(".")[1]
 
 
 ON_COMMAND_LINE = (
@@ -150,8 +119,8 @@ class Pipeline(Section):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise ValueError(f"YAML reads a type as {key!r}: put it in quotes")
-            if isinstance(item, dict) and item.keys() - {"table", "columns"}:
-                raise ValueError(f"{key}: expected only `table` and `columns`")
+            if isinstance(item, dict) and item.keys() - set(TARGET_KEYS):
+                raise ValueError(f"{key}: expected only {', '.join(f'`{one}`' for one in TARGET_KEYS)}")
         return {key: {"table": item} if isinstance(item, str) else item for key, item in value.items()}
 
     @field_validator("lake")
@@ -187,10 +156,10 @@ class Pipeline(Section):
         for cluster in self.kafka:
             if cluster.start is not None and floor(cluster.start, self.slice) != cluster.start:
                 raise ValueError(f"kafka: {cluster.cluster}: start: expected an instant on a slice's edge")
-        mappings: dict[str, Mapping[str, str]] = {}
+        mappings: dict[str, Target] = {}
         for target in self.tables.values():
-            if mappings.setdefault(target.table, target.columns) != target.columns:
-                raise ValueError(f"tables: {target.table} has two different `columns`")
+            if difference := mappings.setdefault(target.table, target).difference(target):
+                raise ValueError(f"tables: {target.table} has two different `{difference}`")
         counted = [one.table for one in self.counts]
         if len(set(counted)) != len(counted) or set(counted) & set(mappings):
             raise ValueError("counts: expected a table of its own for each, which takes no events")
@@ -224,6 +193,12 @@ class Pipeline(Section):
     def types(self) -> tuple[str, ...]:
         """The types that have a table of their own."""
         return tuple(name for name in self.tables if name != CATCH_ALL)
+
+    @property
+    def evolving_types(self) -> frozenset[str]:
+        """Those whose table may get columns of their fields, which are counted exactly; `*` stands for those
+        without a line of their own."""
+        return frozenset(name for name, target in self.tables.items() if target.evolves)
 
     @property
     def targets(self) -> tuple[Target, ...]:

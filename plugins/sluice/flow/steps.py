@@ -24,6 +24,7 @@ from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
+from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
@@ -96,7 +97,8 @@ def check_targets(pipeline: Pipeline) -> None:
         for server in [server for server in servers if server.client]:
             client = server.reached
             for target in pipeline.targets:
-                inspect_target(client, pipeline, target)
+                found, _ = inspect_target(client, pipeline, target)
+                check_may_add(client, pipeline, target, found)
             create_system_tables(client, replicated=bool(server.shard.replicas))
             for target in pipeline.targets:
                 check_owner(client, pipeline, url, target)

@@ -85,6 +85,11 @@ def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> Inferr
     )
 
 
+def optional_column(name: str, values: Sequence[Any], rules: Rules) -> InferredColumn:
+    """The column for a field that other rows of its table lack."""
+    return column(name, values, len(values) + 1, rules)
+
+
 def _fitting(values: Sequence[Any], name: str, rules: Rules) -> tuple[Finding, list[Misfit]]:
     """A type that refuses no more values than the rules allow; what lies inside adds up, and is widened."""
     found = infer(values, name, rules)

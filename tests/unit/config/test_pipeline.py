@@ -229,3 +229,30 @@ class TestRouting:
         fallback = {"*": tables["*"]} if "*" in tables else {}
         expected = {t: tables.get(t, fallback.get("*")) for t in types if t in tables or fallback}
         assert sorted(routed) == sorted(expected.items())
+
+
+class TestEvolve:
+    def test_it_is_off_unless_asked_for(self) -> None:
+        one = pipeline()
+        assert not any(target.evolves for target in one.targets) and one.evolving_types == frozenset()
+        tables = {"click": {"table": "e.c", "evolve": False}, "view": {"table": "e.v", "evolve": "add"}}
+        found = pipeline(tables=tables)
+        assert [(t.table, t.evolve, t.evolve_rows) for t in found.targets] == [
+            ("e.c", "off", 10),
+            ("e.v", "add", 10),
+        ]
+        assert found.evolving_types == {"view"}
+
+    def test_a_table_has_one_answer(self) -> None:
+        tables = {"click": {"table": "e.c", "evolve": "add"}, "tap": "e.c"}
+        assert "tables: e.c has two different `evolve`" in refused(tables=tables)[1]
+        tables = {kind: {"table": "e.c", "evolve": "add", "evolve_rows": n} for n, kind in enumerate("ab", 1)}
+        assert "tables: e.c has two different `evolve_rows`" in refused(tables=tables)[1]
+
+    def test_the_catch_all_may_evolve(self) -> None:
+        tables = {"a": "e.a", "*": {"table": "e.other", "evolve": "add"}}
+        assert pipeline(tables=tables).evolving_types == {"*"}
+
+    def test_other_words_and_counts_are_refused(self) -> None:
+        assert "evolve" in refused(tables={"a": {"table": "e.x", "evolve": "widen"}})[0]
+        assert "evolve_rows" in refused(tables={"a": {"table": "e.x", "evolve_rows": 0}})[0]

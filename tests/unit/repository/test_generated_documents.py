@@ -80,7 +80,7 @@ def test_a_field_without_a_text_is_no_key(model: type[BaseModel], field: str, tm
     own = f"{field}: x\n" if model is Pipeline else ""
     inside = BASE.replace("events.clicks}", f"{{table: events.clicks, {field}: x}}}}")
     (tmp_path / "adx.yaml").write_text(BASE + own if own else inside)
-    with pytest.raises(WrongPipeline, match=field if own else "expected only `table` and `columns`"):
+    with pytest.raises(WrongPipeline, match=field if own else "expected only `table`, `columns`, `evolve`"):
         read(tmp_path / "adx.yaml", {})
 
 

@@ -36,6 +36,7 @@ UNKNOWN_TABLE = 60
 READONLY = 164
 UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
+UNFINISHED = 341
 THROWN = 395  # by throwIf()
 NO_CODE = 0
 NO_ROW = "a SELECT of one row gives none"
@@ -81,7 +82,7 @@ RULES: tuple[Rule, ...] = (
     Rule(210, "NETWORK_ERROR", Outcome.UNKNOWN),
     Rule(216, "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING", Outcome.UNKNOWN),
     Rule(236, "ABORTED", Outcome.UNKNOWN),
-    Rule(341, "UNFINISHED", Outcome.UNKNOWN),
+    Rule(UNFINISHED, "UNFINISHED", Outcome.UNKNOWN),
     Rule(394, "QUERY_WAS_CANCELLED", Outcome.UNKNOWN),
     Rule(735, "QUERY_WAS_CANCELLED_BY_CLIENT", Outcome.UNKNOWN),
     # it reads the lake itself

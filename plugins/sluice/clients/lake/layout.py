@@ -16,6 +16,7 @@ ATTEMPTS = "_attempts/"
 SLICES = "_slices/"
 REJECTED = "_rejected"
 SHARDS = "_shards.json"
+ADDITIONS = "_added_columns.json"
 COUNTS = "_counts/"
 
 

@@ -21,6 +21,8 @@ from sluice.crash_points import Load, Step
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
 from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.count_targets import create_expected
+from sluice.flow.load.evolve.evolve import Evolution
+from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
@@ -43,8 +45,7 @@ from sluice.state.ledger import Commits, LedgerRow, committed, unit_of
 from sluice.state.manifests import read_manifests
 from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
 
-# A holder that died is noticed within one term; a second one is for the next in the queue.
-_PATIENCE_TERMS = 3
+_PATIENCE_TERMS = 3  # one to notice that a holder died, and one for the next in the queue
 
 
 def load(
@@ -97,6 +98,7 @@ class _Loading:
 
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
         found, _ = inspect_target(self.client, self.pipeline, self.target)
+        check_may_add(self.client, self.pipeline, self.target, found)
         self._check_replicas(found)
         for client in (self.client, *(self.others or ())):
             create_system_tables(client, replicated=self.others is not None)
@@ -135,7 +137,7 @@ class _Loading:
         todo, skipped = self._choose(units, ledger)
         crash_points.reached(Step.CHECKED)
         loaded = self._runs(lease, todo) if todo else []
-        known = (*loaded, *map(_skipped, skipped))
+        known = (*loaded, *map(UnitLoad.skipped, skipped))
         return LoadResult(self.target.table, known, self.statements, self.blocks)
 
     def _check_replicas(self, found: TargetTable) -> None:
@@ -192,6 +194,7 @@ class _Loading:
         return Staging(*known, reading, *tools)
 
     def _runs(self, lease: Lease, todo: list[LoadWork]) -> list[UnitLoad]:
+        self._add_columns(lease, todo)
         found, filling = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, found)
         if self.target.counted:
@@ -223,6 +226,11 @@ class _Loading:
             raise refused[0]
         return loaded
 
+    def _add_columns(self, lease: Lease, todo: list[LoadWork]) -> None:
+        known = (self.pipeline, self.target, self.lake, self.client, lease, self.placement.shard)
+        Evolution(*known, self.token, self.say).add_columns(todo)
+        crash_points.reached(Load.EVOLVED)
+
     def _execute(self, run: LoadRun) -> list[UnitLoad]:
         """A `reland` may remove the files that are being loaded: then missing rows are nobody's fault."""
         try:
@@ -242,7 +250,3 @@ class _Loading:
 
 def _own_tables(found: TargetTable) -> list[str]:
     return [found.table, *(fed.table for fed in found.stored), "sluice.ledger", "sluice.rejected"]
-
-
-def _skipped(row: LedgerRow) -> UnitLoad:
-    return UnitLoad(row.unit, row.manifest, row.rows, row.misfits, loaded=False)

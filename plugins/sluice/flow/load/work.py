@@ -11,6 +11,7 @@ from sluice.manifest import LandedFile, Manifest
 from sluice.plan.modes import Mode
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
+from sluice.type_fields import TypeFields
 
 MAX_ROWS = 50_000_000
 MAX_UNITS = 10_000
@@ -21,7 +22,8 @@ class LoadWork:
     """One unit to load: its manifest's files with rows for the target, and the rows in them that are.
 
     `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
-    stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's.
+    stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
+    a table that may get columns; None where the manifest has not counted all of them exactly.
     """
 
     unit: Unit
@@ -32,6 +34,7 @@ class LoadWork:
     replaces: bool
     sharding: str = ""
     long_numbers: bool = True
+    fields: tuple[TypeFields, ...] | None = None
 
 
 def work_for(
@@ -46,7 +49,14 @@ def work_for(
     routed = set(types)
     files = tuple(file for file in manifest.files if routed & set(file.types()))
     landed, long = sum(rows[name] for name in types), manifest.long_numbers
-    return LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long)
+    fields = _exact_fields(manifest, types) if target.evolves else None
+    return LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long, fields)
+
+
+def _exact_fields(manifest: Manifest, types: Iterable[str]) -> tuple[TypeFields, ...] | None:
+    exact = {one.type: one for one in manifest.fields if one.exact}
+    found = [exact.get(name) for name in types]
+    return tuple(one for one in found if one is not None) if None not in found else None
 
 
 def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:
@@ -112,6 +122,10 @@ class UnitLoad:
     rows: int
     misfits: int
     loaded: bool
+
+    @classmethod
+    def skipped(cls, row: LedgerRow) -> UnitLoad:
+        return cls(row.unit, row.manifest, row.rows, row.misfits, loaded=False)
 
 
 @dataclass(frozen=True)

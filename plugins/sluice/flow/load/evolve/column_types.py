@@ -1,0 +1,86 @@
+"""Which type holds all values of a field, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sluice.flow.load.casts.fillable import RULES
+from sluice.flow.load.evolve.lake_values import ValueSample, value
+from sluice.infer.column import InferredColumn, optional_column
+from sluice.infer.fits import misfit
+from sluice.infer.spellings import fraction_digits
+from sluice.infer.types import STRING, ArrayOf, Inferred, Leaf, nullable
+
+# No row becomes a misfit by a column that its own load adds.
+_RULES = replace(RULES, misfits=0.0)
+_ROUNDS = 4
+_MOST_REFUSED = 1_000  # values that a round adds to a sample
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A type, and in a few words why."""
+
+    type: str
+    why: str
+
+
+AllValues = Callable[[Sequence[str]], Iterable[tuple[str, bytes]]]
+"""Every value of some fields, with the field's name."""
+
+_TEXT = ColumnType(nullable(STRING).text, "values that no narrower type holds")
+
+
+def column_types(samples: Mapping[str, ValueSample], all_values: AllValues) -> dict[str, ColumnType]:
+    """Of each field the type of its sample, if all other values fit, too; else it is widened by them."""
+    kinds = {name: _inferred(name, sample.texts) for name, sample in samples.items()}
+    unsure = [name for name, sample in samples.items() if not sample.complete and kinds[name] is not None]
+    texts = {name: samples[name].texts for name in unsure}
+    for _ in range(_ROUNDS):
+        refused = _refused({name: kinds[name] for name in unsure}, all_values) if unsure else {}
+        unsure = list(refused)
+        for name, more in refused.items():
+            texts[name] = [*texts[name], *more]
+            kinds[name] = _inferred(name, texts[name])
+    undecided = dict.fromkeys(unsure)
+    return {
+        name: _TEXT if found is None or name in undecided else ColumnType(found.type, found.why)
+        for name, found in kinds.items()
+    }
+
+
+def _inferred(name: str, texts: Sequence[bytes]) -> InferredColumn | None:
+    """None where only a text holds them."""
+    try:
+        values = [value(text) for text in texts]
+    except RecursionError:
+        return None
+    found = optional_column(name, values, _RULES)
+    # ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length.
+    return None if "." in name and isinstance(found.kind, ArrayOf) else found
+
+
+def _refused(kinds: Mapping[str, InferredColumn | None], all_values: AllValues) -> dict[str, list[bytes]]:
+    """Values that do not fit, of the fields that have any."""
+    refused: dict[str, list[bytes]] = {}
+    for name, text in all_values(list(kinds)):
+        found = kinds[name]
+        if found is not None and len(refused.get(name, ())) < _MOST_REFUSED and not _fits(found.kind, text):
+            refused.setdefault(name, []).append(text)
+    return refused
+
+
+def _fits(kind: Inferred, text: bytes) -> bool:
+    try:
+        found = value(text)
+    except RecursionError:
+        return False
+    return misfit(kind, found) is None and not _cut(kind, found)
+
+
+def _cut(kind: Inferred, found: object) -> bool:
+    """Whether a load would cut off what is finer than the column."""
+    if isinstance(kind, Leaf) and kind.name == "DateTime64" and isinstance(found, str):
+        return fraction_digits(found) > kind.digits[0]
+    return False

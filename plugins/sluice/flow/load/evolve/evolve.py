@@ -1,0 +1,182 @@
+"""Adds columns for fields that no column takes, under the target's lease, before rows are staged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pendulum
+
+from sluice import crash_points
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNFINISHED, ServerError
+from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
+from sluice.clients.clickhouse.tables import Column
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.crash_points import Load
+from sluice.errors import TargetChanged, TargetRefused
+from sluice.flow.load.evolve.column_types import column_types
+from sluice.flow.load.evolve.fields import NewField, SliceFields, choose_fields, joined, taken_names
+from sluice.flow.load.evolve.lake_values import filled_fields, sample_values, values_of
+from sluice.flow.load.fencing import LoadAttempt
+from sluice.flow.load.work import LoadWork
+from sluice.flow.load.writer import Writer
+from sluice.safe_text import Say, line, visible
+from sluice.state.additions import Addition, announce, confirm, latest, read_additions
+from sluice.state.lease import Lease
+from sluice.state.ledger import unit_of
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 20  # fields without a column of which each is told
+_COMMENT = 400
+
+
+@dataclass(frozen=True)
+class NewColumn:
+    name: str
+    type: str
+    why: str
+    field: NewField
+
+    @property
+    def definition(self) -> Sql:
+        comment = line(f"added by Sluice: {self.field.told}; {self.why}", _COMMENT)
+        name = identifier(self.name)
+        return Sql(f"ADD COLUMN IF NOT EXISTS {name} {self.type} COMMENT {literal(comment)}")
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """One load's, on the server of one shard."""
+
+    pipeline: Pipeline
+    target: Target
+    lake: Lake
+    client: Client
+    lease: Lease
+    shard: str
+    run: str
+    say: Say
+
+    def add_columns(self, works: Sequence[LoadWork]) -> None:
+        """Raises TargetRefused for a column that the server does not take, Conservation for a file that is
+        missing, Fenced, and what the clients raise."""
+        new = self._announced(works) if self.target.evolves else ()
+        crash_points.reached(Load.ANNOUNCED)
+        if new:
+            self._alter(new)
+
+    def _announced(self, works: Sequence[LoadWork]) -> tuple[NewColumn, ...]:
+        """What is to be added, and is remembered already."""
+        columns = self._columns()
+        known = latest(read_additions(self.lake), self.target.table)
+        # An attempt that died right after its ALTER has not said that the columns are there.
+        if there := {n for n, one in known.items() if n in columns and self.shard not in one.shards}:
+            self._confirm(there)
+        lent = tuple(_of_others(one) for name, one in known.items() if self._is_lent(one, name in columns))
+        chosen = self._chosen(columns, works)
+        new = [one for one in chosen if one.name not in {column.name for column in lent}]
+        return (*lent, *(self._typed(new, works) if new else ()))
+
+    def _is_lent(self, one: Addition, there: bool) -> bool:
+        """Whether another shard has the column, and this one has never had it."""
+        return bool(self.shard) and one.done and self.shard not in one.shards and not there
+
+    def _columns(self) -> dict[str, Column]:
+        found = read_table(self.client, self.target.database, self.target.name)
+        if found is None:
+            raise TargetChanged(f"table {self.target.table} was dropped while it was loaded: load it again")
+        return {column.name: column for column in found.columns}
+
+    def _confirm(self, columns: Collection[str]) -> None:
+        confirm(self.lake, self.target.table, columns, self.shard, self.lease.generation)
+
+    def _chosen(self, columns: Mapping[str, Column], works: Sequence[LoadWork]) -> tuple[NewField, ...]:
+        slices = joined(_landed_fields(work) or filled_fields(self.lake, work) for work in works)
+        taken = taken_names(self.pipeline, self.target, list(columns.values()))
+        chosen = choose_fields(taken, slices, self.target.evolve_rows)
+        for name, why in list(chosen.left_out.items())[:_SHOWN]:
+            self._tell(f"field {visible(name)} gets no column: {why}")
+        if len(chosen.left_out) > _SHOWN:
+            self._tell(f"{len(chosen.left_out) - _SHOWN:,} more fields get no column")
+        for one in slices:
+            if one.others:
+                self._tell(f"{one.others:,} rows of slice {one.slice} have more fields than are counted")
+        return chosen.fields
+
+    def _typed(self, new: Sequence[NewField], works: Sequence[LoadWork]) -> list[NewColumn]:
+        names = [one.name for one in new]
+        holding = [work for work in works if _may_have(work, names)]
+        all_values = partial(values_of, self.lake, holding)
+        found = column_types(sample_values(self.lake, holding, names), all_values)
+        at, by = pendulum.now("UTC").isoformat(), f"process {os.getpid()} on {socket.gethostname()}"
+        additions = [
+            Addition(
+                self.target.table, f.name, found[f.name].type, f.slice, f.filled, f.rows, at, by, self.run
+            )
+            for f in new
+        ]
+        types = announce(self.lake, additions, self.shard)
+        return [NewColumn(one.name, types[one.name], found[one.name].why, one) for one in new]
+
+    def _alter(self, new: Sequence[NewColumn]) -> None:
+        parts = listed(column.definition for column in new)
+        sql = render("load/add_columns", table=table(self.target.table), columns=parts)
+        attempt = LoadAttempt(self.target.table, self.lease.generation, 0)
+        unit = partial(unit_of, self.pipeline)
+        try:
+            Writer(self.client, attempt, self.lease.renew, unit, frozenset()).run("evolve", sql)
+        except ServerError as error:
+            # A replica that is away takes the columns when it is back.
+            if error.code != UNFINISHED:
+                raise self._refused(error, sql) from error
+        names = {column.name for column in new}
+        if missing := names - self._columns().keys():
+            raise TargetChanged(
+                f"table {self.target.table}: column {visible(min(missing))} was dropped while it was loaded: "
+                "load it again"
+            )
+        self._confirm(names)
+        for column in new:
+            self._tell(f"column {visible(column.name)} {column.type} was added: {column.field.told}")
+
+    def _refused(self, error: ServerError, sql: Sql) -> Exception:
+        if error.retryable:
+            return error
+        reason = f"`evolve: add`: the server does not take {line(sql, 300)}: {error.reason}"
+        return TargetRefused(self.target.table, reason, "add the columns by hand, or set `evolve: off`")
+
+    def _tell(self, text: str) -> None:
+        where = f"{self.target.table}{f' on {self.shard}' if self.shard else ''}"
+        log.info("%s: %s", where, line(text))
+        self.say(f"{where}: {line(text)}")
+
+
+def _landed_fields(work: LoadWork) -> SliceFields | None:
+    """None where the manifest does not say all: the files do."""
+    if work.fields is None:
+        return None
+    parts = [
+        SliceFields(
+            work.unit.slice.id, of.rows, {name: seen.filled for name, seen in of.fields.items()}, of.others
+        )
+        for of in work.fields
+    ]
+    return joined([SliceFields(work.unit.slice.id, 0, {}), *parts])[0]
+
+
+def _may_have(work: LoadWork, names: Sequence[str]) -> bool:
+    """Whether rows of the unit may have one of the fields."""
+    return work.fields is None or any(of.others or of.fields.keys() & set(names) for of in work.fields)
+
+
+def _of_others(one: Addition) -> NewColumn:
+    field = NewField(one.column, one.slice, one.filled, one.rows)
+    return NewColumn(one.column, one.type, "as on the other shards", field)

@@ -1,0 +1,131 @@
+"""Which fields of landed events need a column of their own. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.tables import Column
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.load.casts.event_paths import RESERVED
+
+MOST_NEW = 100
+"""Columns that one load adds."""
+MOST_COLUMNS = 1_000
+"""Columns of a table beyond which none is added: as wide as tables are that a load is tried with."""
+NAME_BYTES = 100
+
+
+@dataclass(frozen=True)
+class SliceFields:
+    """Of the rows of one slice: in how many each field has a value other than null. `others`: rows with
+    fields that are not counted one by one."""
+
+    slice: str
+    rows: int
+    filled: Mapping[str, int]
+    others: int = 0
+
+
+@dataclass(frozen=True)
+class NewField:
+    """A field that gets a column: `filled` of the `rows` of the slice with most of them have a value."""
+
+    name: str
+    slice: str
+    filled: int
+    rows: int
+
+    @property
+    def told(self) -> str:
+        return f"in {self.filled:,} of {self.rows:,} rows of slice {self.slice}"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """`left_out` says of other fields why they get no column."""
+
+    fields: tuple[NewField, ...]
+    left_out: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class TakenNames:
+    """What a table has: its `columns`, and `covered`, the fields that some column takes."""
+
+    columns: frozenset[str]
+    covered: frozenset[str]
+
+    def refusal(self, name: str) -> str:
+        """Why no column can have the name; empty where one can."""
+        if name in ("", RESERVED):
+            return "no column can have this name"
+        if name.startswith("_"):
+            return "names that begin with _ are Sluice's and ClickHouse's own"
+        if not name.isprintable() or len(name.encode()) > NAME_BYTES:
+            return f"a name has at most {NAME_BYTES} bytes, all of them visible"
+        if name in self.columns:
+            return "its name is that of a column that another field fills"
+        near = next((one for one in sorted(self.columns) if _within(name, one) or _within(one, name)), "")
+        return f"ClickHouse would take it for a part of column {near}" if near else ""
+
+    def with_column(self, name: str) -> TakenNames:
+        return TakenNames(self.columns | {name}, self.covered | {name})
+
+
+def _within(name: str, outer: str) -> bool:
+    return name.startswith(f"{outer}.")
+
+
+def taken_names(pipeline: Pipeline, target: Target, columns: Sequence[Column]) -> TakenNames:
+    """A field is covered also by a column that looks into it, by one that is computed, and as the type."""
+    covered = {pipeline.event.type.field.split(".")[0]} if pipeline.event.type.field else set()
+    for column in columns:
+        mapped = target.columns.get(column.name)
+        # Columns named `a.b` may be a Nested, which the field `a` fills.
+        own = {column.name, column.name.split(".")[0]}
+        covered |= own if mapped is None else {mapped.split(".")[0]}
+    return TakenNames(frozenset(column.name for column in columns), frozenset(covered))
+
+
+def choose_fields(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -> Chosen:
+    """Those with a value in `at_least` rows of one slice, the most frequent ones first."""
+    fields: list[NewField] = []
+    left_out: dict[str, str] = {}
+    for field in _frequent(taken, slices, at_least):
+        refusal = taken.refusal(field.name) or _no_room(len(fields), len(taken.columns))
+        if refusal:
+            left_out[field.name] = refusal
+        else:
+            fields.append(field)
+            taken = taken.with_column(field.name)
+    return Chosen(tuple(fields), left_out)
+
+
+def _no_room(new: int, columns: int) -> str:
+    if columns >= MOST_COLUMNS:
+        return f"the table has {MOST_COLUMNS:,} columns"
+    return f"a load adds at most {MOST_NEW:,} columns" if new >= MOST_NEW else ""
+
+
+def _frequent(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -> list[NewField]:
+    best: dict[str, NewField] = {}
+    for one in joined(slices):
+        for name, filled in one.filled.items():
+            known = best.get(name)
+            if filled >= at_least and name not in taken.covered and (not known or filled > known.filled):
+                best[name] = NewField(name, one.slice, filled, one.rows)
+    return sorted(best.values(), key=lambda field: (-field.filled, field.name))
+
+
+def joined(slices: Iterable[SliceFields]) -> list[SliceFields]:
+    """One for each slice, of whatever clusters and types it was landed."""
+    rows: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    filled: dict[str, Counter[str]] = {}
+    for one in slices:
+        rows[one.slice] += one.rows
+        others[one.slice] += one.others
+        filled.setdefault(one.slice, Counter()).update(one.filled)
+    return [SliceFields(name, rows[name], filled[name], others[name]) for name in sorted(filled)]

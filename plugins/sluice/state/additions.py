@@ -1,0 +1,115 @@
+"""Remembers in the lake which columns loads have added: each addition is there before its column, for good.
+
+Loads of several tables, and of one table's shards, write side by side: by compare-and-set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.errors import SluiceError
+from sluice.state.month_store import update_object
+
+MOST = 20_000
+"""Additions that are remembered; older ones go first."""
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A column that a load has added. `filled` of the `rows` that `slice` gave the table have a value.
+
+    `shards`: by the shard's name (empty without shards) the generation of the lease under which it has the
+    column; none yet while the ALTER is under way. `run` is the run's token, `by` its process.
+    """
+
+    table: str
+    column: str
+    type: str
+    slice: str
+    filled: int
+    rows: int
+    at: str
+    by: str
+    run: str = ""
+    shards: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        return bool(self.shards)
+
+
+_ADDITIONS = msgspec.json.Decoder(tuple[Addition, ...])
+
+
+def read_additions(lake: Lake) -> tuple[Addition, ...]:
+    """All of a pipeline, the oldest first. Raises SluiceError for bytes that are none."""
+    stored = lake.read(layout.ADDITIONS)
+    return _decoded(lake, None if stored is None else stored.data)
+
+
+def announce(lake: Lake, new: Sequence[Addition], shard: str) -> dict[str, str]:
+    """Remembers what is about to be added; returns the type of each column.
+
+    Of a table on shards, all have the type that the first of them has chosen.
+    """
+    _update(lake, lambda known: announced(known, new, shard))
+    newest = latest(read_additions(lake), new[0].table)
+    return {one.column: newest[one.column].type for one in new}
+
+
+def confirm(lake: Lake, table: str, columns: Collection[str], shard: str, generation: int) -> None:
+    """Notes since which generation the shard has the columns."""
+    _update(lake, lambda known: confirmed(known, table, columns, shard, generation))
+
+
+def announced(known: Sequence[Addition], new: Iterable[Addition], shard: str) -> tuple[Addition, ...]:
+    """What was announced and never done makes room for what takes its place."""
+    found = list(known)
+    for one in new:
+        earlier = latest(found, one.table).get(one.column)
+        if earlier is not None and shard:
+            continue
+        if earlier is not None and not earlier.done:
+            found.remove(earlier)
+        found.append(one)
+    return tuple(found[-MOST:])
+
+
+def confirmed(
+    known: Sequence[Addition], table: str, columns: Collection[str], shard: str, generation: int
+) -> tuple[Addition, ...]:
+    newest = [one for name, one in latest(known, table).items() if name in columns]
+    return tuple(
+        replace(one, shards={**one.shards, shard: generation}) if one in newest else one for one in known
+    )
+
+
+def latest(known: Iterable[Addition], table: str) -> dict[str, Addition]:
+    """The newest addition of each of the table's columns."""
+    return {one.column: one for one in known if one.table == table}
+
+
+def since(known: Iterable[Addition], table: str, shard: str) -> dict[str, int]:
+    """By column that a load has added: commits of an older generation hold nothing of its field."""
+    newest = latest(known, table)
+    return {name: one.shards[shard] for name, one in newest.items() if shard in one.shards}
+
+
+def _update(lake: Lake, change: Callable[[tuple[Addition, ...]], tuple[Addition, ...]]) -> None:
+    def changed(data: bytes | None) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(change(_decoded(lake, data))), indent=1)
+
+    update_object(lake, layout.ADDITIONS, changed)
+
+
+def _decoded(lake: Lake, data: bytes | None) -> tuple[Addition, ...]:
+    try:
+        return () if data is None else _ADDITIONS.decode(data)
+    except msgspec.DecodeError as error:
+        place = f"{lake.url}/{layout.ADDITIONS}"
+        raise SluiceError(f"{place} does not say which columns were added ({error}): move it away") from error

@@ -1,0 +1,80 @@
+"""Which columns were added is remembered for good, whoever writes beside."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from sluice.clients.lake import layout
+from sluice.errors import SluiceError
+from sluice.state.additions import (
+    Addition,
+    announce,
+    announced,
+    confirm,
+    confirmed,
+    latest,
+    read_additions,
+    since,
+)
+from tests.support.fakes import MemoryLake
+
+ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, "now", "me", "run")
+DONE = replace(ONE, shards={"": 7})
+OTHER = replace(ONE, type="Nullable(UInt64)", slice="2026-11-20T11Z")
+
+
+def test_it_is_read_as_it_was_written():
+    lake = MemoryLake()
+    assert read_additions(lake) == ()
+    assert announce(lake, [ONE], "") == {"coupon": "Nullable(String)"}
+    assert read_additions(lake) == (ONE,)
+    confirm(lake, "e.clicks", {"coupon"}, "", 7)
+    assert read_additions(lake) == (DONE,)
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "shard", "kept"),
+    [
+        ((), ONE, "", (ONE,)),
+        ((ONE,), OTHER, "", (OTHER,)),  # nothing came of the first
+        ((DONE,), OTHER, "", (DONE, OTHER)),  # somebody dropped the column
+        ((ONE,), OTHER, "s2", (ONE,)),  # of shards the first decides
+        ((replace(ONE, shards={"s1": 3}),), OTHER, "s2", (replace(ONE, shards={"s1": 3}),)),
+        ((replace(DONE, table="e.views"),), OTHER, "s2", (replace(DONE, table="e.views"), OTHER)),
+    ],
+)
+def test_what_an_announcement_leaves(known, new: Addition, shard: str, kept):
+    assert announced(known, [new], shard) == kept
+
+
+def test_a_second_shard_gets_the_type_of_the_first():
+    lake = MemoryLake()
+    announce(lake, [ONE], "s1")
+    assert announce(lake, [OTHER], "s2") == {"coupon": "Nullable(String)"}
+
+
+def test_the_newest_addition_of_a_column_counts():
+    known = (DONE, replace(OTHER, shards={"": 9}), replace(ONE, table="e.views", column="x"))
+    assert latest(known, "e.clicks") == {"coupon": known[1]}
+    assert since(known, "e.clicks", "") == {"coupon": 9}
+    assert since(known, "e.clicks", "s1") == since(known, "e.views", "") == {}
+    assert confirmed(known, "e.clicks", {"coupon"}, "s1", 4)[1].shards == {"": 9, "s1": 4}
+    assert confirmed(known, "e.clicks", {"coupon"}, "s1", 4)[::2] == known[::2]
+
+
+def test_writers_side_by_side_lose_nothing():
+    lake = MemoryLake()
+    made = [replace(ONE, column=f"c{number}") for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: announce(lake, [one], ""), made))
+    assert {one.column for one in read_additions(lake)} == {one.column for one in made}
+
+
+def test_bytes_that_are_none_are_named():
+    lake = MemoryLake()
+    lake.put(layout.ADDITIONS, b"[{]")
+    with pytest.raises(SluiceError, match=r"memory://demo/_added_columns.json does not say which"):
+        read_additions(lake)
