@@ -10,6 +10,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.compare_views import ViewContents
+from sluice.flow.contents.later_columns import by_later_columns, notes_of
 from sluice.flow.contents.staged_load import Stage, Staged
 from sluice.flow.contents.sums import (
     ALL_ROWS,
@@ -54,9 +55,13 @@ class Comparing:
     def check(self, works: Sequence[LoadWork]) -> TableContents:
         """Every row and misfit of the units. Raises Busy, and what the client raises."""
         found = TableContents()
-        for some in cut(works, MOST_ROWS, _MOST_UNITS):
+        groups = by_later_columns(self.stage, works, self.stage.ledger())
+        found.notes += notes_of(self.stage.lake, self.stage, groups)
+        for without, some in [
+            (k, part) for k, v in groups.items() for part in cut(v, MOST_ROWS, _MOST_UNITS)
+        ]:
             try:
-                self._check(some, None, ALL_ROWS, found)
+                self._check(some, None, ALL_ROWS, found, without)
             except TargetRefused as error:
                 found.notes.append(f"table {self.stage.target.table} is not compared: {error}")
                 return found
@@ -68,7 +73,8 @@ class Comparing:
         """Rows of one unit that `reading` gives; `where` finds them in the target. Raises as `check`."""
         found = TableContents()
         try:
-            self._check([work], reading, where, found)
+            [without] = by_later_columns(self.stage, [work], self.stage.ledger())
+            self._check([work], reading, where, found, without)
         except Conservation as error:
             self._uneven([work], error, found)
         return found
@@ -81,11 +87,16 @@ class Comparing:
         found.moved += [work.unit for work in works if work not in there]
 
     def _check(
-        self, works: Sequence[LoadWork], reading: Reading | None, where: RowFilter, found: TableContents
+        self,
+        works: Sequence[LoadWork],
+        reading: Reading | None,
+        where: RowFilter,
+        found: TableContents,
+        without: frozenset[str],
     ) -> None:
         client = self.stage.client
         before = self.stage.ledger()
-        with self.stage.staged(works, reading) as staged:
+        with self.stage.staged(works, reading, without) as staged:
             comparison = compare(client, staged.found, self.stage.target.rollup is not None)
             own = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
             here, given = self._sums(staged, comparison, own, by_column=False)

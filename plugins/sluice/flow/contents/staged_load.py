@@ -26,6 +26,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
+from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.destinations import staged_names
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.rollups.staging import RollupStaging
@@ -69,13 +70,23 @@ class Stage:
         return committed(self.client, self.pipeline, self.lake.url, self.target)
 
     @contextmanager
-    def staged(self, works: Sequence[LoadWork], reading: Reading | None = None) -> Iterator[Staged]:
-        """The rows and misfits that a load of `works` gives; the tables go at the end.
+    def staged(
+        self,
+        works: Sequence[LoadWork],
+        reading: Reading | None = None,
+        without: frozenset[str] = frozenset(),
+    ) -> Iterator[Staged]:
+        """The rows and misfits that a load of `works` gives, of a table that had no columns `without`; the
+        tables go at the end.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.
         """
         found, filling = inspect_target(self.client, self.pipeline, self.target)
+        if without:
+            known_columns = [column for column in found.columns if column.name not in without]
+            paths = {name: path for name, path in self.target.columns.items() if name not in without}
+            filling = fill(known_columns, paths)
         client = self.client.reading(READ_QUORUM) if found.replicated else self.client
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)

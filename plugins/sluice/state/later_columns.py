@@ -1,0 +1,55 @@
+"""Which of a commit's columns were added after it, and which of their fields its rows may have. Pure.
+
+A load has all columns that are there when it begins: the generation of its lease tells it from loads before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sluice.config.pipeline import Target
+from sluice.manifest import Manifest
+from sluice.state.additions import Addition, since
+from sluice.state.ledger import LedgerRow
+
+
+def added_after(known: Sequence[Addition], table: str, row: LedgerRow, shard: str = "") -> frozenset[str]:
+    """Columns that the commit has nothing in, on some shard where it is of several."""
+    if row.shares:
+        return frozenset[str]().union(
+            *(added_after(known, table, part, name) for name, part in row.shares if part is not None)
+        )
+    return frozenset(column for column, first in since(known, table, shard).items() if row.generation < first)
+
+
+def maybe_lost(
+    target: Target, manifest: Manifest, types: Iterable[str], columns: Iterable[str]
+) -> dict[str, int | None]:
+    """Those of the columns whose fields the rows of `types` have, with the number of rows; None: the manifest
+    has not counted them exactly."""
+    by_type = {one.type: one for one in manifest.fields}
+    seen = [by_type.get(name) for name in types]
+    found: dict[str, int | None] = {}
+    for column in sorted(columns):
+        field = target.columns[column].split(".")[0] if column in target.columns else column
+        rows = [
+            None
+            if one is None or not one.exact or (one.others and field not in one.fields)
+            else one.fields[field].filled
+            if field in one.fields
+            else 0
+            for one in seen
+        ]
+        known = [count for count in rows if count is not None]
+        if len(known) < len(rows):
+            found[column] = None
+        elif sum(known):
+            found[column] = sum(known)
+    return found
+
+
+def told(lost: Mapping[str, int | None]) -> str:
+    """`coupon (35 rows), price (maybe)`."""
+    return ", ".join(
+        f"{name} ({'maybe' if rows is None else f'{rows:,} rows'})" for name, rows in sorted(lost.items())
+    )
