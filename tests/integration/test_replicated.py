@@ -15,7 +15,7 @@ from sluice.clients.clickhouse.errors import Outcome, ServerError
 from sluice.clients.clickhouse.sharding import placement_of
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
 from sluice.config.pipeline import Pipeline
-from sluice.errors import QuorumPending, TargetRefused, TooFewReplicas
+from sluice.errors import QuorumPending, TargetChanged, TargetRefused, TooFewReplicas
 from sluice.flow.load.load import load
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.work import LoadResult
@@ -226,3 +226,35 @@ def test_replicas_of_a_table_that_is_not_replicated_are_refused(place: Place):
             placement=here,
             others=(),
         )
+
+
+def evolving(place: Place) -> Pipeline:
+    target = {"table": "clicks", "evolve": "add", "evolve_rows": 1}
+    return place.world.pipeline({"click": target}, clickhouse=SPEC)
+
+
+def test_a_column_is_there_though_a_replica_is_away(place: Place):
+    """It takes the column when it is back: the statement has been done, and says so by error 341."""
+    land(place.world.lake, unit(), [event(n=1, code="a"), event(n=2)])
+    place.told.fails = ("evolve", 341, True)
+    place.load(evolving(place))
+    assert place.world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(1, "a"), (2, None)]
+    altered = [settings for sql, settings in place.told.writes if "ADD COLUMN" in sql]
+    assert [settings["alter_sync"] for settings in altered] == [2]
+
+
+def test_a_column_that_did_not_come_is_tried_again(place: Place):
+    land(place.world.lake, unit(), [event(n=1, code="a")])
+    place.told.fails = ("evolve", 341, False)
+    with pytest.raises(TargetChanged, match="column code is not there after its ALTER") as raised:
+        place.load(evolving(place))
+    assert raised.value.retryable and place.numbers() == []
+    place.load(evolving(place))
+    assert place.world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(1, "a")]
+
+
+def test_a_column_that_the_server_refuses_is_named_with_the_way_out(place: Place):
+    land(place.world.lake, unit(), [event(n=1, code="a")])
+    place.told.fails = ("evolve", 44, False)
+    with pytest.raises(TargetRefused, match=r"ADD COLUMN IF NOT EXISTS `code` .*set `evolve: off`"):
+        place.load(evolving(place))

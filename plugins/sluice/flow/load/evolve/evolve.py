@@ -140,7 +140,7 @@ class Evolution:
         names = {column.name for column in new}
         if missing := names - self._columns().keys():
             raise TargetChanged(
-                f"table {self.target.table}: column {visible(min(missing))} was dropped while it was loaded: "
+                f"table {self.target.table}: column {visible(min(missing))} is not there after its ALTER: "
                 "load it again"
             )
         self._confirm(names)

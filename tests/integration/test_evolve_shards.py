@@ -1,0 +1,96 @@
+"""Columns that are added to a target on two shards: each has them, of one type, whoever decides first."""
+
+from __future__ import annotations
+
+import pytest
+
+from local.readiness import free_port
+from sluice import crash_points
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Load
+from sluice.errors import ShardsWait
+from sluice.state.additions import read_additions
+from tests.integration.landed import event, land, unit
+from tests.support.shards_world import Shards, made, point_at, shards
+
+pytestmark = pytest.mark.integration
+
+RECORD = "_partition Int32, _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)"
+ROWS = "SELECT n, code FROM {db}.clicks ORDER BY n"
+
+
+@pytest.fixture
+def two(clickhouse_servers, tmp_path, name, monkeypatch) -> Shards:
+    found = made(tmp_path, name, clickhouse_servers, monkeypatch)
+    found.everywhere(f"CREATE TABLE {{db}}.clicks (n UInt16, {RECORD}) ENGINE = MergeTree ORDER BY tuple()")
+    return found
+
+
+def evolving(two: Shards, rows: int = 1) -> Pipeline:
+    target = {"table": "clicks", "evolve": "add", "evolve_rows": rows}
+    return two.world.pipeline({"click": target}, clickhouse=shards("s1", "s2"))
+
+
+def types(two: Shards) -> list[list[tuple]]:
+    query = "SELECT type FROM system.columns WHERE database = '{db}' AND table = 'clicks' AND name = 'code'"
+    return two.everywhere(query)
+
+
+def test_each_shard_gets_the_column_whoever_has_the_rows(two: Shards):
+    """All rows with the field lie in partition 0, which is the first shard's."""
+    events = [event(n=n, code=n) if n % 2 == 0 else event(n=n) for n in range(6)]
+    land(two.world.lake, unit(), events, partitions=2)
+    assert two.load(evolving(two, rows=3), unit()).summary()["rows"] == 6
+    assert types(two) == [[("Nullable(UInt64)",)]] * 2
+    assert two.everywhere(ROWS) == [[(0, 0), (2, 2), (4, 4)], [(1, None), (3, None), (5, None)]]
+    [one] = read_additions(two.world.lake)
+    assert set(one.shards) == {"s1", "s2"}
+
+
+def test_a_shard_that_was_away_gets_the_type_of_the_other(two: Shards, monkeypatch):
+    """Of the slice that it has to load beside, it alone would choose another type."""
+    land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
+    point_at(monkeypatch, "s2", free_port())
+    with pytest.raises(ShardsWait):
+        two.load(evolving(two), unit())
+    point_at(monkeypatch, "s2", two.servers[1].port)
+    land(two.world.lake, unit(1), [event(n=10 + n, code="x" if n else 7) for n in range(2)], partitions=2)
+    assert two.load(evolving(two), unit(), unit(1)).summary()["misfits"] == 1
+    assert types(two) == [[("Nullable(UInt64)",)]] * 2
+    assert two.everywhere(ROWS) == [[(0, 0), (2, 2), (10, 7)], [(1, 1), (3, 3)]]
+
+
+def test_a_column_of_the_other_shard_comes_with_the_next_load(two: Shards, monkeypatch):
+    """Its own load has no row with the field: readers of both expect the column all the same."""
+    land(two.world.lake, unit(), [event(n=n) for n in range(2)], partitions=2)
+    two.load(evolving(two), unit())
+    land(two.world.lake, unit(1), [event(n=2, code=2)], partitions=2)
+    point_at(monkeypatch, "s2", free_port())
+    with pytest.raises(ShardsWait):
+        two.load(evolving(two), unit(1))
+    assert types(two) == [[("Nullable(UInt64)",)], []]
+    point_at(monkeypatch, "s2", two.servers[1].port)
+    land(two.world.lake, unit(2), [event(n=4), event(n=5)], partitions=2)
+    two.load(evolving(two), unit(2))
+    assert types(two) == [[("Nullable(UInt64)",)]] * 2
+    two.load(evolving(two), unit(), unit(1), unit(2))
+    assert two.everywhere(ROWS) == [[(0, None), (2, 2), (4, None)], [(1, None), (5, None)]]
+
+
+@pytest.mark.parametrize("point", [Load.ANNOUNCED, Load.STATEMENT, Load.EVOLVED], ids=str)
+def test_both_die_and_are_done_by_the_next(two: Shards, point, monkeypatch):
+    land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
+
+    def reached(here) -> None:
+        if here is point:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crash_points, "reached", reached)
+        with pytest.raises(KeyboardInterrupt):
+            two.load(evolving(two), unit())
+    two.load(evolving(two), unit())
+    assert types(two) == [[("Nullable(UInt64)",)]] * 2
+    assert two.everywhere(ROWS) == [[(0, 0), (2, 2)], [(1, 1), (3, 3)]]
+    [one] = read_additions(two.world.lake)
+    assert set(one.shards) == {"s1", "s2"}
