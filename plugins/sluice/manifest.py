@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -180,8 +180,17 @@ _FORMAT = msgspec.json.Decoder(_Format)
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
 
+# At the beginning of a line only the manifest's own keys have one space before them.
+_NO_FIELDS = b'\n "fields": []'
+
+
 def encode(manifest: Manifest) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    """A line for each value, and one for all fields of a type: there are many of them."""
+    text = msgspec.json.format(msgspec.json.encode(replace(manifest, fields=())), indent=1)
+    if not manifest.fields:
+        return text
+    types = b",\n  ".join(map(msgspec.json.encode, manifest.fields))
+    return text.replace(_NO_FIELDS, _NO_FIELDS[:-1] + b"\n  " + types + b"\n ]", 1)
 
 
 def decode(data: bytes, place: str) -> Manifest:

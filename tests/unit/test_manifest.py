@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import string
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -94,6 +95,14 @@ def test_fields_of_a_type_are_found_by_its_name() -> None:
     assert one.fields_of("click") == clicks
     assert one.fields_of("view") is None
     assert clicks.fields["url"].filled == 7
+
+
+def test_the_fields_of_a_type_are_one_line_whatever_they_are_called() -> None:
+    hostile = {'\n "fields": []': FieldSeen(1, {"null": 1}), '"': FieldSeen(1, {}), "ключ": FieldSeen(1, {})}
+    one = example(token='\n "fields": []', fields=(TypeFields('\n "fields": []', 9, False, hostile),) * 2)
+    text = manifest.encode(one)
+    assert manifest.decode(text, "m") == one
+    assert len(text.splitlines()) == len(manifest.encode(replace(one, fields=())).splitlines()) + 3
 
 
 def test_an_older_manifest_knows_no_fields() -> None:

@@ -28,6 +28,7 @@ from sluice.cli.options import (
     load_pipeline,
 )
 from sluice.cli.output import console, print_json, show, table_of, text_of
+from sluice.cli.status_changes import show_changes
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
@@ -40,6 +41,12 @@ _MOST_TYPES = 8
 _OTHER_LINES, _FEWEST = 14, 6  # of a terminal: all but the hours, and the hours that are shown anyway
 WatchOption = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
 Every = Annotated[float, typer.Option("--every", min=1, help="Seconds between two looks with --watch.")]
+Changes = Annotated[
+    bool,
+    typer.Option(
+        "--changes", help="Instead: fields of events that are new, have vanished, or have another kind."
+    ),
+]
 WithLag = Annotated[bool, typer.Option("--lag", help="Ask Kafka, too: records that have not landed.")]
 
 
@@ -51,6 +58,7 @@ def status(
     watch: WatchOption = False,
     every: Every = 5,
     with_lag: WithLag = False,
+    changes: Changes = False,
     wide: Wide = False,
     config: Config = None,
     json: Json = False,
@@ -64,6 +72,10 @@ def status(
     start, to = day_or(spec, start, to, day)
     if json and watch:
         raise WrongUse("--json answers once: leave --watch out, and ask again")
+    if changes and (watch or with_lag):
+        raise WrongUse("--changes answers once, and from the lake alone: leave --watch and --lag out")
+    if changes:
+        return show_changes(spec, start, to, json)
     if watch:
         return _watch(spec, start, to, every, with_lag, wide)
     found, title = _look(spec, start, to)

@@ -46,8 +46,13 @@ class FieldChange:
     likely: str = ""
 
     def __str__(self) -> str:
+        return f"type {visible(self.type)}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """Without the type."""
         now, before = _of(self.having, self.rows), _of(self.having_before, self.rows_before)
-        name, own = f"type {visible(self.type)}: field `{visible(self.field)}`", ", ".join(self.kinds)
+        name, own = f"field `{visible(self.field)}`", ", ".join(self.kinds)
         was = f"was in {before} ({', '.join(self.kinds_before)})"
         if self.kind is ChangeKind.NEW:
             return f"{name} is new: in {now} ({own}); before in {before}"

@@ -280,8 +280,8 @@ def test_the_end_of_a_landing_says_what_has_changed(tmp_path: Path) -> None:
     changes = [line for line in said if line.startswith("schema changed: ")]
     assert changes == [
         "schema changed: 2026-01-01T03Z/dc1: type click: field `user_id` vanished: in none of 60 rows, "
-        "was in 90 of 90 rows, 100 % (integer); likely `uid` now, which is in 60 of 60 rows, 100 % (integer), "
-        "at the same place"
+        "was in 90 of 90 rows, 100 % (integer); likely `uid` now, which is in 60 of 60 rows, 100 % "
+        "(integer), at the same place"
     ]
 
 
