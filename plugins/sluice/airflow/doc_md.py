@@ -67,6 +67,7 @@ problem once, and once more when it is over.
 | lag | the newest complete hour, or the records not landed, are beyond a bound |
 | partition stands still | no record while the topic's other partitions move |
 | anomaly | the last verify of an hour has found a broken equation |
+| schema changed | fields of events are new, have vanished, or have another kind: told once |
 | server error, replication queue, parts, disk | ClickHouse is in trouble |
 | unavailable | Kafka or ClickHouse does not answer |
 | more problems | over 1,000 are open; the others are counted |

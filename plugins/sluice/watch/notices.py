@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from sluice.safe_text import line
-from sluice.watch.problems import Alarm, Problem, ProblemKind, ProblemSource
+from sluice.watch.problems import EVENTS, Alarm, Problem, ProblemKind, ProblemSource
 
 MOST = 1_000
 """Problems that are kept and told one by one."""
@@ -67,7 +67,8 @@ def decide(
     """The alarms after a look: new problems are open, those that are gone are over.
 
     One whose source is in `blind`, because it did not answer, stays as it is: nobody knows. So does one whose
-    key is in `unseen`: it is not over, but told of otherwise.
+    key is in `unseen`: it is not over, but told of otherwise. An event, whose hour is no longer watched, is
+    forgotten.
     """
     there = {problem.key: problem for problem in now}
     after = {key: _seen(known.get(key), problem, at) for key, problem in there.items()}
@@ -76,7 +77,7 @@ def decide(
             continue
         if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind)):
             after[key] = alarm
-        elif alarm.told:
+        elif alarm.told and alarm.problem.kind not in EVENTS:
             after[key] = replace(alarm, over=True)
     return after
 

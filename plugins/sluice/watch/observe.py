@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,12 +29,15 @@ from sluice.plan.lag import Lag, ask_topics, lag_of
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
+from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import Ledgers, UnitStatus, statuses
 from sluice.state.units import units_of
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 from sluice.watch.retention import FactsByTopic
 from sluice.watch.server import WATCHED, Disk, ServerErrorCount, ServerFacts, joined
+
+log = logging.getLogger(__name__)
 
 _ERRORS_OF_SECONDS = 900
 # Of the hours that are not complete before the watched range, those that are asked of Kafka.
@@ -47,7 +51,8 @@ class Observation:
 
     Without ClickHouse `found` holds only units that have not landed: of the others nobody knows the state.
     `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
-    the first units of it that have not landed: of these Kafka deletes records first.
+    the first units of it that have not landed: of these Kafka deletes records first. `changes` are those of
+    the fields of events in `slices`.
     """
 
     slices: SliceRange
@@ -60,6 +65,7 @@ class Observation:
     older: Backlog = field(default_factory=Backlog)
     oldest: tuple[UnitStatus, ...] = ()
     silent: Mapping[ProblemSource, str] = field(default_factory=dict)
+    changes: tuple[UnitChange, ...] = ()
 
     @property
     def lag_records(self) -> int | None:
@@ -113,6 +119,7 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         older=older.seen(oldest),
         oldest=tuple(oldest),
         silent=silent,
+        changes=tuple(changes_of(lake, manifests, manifests, log.info)),
     )
 
 

@@ -24,12 +24,17 @@ class ProblemKind(StrEnum):
     RETENTION = "retention"
     EXPIRED = "records expired"
     ANOMALY = "anomaly"
+    SCHEMA = "schema changed"
     SERVER_ERROR = "server error"
     QUEUE = "replication queue"
     PARTS = "parts"
     DISK = "disk"
     UNAVAILABLE = "unavailable"
     MORE = "more problems"
+
+
+EVENTS = frozenset({ProblemKind.SCHEMA})
+"""What happens once: a channel hears of it, and of no end."""
 
 
 class ProblemSource(StrEnum):

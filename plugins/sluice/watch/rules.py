@@ -12,9 +12,11 @@ from sluice.flow.verify.check_stalled import check_stalled
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.plan.backlog import Backlog
-from sluice.slices import SliceRange
+from sluice.safe_text import visible
+from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.rollup_commits import is_behind
+from sluice.state.schema.history import UnitChange
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
@@ -117,6 +119,19 @@ def anomalies(found: Iterable[OpenAnomaly]) -> Iterator[Problem]:
                 f"{one.message}; {repair}",
                 (ProblemSource.LAKE,),
             )
+
+
+def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Problem]:
+    """Fields that have changed, an event for each slice and type."""
+    types: dict[tuple[Unit, str], list[UnitChange]] = {}
+    for one in changes:
+        types.setdefault((one.unit, one.change.type), []).append(one)
+    for (unit, name), own in types.items():
+        said = "; ".join(one.change.said for one in own)
+        message = f"{said}; `sluice status {pipeline.name} --changes` shows all"
+        yield Problem(
+            ProblemKind.SCHEMA, f"slice {unit}, type {visible(name)}", message, (ProblemSource.LAKE,)
+        )
 
 
 def _late(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[UnitStatus]:

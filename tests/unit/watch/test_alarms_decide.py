@@ -105,6 +105,19 @@ def test_what_cannot_be_seen_is_not_over():
     assert pending(decide([], seen, {ProblemSource.CLICKHOUSE}, "2"), "a").cleared
 
 
+def test_an_event_is_told_once_and_has_no_end():
+    event = Problem(ProblemKind.SCHEMA, "slice x, type click", "m", (ProblemSource.LAKE,))
+    assert rounds([event], [event], [], [problem("y")], [problem("y")]) == [
+        (["slice x, type click"], []),
+        ([], []),
+        ([], []),
+        (["y"], []),
+        ([], []),
+    ]
+    seen = decide([event], {}, (), "1")
+    assert decide([], told(seen, "a", pending(seen, "a")), (), "2") == {}
+
+
 def test_a_channel_that_is_no_longer_in_the_file_is_forgotten():
     alarms = told(
         decide([problem("x")], {}, (), "1"), "old", pending(decide([problem("x")], {}, (), "1"), "old")

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
 import pytest
 
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
+from sluice.clients.lake.folder import FolderLake
 from sluice.config.alarms import Alarms, Channel
-from sluice.flow.verify.verdict import OpenAnomaly
+from sluice.flow.verify.verdict import OpenAnomaly, Verdict
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
-from sluice.slices import Slice, Unit
+from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
+from sluice.state.schema.changes import ChangeKind, FieldChange
+from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from sluice.type_fields import FieldSeen, TypeFields
 from sluice.watch import rules, transactions
-from sluice.watch.observe import watched_range
-from sluice.watch.problems import LogStart, ProblemKind
+from sluice.watch.observe import Observation, watched_range
+from sluice.watch.problems import LogStart, ProblemKind, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.server import Disk, ServerErrorCount, ServerFacts, joined, server_problems
+from sluice.watch.watch import problems_of
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 TEN = pendulum.datetime(2026, 11, 20, 10)
@@ -60,6 +67,41 @@ def test_an_expired_hour_says_how_much():
     (problem,) = rules.overdue(pipeline(), [status(0, UnitState.EXPIRED, losses=lost)], TEN.add(hours=9))
     assert problem.kind is ProblemKind.EXPIRED
     assert "up to 60 of its offsets expired" in problem.message
+
+
+def test_fields_that_changed_are_one_event_for_each_slice_and_type():
+    def new(hour: int, kind: str, name: str) -> UnitChange:
+        return UnitChange(unit(hour), FieldChange(ChangeKind.NEW, kind, name, 50, 20, 100, 0, ("string",)))
+
+    changes = [new(0, "click", "a"), new(0, "click", "b\x1b"), new(0, "bid", "a"), new(1, "click", "c")]
+    found = list(rules.changed(pipeline(), changes))
+    assert said(found) == [
+        (ProblemKind.SCHEMA, "slice 2026-11-20T10Z/dc1, type click"),
+        (ProblemKind.SCHEMA, "slice 2026-11-20T10Z/dc1, type bid"),
+        (ProblemKind.SCHEMA, "slice 2026-11-20T11Z/dc1, type click"),
+    ]
+    assert found[0].message == (
+        "field `a` is new: in 20 of 50 rows, 40 % (string); before in 0 of 100 rows, 0 %; "
+        "field `b\\x1b` is new: in 20 of 50 rows, 40 % (string); before in 0 of 100 rows, 0 %; "
+        f"`sluice status {pipeline().name} --changes` shows all"
+    )
+
+
+def test_a_look_at_an_hour_with_a_renamed_field_shows_one_problem(tmp_path):
+    lake, fields = FolderLake(tmp_path), [("user_id", 30), ("user_id", 30), ("uid", 30)]
+    found = [status(hour, UnitState.COMPLETE) for hour in range(3)]
+    manifests = {}
+    for one, (name, rows) in zip(found, fields, strict=True):
+        kinds = TypeFields("click", rows, True, {name: FieldSeen(rows, {"integer": rows})})
+        manifests[one.unit] = replace(one.manifest, fields=(kinds,))
+    changes = tuple(changes_of(lake, manifests, manifests, pytest.fail))
+    slices = SliceRange(TEN, TEN.add(hours=3))
+    lag = Lag("", [], [])
+    sight = Observation(slices, Boundaries(), tuple(found), lag, {}, Verdict(), None, changes=changes)
+    problems = list(problems_of(pipeline(), sight, WatchState(), TEN.add(hours=3)))
+    (changed,) = [problem for problem in problems if problem.kind is ProblemKind.SCHEMA]
+    assert changed.place == "slice 2026-11-20T12Z/dc1, type click"
+    assert "likely `uid` now" in changed.message
 
 
 def test_older_hours_are_one_problem_with_their_range_and_what_to_do():
