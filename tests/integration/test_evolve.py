@@ -328,3 +328,31 @@ def test_two_clusters_of_one_slice_count_together(world: World):
         land(world.lake, unit(cluster=cluster), [event(n=1, coupon=cluster)])
     world.load(pipeline, unit(), unit(cluster="dc2"))
     assert world.sql("SELECT coupon FROM {db}.clicks ORDER BY coupon") == [("dc1",), ("dc2",)]
+
+
+def test_a_refill_loads_exactly_the_slices_that_lack_values(world: World):
+    """One has the field below the limit, one has not, one was counted in a sample, one has the column."""
+    make(world)
+    pipeline = evolving(world, rows=2)
+    slices = [
+        [event(n=1, coupon="rare"), event(n=2)],
+        [event(n=10), event(n=11)],
+        [event(n=20), event(n=21, coupon=None)],
+        [event(n=30, coupon="a"), event(n=31, coupon="b")],
+    ]
+    for hour, events in enumerate(slices):
+        manifest = land(world.lake, unit(hour), events)
+        if hour != 2:
+            counted(world, unit(hour), manifest, events)
+        world.load(pipeline, unit(hour))
+    units = [unit(hour) for hour in range(4)]
+    assert world.load(pipeline, *units).loaded == ()
+    assert world.sql("SELECT count(coupon) FROM {db}.clicks") == [(2,)]
+    again = world.load(pipeline, *units, mode="refill")
+    assert [loaded.unit for loaded in again.loaded] == [unit(0), unit(2)]
+    rows = world.sql("SELECT n, coupon FROM {db}.clicks ORDER BY n")
+    told = {
+        item["n"]: item.get("coupon") for events in slices for item in (json.loads(e.payload) for e in events)
+    }
+    assert rows == sorted(told.items())
+    assert world.load(pipeline, *units, mode="refill").loaded == ()

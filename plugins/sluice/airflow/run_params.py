@@ -99,8 +99,9 @@ def backfill_params() -> dict[str, Param]:
         "mode": Param(
             DEFAULT_MODE,
             type="string",
-            enum=["fill", "reload", "reland"],
-            description="fill: what is missing or stale. reload: ClickHouse again from the lake. "
+            enum=["fill", "refill", "reload", "reland"],
+            description="fill: what is missing or stale. refill: that, and what was loaded before a column "
+            "was added and may have its field. reload: ClickHouse again from the lake. "
             "reland: Kafka again with the same boundaries, then the lake and ClickHouse",
         ),
         "dry_run": Param(False, type="boolean", description="Only log what would be done"),

@@ -31,8 +31,9 @@ ModeOption = Annotated[
     str,
     typer.Option(
         "--mode",
-        metavar="fill|reload|reland",
-        help="fill: what is missing or stale. reload: load ClickHouse again from the lake. "
+        metavar="fill|refill|reload|reland",
+        help="fill: what is missing or stale. refill: that, and what was loaded before a column was added "
+        "and may have its field. reload: load ClickHouse again from the lake. "
         "reland: read Kafka again with the same boundaries and replace.",
     ),
 ]
@@ -71,7 +72,7 @@ NewestFrom = Annotated[
 ]
 OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
 
-MODES = ("fill", "reload", "reland")
+MODES = ("fill", "refill", "reload", "reland")
 
 
 def load_pipeline(name: str, config: Path | None) -> Pipeline:
@@ -80,7 +81,7 @@ def load_pipeline(name: str, config: Path | None) -> Pipeline:
 
 def check_mode(mode: str) -> str:
     if mode not in MODES:
-        raise typer.BadParameter(f"--mode: expected fill, reload or reland, not {mode!r}.")
+        raise typer.BadParameter(f"--mode: expected {', '.join(MODES)}, not {mode!r}.")
     return mode
 
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,7 +27,7 @@ from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show_hours
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError, Unavailable
+from sluice.errors import SluiceError, Unavailable, WrongUse
 from sluice.plan.waiting import waiting, waits
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -37,6 +37,16 @@ if TYPE_CHECKING:
 
 # What spark_jobs/land.py exits with when doing it again can cure the error.
 _TEMPORARY = 75
+_ROUNDS = 5
+
+Backfill = Annotated[
+    bool,
+    typer.Option(
+        "--backfill",
+        help="Then load again the slices that were loaded before `evolve: add` added a column, and may have "
+        "its field.",
+    ),
+]
 
 
 def run(
@@ -45,6 +55,7 @@ def run(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    backfill: Backfill = False,
     wide: Wide = False,
     config: Config = None,
     json: Json = False,
@@ -59,12 +70,32 @@ def run(
     check_mode(mode)
     slices = asked_range(spec, start, to, day)
     token = uuid.uuid4().hex
-    found, silent = _steps(spec, find(pipeline, config), slices, mode, token)
+    if backfill and mode != "fill":
+        raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
+    path = find(pipeline, config)
+    found, silent = _steps(spec, path, slices, mode, token)
+    if backfill:
+        found = _filled(spec, path, slices) or found
     if json:
         print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
     else:
         show_hours(spec, found, f"{spec.name} {slices}", wide)
     refuse_missing(spec, found, mode, token, silent)
+
+
+def _filled(spec: Pipeline, path: Path, slices: SliceRange) -> list[UnitStatus]:
+    """Loads again what was loaded before a column was added. A slice that is loaded again may have columns
+    added, too: those of earlier ones come with the next round."""
+    from sluice.state.survey import survey
+
+    found: list[UnitStatus] = []
+    for _ in range(_ROUNDS):
+        again = [status for status in survey(spec, slices) if status.later]
+        if not again:
+            break
+        progress(f"{len(again):,} slices were loaded before columns were added that their rows may have")
+        found, _silent = _steps(spec, path, slices, "refill", uuid.uuid4().hex)
+    return found
 
 
 def _steps(

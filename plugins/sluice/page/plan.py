@@ -7,10 +7,10 @@ from collections import Counter
 from sluice.errors import WrongUse
 from sluice.page.models import PlanAsked, PlanLine, PlanView
 from sluice.plan.dry_run import DryRun, lost
+from sluice.plan.modes import MODES
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
-MODES = ("fill", "reload", "reland")
 MOST_LINES = 500
 # As many hours as a year has: the plan asks Kafka for the boundaries of each.
 MOST_SLICES = 9000

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 
-Mode = Literal["fill", "reload", "reland"]
+Mode = Literal["fill", "refill", "reload", "reland"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 

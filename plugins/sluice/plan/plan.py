@@ -30,7 +30,7 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
         return _FILL[status.state]
     if mode == "reland" and status.manifest is not None:
         return "refuse: expired" if status.losses else "land and load again"
-    if mode == "reload" and status.manifest is not None:
+    if status.manifest is not None and (mode == "reload" or (mode == "refill" and status.later)):
         return "load again"
     if status.state is UnitState.EXPIRED and on_expired == "land_rest":
         return "land what is left and load"
@@ -79,7 +79,7 @@ def has_work(status: UnitStatus, mode: str) -> bool:
         return False
     if status.gone and mode == "reland":
         mode = "fill"
-    return mode != "fill" or not status.state.done
+    return mode in ("reload", "reland") or (mode == "refill" and bool(status.later)) or not status.state.done
 
 
 def rows_of(status: UnitStatus) -> int:

@@ -13,7 +13,7 @@ import msgspec
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.errors import SluiceError
-from sluice.state.month_store import update_object
+from sluice.state.update_object import update_object
 
 MOST = 20_000
 """Additions that are remembered; older ones go first."""

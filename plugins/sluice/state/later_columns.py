@@ -48,8 +48,14 @@ def maybe_lost(
     return found
 
 
-def told(lost: Mapping[str, int | None]) -> str:
-    """`coupon (35 rows), price (maybe)`."""
-    return ", ".join(
-        f"{name} ({'maybe' if rows is None else f'{rows:,} rows'})" for name, rows in sorted(lost.items())
-    )
+def later_by_table(
+    known: Sequence[Addition], targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]
+) -> dict[str, dict[str, int | None]]:
+    """Of each table's commit what it may have lost; without the tables that lack nothing."""
+    found: dict[str, dict[str, int | None]] = {}
+    for target in targets if known else ():
+        row = rows.get(target.table)
+        columns = None if row is None else added_after(known, target.table, row)
+        if row is not None and columns and (lost := maybe_lost(target, manifest, row.types, columns)):
+            found[target.table] = lost
+    return found

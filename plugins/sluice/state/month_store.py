@@ -3,7 +3,7 @@ steps that run side by side lose nothing of each other's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
@@ -11,6 +11,7 @@ from sluice.slices import SliceRange
 from sluice.state import months
 from sluice.state.months import Month, StoredMonth, Summaries
 from sluice.state.status import UnitStatus
+from sluice.state.update_object import update_object
 
 CachedMonths = dict[str, StoredMonth]
 """Months that were read before, by name."""
@@ -42,18 +43,6 @@ def merge_months(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken 
             return months.encode(months.merged(old, new, looked=broken is not None))
 
         update_object(lake, months.key_of(name), change)
-
-
-def update_object(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> None:
-    """Changes an object by compare-and-set; `change` gets its content, None where there is none yet."""
-    while True:
-        stored = lake.read(key)
-        data = change(None if stored is None else stored.data)
-        if stored is None:
-            if lake.create(key, data):
-                return
-        elif data == stored.data or lake.replace(key, data, stored.version):
-            return
 
 
 def _read(lake: Lake, name: str, seen: CachedMonths | None) -> StoredMonth:

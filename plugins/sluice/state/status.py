@@ -4,14 +4,16 @@ come from `sluice.state.survey`, and `status`, `plan`, `verify` and the DAGs all
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.slices import Slice, Unit
+from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.later_columns import later_by_table
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
@@ -26,6 +28,8 @@ class UnitStatus:
     `lacking` are topics that the pipeline reads now and the manifest does not have: `reland` brings them.
     `gone`: its cluster is no longer in the pipeline file; it is loaded from the lake, and never landed again.
     `uncounted`: tables of traffic counts for which the slice was counted otherwise than the file says now.
+    `later`: by table the columns that were added after it was loaded, and whose fields its rows may have,
+    with the number of rows where the manifest has counted them.
     `derived`: tables of counts and rollups, whose rows are no events.
     """
 
@@ -40,6 +44,7 @@ class UnitStatus:
     gone: bool = False
     uncounted: tuple[str, ...] = ()
     derived: frozenset[str] = frozenset()
+    later: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
 
     @property
     def lacking_shards(self) -> tuple[str, ...]:
@@ -72,15 +77,17 @@ def statuses(
     ledgers: Ledgers,
     now: datetime,
     expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
+    additions: Sequence[Addition] = (),
 ) -> list[UnitStatus]:
-    """The status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries.
+    """The status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries;
+    `additions` are the columns that loads have added.
 
     Of a cluster that was taken away only what has landed is a unit.
     """
     # Once for all units: to merge them takes longer than a status.
     targets = pipeline.targets
     derived = frozenset(t.table for t in targets if t.counted or t.rollup is not None)
-    seen = _Seen(pipeline, targets, boundaries, ledgers, now, derived)
+    seen = _Seen(pipeline, targets, boundaries, ledgers, now, derived, additions)
     return [
         _status(seen, unit, manifests.get(unit), (expired or {}).get(unit, ()))
         for unit in units
@@ -98,6 +105,7 @@ class _Seen:
     ledgers: Ledgers
     now: datetime
     derived: frozenset[str]
+    additions: Sequence[Addition]
 
     def wanted(self, manifest: Manifest) -> dict[str, Commit]:
         """What the ledger has to hold for a manifest, by table, with today's routing."""
@@ -140,6 +148,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         gone=gone,
         uncounted=uncounted(pipeline, manifest) if manifest and not gone else (),
         derived=seen.derived,
+        later=later_by_table(seen.additions, seen.targets, manifest, rows) if manifest else {},
     )
 
 

@@ -13,6 +13,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Loss
 from sluice.slices import SliceRange, Unit
+from sluice.state.additions import read_additions
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
@@ -46,4 +47,5 @@ def survey_of(
     with connect_shards(pipeline) as servers:
         ledgers = ledgers_of(servers, pipeline, lake.url, slices)
     manifests = read_manifests(lake, units)
-    return statuses(pipeline, units, boundaries, manifests, ledgers, now or pendulum.now("UTC"), expired)
+    known = (pipeline, units, boundaries, manifests, ledgers, now or pendulum.now("UTC"), expired)
+    return statuses(*known, read_additions(lake))

@@ -74,6 +74,19 @@ def test_what_nobody_could_resolve_waits_for_its_cluster(mode):
 
 
 @pytest.mark.parametrize("state", list(UnitState))
+def test_a_refill_is_a_fill_and_loads_what_lacks_a_column_again(state):
+    plain = status(state)
+    assert (action(plain, "refill"), has_work(plain, "refill")) == (
+        action(plain, "fill"),
+        has_work(plain, "fill"),
+    )
+    lacking = status(state, later={"e.clicks": {"coupon": 3}})
+    if lacking.manifest is not None:
+        assert (action(lacking, "refill"), has_work(lacking, "refill")) == ("load again", True)
+        assert action(lacking, "fill") == action(plain, "fill")
+
+
+@pytest.mark.parametrize("state", list(UnitState))
 def test_work_is_what_an_action_is_taken_for(state):
     for mode in ("fill", "reload", "reland"):
         works = action(status(state), mode) not in ("wait", "nothing")

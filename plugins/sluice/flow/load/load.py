@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
@@ -26,7 +26,7 @@ from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
-from sluice.flow.load.replicas import Replicas
+from sluice.flow.load.replicas import Replicas, own_tables
 from sluice.flow.load.rollups.decide import Choice, RollupFacts
 from sluice.flow.load.rollups.hours import choose as choose_rollup
 from sluice.flow.load.rollups.staging import RollupStaging
@@ -40,6 +40,7 @@ from sluice.metrics import sink
 from sluice.plan.modes import Mode
 from sluice.safe_text import Say
 from sluice.slices import Unit
+from sluice.state.additions import read_additions
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, LedgerRow, committed, unit_of
 from sluice.state.manifests import read_manifests
@@ -64,10 +65,10 @@ def load(
 ) -> LoadResult:
     """Brings those of `units` that have landed into the target, each exactly once, and says what it did.
 
-    `fill` and `reland` load what the ledger does not hold with this manifest and these types; `reload`
-    everything, except what a run of the same `token` has loaded before. `client` is of the shard that
-    `placement` says; shards.py loads all of them. `others`: the shard lists replicas, and these answer
-    beside `client`. Raises TargetRefused before
+    `fill` and `reland` load what the ledger does not hold with this manifest and these types; `refill` also
+    what was loaded before a column was added, and may have its field; `reload` everything, except what a run
+    of the same `token` has loaded before. `client` is of the shard that `placement` says; shards.py loads all
+    of them. `others`: the shard lists replicas, and these answer beside `client`. Raises TargetRefused before
     anything is written, Busy when another attempt does not finish within `patience`, Fenced when one has
     taken over, Relanded when the slice was landed again meanwhile, Conservation when a count does not hold,
     ServerError and ClickHouseUnavailable.
@@ -76,25 +77,24 @@ def load(
     return loading.load(list(units), patience or _PATIENCE_TERMS * pipeline.clickhouse.lease)
 
 
+@dataclass
 class _Loading:
     """One call of `load`."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        target: Target,
-        lake: Lake,
-        client: Client,
-        mode: Mode,
-        token: str,
-        say: Say,
-        placement: Placement,
-        others: Sequence[Client] | None,
-    ) -> None:
-        self.pipeline, self.target, self.lake = pipeline, target, lake
-        self.client = client.reading(STEADY)
-        self.mode, self.token, self.say, self.placement, self.others = mode, token, say, placement, others
-        self.statements = self.blocks = 0
+    pipeline: Pipeline
+    target: Target
+    lake: Lake
+    client: Client
+    mode: Mode
+    token: str
+    say: Say
+    placement: Placement
+    others: Sequence[Client] | None
+    statements: int = 0
+    blocks: int = 0
+
+    def __post_init__(self) -> None:
+        self.client = self.client.reading(STEADY)
 
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
         found, _ = inspect_target(self.client, self.pipeline, self.target)
@@ -131,7 +131,7 @@ class _Loading:
         else:
             self._replicas(lease).take_over()
         if found.replicated:
-            self._replicas(lease).await_settled(_own_tables(found), self.pipeline.clickhouse.lease)
+            self._replicas(lease).await_settled(own_tables(found), self.pipeline.clickhouse.lease)
         crash_points.reached(Step.FENCED_OFF)
         ledger = committed(self.client, self.pipeline, self.lake.url, self.target)
         todo, skipped = self._choose(units, ledger)
@@ -172,7 +172,9 @@ class _Loading:
         if rollup is not None:
             made = RollupFacts(rollup, self._source(rollup), *how)
             return choose_rollup(self.client, self.pipeline, made, units)
-        return choose(self.pipeline, self.target, read_manifests(self.lake, units), *how)
+        additions = read_additions(self.lake) if self.mode == "refill" else ()
+        landed = read_manifests(self.lake, units)
+        return choose(self.pipeline, self.target, landed, *how, additions, self.placement.shard)
 
     def _source(self, rollup: Rollup) -> Mapping[Unit, LedgerRow]:
         """What the ledger holds of the table that a rollup is made from."""
@@ -246,7 +248,3 @@ class _Loading:
                         "load it again"
                     ) from error
             raise
-
-
-def _own_tables(found: TargetTable) -> list[str]:
-    return [found.table, *(fed.table for fed in found.stored), "sluice.ledger", "sluice.rejected"]

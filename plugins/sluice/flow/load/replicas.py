@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.clickhouse import ClickHouse
 from sluice.config.pipeline import Target
 from sluice.errors import QuorumPending, ReplicaActive, TooFewReplicas
@@ -98,3 +99,8 @@ def state_of(client: Client, target: Target) -> ReplicaState:
         raise TooFewReplicas(target.table, 0, 1)
     name, readonly, total, live, active = found[0]
     return ReplicaState(name, bool(readonly), total, live, dict(active))
+
+
+def own_tables(found: TargetTable) -> list[str]:
+    """What a load writes to that stays."""
+    return [found.table, *(fed.table for fed in found.stored), "sluice.ledger", "sluice.rejected"]

@@ -10,6 +10,8 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import LandedFile, Manifest
 from sluice.plan.modes import Mode
 from sluice.slices import Unit
+from sluice.state.additions import Addition
+from sluice.state.later_columns import added_after, maybe_lost
 from sluice.state.ledger import LedgerRow
 from sluice.type_fields import TypeFields
 
@@ -78,13 +80,20 @@ def choose(
     mode: Mode,
     token: str,
     sharding: str = "",
+    additions: Sequence[Addition] = (),
+    shard: str = "",
 ) -> tuple[list[LoadWork], list[LedgerRow]]:
-    """What is to be loaded, and the ledger's rows of what is skipped; both in the units' order."""
+    """What is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
+
+    `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
+    """
     todo, skipped = [], []
     for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
         row = ledger.get(unit)
         work = work_for(pipeline, target, unit, manifest, row is not None, sharding)
-        if row is not None and done(work, row, mode, token):
+        columns = added_after(additions, target.table, row, shard) if row and mode == "refill" else ()
+        again = bool(columns) and bool(maybe_lost(target, manifest, work.types, columns))
+        if row is not None and not again and done(work, row, mode, token):
             skipped.append(row)
         else:
             todo.append(work)

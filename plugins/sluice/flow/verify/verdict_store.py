@@ -10,8 +10,9 @@ from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, Verdict
 from sluice.slices import SliceRange
-from sluice.state.month_store import merge_months, update_object
+from sluice.state.month_store import merge_months
 from sluice.state.status import UnitStatus
+from sluice.state.update_object import update_object
 
 
 def read_verdict(lake: Lake) -> Verdict:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pendulum
 import pytest
 from hypothesis import given
@@ -18,7 +20,9 @@ from sluice.flow.load.view_checks import check_views
 from sluice.flow.load.work import LoadWork, choose, cut, differences
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Slice, Unit
+from sluice.state.additions import Addition
 from sluice.state.ledger import LedgerRow
+from sluice.type_fields import FieldSeen, TypeFields
 
 
 def unit(hour: int = 0) -> Unit:
@@ -212,3 +216,26 @@ def test_a_servers_message_becomes_one_line():
         "x. (UNKNOWN_TABLE) (version 26.7.2.1) (for url http://h:1)"
     )
     assert shorten(text) == "Unknown table x. (UNKNOWN_TABLE)"
+
+
+ADDED = Addition("db.clicks", "coupon", "String", "s", 1, 1, "now", "me", shards={"": 2})
+
+
+@pytest.mark.parametrize(
+    ("mode", "generation", "filled", "loads"),
+    [
+        ("refill", 1, 3, True),
+        ("refill", 2, 3, False),
+        ("refill", 1, 0, False),
+        ("fill", 1, 3, False),
+        ("reland", 1, 3, False),
+    ],
+)
+def test_a_refill_loads_again_what_may_have_lost_a_field(mode, generation, filled, loads):
+    chosen = pipeline(click="clicks")
+    fields = (TypeFields("click", 4, True, {"coupon": FieldSeen(4, {"null": 4 - filled})}),)
+    ledger = {unit(): replace(row(), generation=generation)}
+    landed = {unit(): replace(LANDED, fields=fields)}
+    todo, skipped = choose(chosen, chosen.targets[0], landed, ledger, mode, "", additions=(ADDED,))
+    assert [work.replaces for work in todo] == ([True] if loads else [])
+    assert len(skipped) == (not loads)

@@ -5,6 +5,7 @@ import { airflowLink } from "./links.js";
 
 const MODES = [
   ["fill", "only what is missing or stale"],
+  ["refill", "also hours that were loaded before a column was added, and may have its field"],
   ["reload", "loads ClickHouse again from the lake; Kafka is not needed"],
   ["reland", "reads Kafka again with the same boundaries, and replaces the hours everywhere"],
 ];
