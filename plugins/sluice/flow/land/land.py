@@ -100,7 +100,7 @@ def land(
     say(f"{len(own)} units, {len(todo)} to land, {offsets:,} offsets to read")
     for line in described(reads.all):
         say(line)
-    attempt = LandingAttempt(pipeline, lake, ids, engine, say, topics_of)
+    attempt = LandingAttempt(pipeline, lake, ids, engine, say, topics_of, pipeline.evolving_types)
     manifests, failed = _clusters(attempt, reads.by_cluster, old, mode, token)
     sweep(pipeline, lake, ids.values(), pendulum.now("UTC"))
     crash_points.reached(Land.SWEPT)
