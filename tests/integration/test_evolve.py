@@ -10,12 +10,18 @@ import pytest
 
 from sluice import crash_points
 from sluice.clients.lake import layout
+from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Load, Step
 from sluice.errors import TargetRefused
+from sluice.flow.load.evolve.forecast import forecast
 from sluice.manifest import Manifest, encode
 from sluice.state.additions import read_additions
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.ledger import committed
+from sluice.state.manifests import read_manifest
+from sluice.state.status import statuses
 from sluice.type_fields import FieldSeen, TypeFields
-from tests.integration.landed import Event, World, client_of, event, land, unit
+from tests.integration.landed import START, Event, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
 
@@ -356,3 +362,37 @@ def test_a_refill_loads_exactly_the_slices_that_lack_values(world: World):
     }
     assert rows == sorted(told.items())
     assert world.load(pipeline, *units, mode="refill").loaded == ()
+
+
+def planned(world: World, pipeline: Pipeline, hours: int, mode: str = "fill") -> list[str]:
+    """What a plan says of `hours` slices; those without a manifest have not landed."""
+    units = [unit(hour) for hour in range(hours)]
+    found = {u: m for u in units if (m := read_manifest(world.lake, u))}
+    target = pipeline.targets[0]
+    ledgers = {target.table: committed(world.client, pipeline, world.lake.url, target)}
+    known = (pipeline, units, Boundaries(), found, ledgers, START.add(days=1), None)
+    told = statuses(*known, read_additions(world.lake))
+    return list(forecast(world.client, pipeline, world.lake, told, mode))
+
+
+def test_a_plan_says_what_would_be_added_and_changes_nothing(world: World):
+    make(world)
+    pipeline = evolving(world, rows=2)
+    table = f"{world.database}.clicks"
+    first = [event(n=n, coupon=f"c{n}", rare=n if n == 1 else None) for n in range(3)] + [event(n=3)]
+    second = [event(n=4, coupon="x", price=1.5), event(n=5, price=2)]
+    for hour, events in enumerate([first, second]):
+        counted(world, unit(hour), land(world.lake, unit(hour), events), events)
+    assert planned(world, pipeline, 3) == [
+        f"{table}: would add `coupon` Nullable(String), in 3 of 4 rows of slice 2026-11-20T10Z",
+        f"{table}: would add `price` Nullable(Decimal(18, 2)), in 2 of 2 rows of slice 2026-11-20T11Z",
+        "what has not landed is not known: 1 slice",
+    ]
+    assert columns(world) == {} and read_additions(world.lake) == ()
+    world.load(pipeline, unit(), unit(1))
+    assert list(columns(world).values()) == ["Nullable(String)", "Nullable(Decimal(18, 2))"]
+    assert planned(world, pipeline, 2) == []
+    land(world.lake, unit(2), [event(n=6, more=1), event(n=7, more=2)])
+    told = f"{table}: the fields of 1 slice are not counted in every row: the load counts them"
+    assert planned(world, pipeline, 3) == [told]
+    assert planned(world, world.pipeline({"click": "clicks"}), 4) == []

@@ -46,7 +46,7 @@ def test_what_came_before_the_column_is_no_finding_and_is_told(world: World):
     found = compared(world, pipeline, 0, 1)
     assert (found.anomalies, found.rows) == ([], 4)
     [note] = found.notes
-    assert "column code was added after 1 slices were loaded, and is empty there: 1 rows have" in note
+    assert "column code was added later than 1 loaded slice, and is empty there: 1 rows have" in note
     assert "`sluice run p --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --backfill`" in note
     world.load(pipeline, unit(), mode="reload")
     assert world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(2, None), (3, 3), (4, 4)]

@@ -24,6 +24,7 @@ from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
+from sluice.flow.load.evolve.forecast import forecast
 from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
@@ -231,6 +232,14 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str) -> DryRun:
     """What a run over the range would do, and how long it would take; changes nothing."""
     seen = preview(pipeline, slices)
     work = work_of(seen.found, mode)
-    return DryRun(
-        seen.found, seen.unreachable, mode, pipeline.on_expired, work, expected_time(pipeline, work)
-    )
+    time, new = expected_time(pipeline, work), new_columns(pipeline, seen.found, mode)
+    return DryRun(seen.found, seen.unreachable, mode, pipeline.on_expired, work, time, new)
+
+
+def new_columns(pipeline: Pipeline, found: list[UnitStatus], mode: str) -> tuple[str, ...]:
+    """A line for each column that the loads of a run would add, as far as its slices have landed."""
+    if not pipeline.evolving_types:
+        return ()
+    with connect_shards(pipeline) as servers:
+        client = next(server.reached for server in servers if server.client)
+        return tuple(forecast(client, pipeline, open_lake(pipeline), found, mode_of(mode)))

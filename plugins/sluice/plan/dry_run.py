@@ -17,7 +17,7 @@ from sluice.state.status import UnitStatus
 @dataclass(frozen=True)
 class DryRun:
     """`work` and `time` are of all units with work; `silent` has the error of each cluster that could not be
-    asked."""
+    asked. `new_columns` has a line for each column that `evolve: add` would add."""
 
     found: Sequence[UnitStatus]
     silent: Mapping[str, SluiceError]
@@ -25,6 +25,7 @@ class DryRun:
     on_expired: str
     work: PlannedWork
     time: Expected
+    new_columns: Sequence[str] = ()
 
     def does(self, status: UnitStatus) -> str:
         return action(status, self.mode, self.on_expired)
@@ -57,7 +58,8 @@ class DryRun:
     def lines(self) -> list[str]:
         """One for each unit and each cluster that waits, and the facts."""
         facts = (f"{k}: {v:,}" if isinstance(v, int) else f"{k}: {v}" for k, v in self.facts.items())
-        return [*(unit_line(s, self.does(s)) for s in self.found), *self.waiting, "; ".join(facts)]
+        units = (unit_line(s, self.does(s)) for s in self.found)
+        return [*units, *self.new_columns, *self.waiting, "; ".join(facts)]
 
 
 def unit_line(status: UnitStatus, does: str) -> str:

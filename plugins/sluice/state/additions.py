@@ -13,6 +13,8 @@ import msgspec
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.errors import SluiceError
+from sluice.safe_text import visible
+from sluice.slices import Slice, SliceRange
 from sluice.state.update_object import update_object
 
 MOST = 20_000
@@ -42,6 +44,15 @@ class Addition:
     def done(self) -> bool:
         return bool(self.shards)
 
+    @property
+    def said(self) -> str:
+        """What it is, without its slice."""
+        share = f"in {self.filled:,} of {self.rows:,} rows"
+        return f"table {self.table}: column `{visible(self.column)}` {self.type} was added: {share}"
+
+    def __str__(self) -> str:
+        return f"{self.slice}: {self.said}"
+
 
 _ADDITIONS = msgspec.json.Decoder(tuple[Addition, ...])
 
@@ -50,6 +61,15 @@ def read_additions(lake: Lake) -> tuple[Addition, ...]:
     """All of a pipeline, the oldest first. Raises SluiceError for bytes that are none."""
     stored = lake.read(layout.ADDITIONS)
     return _decoded(lake, None if stored is None else stored.data)
+
+
+def additions_in(lake: Lake, slices: SliceRange) -> list[Addition]:
+    """Those of fields of the range, in the order of their slices. Raises as `read_additions`."""
+    edges = slices.start, slices.end
+    found = [one for one in read_additions(lake) if one.done]
+    starts = {one.slice: Slice.from_id(one.slice, slices.length).start for one in found}
+    within = [one for one in found if edges[0] <= starts[one.slice] < edges[1]]
+    return sorted(within, key=lambda one: starts[one.slice])
 
 
 def announce(lake: Lake, new: Sequence[Addition], shard: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ import pendulum
 import pytest
 
 from sluice.manifest import Loss, Manifest, OffsetRange
-from sluice.plan.dry_run import lost, unit_json, unit_line
+from sluice.plan.dry_run import DryRun, lost, unit_json, unit_line
+from sluice.plan.estimate import Expected
 from sluice.plan.plan import action, has_work, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
@@ -181,3 +182,12 @@ def test_the_same_for_programs():
     }
     landed = unit_json(status(UnitState.STALE, ranges=None), "load again")
     assert (landed["rows"], landed["ranges"], landed["action"]) == (40, [], "load again")
+
+
+def test_columns_that_would_be_added_have_their_lines():
+    found = [status(UnitState.LANDED)]
+    dry = DryRun(
+        found, {}, "fill", "fail", work_of(found, "fill"), Expected({}, ()), ("e.clicks: would add `coupon`",)
+    )
+    first, new, facts = dry.lines
+    assert new == "e.clicks: would add `coupon`" and "→ load;" in first and "rows to load: 40" in facts

@@ -5,12 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import pendulum
 import pytest
 
 from sluice.clients.lake import layout
 from sluice.errors import SluiceError
 from sluice.state.additions import (
     Addition,
+    additions_in,
     announce,
     announced,
     confirm,
@@ -19,6 +21,7 @@ from sluice.state.additions import (
     read_additions,
     since,
 )
+from sluice.slices import SliceRange
 from tests.support.fakes import MemoryLake
 
 ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, "now", "me", "run")
@@ -71,6 +74,26 @@ def test_writers_side_by_side_lose_nothing():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda one: announce(lake, [one], ""), made))
     assert {one.column for one in read_additions(lake)} == {one.column for one in made}
+
+
+def test_those_of_a_range_are_told_in_its_order():
+    """What was announced and not done is none."""
+    lake = MemoryLake()
+    names = {
+        "b": "2026-11-20T11Z",
+        "a": "2026-11-20T10Z",
+        "late": "2026-11-20T12Z",
+        "never": "2026-11-20T10Z",
+    }
+    made = [replace(ONE, column=name, slice=slice_id) for name, slice_id in names.items()]
+    announce(lake, made, "")
+    confirm(lake, "e.clicks", {"a", "b", "late"}, "", 1)
+    at = pendulum.datetime(2026, 11, 20, 10)
+    found = additions_in(lake, SliceRange(at, at.add(hours=2)))
+    assert list(map(str, found)) == [
+        "2026-11-20T10Z: table e.clicks: column `a` Nullable(String) was added: in 35 of 400 rows",
+        "2026-11-20T11Z: table e.clicks: column `b` Nullable(String) was added: in 35 of 400 rows",
+    ]
 
 
 def test_bytes_that_are_none_are_named():

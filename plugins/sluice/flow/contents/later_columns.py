@@ -51,8 +51,9 @@ def _note(stage: Stage, column: str, counts: Sequence[int | None], units: Sequen
     parts = [f"{known:,} rows have its field"] if known else []
     parts += [f"of {maybe:,} nobody has counted its field in every row"] if maybe else []
     first, last = units[0].slice.start, units[-1].slice.end
+    slices = f"{len(units):,} loaded {'slice' if len(units) == 1 else 'slices'}"
+    edges = f"--from {first:%Y-%m-%dT%H:%MZ} --to {last:%Y-%m-%dT%H:%MZ}"
     return (
-        f"table {stage.target.table}: column {visible(column)} was added after {len(units):,} slices were "
-        f"loaded, and is empty there: {', '.join(parts)}; `sluice run {stage.pipeline.name} --from "
-        f"{first:%Y-%m-%dT%H:%MZ} --to {last:%Y-%m-%dT%H:%MZ} --backfill` loads them again"
+        f"table {stage.target.table}: column {visible(column)} was added later than {slices}, and is empty "
+        f"there: {', '.join(parts)}; `sluice run {stage.pipeline.name} {edges} --backfill` loads them again"
     )

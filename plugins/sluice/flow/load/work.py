@@ -25,7 +25,7 @@ class LoadWork:
 
     `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
     stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
-    a table that may get columns; None where the manifest has not counted all of them exactly.
+    a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
     """
 
     unit: Unit
@@ -36,7 +36,12 @@ class LoadWork:
     replaces: bool
     sharding: str = ""
     long_numbers: bool = True
-    fields: tuple[TypeFields, ...] | None = None
+    fields: tuple[TypeFields, ...] = ()
+    counted: bool = False
+
+    def may_have(self, names: Sequence[str]) -> bool:
+        """Whether rows may have one of the fields."""
+        return not self.counted or any(of.others or of.fields.keys() & set(names) for of in self.fields)
 
 
 def work_for(
@@ -51,14 +56,10 @@ def work_for(
     routed = set(types)
     files = tuple(file for file in manifest.files if routed & set(file.types()))
     landed, long = sum(rows[name] for name in types), manifest.long_numbers
-    fields = _exact_fields(manifest, types) if target.evolves else None
-    return LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long, fields)
-
-
-def _exact_fields(manifest: Manifest, types: Iterable[str]) -> tuple[TypeFields, ...] | None:
-    exact = {one.type: one for one in manifest.fields if one.exact}
-    found = [exact.get(name) for name in types]
-    return tuple(one for one in found if one is not None) if None not in found else None
+    known = {one.type: one for one in manifest.fields} if target.evolves else {}
+    fields = tuple(known[name] for name in types if name in known)
+    counted = len(fields) == len(types) and all(one.exact for one in fields)
+    return LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long, fields, counted)
 
 
 def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:

@@ -22,7 +22,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Load
 from sluice.errors import TargetChanged, TargetRefused
 from sluice.flow.load.evolve.column_types import column_types
-from sluice.flow.load.evolve.fields import NewField, SliceFields, choose_fields, joined, taken_names
+from sluice.flow.load.evolve.fields import NewField, choose_fields, joined, slice_fields, taken_names
 from sluice.flow.load.evolve.lake_values import filled_fields, sample_values, values_of
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.work import LoadWork
@@ -99,7 +99,10 @@ class Evolution:
         confirm(self.lake, self.target.table, columns, self.shard, self.lease.generation)
 
     def _chosen(self, columns: Mapping[str, Column], works: Sequence[LoadWork]) -> tuple[NewField, ...]:
-        slices = joined(_landed_fields(work) or filled_fields(self.lake, work) for work in works)
+        slices = joined(
+            slice_fields(work.unit.slice.id, work.fields) if work.counted else filled_fields(self.lake, work)
+            for work in works
+        )
         taken = taken_names(self.pipeline, self.target, list(columns.values()))
         chosen = choose_fields(taken, slices, self.target.evolve_rows)
         for name, why in list(chosen.left_out.items())[:_SHOWN]:
@@ -113,7 +116,7 @@ class Evolution:
 
     def _typed(self, new: Sequence[NewField], works: Sequence[LoadWork]) -> list[NewColumn]:
         names = [one.name for one in new]
-        holding = [work for work in works if _may_have(work, names)]
+        holding = [work for work in works if work.may_have(names)]
         all_values = partial(values_of, self.lake, holding)
         found = column_types(sample_values(self.lake, holding, names), all_values)
         at, by = pendulum.now("UTC").isoformat(), f"process {os.getpid()} on {socket.gethostname()}"
@@ -157,24 +160,6 @@ class Evolution:
         where = f"{self.target.table}{f' on {self.shard}' if self.shard else ''}"
         log.info("%s: %s", where, line(text))
         self.say(f"{where}: {line(text)}")
-
-
-def _landed_fields(work: LoadWork) -> SliceFields | None:
-    """None where the manifest does not say all: the files do."""
-    if work.fields is None:
-        return None
-    parts = [
-        SliceFields(
-            work.unit.slice.id, of.rows, {name: seen.filled for name, seen in of.fields.items()}, of.others
-        )
-        for of in work.fields
-    ]
-    return joined([SliceFields(work.unit.slice.id, 0, {}), *parts])[0]
-
-
-def _may_have(work: LoadWork, names: Sequence[str]) -> bool:
-    """Whether rows of the unit may have one of the fields."""
-    return work.fields is None or any(of.others or of.fields.keys() & set(names) for of in work.fields)
 
 
 def _of_others(one: Addition) -> NewColumn:

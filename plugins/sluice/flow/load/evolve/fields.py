@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.type_fields import TypeFields
 
 MOST_NEW = 100
 """Columns that one load adds."""
@@ -117,6 +118,15 @@ def _frequent(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -
             if filled >= at_least and name not in taken.covered and (not known or filled > known.filled):
                 best[name] = NewField(name, one.slice, filled, one.rows)
     return sorted(best.values(), key=lambda field: (-field.filled, field.name))
+
+
+def slice_fields(slice_id: str, types: Iterable[TypeFields]) -> SliceFields:
+    """What a manifest has counted of some types."""
+    parts = [
+        SliceFields(slice_id, of.rows, {name: seen.filled for name, seen in of.fields.items()}, of.others)
+        for of in types
+    ]
+    return joined([SliceFields(slice_id, 0, {}), *parts])[0]
 
 
 def joined(slices: Iterable[SliceFields]) -> list[SliceFields]:

@@ -1,0 +1,86 @@
+"""What a load would add, for a plan: nothing is changed, and little is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.load.evolve.column_types import column_types
+from sluice.flow.load.evolve.fields import choose_fields, joined, slice_fields, taken_names
+from sluice.flow.load.evolve.lake_values import sample_values, values_of
+from sluice.flow.load.work import LoadWork, choose
+from sluice.plan.modes import Mode
+from sluice.safe_text import visible
+from sluice.state.additions import latest, read_additions
+from sluice.state.status import UnitStatus
+
+_MOST_ROWS = 200_000  # whose values are looked at
+
+
+def forecast(
+    client: Client, pipeline: Pipeline, lake: Lake, found: Sequence[UnitStatus], mode: Mode
+) -> Iterator[str]:
+    """A line for each column that loads of what has landed would add, and for what is not known.
+
+    Raises what the clients raise.
+    """
+    for target in pipeline.targets:
+        if target.evolves:
+            works = _works(pipeline, lake, target, found, mode)
+            yield from _columns(client, pipeline, lake, target, works)
+            unknown = sum(not work.counted for work in works)
+            if unknown:
+                yield (
+                    f"{target.table}: the fields of {_slices(unknown)} are not counted in every row: "
+                    "the load counts them"
+                )
+    missing = sum(status.manifest is None for status in found)
+    if missing and pipeline.evolving_types:
+        yield f"what has not landed is not known: {_slices(missing)}"
+
+
+def _slices(count: int) -> str:
+    return f"{count:,} slice{'' if count == 1 else 's'}"
+
+
+def _works(
+    pipeline: Pipeline, lake: Lake, target: Target, found: Sequence[UnitStatus], mode: Mode
+) -> list[LoadWork]:
+    landed = {status.unit: status.manifest for status in found if status.manifest is not None}
+    rows = {s.unit: row for s in found if (row := s.tables.get(target.table)) and not row.lacking}
+    place = pipeline.clickhouse.sharding(target.table)
+    todo, _ = choose(pipeline, target, landed, rows, mode, "", place, read_additions(lake))
+    return todo
+
+
+def _columns(
+    client: Client, pipeline: Pipeline, lake: Lake, target: Target, works: Sequence[LoadWork]
+) -> Iterator[str]:
+    table = read_table(client, target.database, target.name)
+    if table is None or not works:
+        return
+    taken = taken_names(pipeline, target, table.columns)
+    slices = joined(slice_fields(work.unit.slice.id, work.fields) for work in works)
+    chosen = choose_fields(taken, slices, target.evolve_rows).fields
+    holding = _first([work for work in works if work.may_have([one.name for one in chosen])])
+    names = [one.name for one in chosen]
+    all_values = partial(values_of, lake, holding)
+    types = column_types(sample_values(lake, holding, names), all_values) if names else {}
+    known = latest(read_additions(lake), target.table) if pipeline.clickhouse.shards else {}
+    for one in chosen:
+        kind = known[one.name].type if one.name in known else types[one.name].type
+        yield f"{target.table}: would add `{visible(one.name)}` {kind}, {one.told}"
+
+
+def _first(works: Sequence[LoadWork]) -> list[LoadWork]:
+    """At least one, and of the others as many as are read soon."""
+    found: list[LoadWork] = []
+    for work in works:
+        if found and sum(one.landed for one in found) + work.landed > _MOST_ROWS:
+            break
+        found.append(work)
+    return found

@@ -1,0 +1,50 @@
+"""`sluice run --backfill`: a fill, then refills until no slice lacks a column that was added."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pendulum
+import pytest
+
+from sluice.cli import run
+from sluice.errors import WrongUse
+from sluice.slices import SliceRange
+from sluice.state.unit_state import UnitState
+from tests.support.verified import pipeline
+from tests.unit.plan.test_plan_actions import status
+
+DAY = pendulum.datetime(2026, 11, 20)
+SLICES = SliceRange(DAY, DAY.add(hours=2))
+LACKING = status(UnitState.COMPLETE, later={"e.clicks": {"coupon": 3}})
+DONE = status(UnitState.COMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("surveys", "refills"),
+    [
+        ([[DONE]], 0),
+        ([[DONE, LACKING], [DONE]], 1),
+        ([[LACKING], [LACKING], [DONE]], 2),
+        ([[LACKING]] * 9, 5),
+    ],
+)
+def test_it_ends_when_nothing_is_lacking_any_more(surveys, refills, monkeypatch: pytest.MonkeyPatch):
+    left, modes = iter(surveys), []
+
+    def steps(spec, path, slices, mode, token):
+        modes.append((slices, mode))
+        return [DONE], {}
+
+    monkeypatch.setattr("sluice.state.survey.survey", lambda spec, slices: next(left))
+    monkeypatch.setattr(run, "_steps", steps)
+    found = run._filled(pipeline(), Path("x"), SLICES)
+    assert modes == [(SLICES, "refill")] * refills
+    assert found == ([DONE] if refills else [])
+
+
+@pytest.mark.parametrize("mode", ["refill", "reload", "reland"])
+def test_it_goes_with_a_fill_alone(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(run, "load_pipeline", lambda name, config: pipeline())
+    with pytest.raises(WrongUse, match="--backfill is for --mode fill"):
+        run.run("ads", "2026-11-20T10:00Z", "2026-11-20T11:00Z", mode, backfill=True)
