@@ -10,6 +10,7 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.errors import SluiceError
+from sluice.slices import SliceRange
 from sluice.state.additions import (
     Addition,
     additions_in,
@@ -21,7 +22,6 @@ from sluice.state.additions import (
     read_additions,
     since,
 )
-from sluice.slices import SliceRange
 from tests.support.fakes import MemoryLake
 
 ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, "now", "me", "run")
