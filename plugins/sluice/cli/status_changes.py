@@ -1,4 +1,4 @@
-"""`sluice status --changes`: what has changed in the fields of events, hour by hour."""
+"""`sluice status --changes`: what has changed in the fields of events, and which columns were added."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sluice.state.schema.history import UnitChange
 def show_changes(spec: Pipeline, start: str | None, to: str, json: bool) -> None:
     """Reads the lake only. Raises LakeUnavailable."""
     from sluice.clients.lake.open import open_lake
+    from sluice.state.additions import additions_in
     from sluice.state.boundaries.log import BoundaryLog
     from sluice.state.schema.history import changes_of
     from sluice.state.units import units_of
@@ -21,12 +22,17 @@ def show_changes(spec: Pipeline, start: str | None, to: str, json: bool) -> None
     slices, lake = known_range(spec, start, to, newest=NEWEST), open_lake(spec)
     units = units_of(spec, slices, BoundaryLog(lake).read())
     found = changes_of(lake, units, {}, progress)
+    added = additions_in(lake, slices)
     if json:
-        print_json({"pipeline": spec.name, "changes": [_as_json(one) for one in found]})
+        changes, columns = [_as_json(one) for one in found], [asdict(one) for one in added]
+        print_json({"pipeline": spec.name, "changes": changes, "added": columns})
         return
-    for one in found:
-        print_line(one)
-    print_line(f"{spec.name} {slices}: {len(found)} changes of fields")
+    # A change comes before the column that it has brought about.
+    lines = [(one.unit.slice.id, 0, str(one)) for one in found] + [(one.slice, 1, str(one)) for one in added]
+    for _, _, line in sorted(lines, key=lambda line: line[:2]):
+        print_line(line)
+    columns_added = f", {len(added)} {'column' if len(added) == 1 else 'columns'} added" if added else ""
+    print_line(f"{spec.name} {slices}: {len(found)} changes of fields{columns_added}")
 
 
 def _as_json(one: UnitChange) -> dict[str, Any]:

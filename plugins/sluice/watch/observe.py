@@ -27,6 +27,7 @@ from sluice.manifest import Loss
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.lag import Lag, ask_topics, lag_of
 from sluice.slices import Slice, SliceRange, Unit, floor
+from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
 from sluice.state.schema.history import UnitChange, changes_of
@@ -52,7 +53,7 @@ class Observation:
     Without ClickHouse `found` holds only units that have not landed: of the others nobody knows the state.
     `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
     the first units of it that have not landed: of these Kafka deletes records first. `changes` are those of
-    the fields of events in `slices`.
+    the fields of events in `slices`, `added` the columns that loads have added for them.
     """
 
     slices: SliceRange
@@ -66,6 +67,7 @@ class Observation:
     oldest: tuple[UnitStatus, ...] = ()
     silent: Mapping[ProblemSource, str] = field(default_factory=dict)
     changes: tuple[UnitChange, ...] = ()
+    added: tuple[Addition, ...] = ()
 
     @property
     def lag_records(self) -> int | None:
@@ -120,6 +122,7 @@ def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         oldest=tuple(oldest),
         silent=silent,
         changes=tuple(changes_of(lake, manifests, manifests, log.info)),
+        added=tuple(additions_in(lake, slices)),
     )
 
 

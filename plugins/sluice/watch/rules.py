@@ -14,6 +14,7 @@ from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.plan.backlog import Backlog
 from sluice.safe_text import visible
 from sluice.slices import SliceRange, Unit
+from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.rollup_commits import is_behind
 from sluice.state.schema.history import UnitChange
@@ -132,6 +133,19 @@ def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Probl
         yield Problem(
             ProblemKind.SCHEMA, f"slice {unit}, type {visible(name)}", message, (ProblemSource.LAKE,)
         )
+
+
+def added(pipeline: Pipeline, additions: Iterable[Addition]) -> Iterator[Problem]:
+    """Columns that loads have added, an event for each table and slice."""
+    places: dict[tuple[str, str], list[Addition]] = {}
+    for one in additions:
+        places.setdefault((one.table, one.slice), []).append(one)
+    for (table, piece), own in places.items():
+        said = "; ".join(
+            f"{visible(one.column)} {one.type} in {one.filled:,} of {one.rows:,} rows" for one in own
+        )
+        message = f"columns were added: {said}; `sluice status {pipeline.name} --changes` shows all"
+        yield Problem(ProblemKind.SCHEMA, f"table {table}, slice {piece}", message, (ProblemSource.LAKE,))
 
 
 def _late(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[UnitStatus]:

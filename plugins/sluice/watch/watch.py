@@ -69,6 +69,7 @@ def problems_of(
     yield from transactions.held_up(pipeline, sight.lag, known.open, now)
     yield from rules.anomalies(sight.verdict.anomalies)
     yield from rules.changed(pipeline, sight.changes)
+    yield from rules.added(pipeline, sight.added)
     yield from rules.still(pipeline, sight.slices, sight.boundaries, sight.found, now)
     if sight.server is not None:
         missing = {table for table, _ in sight.server.missing}

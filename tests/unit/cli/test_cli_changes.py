@@ -15,6 +15,7 @@ from sluice.config.files import read
 from sluice.errors import WrongUse
 from sluice.manifest import encode
 from sluice.slices import Slice
+from sluice.state.additions import Addition, announce, confirm
 from sluice.type_fields import FieldSeen, TypeFields
 from tests.unit.cli.test_cli_status import PIPELINE
 from tests.unit.test_manifest import example
@@ -63,6 +64,33 @@ def test_a_line_for_each_change(words: list[str], capsys: pytest.CaptureFixture[
     ]
     part = [*words, "--from", "2026-11-20T03:00Z", "--to", "2026-11-20T04:00Z"]
     assert run(part, capsys).splitlines()[0] == GONE
+
+
+ADDED = "2026-11-20T02Z: table e.clicks: column `a\\x1b[1mb` Nullable(UInt64) was added: in 100 of 100 rows"
+
+
+def add_column(words: list[str]) -> Addition:
+    lake = open_lake(read(Path(words[3])))
+    one = Addition(
+        "e.clicks", "a\x1b[1mb", "Nullable(UInt64)", "2026-11-20T02Z", 100, 100, "now", "process 1 on h"
+    )
+    announce(lake, [one], "")
+    confirm(lake, "e.clicks", [one.column], "", 4)
+    return one
+
+
+def test_columns_that_were_added_stand_behind_the_change_that_brought_them(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_column(words)
+    assert run([*words, *RANGE], capsys).splitlines() == [
+        NEW,
+        ADDED,
+        GONE,
+        "p [2026-11-20T00:00Z, 2026-11-20T04:00Z): 2 changes of fields, 1 column added",
+    ]
+    [added] = json.loads(run([*words, *RANGE, "--json"], capsys))["added"]
+    assert (added["column"], added["by"], added["shards"]) == ("a\x1b[1mb", "process 1 on h", {"": 4})
 
 
 def test_the_same_as_json(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

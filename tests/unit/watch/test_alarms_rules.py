@@ -16,6 +16,7 @@ from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
 from sluice.state.schema.changes import ChangeKind, FieldChange
@@ -83,6 +84,21 @@ def test_fields_that_changed_are_one_event_for_each_slice_and_type():
     assert found[0].message == (
         "field `a` is new: in 20 of 50 rows, 40 % (string); before in 0 of 100 rows, 0 %; "
         "field `b\\x1b` is new: in 20 of 50 rows, 40 % (string); before in 0 of 100 rows, 0 %; "
+        f"`sluice status {pipeline().name} --changes` shows all"
+    )
+
+
+def test_columns_that_were_added_are_one_event_for_each_table_and_slice():
+    def new(column: str, table: str = "e.clicks") -> Addition:
+        return Addition(table, column, "String", "2026-11-20T10Z", 35, 4_000, "now", "me", shards={"": 1})
+
+    found = list(rules.added(pipeline(), [new("a"), new("x", "e.views"), new("b\x1b")]))
+    assert said(found) == [
+        (ProblemKind.SCHEMA, "table e.clicks, slice 2026-11-20T10Z"),
+        (ProblemKind.SCHEMA, "table e.views, slice 2026-11-20T10Z"),
+    ]
+    assert found[0].message == (
+        "columns were added: a String in 35 of 4,000 rows; b\\x1b String in 35 of 4,000 rows; "
         f"`sluice status {pipeline().name} --changes` shows all"
     )
 
