@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from local import members, stopping
 from local.environment import WrongSetting
@@ -18,15 +20,22 @@ from local.java import JavaMissing
 from local.progress import CommandFailed, say
 from local.readiness import NotReady, PortInUse, require_free, wait_until
 from local.secret_file import PRIVATE
+from local.stack_log import started_again, what_stopped
+from local.stopping import every
 from local.versions import FETCHED, ROOT
 
 START_SECONDS = 240
 ALIVE_SECONDS = 10
+LOCK_SECONDS = 2 * START_SECONDS
 FREE_BYTES = 2 << 30
 
 
 class CannotStart(Exception):
     """The stack cannot run, for a reason the message gives."""
+
+
+class StackEnded(CannotStart):
+    """The stack ended while it was waited for."""
 
 
 def nothing() -> None:
@@ -46,7 +55,7 @@ class Part:
 class Stack:
     """`ports`: every port it listens on, by the variable that moves it. `prepare` is done before it starts.
 
-    `again`: a part that ends is started again; else its end is the end of all of them.
+    A part that ends is started again; after `patience` ends in a row, each soon after its start, all end.
     """
 
     home: Path
@@ -56,15 +65,21 @@ class Stack:
     prepare: Callable[[], None]
     parts: tuple[Part, ...]
     status: Callable[[], None]
-    again: bool = False
+    patience: int = 3
 
     @property
     def log(self) -> Path:
         return self.home / "logs" / "stack.log"
 
+    @property
+    def unwanted(self) -> Path:
+        """Is there while make down waits for make up."""
+        return self.home / "stack.unwanted"
+
 
 @contextmanager
 def one_at_a_time(home: Path) -> Iterator[None]:
+    """Waits for another make up or make down. Raises CannotStart when that takes too long."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         home.chmod(0o700)  # a stack of an older version may have left more
@@ -72,11 +87,20 @@ def one_at_a_time(home: Path) -> Iterator[None]:
     except OSError as error:
         raise CannotStart(f"SLUICE_HOME cannot be used: {error}") from error
     with lock:
+        alive = every(ALIVE_SECONDS, "another make up or make down is at work")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            wait_until(partial(locked, lock), "", LOCK_SECONDS, check=alive)
+        except NotReady:
             raise CannotStart(f"another make up or make down is at work on {home}") from None
         yield
+
+
+def locked(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def require_disk(home: Path) -> None:
@@ -93,7 +117,7 @@ def require_fetched() -> None:
 def launch(stack: Stack) -> subprocess.Popen:
     stack.log.parent.mkdir(parents=True, exist_ok=True)
     ports = ",".join(map(str, stack.ports.values()))
-    options = ["--procfile", str(stack.procfile), "--ports", ports, *(["--again"] if stack.again else [])]
+    options = ["--procfile", str(stack.procfile), "--ports", ports, "--patience", str(stack.patience)]
     with stack.log.open("w") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "local.runner", *options],
@@ -106,27 +130,16 @@ def launch(stack: Stack) -> subprocess.Popen:
         )
 
 
-def what_stopped(log: Path) -> str:
-    """`kafka stopped (rc=1): its last line`, from honcho's log."""
-    lines = log.read_text(errors="replace").splitlines()
-    stopped = next((line for line in lines if " stopped (rc=" in line), None)
-    if stopped is None:
-        return lines[-1] if lines else "it left no log"
-    what = stopped.partition("| ")[2]
-    said = [
-        text for name, _, text in (line.partition("| ") for line in lines) if f" {what.split()[0]} " in name
-    ]
-    plain = [text for text in said if text and not text[0].isspace()]  # not the frames of a stack trace
-    return ": ".join([what, *plain[-1:]])
-
-
 def wait_for(stack: Stack, runner_ended: Callable[[], bool]) -> None:
+    """Raises StackEnded when the stack does, and CannotStart when make down is asked for."""
     started = last = time.monotonic()
 
     def check() -> None:
         nonlocal last
+        if stack.unwanted.exists():
+            raise CannotStart("make down has stopped it")
         if runner_ended():
-            raise CannotStart(f"the stack died while starting: {what_stopped(stack.log)} (log: {stack.log})")
+            raise StackEnded(f"the stack died while starting: {what_stopped(read(stack))} (log: {stack.log})")
         if time.monotonic() - last > ALIVE_SECONDS:
             last = time.monotonic()
             say(f"  … waiting for {part.name}, {last - started:.0f} s")
@@ -150,23 +163,29 @@ def start(stack: Stack) -> None:
         raise
 
 
-def reuse(stack: Stack, runner: int) -> None:
+def reuse(stack: Stack, runner: int) -> bool:
+    """False when the stack that runs has ended, or cannot be used: it was about to."""
     ports = members.Note.read(stack.home).ports
     if ports != tuple(stack.ports.values()):
         raise CannotStart(
             f"the stack runs already, on the ports {', '.join(map(str, ports))}: make down first"
         )
     say("the stack runs already")
-    wait_for(stack, lambda: not Path(f"/proc/{runner}").exists())
+    try:
+        wait_for(stack, lambda: not Path(f"/proc/{runner}").exists())
+    except StackEnded:
+        say("the stack that ran has ended: it is started anew")
+        return False
+    return True
 
 
 def up(stack: Stack) -> None:
     with one_at_a_time(stack.home):
-        if runner := members.runner(stack.home):
-            reuse(stack, runner)
-        else:
+        stack.unwanted.unlink(missing_ok=True)
+        runner = members.runner(stack.home)
+        if not (runner and reuse(stack, runner)):
             if members.members(stack.home):
-                say("stopping what a killed stack left")
+                say("stopping what an earlier stack left")
                 stopping.stop(stack.home)
             start(stack)
     stack.status()
@@ -176,12 +195,23 @@ def down(stack: Stack) -> None:
     if not stack.home.exists():
         say("nothing runs")
         return
+    ran = bool(members.members(stack.home))
+    with suppress(OSError):  # one_at_a_time says it
+        stack.unwanted.touch()
     with one_at_a_time(stack.home):
-        say("stopped" if stopping.stop(stack.home) else "nothing runs")
+        stack.unwanted.unlink(missing_ok=True)
+        say("stopped" if stopping.stop(stack.home) or ran else "nothing runs")
+
+
+def read(stack: Stack) -> list[str]:
+    """The lines of its log."""
+    return stack.log.read_text(errors="replace").splitlines() if stack.log.exists() else []
 
 
 def status(stack: Stack) -> bool:
     stack.status()
+    for line in started_again(read(stack)):
+        say(line)
     return members.runner(stack.home) is not None
 
 

@@ -37,11 +37,14 @@ def marked(process: Path, home: Path) -> bool:
     return wanted in (process / "environ").read_bytes().split(b"\0")
 
 
-def in_session(process: Path, home: Path, sessions: tuple[int, ...]) -> bool:
+def session_of(process: Path) -> int:
     # After the command in brackets: state, parent, group, session.
-    session = int((process / "stat").read_text().rpartition(")")[2].split()[3])
+    return int((process / "stat").read_text().rpartition(")")[2].split()[3])
+
+
+def in_session(process: Path, home: Path, sessions: tuple[int, ...]) -> bool:
     # Process ids are used again: only one that works in our folders is ours.
-    return session in sessions and (process / "cwd").resolve().is_relative_to(ROOT)
+    return session_of(process) in sessions and (process / "cwd").resolve().is_relative_to(ROOT)
 
 
 def is_zombie(process: Path) -> bool:

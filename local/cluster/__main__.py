@@ -41,7 +41,7 @@ def wide(environ: Mapping[str, str]) -> Stack:
             Part("Airflow", partial(airflow_api.healthy, settings.single.airflow_url)),
         ),
         partial(print_status, settings),
-        again=True,
+        patience=200,  # Airflow's parts end until their database is there
     )
 
 

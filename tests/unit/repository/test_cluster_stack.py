@@ -52,7 +52,7 @@ def test_no_secret_is_on_a_command_line():
 def runner(tmp_path: Path):
     """A runner of two parts, and its note; stopped whatever the test did."""
     (tmp_path / "Procfile").write_text("one: exec sleep 600\ntwo: exec sleep 600\n")
-    options = ["--procfile", str(tmp_path / "Procfile"), "--ports", "1", "--again"]
+    options = ["--procfile", str(tmp_path / "Procfile"), "--ports", "1", "--patience", "3"]
     process = subprocess.Popen(
         [sys.executable, "-m", "local.runner", *options],
         cwd=ROOT,
