@@ -16,7 +16,7 @@ NAME_CHARACTERS = 200
 """A field with a longer name is one of the others."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FieldSeen:
     """In how many rows the field was, nulls included. Counts by kind add up to `rows`.
 

@@ -110,6 +110,16 @@ class EventHour(Model):
     types: int
 
 
+class ChangeRow(Model):
+    """A field of the events of `type` that has changed in the slice; `message` has the numbers."""
+
+    cluster: str
+    kind: str
+    type: str
+    field: str
+    message: str
+
+
 class SliceView(Model):
     pipeline: str
     slice: str
@@ -122,6 +132,7 @@ class SliceView(Model):
     units: list[UnitView]
     event_hours: list[EventHour]
     anomalies: list[AnomalyRow]
+    changes: list[ChangeRow]
     timings: list[TimingRow]
     runs: list[RunRow]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from sluice.clients.lake import layout
@@ -12,16 +12,28 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.manifest import LandedFile, Manifest
 from sluice.page.models import AnomalyRow
-from sluice.page.slice_models import EventHour, FileRow, LossRow, OffsetsRow, TableRow, TimingRow, UnitView
+from sluice.page.slice_models import (
+    ChangeRow,
+    EventHour,
+    FileRow,
+    LossRow,
+    OffsetsRow,
+    TableRow,
+    TimingRow,
+    UnitView,
+)
+from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, ceil, utc
 from sluice.state.ledger import LedgerRow
 from sluice.state.months import Summaries, seal_of
 from sluice.state.rollup_commits import is_behind
+from sluice.state.schema.history import UnitChange
 from sluice.state.status import UnitStatus
 from sluice.state.timings import Timing
 
 MOST_FILES = 200
 MOST_TYPES = 200
+MOST_CHANGES = 200
 
 
 def unit_view(
@@ -142,6 +154,20 @@ def timings_of(piece: Slice, timings: Iterable[Timing]) -> list[TimingRow]:
 def _holds(timing: Timing, piece: Slice) -> bool:
     start, until = (utc(datetime.fromisoformat(text)) for text in (timing.start, timing.until))
     return start <= piece.start and piece.end <= until
+
+
+def change_rows(changes: Sequence[UnitChange]) -> list[ChangeRow]:
+    """The first MOST_CHANGES of them, with names as a person can read them."""
+    return [
+        ChangeRow(
+            cluster=one.unit.cluster,
+            kind=str(one.change.kind),
+            type=visible(one.change.type),
+            field=visible(one.change.field),
+            message=one.change.said,
+        )
+        for one in changes[:MOST_CHANGES]
+    ]
 
 
 def anomaly_rows(anomalies: Iterable[OpenAnomaly]) -> list[AnomalyRow]:

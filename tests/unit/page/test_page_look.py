@@ -31,6 +31,7 @@ from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from sluice.type_fields import FieldSeen, TypeFields
 from tests.support.page_world import START, TABLE, file, manifest, pipeline, unit
 
 NOW = START.add(days=2)
@@ -186,11 +187,17 @@ def peak_of(work: Callable[[], object]) -> int:
     return peak
 
 
-@pytest.mark.parametrize(("files", "partitions", "types"), [(1, 1, 1), (2000, 1, 2000), (3, 800, 1)])
-def test_what_is_said_to_be_kept_is_no_less_than_what_is_kept(files: int, partitions: int, types: int):
+@pytest.mark.parametrize(
+    ("files", "partitions", "types", "fields"),
+    [(1, 1, 1, 0), (2000, 1, 2000, 0), (3, 800, 1, 0), (1, 1, 1, 1000)],
+)
+def test_what_is_said_to_be_kept_is_no_less_than_what_is_kept(
+    files: int, partitions: int, types: int, fields: int
+):
     ranges = tuple(OffsetRange("t", "u" * 22, p, 100 + p, 10_000 + p) for p in range(partitions))
     made = manifest(unit(0), [file(f"type{n}", f"2026-11-20T{n % 24:02}", n) for n in range(files)])
-    data = encode(replace(made, ranges=ranges))
+    seen = {str(n): FieldSeen(300 + n, {"integer": 300 + n}, 300 + n) for n in range(fields)}
+    data = encode(replace(made, ranges=ranges, fields=(TypeFields("t", 5000, True, seen),)))
     kept: list[object] = []
     gc.collect()
     tracemalloc.start()

@@ -7,8 +7,10 @@ from datetime import timedelta
 import pytest
 
 from sluice.clients.lake import layout
-from sluice.page.slice_view import event_hours_of
-from sluice.slices import Slice
+from sluice.page.slice_view import change_rows, event_hours_of
+from sluice.slices import Slice, Unit
+from sluice.state.schema.changes import ChangeKind, FieldChange
+from sluice.state.schema.history import UnitChange
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, pipeline
 
@@ -27,6 +29,20 @@ def test_the_event_hours_that_begin_in_a_slice(length: str, minutes: int, hours:
     found = [(row.hour, row.complete, row.types) for row in event_hours_of(lake, spec, piece)]
     complete = {"2026-11-20T10": 2, "2026-11-20T11": 1}
     assert found == [(hour, complete[hour], 2) for hour in hours]
+
+
+def test_fields_that_changed_are_shown_with_their_numbers_and_names_that_can_be_read():
+    unit = Unit(Slice(START, timedelta(hours=1)), "dc1")
+    change = FieldChange(ChangeKind.VANISHED, "cl\x1bick", "a\nb", 50, 0, 100, 90, (), ("string",))
+    (row,) = change_rows([UnitChange(unit, change)])
+    assert row.model_dump() == {
+        "cluster": "dc1",
+        "kind": "field vanished",
+        "type": "cl\\x1bick",
+        "field": "a\\nb",
+        "message": "field `a\\nb` vanished: in none of 50 rows, was in 90 of 100 rows, 90 % (string)",
+    }
+    assert len(change_rows([UnitChange(unit, change)] * 201)) == 200
 
 
 def test_a_pipeline_without_types_of_its_own_marks_none():

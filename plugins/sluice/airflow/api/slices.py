@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from typing import Annotated
@@ -26,13 +27,15 @@ from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
 from sluice.page.overview import OverviewContext, first_instant, hours_of
 from sluice.page.slice_models import RunRow, Samples, SliceView
-from sluice.page.slice_view import anomaly_rows, event_hours_of, timings_of, unit_view
+from sluice.page.slice_view import anomaly_rows, change_rows, event_hours_of, timings_of, unit_view
 from sluice.slices import Slice, SliceRange, parse_instant, utc
 from sluice.state.month_store import read_summaries
+from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.timings import Timing, of_day
 from sluice.state.unit_state import UnitState
 
+log = logging.getLogger(__name__)
 slices = APIRouter()
 MOST_BYTES = 4 << 20  # of a manifest; a browser shows no more at once
 SliceIdPath = Annotated[str, Path(max_length=40)]
@@ -48,8 +51,9 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) ->
     noted, verdict = read_summaries(lake, only), within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, piece.start)
     work = work_of(runs, (start,), pipeline.slice)
-    landed = any(status.state is UnitState.LANDED for status in sight.statuses)
-    gone = memory.clients.gone(pipeline) if landed else frozenset()
+    waiting = any(status.state is UnitState.LANDED for status in sight.statuses)
+    gone = memory.clients.gone(pipeline) if waiting else frozenset()
+    landed = {status.unit: status.manifest for status in sight.statuses if status.manifest}
     first = first_instant(pipeline, sight.boundaries)
     around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone))
     hour = next(iter(hours_of(sight, noted, around)), None)
@@ -68,6 +72,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) ->
         units=[unit_view(pipeline, status, noted, gone) for status in sight.statuses],
         event_hours=event_hours_of(lake, pipeline, piece),
         anomalies=anomaly_rows(verdict.anomalies),
+        changes=change_rows(changes_of(lake, landed, landed, log.info)),
         timings=timings_of(piece, _timings(lake, _days(sight.statuses, rows))),
         runs=rows,
     )

@@ -8,7 +8,7 @@ export async function sliceView(panel, name, id) {
   const samples = section("Rejected records", h("p", { class: "quiet" }, "Loading…"));
   replace(
     panel, head(name, data),
-    h("div", { class: "panel-body" }, data.anomalies.length > 0 && anomalies(data.anomalies), data.units.map((unit) => unitCard(name, data, unit)), runs(data.runs), timings(data.timings), samples),
+    h("div", { class: "panel-body" }, data.anomalies.length > 0 && anomalies(data.anomalies), data.changes.length > 0 && changes(data.changes), data.units.map((unit) => unitCard(name, data, unit)), runs(data.runs), timings(data.timings), samples),
   );
   loadSamples(samples, name, id, data);
 }
@@ -28,6 +28,12 @@ function eventHour({ hour, complete, types: all }) {
   const what = complete === all ? "is complete: its folders are marked" : complete ? `is marked for ${complete} of ${all} types` : "is not marked yet: later hours may still bring it events";
   return h("p", { class: "quiet event-hour" }, `Event hour ${hour.replace("T", " ")}:00 ${what}.`);
 }
+
+const changes = (rows) => section("Fields of events that changed", table("Fields of events that changed", [
+  { name: "Cluster", value: (r) => r.cluster }, { name: "Type", value: (r) => r.type },
+  { name: "Field", class: "code", value: (r) => r.field }, { name: "Change", value: (r) => r.kind },
+  { name: "Rows", value: (r) => r.message },
+], rows));
 
 const FIRST_ANOMALIES = 5;
 
