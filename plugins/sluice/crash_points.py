@@ -59,7 +59,8 @@ class Load(StrEnum):
 
     PREPARED = "system tables made"
     ANNOUNCED = "new columns remembered"
-    EVOLVED = "new columns added"
+    ALTERED = "new columns added"
+    EVOLVED = "new columns confirmed"
     VIEWED = "readers' view made"
     STATEMENT = "statement done"
 

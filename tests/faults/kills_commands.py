@@ -82,14 +82,17 @@ class Commands:
         }
 
     def write_pipeline(self, place: Place) -> Path:
-        tables = {"click": kills_events.VIEWED, "*": kills_events.PLAIN}
+        tables = {
+            "click": {"table": f"{place.database}.{kills_events.VIEWED}", "evolve": "add", "evolve_rows": 1},
+            "*": f"{place.database}.{kills_events.PLAIN}",
+        }
         kafka = {"cluster": kills_events.CLUSTER, "bootstrap": self.trials.bootstrap}
         spec = {
             "kafka": [{**kafka, "topics": [self.trials.topic]}],
             "event": {"type": {"field": "type"}, "time": {"field": "at"}},
             "lake": f"file://{place.lake.parent}",
             "rows_per_read": 5,
-            "tables": {kind: f"{place.database}.{table}" for kind, table in tables.items()},
+            "tables": tables,
             "clickhouse": {"lease": "1s"},
         }
         path = self.trials.folder / "pipelines" / "p.yaml"

@@ -48,7 +48,7 @@ def without_point(trace: Iterable[str]) -> list[tuple[str, str]]:
 
 def room(key: str) -> str:
     """The kind of object, not which: `_slices manifest.json`, `_attempts`, `a landed file`."""
-    first, *_, last = key.split("/")
+    first, last = key.partition("/")[0], key.rpartition("/")[2]
     if last.endswith(".parquet") and first != "_attempts":
         return "a landed file"
     first = first.partition("=")[0]

@@ -44,6 +44,11 @@ class Sent:
         return isinstance(self.n, int) and 0 <= self.n < 1 << 16
 
     @property
+    def extra(self) -> tuple[str, ...]:
+        """What the column has that a load of VIEWED adds."""
+        return (json.loads(self.payload)["extra"],) if self.table == VIEWED else ()
+
+    @property
     def at_ms(self) -> int:
         return int(START.timestamp() * 1000) + (self.hour * 3600 + self.second) * 1000
 
@@ -58,8 +63,8 @@ def hour_id(hour: int) -> str:
 
 
 def make(per_hour: int = 14, empty: int | None = 1, start: pendulum.DateTime = START) -> list[Sent]:
-    """Hour `empty` gets no record. Every hour has both tables' types, late events, a misfit in each
-    table and one unparsed record."""
+    """Hour `empty` gets no record. Every hour has both tables' types, two fields without a column, late
+    events, a misfit in each table and one unparsed record."""
     sent: list[Sent] = []
     ends = Counter[int]()
     for hour in range(HOURS):
@@ -70,7 +75,7 @@ def make(per_hour: int = 14, empty: int | None = 1, start: pendulum.DateTime = S
             n = {8: 70_000, 2: "x"}.get(number, number * 3)
             key = hour * 1000 + number
             at = start.add(hours=event_hour, seconds=number).isoformat()
-            event = {"type": kind, "at": at, "id": key, "n": n, "kind": f"k{number % 3}"}
+            event = {"type": kind, "at": at, "id": key, "n": n, "kind": f"k{number % 3}", "extra": f"e{key}"}
             payload = b"{oops" if kind == "unparsed" else json.dumps(event).encode()
             record = Sent(partition, ends[partition], hour, event_hour, kind, key, n, payload, number)
             ends[partition] += 1
@@ -93,7 +98,9 @@ def expected(sent: Sequence[Sent]) -> dict[str, list]:
     clicks = [s for s in fits if s.table == VIEWED]
     tables = {
         name: sorted(
-            (s.id, s.n, hour_id(s.hour), CLUSTER, s.partition, s.offset) for s in fits if s.table == name
+            (s.id, s.n, hour_id(s.hour), CLUSTER, s.partition, s.offset, *s.extra)
+            for s in fits
+            if s.table == name
         )
         for name in (VIEWED, PLAIN)
     }
@@ -121,6 +128,7 @@ def expected(sent: Sequence[Sent]) -> dict[str, list]:
         ],
         "files that no manifest names": [],
         "tables left behind": [],
+        "columns added": [("at", "Nullable(DateTime64(3, 'UTC'))"), ("extra", "Nullable(String)")],
     }
 
 

@@ -68,7 +68,7 @@ def _server(place: Place) -> dict[str, list]:
     counts = [place.sql(f"SELECT count() FROM sluice.`DB.{name}`")[0][0] for name in (VIEWED, PLAIN)]
     targets = f"target IN ('DB.{VIEWED}', 'DB.{PLAIN}')"
     return {
-        VIEWED: sorted(place.sql(rows + VIEWED)),
+        VIEWED: sorted(place.sql(rows.replace(" FROM", ", extra FROM") + VIEWED)),
         PLAIN: sorted(place.sql(rows + PLAIN)),
         "readers' views": counts,
         "materialized view": sorted(
@@ -143,6 +143,11 @@ def _lake(lake: Path) -> dict[str, list]:
         "marked slices": sorted(m["slice"] for m in manifests if _marked(lake, m)),
         "marked hours": sorted(str(p.parent.relative_to(lake)) for p in lake.glob("type=*/*/*/_SUCCESS")),
         "files that no manifest names": unnamed(lake),
+        "columns added": sorted(
+            (one["column"], one["type"])
+            for one in json.loads((lake / "_added_columns.json").read_text())
+            if one["shards"]
+        ),
     }
 
 

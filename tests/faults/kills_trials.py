@@ -67,14 +67,17 @@ class Trials:
 
     def _pipeline(self, place: Place) -> Pipeline:
         kafka = {"cluster": kills_events.CLUSTER, "bootstrap": self.bootstrap, "topics": [self.topic]}
-        tables = {"click": kills_events.VIEWED, "*": kills_events.PLAIN}
+        tables = {
+            "click": {"table": f"{place.database}.{kills_events.VIEWED}", "evolve": "add", "evolve_rows": 1},
+            "*": f"{place.database}.{kills_events.PLAIN}",
+        }
         return Pipeline.model_validate(
             {
                 "name": "p",
                 "kafka": [kafka],
                 "event": {"type": {"field": "type"}, "time": {"field": "at"}},
                 "lake": f"file://{place.lake.parent}",
-                "tables": {kind: f"{place.database}.{table}" for kind, table in tables.items()},
+                "tables": tables,
                 "clickhouse": {"lease": TERM},
             }
         )

@@ -26,7 +26,8 @@ AT_SERVER = [
     name for name in NAMES if name.partition(".")[0] in (Load.__name__, Step.__name__, Publish.__name__)
 ]
 # The short form: where most is half done.
-SHORT = [Resolve.STORED, Land.COMMITTED, Land.OLD_COPIED, Step.DELETED, Step.MOVED, Publish.HOUR_MARKED]
+SHORT = [Resolve.STORED, Land.COMMITTED, Land.OLD_COPIED, Load.ANNOUNCED, Load.ALTERED, Step.DELETED]
+SHORT += [Step.MOVED, Publish.HOUR_MARKED]
 SHORT_AT_SERVER = [Step.MOVED]
 # What only a run over finished hours reaches, or does something at.
 AGAIN = ("Land.OLD_", "Step.REVOKED", "Step.DELETED")

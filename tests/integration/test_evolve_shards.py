@@ -77,7 +77,7 @@ def test_a_column_of_the_other_shard_comes_with_the_next_load(two: Shards, monke
     assert two.everywhere(ROWS) == [[(0, None), (2, 2), (4, None)], [(1, None), (5, None)]]
 
 
-@pytest.mark.parametrize("point", [Load.ANNOUNCED, Load.STATEMENT, Load.EVOLVED], ids=str)
+@pytest.mark.parametrize("point", [Load.ANNOUNCED, Load.STATEMENT, Load.ALTERED, Load.EVOLVED], ids=str)
 def test_both_die_and_are_done_by_the_next(two: Shards, point, monkeypatch):
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
 

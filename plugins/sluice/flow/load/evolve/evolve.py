@@ -146,6 +146,7 @@ class Evolution:
                 f"table {self.target.table}: column {visible(min(missing))} is not there after its ALTER: "
                 "load it again"
             )
+        crash_points.reached(Load.ALTERED)
         self._confirm(names)
         for column in new:
             self._tell(f"column {visible(column.name)} {column.type} was added: {column.field.told}")
