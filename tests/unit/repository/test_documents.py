@@ -170,7 +170,7 @@ def test_a_wrong_pipeline_file_is_found(text: str, why: str, tmp_path: Path):
         ("sluice pln adx --from A --to B", "no command pln"),
         ("sluice plan adx --frm A --to B", "No such option"),
         ("sluice accept adx bids", "Missing option"),
-        ("sluice plan adx --from A --to B --mode refill", "no mode refill"),
+        ("sluice plan adx --from A --to B --mode rewind", "no mode rewind"),
         ("X=1 .venv/bin/sluice status adx more", "unexpected extra argument"),
         ("cat x | sluice publish adx - --bach 7", "No such option"),
         ("make dem", "make has no"),
