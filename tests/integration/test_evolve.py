@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -397,3 +398,54 @@ def test_a_plan_says_what_would_be_added_and_changes_nothing(world: World):
     told = f"{table}: the fields of 1 slice are not counted in every row: the load counts them"
     assert planned(world, pipeline, 3) == [told]
     assert planned(world, world.pipeline({"click": "clicks"}), 4) == []
+
+
+PARTS: list[Any] = [
+    *(0, 1, -1, 2**53 + 1, 2**63, 2**64 - 1, -(2**63), 1.5, -0.1, 1e300, 5e-324, 0.1 + 0.2, 1e22),
+    *(True, False, "", "a", "12", "1.50", "null", "ключ", 123456789.123, "2026-11-20", "2026-02-30",),
+    *("2026-11-20T10:00:00Z", "2026-11-20T10:00:00.123456789Z", "2026-11-20 10:00", "2299-12-31T23:59:59Z"),
+    *("2262-05-01T00:00:00.1234567Z", "1900-01-01T00:00:00+14:00", "10.0.0.1", "::1", "::ffff:10.0.0.1"),
+    *("00000000-0000-0000-0000-000000000001", 1795168800, 1795168800123, "1795168800", "[1]", '{"a": 1}'),
+]  # fmt: skip
+NAMED = ["price", "created_at", "ts", "x", "amount", "total_cost"]
+
+
+def some_value(random: Random, depth: int = 0) -> Any:
+    shape = random.random()
+    if depth < 3 and shape < 0.12:
+        return [some_value(random, depth + 1) for _ in range(random.randrange(3))]
+    if depth < 3 and shape < 0.24:
+        names = random.sample(["a", "b", "c.d", "null", "", "ж"], random.randrange(4))
+        return {name: some_value(random, depth + 1) for name in names}
+    return None if depth and shape > 0.97 else random.choice(PARTS)
+
+
+def like(random: Random, value: Any) -> Any:
+    """Another value that a field with `value` may have: mostly the same, of the same shape, or anything."""
+    shape = random.random()
+    if isinstance(value, dict) and shape < 0.8:
+        return {name: like(random, inner) for name, inner in value.items() if random.random() < 0.95}
+    if isinstance(value, list) and shape < 0.8:
+        return [like(random, inner) for inner in value]
+    return value if shape < 0.6 else random.choice(PARTS) if shape < 0.7 else some_value(random)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_is_a_misfit_by_a_column_that_its_own_load_adds(world: World, seed: int):
+    """Each field has a few shapes; the load judges every value by itself, whatever the inference thought."""
+    make(world)
+    random = Random(seed)
+    fields = {f"{random.choice(NAMED)}{k}": [some_value(random)] for k in range(90)}
+    for values in fields.values():
+        same = random.random() < 0.6
+        values += [values[0] if same else like(random, values[0]) for _ in range(random.choice([1, 3, 30]))]
+    count = max(map(len, fields.values()))
+    rows = [
+        event(n=n, **{name: values[n] for name, values in fields.items() if n < len(values)})
+        for n in range(count)
+    ]
+    land(world.lake, unit(), rows)
+    loaded = world.load(evolving(world), unit()).summary()
+    rejected = world.sql("SELECT column, type, value FROM sluice.rejected WHERE target = '{db}.clicks'")
+    assert (loaded["misfits"], rejected) == (0, [])
+    assert loaded["rows"] == count and len(columns(world)) > 80
