@@ -111,7 +111,8 @@ class EventHour(Model):
 
 
 class ChangeRow(Model):
-    """A field of the events of `type` that has changed in the slice; `message` has the numbers."""
+    """A field of the events of `type` that has changed in the slice, or a column that the table `type` has
+    got for one; `message` has the numbers."""
 
     cluster: str
     kind: str

@@ -24,6 +24,7 @@ from sluice.page.slice_models import (
 )
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, ceil, utc
+from sluice.state.additions import Addition
 from sluice.state.ledger import LedgerRow
 from sluice.state.months import Summaries, seal_of
 from sluice.state.rollup_commits import is_behind
@@ -156,9 +157,15 @@ def _holds(timing: Timing, piece: Slice) -> bool:
     return start <= piece.start and piece.end <= until
 
 
-def change_rows(changes: Sequence[UnitChange]) -> list[ChangeRow]:
-    """The first MOST_CHANGES of them, with names as a person can read them."""
-    return [
+def change_rows(changes: Sequence[UnitChange], added: Sequence[Addition] = ()) -> list[ChangeRow]:
+    """The first MOST_CHANGES of each, with names as a person can read them; `added` are columns."""
+    columns = [
+        ChangeRow(
+            cluster="", kind="column added", type=one.table, field=visible(one.column), message=one.said
+        )
+        for one in added[:MOST_CHANGES]
+    ]
+    return columns + [
         ChangeRow(
             cluster=one.unit.cluster,
             kind=str(one.change.kind),

@@ -9,6 +9,7 @@ import pytest
 from sluice.clients.lake import layout
 from sluice.page.slice_view import change_rows, event_hours_of
 from sluice.slices import Slice, Unit
+from sluice.state.additions import Addition
 from sluice.state.schema.changes import ChangeKind, FieldChange
 from sluice.state.schema.history import UnitChange
 from tests.support.fakes import MemoryLake
@@ -43,6 +44,15 @@ def test_fields_that_changed_are_shown_with_their_numbers_and_names_that_can_be_
         "message": "field `a\\nb` vanished: in none of 50 rows, was in 90 of 100 rows, 90 % (string)",
     }
     assert len(change_rows([UnitChange(unit, change)] * 201)) == 200
+    column = Addition("e.clicks", "b\x1b", "String", unit.slice.id, 35, 400, "now", "me", shards={"": 1})
+    added, _ = change_rows([UnitChange(unit, change)], [column])
+    assert added.model_dump() == {
+        "cluster": "",
+        "kind": "column added",
+        "type": "e.clicks",
+        "field": "b\\x1b",
+        "message": "table e.clicks: column `b\\x1b` String was added: in 35 of 400 rows",
+    }
 
 
 def test_a_pipeline_without_types_of_its_own_marks_none():

@@ -29,6 +29,7 @@ from sluice.page.overview import OverviewContext, first_instant, hours_of
 from sluice.page.slice_models import RunRow, Samples, SliceView
 from sluice.page.slice_view import anomaly_rows, change_rows, event_hours_of, timings_of, unit_view
 from sluice.slices import Slice, SliceRange, parse_instant, utc
+from sluice.state.additions import additions_in
 from sluice.state.month_store import read_summaries
 from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
@@ -72,7 +73,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) ->
         units=[unit_view(pipeline, status, noted, gone) for status in sight.statuses],
         event_hours=event_hours_of(lake, pipeline, piece),
         anomalies=anomaly_rows(verdict.anomalies),
-        changes=change_rows(changes_of(lake, landed, landed, log.info)),
+        changes=change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
         timings=timings_of(piece, _timings(lake, _days(sight.statuses, rows))),
         runs=rows,
     )
