@@ -80,14 +80,19 @@ def write(lake: FolderLake, typed: Path, events: int) -> None:
         "width": pa.uint16(),
     }
     table = pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
-    payloads = pa.array([payload(row) for row in made])
+    for number, first in enumerate(range(0, events, ROWS_PER_FILE)):
+        place = typed / f"{number}.parquet"
+        part = table.slice(0, min(ROWS_PER_FILE, events - first))
+        pq.write_table(part, place, compression="zstd", compression_level=1)
+    land(lake, pa.array([payload(row) for row in made]), table["timestamp"], events)
+
+
+def land(lake: FolderLake, payloads: pa.Array, times: pa.ChunkedArray, events: int) -> None:
+    """A unit of so many events, which begins again with the payloads where they end."""
     files = []
     for number, first in enumerate(range(0, events, ROWS_PER_FILE)):
         count = min(ROWS_PER_FILE, events - first)
-        place = typed / f"{number}.parquet"
-        pq.write_table(table.slice(0, count), place, compression="zstd", compression_level=1)
-        landed = (payloads.slice(0, count), table["timestamp"].slice(0, count))
-        files.append(_write_landed(lake, number, first, *landed))
+        files.append(_write_landed(lake, number, first, payloads.slice(0, count), times.slice(0, count)))
     manifest = Manifest(
         pipeline="bench",
         slice=UNIT.slice.id,
@@ -129,14 +134,14 @@ def _write_landed(
     return LandedFile(key, key, "click", hour, count, size, "")
 
 
-def pipeline(root: Path, read: str) -> Pipeline:
+def pipeline(root: Path, read: str, table: str = "clicks") -> Pipeline:
     return Pipeline.model_validate(
         {
             "name": "bench",
             "kafka": [{"cluster": "dc1", "bootstrap": "none:1", "topics": ["events"]}],
             "event": {"type": {"field": "type"}, "time": {"record": True}},
             "lake": f"file://{root}",
-            "tables": {"click": "bench_load.clicks"},
+            "tables": {"click": f"bench_load.{table}"},
             "clickhouse": {"read": read},
         }
     )

@@ -14,11 +14,14 @@ import pytest
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import WRITE
-from sluice.clients.clickhouse.sql import listed, literal
+from sluice.clients.clickhouse.sql import Sql, listed, literal, render
+from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.casts import cast
+from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.casts.event_paths import QUOTED
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
+from sluice.flow.load.casts.parsed import texts_of
 from tests.integration import nested_types, test_casts_evaluated
 from tests.integration.generated import generate
 from tests.integration.test_casts_evaluated import SIXTEEN, event
@@ -47,6 +50,30 @@ def evaluate(client: Client, name: str, shown: str, payloads: Sequence[str]) -> 
     )
     assert [row[0] for row in rows] == list(range(1, len(payloads) + 1))
     return [(bool(bad), value, path) for _, bad, value, path in rows]
+
+
+def filled_by(
+    client: Client, name: str, shown: str, payloads: Sequence[str], path: str = "k"
+) -> list[tuple[bool, Any, str]]:
+    """The same by all that a load does for a column `k` of the type."""
+    asked = f"SELECT toTypeName(defaultValueOfTypeName({literal(name)}))"
+    [(canonical,)] = client.rows(asked, settings=WRITE)
+    filling = fill([Column("k", canonical)], {"k": path})
+    [*_, check] = [one for one in filling.checks if one.column == "k"] or [None]
+    texts = ", ".join(map(literal, payloads))
+    rows = Sql(
+        "SELECT tupleElement(row, 1) AS n, tupleElement(row, 2) AS _payload FROM (SELECT "
+        f"arrayJoin(arrayZip(arrayEnumerate([{texts}]), [{texts}])) AS row)"
+    )
+    for stage in (*filling.stages, *([filling.places] if filling.places else [])):
+        rows = render("load/name_expressions", named=listed(stage), rows=rows)
+    misfit, place = (check.misfit, check.parts["column"]) if check else ("0", "''")
+    found = client.rows(
+        f"SELECT n, {misfit}, CAST(v0, {literal(shown)}), if({misfit}, {place}, '') FROM ({rows}) ORDER BY n",
+        settings=WRITE,
+    )
+    assert [row[0] for row in found] == list(range(1, len(payloads) + 1))
+    return [(bool(bad), value, path.removeprefix("k")) for _, bad, value, path in found]
 
 
 def wrong(kind: Any, token: str, misfit: bool, value: Any, path: str) -> str:
@@ -94,8 +121,12 @@ def tried(client: Client, kind: Any, count: int, seed: int | None) -> tuple[list
     values = {one: loads(one) for one in generate(nested_types.tokens(kind), count, seed)}
     texts = [one for one, value in values.items() if value is not None and not unreadable(value)]
     texts = [one for one in texts if not _clashes(values[one])]
-    judged = evaluate(client, kind.name, kind.shown, list(map(event, texts)))
+    events = list(map(event, texts))
+    judged = evaluate(client, kind.name, kind.shown, events)
     told = [(text, wrong(kind, text, *said)) for text, said in zip(texts, judged, strict=True)]
+    if texts_of(parse(kind.name)):
+        again = filled_by(client, kind.name, kind.shown, events)
+        told += [(text, wrong(kind, text, *said)) for text, said in zip(texts, again, strict=True)]
     bad = sum(said[0] for said in judged)
     return [f"{kind.name} of {text}: {said}" for text, said in told if said], len(texts) - bad, bad
 
@@ -124,3 +155,50 @@ def test_any_value_of_any_type_fits_exactly_or_is_a_misfit_with_its_place(client
 def test_a_string_that_reads_as_a_container_is_the_misfit_itself(client: Client, name, token, path):
     [(misfit, _, found)] = evaluate(client, name, name, [event(token)])
     assert (misfit, found) == (True, path)
+
+
+_OBJECTS = "Array(Tuple(a UInt8, b Nullable(String)))"
+_LOOSE = "Array(Tuple(a Nullable(UInt8)))"
+_DEEP = "Array(Tuple(a Array(UInt8), m Map(String, UInt8)))"
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "expected"),
+    [
+        (_OBJECTS, '[{"b": "x", "a": 1}, {"a": 2}]', "[(1,'x'),(2,NULL)]"),
+        (_OBJECTS, '[[1, "x"]]', "at [0]"),
+        (_OBJECTS, '[{"a": 1}, \n\t [1, "x"]]', "at [1]"),
+        (_OBJECTS, '[{"a": 1, "b": [[2]]}]', "[(1,'[[2]]')]"),
+        (_OBJECTS, '["{}"]', "at [0]"),
+        (_OBJECTS, "[]", "[]"),
+        (_OBJECTS, "null", "[]"),
+        (_OBJECTS, '"[]"', "at "),
+        (_OBJECTS, '"[{\\"a\\": 1}]"', "at "),
+        (_OBJECTS, '{"a": 1}', "at "),
+        (_OBJECTS, '[{"a": 1, "a": 300}]', "[(1,NULL)]"),
+        (_OBJECTS, '[{"a": null, "a": 1}]', "at [0].a"),
+        (_LOOSE, "[{}]", "[(NULL)]"),
+        (_LOOSE, '[{"A": 1}, {"a": 1}]', "[(NULL),(1)]"),
+        (_LOOSE, "[{}, null]", "at [1]"),
+        (_LOOSE, "[[5]]", "at [0]"),
+        (_DEEP, '[{"a": [1], "m": {"k": 2}}]', "[([1],{'k':2})]"),
+        (_DEEP, '[{"a": "[1]", "m": {}}]', "at [0].a"),
+        (_DEEP, '[{"a": [1], "m": "{}"}]', "at [0].m"),
+        (_DEEP, '[{"a": [1]}]', "at [0].m"),
+        ("Array(UInt8)", '[1, "2", null]', "at [2]"),
+        ("Array(UInt8)", '[1], "k": 5', "[1]"),
+        ("Array(UInt8)", '5, "k": [1]', "at "),
+        ("Array(UInt8)", 'null, "k": [1]', "[]"),
+        ("Map(UInt8, Bool)", '{"1": true, "2": 0}', "{1:true,2:false}"),
+        ("Map(UInt8, Bool)", '{"1": true, "x": 0}', 'at ["x"]'),
+        ("Map(UInt8, Bool)", '5, "k": {"1": true}', "at "),
+        ("Map(String, Enum8('x' = 1, '2' = 3))", '{"a": "x", "b": 1, "c": "2"}', "{'a':'x','b':'x','c':'2'}"),
+        ("Map(String, Enum8('x' = 1, '2' = 3))", '{"a": "1"}', 'at ["a"]'),
+    ],
+)
+@pytest.mark.parametrize("path", ["k", "p.k"])
+def test_what_the_parse_gives_is_no_more_than_the_text_says(client: Client, name, token, expected, path):
+    text = f'{{"k": {token}}}'
+    payload = text if path == "k" else f'{{"z": [[1]], "p": {text}}}'
+    [(misfit, value, place)] = filled_by(client, name, "String", [payload], path)
+    assert (f"at {place}" if misfit else value) == expected

@@ -1,5 +1,5 @@
--- The rows as they are. No condition goes through a LIMIT: that of a wide table, pushed down to the files, would keep
--- the server busy for minutes before it reads a row.
+-- The rows as they are. No condition goes through a LIMIT: that of a wide table or of many containers, pushed down to
+-- the files, would keep the server busy for minutes before it reads a row.
 SELECT *
 FROM
 (

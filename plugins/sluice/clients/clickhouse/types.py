@@ -39,6 +39,12 @@ class Type:
         return [named(text) for text in self.arguments]
 
     @property
+    def spelled_names(self) -> list[str]:
+        """The names of a named Tuple's elements, as the server spells them; none of an unnamed one."""
+        found = [_NAMED.fullmatch(text) for text in self.arguments]
+        return [one[1] for one in found if one is not None]
+
+    @property
     def plain(self) -> Type:
         """Without LowCardinality and Nullable, which do not change what a value may be."""
         return self.argument(0).plain if self.name in ("LowCardinality", "Nullable") else self

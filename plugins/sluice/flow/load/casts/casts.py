@@ -17,10 +17,11 @@ from sluice.flow.load.casts.containers import array, mapping
 from sluice.flow.load.casts.documents import document, is_string, path_misfit, paths_of, text_at
 from sluice.flow.load.casts.exact_numbers import Key
 from sluice.flow.load.casts.judged import Cast, Field, UnsupportedType, here, inside, let, misfit_of, of_pair
+from sluice.flow.load.casts.parsed import Parsed, parsed
 from sluice.flow.load.casts.scalars import scalar
 from sluice.flow.load.casts.tuples import tuple_
 
-__all__ = ("Cast", "UnsupportedType", "cast", "cast_at", "misfit_of")
+__all__ = ("Cast", "Parsed", "UnsupportedType", "cast", "cast_at", "misfit_of", "parsed_cast")
 
 _CONTAINERS = {"Array": array, "Map": mapping, "Tuple": tuple_}
 
@@ -32,6 +33,11 @@ def cast(kind: Type, x: str, depth: int = 0, key: Key = "", quoted: str = "", de
     the type `kind`, whose elements a Tuple takes for fields that are missing. Raises UnsupportedType.
     """
     return _cast(kind.stored, Field(x, depth, key, quoted, default))
+
+
+def parsed_cast(kind: Type, given: str, name: str, long: bool) -> Parsed:
+    """The cast of what the parse of the event gives of a container (parsed.py)."""
+    return parsed(_cast, kind.stored, given, name, long)
 
 
 def _cast(kind: Type, field: Field) -> Cast:

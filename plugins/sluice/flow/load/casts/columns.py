@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, summed
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.load.casts.casts import Cast, UnsupportedType, cast, misfit_of
-from sluice.flow.load.casts.documents import document
-from sluice.flow.load.casts.event_paths import QUOTED, ObjectNode, Path, extract, tree_of
+from sluice.flow.load.casts.casts import UnsupportedType, cast, misfit_of
+from sluice.flow.load.casts.column_sql import Stages, column_sql, group_sql
+from sluice.flow.load.casts.event_paths import NESTED, QUOTED, Path, extract, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.nested import MisfitCheck, Nested, nested_of
+from sluice.flow.load.casts.nested import MisfitCheck, nested_of
+from sluice.flow.load.casts.parsed import texts_of
 from sluice.flow.load.casts.shape import strays, whole
 from sluice.flow.load.casts.times import of_stamp
-from sluice.flow.load.casts.typed_paths import typed_paths
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
 # Files have `_row` only where messages are arrays: elsewhere it is 0.
@@ -45,6 +45,7 @@ HOLDERS = {
     "_payload": _TEXT,
 }
 _MOST_PLACES = 500_000  # characters of SQL
+_MOST_CONTAINERS = 20
 _ROWS, _FEWEST_ROWS, _FEW = 8192, 256, 64  # rows of a block, and how many columns are few
 ALWAYS = ("_slice", "_cluster")
 
@@ -56,7 +57,8 @@ class Filling:
     `stages` are expressions (`expression AS name`), each computed by a SELECT of its own, over what those
     before it name: in one SELECT the server would write out a name's expression wherever it is used.
     `columns` and `values` are the INSERT's, and `checks` the misfits, the first of them of the event as a
-    whole. `short` is the same for events that hold no long numbers.
+    whole. `short` is the same for events that hold no long numbers. `parsed`: the
+    parse gives some as containers (parsed.py).
     """
 
     columns: tuple[str, ...]
@@ -64,6 +66,7 @@ class Filling:
     stages: tuple[tuple[Sql, ...], ...]
     checks: tuple[MisfitCheck, ...]
     short: Filling | None = None
+    parsed: bool = False
 
     @property
     def named(self) -> tuple[Sql, ...]:
@@ -90,8 +93,9 @@ class Filling:
         return self.short or self
 
     @property
-    def wide(self) -> bool:
-        return len(self.columns) > _FEW
+    def lengthy(self) -> bool:
+        """Whether a condition on the values is long: one of 20 containers, written out, takes seconds."""
+        return self.parsed or len(self.columns) > _FEW
 
     @property
     def block(self) -> Sql:
@@ -118,19 +122,20 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     taken = [column for column in columns if column.taken]
     fields = [(column, _path(column, paths)) for column in taken if column.name not in HOLDERS]
     nested = nested_of([(column.name, column.type) for column, _ in fields], paths)
-    tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)])
-    marked = [path for column, path in fields if column.may_be_null and column.default]
     groups = {name: group for group in nested for name, _ in group.columns}
-    made = [_field(*field, number, tree, long, groups) for number, field in enumerate(fields)]
+    containers = _containers([one for one in fields if one[0].name not in groups])
+    tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)], containers)
+    marked = [path for column, path in fields if column.may_be_null and column.default]
+    made = [column_sql(*field, number, tree, long, groups) for number, field in enumerate(fields)]
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
-    made += [_group(group, numbers, tree, long) for group in nested]
+    made += [group_sql(group, numbers, tree, long) for group in nested]
     held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
     values = {name: Sql(f"v{number}") for name, number in numbers.items()}
     values |= {name: value for name, (value, _) in held.items()}
-    stages = [
-        *extract(tree, marked),
-        *([part for one in made for part in one.stages[stage]] for stage in range(4)),
-    ]
+    odd = odd_texts(tree, {path: f"u{number}" for number, (_, path) in enumerate(fields)})
+    parts = Stages.of_all([one.stages for one in made])
+    stages = [*extract(tree, marked), parts.items, parts.fine, odd, parts.texts]
+    stages += [parts.judged, parts.casts, parts.misfits]
     checks = [
         *([whole(tree)] if fields else []),
         *strays(tree, [(column.name, path) for column, path in fields]),
@@ -139,7 +144,14 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     ]
     names = tuple(column.name for column in taken)
     inserted = tuple(column.inserted(values[column.name]) for column in taken)
-    return Filling(names, inserted, _with_shared(stages), tuple(_placed(checks)))
+    return Filling(names, inserted, _with_shared(stages), tuple(_placed(checks)), parsed=bool(parts.items))
+
+
+def _containers(fields: Sequence[tuple[Column, Path]]) -> dict[Path, str]:
+    """What the parse gives of the fields that are containers. Of many, nothing: both ways make the statement
+    twice as long, and the server takes a second for each 100,000 characters."""
+    found = {path: texts_of(parse(column.type).stored) for column, path in fields}
+    return found if sum(map(bool, found.values())) <= _MOST_CONTAINERS else {}
 
 
 def _placed(checks: Iterable[MisfitCheck]) -> Iterator[MisfitCheck]:
@@ -151,18 +163,9 @@ def _placed(checks: Iterable[MisfitCheck]) -> Iterator[MisfitCheck]:
         yield check if left >= 0 else replace(check, where="")
 
 
-@dataclass(frozen=True)
-class FieldSql:
-    """Of a column: its text `r<n>`, of a container its judgement `c<n>`, the value `v<n>`, and whether that
-    is a misfit, `m<n>`; then the checks."""
-
-    stages: tuple[list[Sql], list[Sql], list[Sql], list[Sql]]
-    checks: list[MisfitCheck]
-
-
 def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
     """Before the others what several of them use."""
-    uses = {"quoted_brackets": [QUOTED], "long_numbers": [LONG, *ODD]}
+    uses = {"quoted_brackets": [QUOTED], "nested_arrays": [NESTED], "long_numbers": [LONG, *ODD]}
     parts = [part for stage in stages for part in stage]
     used = [made for name, all_ in uses.items() if any(name in part for part in parts) for made in all_]
     return tuple(tuple(stage) for stage in (used, *stages) if stage)
@@ -178,63 +181,6 @@ def _check_types(columns: Iterable[Column]) -> None:
             unsupported.append(f"column {column.name} has type {column.type}")
     if unsupported:
         raise UnsupportedType(", ".join(unsupported))
-
-
-def _field(
-    column: Column, path: Path, number: int, tree: ObjectNode, long: bool, groups: Mapping[str, Nested]
-) -> FieldSql:
-    text, kind, node = f"r{number}", parse(column.type).stored, tree.node_of(path)
-    key = path[-1] if long else None
-    quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
-    inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
-    texts = [Sql(f"{node.element(path[-1])} AS {text}")]
-    default = ""
-    if column.default and kind.shape.name == "Tuple":
-        default = f"d{number}"
-        texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS {default}"))
-    made = cast(kind, text, key=key, quoted=quoted, default=default)
-    judged = [Sql(f"{made.judged} AS c{number}")] if made.judged else []
-    if judged:
-        made = replace(made, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)")
-    if inner:
-        made = replace(made, value=document(kind.plain, text, [one.misfit for one in inner], quoted))
-    value = _or_default(column, made, text, f"has({node.keys}, {literal(path[-1])})")
-    if column.name in groups:
-        value = groups[column.name].value(column.name, value)
-    casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
-    casts.append(Sql(f"{value} AS v{number}"))
-    checks = [
-        MisfitCheck(
-            f"{column.name}.{one.name}", one.type, one.text, one.misfit, one.where, f"w{number}_{place}"
-        )
-        for place, one in enumerate(inner)
-    ]
-    if made.misfit == "0":
-        return FieldSql((texts, judged, casts, []), checks)
-    misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
-    where = made.where if made.container else ""
-    checks.append(MisfitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
-    return FieldSql((texts, judged, casts, [Sql(f"{misfit} AS m{number}")]), checks)
-
-
-def _group(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long: bool) -> FieldSql:
-    """The array of objects that may fill the columns of a Nested, and what tells that it does not."""
-    field = tree.element(group.name)
-    if not group.objects:
-        return FieldSql(([], [], [], []), list(group.checks(numbers, field, "")))
-    quoted = f"JSONType({tree.text}, {literal(group.name)}) = 'String'"
-    made = cast(group.type, group.text, key=group.name if long else None, quoted=quoted)
-    texts, judged = [Sql(f"{field} AS {group.text}")], [Sql(f"{made.judged} AS {group.judged}")]
-    return FieldSql((texts, judged, [], []), list(group.checks(numbers, field, made.where)))
-
-
-def _or_default(column: Column, made: Cast, text: str, there: str) -> str:
-    """NULL cannot stand for "take the DEFAULT" in a container, nor where the column may be NULL: there a null
-    is one, and only a field that is missing takes the DEFAULT."""
-    if not column.default or not (made.container or column.may_be_null):
-        return made.value
-    missing = f"isNull({text})" if made.container else f"if(isNull({text}), NOT {there}, 0)"
-    return f"if({missing}, CAST({column.default}, {literal(column.type)}), {made.value})"
 
 
 def _held(column: Column) -> tuple[Sql, MisfitCheck | None]:

@@ -26,9 +26,9 @@ def array(caster: Caster, kind: Type, field: Field) -> Cast:
         bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
     judged = f"j{depth}"
     misfit = field.misfit(*bad, f"has(tupleElement({judged}, 2), 1)")
-    mapped = _mapped(lists | _tokens(of, raws, depth), _item(caster, of, field, by_token(of)).pair)
-    pair = let([(judged, mapped)], f"tuple(tupleElement({judged}, 1), {misfit})")
-    found = _item(caster, of, field, _asked(of))
+    items_judged = mapped(lists | _tokens(of, raws, depth), item_of(caster, of, field, by_token(of)).pair)
+    pair = let([(judged, items_judged)], f"tuple(tupleElement({judged}, 1), {misfit})")
+    found = item_of(caster, of, field, _asked(of))
     lists |= {f"q{depth}": raws} if _asked(of) else {}
     name = f"toString(n{depth} - 1)"
     return of_pair(pair, _where(kind, field, lists, (found.misfit, found.where), name))
@@ -49,9 +49,9 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
     judged = f"j{depth}"
     misfit = field.misfit(*bad, f"has(tupleElement({judged}, 3), 1)")
     built = f"mapFromArrays(tupleElement({judged}, 1), tupleElement({judged}, 2))"
-    entry = _entry(key, _item(caster, of, field, by_token(of)), depth)
-    pair = let([(judged, _mapped(lists | _tokens(of, raws, depth), entry))], f"tuple({built}, {misfit})")
-    found = _item(caster, of, field, _asked(of))
+    entry = entry_of(key, item_of(caster, of, field, by_token(of)), depth)
+    pair = let([(judged, mapped(lists | _tokens(of, raws, depth), entry))], f"tuple({built}, {misfit})")
+    found = item_of(caster, of, field, _asked(of))
     lists |= {f"q{depth}": raws} if _asked(of) else {}
     where = (either(key.misfit, found.misfit), f"if({key.misfit}, {key.where}, {found.where})")
     name = (
@@ -70,14 +70,14 @@ def _asked(of: Type) -> bool:
     return by_token(of) or of.shape.name in CONTAINERS
 
 
-def _item(caster: Caster, of: Type, field: Field, asked: bool) -> Cast:
+def item_of(caster: Caster, of: Type, field: Field, asked: bool) -> Cast:
     depth = field.depth
     quoted = f"startsWith(q{depth}, {_QUOTE})" if asked else ""
     item = Field(f"x{depth}", depth + 1, field.inner_key, quoted, required=not of.nullable)
     return element(caster, of, item)
 
 
-def _entry(key: Cast, item: Cast, depth: int) -> str:
+def entry_of(key: Cast, item: Cast, depth: int) -> str:
     """A key, its value, and whether they are a misfit."""
     if not item.judged:
         return f"tuple({key.value}, {item.value}, {either(key.misfit, item.misfit)})"
@@ -86,7 +86,7 @@ def _entry(key: Cast, item: Cast, depth: int) -> str:
     return let([(name, item.judged)], f"tuple({key.value}, tupleElement({name}, 1), {misfit})")
 
 
-def _mapped(lists: dict[str, str], body: str) -> str:
+def mapped(lists: dict[str, str], body: str) -> str:
     return f"arrayMap(({', '.join(lists)}) -> {body}, {', '.join(lists.values())})"
 
 

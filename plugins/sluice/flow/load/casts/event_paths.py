@@ -1,13 +1,15 @@
 """Where in an event the fields of a table's columns are, and how ClickHouse reaches them. Pure.
 
 The event and every object inside it that columns look into are nodes of a tree. Each node is extracted once,
-into a tuple of its fields' texts (NULL: missing, or null).
+into a tuple of its fields' texts (NULL: missing, or null). A field may be a container of texts (parsed.py);
+its whole text is extracted only where that is not all there is to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sluice.clients.clickhouse.sql import Sql, either, identifier, listed, literal, summed
 
@@ -18,16 +20,24 @@ RESERVED = "null"
 
 # A JSON string whose text begins like an object or an array is spelled with one of these.
 _QUOTED = ('"{', '"[', '"\\u007', '"\\u005')
+_NESTED = literal(r"[\[,]\s*\[")
+NESTED = Sql(f"multiMatchAny(_payload, [{_NESTED}]) AS nested_arrays")
+"""Whether an array may hold an array."""
+_TEXT = "Nullable(String)"
 QUOTED = Sql(f"multiSearchAny(_payload, [{listed(map(literal, _QUOTED))}]) AS quoted_brackets")
 
 
 @dataclass
 class ObjectNode:
-    """An object: its place in the tree, the text that holds it, its key there, and its fields."""
+    """An object: its place in the tree, the text that holds it, its key there, and its fields.
+
+    `parsed` are the types of fields that are containers of texts (parsed.py).
+    """
 
     place: tuple[int, ...] = ()
     path: Path = ()
     fields: dict[str, ObjectNode] = field(default_factory=dict)
+    parsed: dict[str, str] = field(default_factory=dict)
 
     @property
     def tuple(self) -> str:
@@ -45,6 +55,17 @@ class ObjectNode:
     @property
     def keys(self) -> str:
         return self._named("keys")
+
+    @property
+    def odd(self) -> str:
+        """The whole texts of the parsed fields, NULL where all of them are fine."""
+        return self._named("odd")
+
+    def text_of(self, name: str) -> str:
+        """The text of a field; of a parsed one only where one of them is not fine."""
+        if name not in self.parsed:
+            return self.element(name)
+        return f"tupleElement({self.odd}, {list(self.parsed).index(name) + 1})"
 
     def _named(self, what: str) -> str:
         return "_".join([what, *map(str, self.place)])
@@ -69,10 +90,16 @@ class ObjectNode:
         return self.fields[path[0]].node_of(path[1:]) if len(path) > 1 else self
 
 
-def tree_of(paths: Iterable[Path]) -> ObjectNode:
-    root = ObjectNode()
-    for path in paths:
+def tree_of(paths: Iterable[Path], parsed: Mapping[Path, str] = MappingProxyType({})) -> ObjectNode:
+    """`parsed` are the types of fields that may be containers of texts: they are, where nothing else needs
+    the text of such a field."""
+    root, asked = ObjectNode(), list(paths)
+    for path in asked:
         root.add(path)
+    for path, kind in parsed.items():
+        node = root.node_of(path)
+        if kind and asked.count(path) == 1 and not node.fields[path[-1]].fields:
+            node.parsed[path[-1]] = kind
     return root
 
 
@@ -94,8 +121,22 @@ def _guarded(node: ObjectNode) -> str:
 
 
 def _fields(node: ObjectNode) -> Sql:
-    names = listed(f"{identifier(name)} Nullable(String)" for name in node.fields)
+    kinds = {name: f"Variant({kind}, String)" for name, kind in node.parsed.items()}
+    names = listed(f"{identifier(name)} {kinds.get(name, _TEXT)}" for name in node.fields)
     return Sql(f"JSONExtract({_guarded(node)}, {literal(f'Tuple({names})')}) AS {node.tuple}")
+
+
+def odd_texts(root: ObjectNode, fine: Mapping[Path, str]) -> list[Sql]:
+    """The whole texts of each node's parsed fields, extracted where one of their conditions `fine` does not
+    hold."""
+    return [_odd(node, fine) for node in (root, *nodes(root)) if node.parsed]
+
+
+def _odd(node: ObjectNode, fine: Mapping[Path, str]) -> Sql:
+    kind = literal(f"Tuple({listed(f'{identifier(name)} {_TEXT}' for name in node.parsed)})")
+    all_ = summed([fine[(*node.path, name)] for name in node.parsed])
+    found = f"JSONExtract({_guarded(node)}, {kind})"
+    return Sql(f"if(({all_}) = {len(node.parsed)}, defaultValueOfTypeName({kind}), {found}) AS {node.odd}")
 
 
 def _keys(node: ObjectNode, marked: Sequence[Path]) -> list[Sql]:

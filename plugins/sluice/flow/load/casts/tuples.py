@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sluice.clients.clickhouse.sql import both, identifier, listed, literal, summed
 from sluice.clients.clickhouse.types import Type
@@ -102,17 +102,7 @@ def _built(
     bad: Sequence[str],
     paths: Sequence[str],
 ) -> Cast:
-    """The tuple of the parts; each part that is a container is computed once."""
-    once = [(f"p{field.depth}_{n}", part.judged) for n, part in enumerate(made) if part.judged]
-    known = dict(once)
-    values, misfits = [], []
-    for n, part in enumerate(made):
-        name = f"p{field.depth}_{n}"
-        values.append(f"tupleElement({name}, 1)" if name in known else part.value)
-        misfits.append(f"tupleElement({name}, 2)" if name in known else part.misfit)
-    misfit = field.misfit(*bad, f"(({summed(misfits)}) > 0)")
-    whole = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {misfit})"
-    pair = let(named, let(once, whole) if once else whole)
+    pair = let(named, of_parts(kind, made, field.depth, lambda wrong: field.misfit(*bad, wrong)))
     places = [
         text
         for path, part in zip(paths, made, strict=True)
@@ -122,3 +112,18 @@ def _built(
     wrong = [part for one in bad for part in (one, first)]
     chosen = f"multiIf({listed([*wrong, *places])}, {first})"
     return of_pair(pair, field.where(kind.text, let(named, chosen)))
+
+
+def of_parts(kind: Type, made: Sequence[Cast], depth: int, misfit: Callable[[str], str]) -> str:
+    """The tuple of the parts, and `misfit` of "one of them is a misfit". Each part that is a container is
+    computed once."""
+    once = [(f"p{depth}_{n}", part.judged) for n, part in enumerate(made) if part.judged]
+    known = dict(once)
+    values, misfits = [], []
+    for n, part in enumerate(made):
+        name = f"p{depth}_{n}"
+        values.append(f"tupleElement({name}, 1)" if name in known else part.value)
+        misfits.append(f"tupleElement({name}, 2)" if name in known else part.misfit)
+    wrong = misfit(f"(({summed(misfits)}) > 0)")
+    whole = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {wrong})"
+    return let(once, whole) if once else whole

@@ -55,7 +55,7 @@ def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -
     """The rows with all that the filling names."""
     names = listed(map(identifier, ["_slice", *columns]))
     rows = render("load/parse_rows", columns=names, source=source, routed=routed)
-    rows = render("load/keep_behind", rows=rows) if filling.wide else rows
+    rows = render("load/keep_behind", rows=rows) if filling.lengthy else rows
     for stage in filling.stages:
         rows = render("load/name_expressions", named=listed(stage), rows=rows)
     return rows
