@@ -47,4 +47,4 @@ def test_it_ends_when_nothing_is_lacking_any_more(surveys, refills, monkeypatch:
 def test_it_goes_with_a_fill_alone(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(run, "load_pipeline", lambda name, config: pipeline())
     with pytest.raises(WrongUse, match="--backfill is for --mode fill"):
-        run.run("ads", "2026-11-20T10:00Z", "2026-11-20T11:00Z", mode, backfill=True)
+        run.run("ads", "2026-11-20T10:00Z", "2026-11-20T11:00Z", mode=mode, backfill=True)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land import read
 from sluice.flow.land.task import field_sample, field_tally
 from sluice.flow.land.task.field_sample import chosen, rows_at, step_of
 from sluice.flow.land.task.field_tally import FieldTally
@@ -149,15 +148,14 @@ def test_of_a_large_unit_a_sample_is_inspected_that_no_division_changes(
     assert land(tmp_path / "c", logs, rows_per_read=133, twice=True).fields == first.fields
 
 
-@pytest.mark.parametrize("exact", [{"bid"}, {"*"}])
-def test_types_that_ask_for_it_are_counted_in_every_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: set[str]
+@pytest.mark.parametrize("kind", ["bid", "*"])
+def test_types_of_a_table_that_may_get_columns_are_counted_in_every_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     small(monkeypatch, 100)
-    attempt = read.LandingAttempt
-    monkeypatch.setattr("sluice.flow.land.land.LandingAttempt", lambda *a: attempt(*a, frozenset(exact)))
+    spec = pipeline(tables={"click": "e.clicks", kind: {"table": "e.bids", "evolve": "add"}})
     events = [spell("bid" if n % 7 == 0 else "click", **{f"f{n % 10}": "1"}) for n in range(1000)]
-    landed = land(tmp_path, [list(map(value_of, events))], rows_per_read=500)
+    landed = land(tmp_path, [list(map(value_of, events))], spec=spec, rows_per_read=500)
     (bids,) = expected([one for one in events if one["type"] == '"bid"'])
     assert landed.fields_of("bid") == bids
     clicks = landed.fields_of("click")

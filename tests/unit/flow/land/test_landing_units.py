@@ -49,8 +49,8 @@ def test_what_has_to_be_landed(found, mode, token, needed):
 
 
 def test_a_mode_that_is_none():
-    assert MODES == ("fill", "reload", "reland")
-    with pytest.raises(WrongUse, match="^mode 'all': expected one of fill, reload, reland$"):
+    assert MODES == ("fill", "refill", "reload", "reland")
+    with pytest.raises(WrongUse, match="^mode 'all': expected one of fill, refill, reload, reland$"):
         needs_landing(None, "all", "")
 
 

@@ -200,6 +200,7 @@ def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):
         if table == "e.clicks":
             raise ShardsWait(table, "shard s2: it is down", "s1")
 
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
     monkeypatch.setattr(steps, "load_table", load_table)
     monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
     batches = (hours(1), hours(1, first=1))
