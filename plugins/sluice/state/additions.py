@@ -114,10 +114,16 @@ def latest(known: Iterable[Addition], table: str) -> dict[str, Addition]:
     return {one.column: one for one in known if one.table == table}
 
 
-def since(known: Iterable[Addition], table: str, shard: str) -> dict[str, int]:
-    """By column that a load has added: commits of an older generation hold nothing of its field."""
-    newest = latest(known, table)
-    return {name: one.shards[shard] for name, one in newest.items() if shard in one.shards}
+Since = Mapping[tuple[str, str], Mapping[str, int]]
+"""By table and shard, of each column that a load has added the generation that was the first to have it."""
+
+
+def since(known: Iterable[Addition]) -> Since:
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for one in known:
+        for shard, generation in one.shards.items():
+            found.setdefault((one.table, shard), {})[one.column] = generation
+    return found
 
 
 def _update(lake: Lake, change: Callable[[tuple[Addition, ...]], tuple[Addition, ...]]) -> None:

@@ -5,21 +5,22 @@ A load has all columns that are there when it begins: the generation of its leas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from sluice.config.pipeline import Target
 from sluice.manifest import Manifest
-from sluice.state.additions import Addition, since
+from sluice.state.additions import Since
 from sluice.state.ledger import LedgerRow
 
 
-def added_after(known: Sequence[Addition], table: str, row: LedgerRow, shard: str = "") -> frozenset[str]:
+def added_after(columns: Since, table: str, row: LedgerRow, shard: str = "") -> frozenset[str]:
     """Columns that the commit has nothing in, on some shard where it is of several."""
     if row.shares:
         return frozenset[str]().union(
-            *(added_after(known, table, part, name) for name, part in row.shares if part is not None)
+            *(added_after(columns, table, part, name) for name, part in row.shares if part is not None)
         )
-    return frozenset(column for column, first in since(known, table, shard).items() if row.generation < first)
+    own = columns.get((table, shard), {})
+    return frozenset(column for column, first in own.items() if row.generation < first)
 
 
 def maybe_lost(
@@ -49,13 +50,13 @@ def maybe_lost(
 
 
 def later_by_table(
-    known: Sequence[Addition], targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]
+    since: Since, targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]
 ) -> dict[str, dict[str, int | None]]:
     """Of each table's commit what it may have lost; without the tables that lack nothing."""
     found: dict[str, dict[str, int | None]] = {}
-    for target in targets if known else ():
+    for target in targets if since else ():
         row = rows.get(target.table)
-        columns = None if row is None else added_after(known, target.table, row)
+        columns = None if row is None else added_after(since, target.table, row)
         if row is not None and columns and (lost := maybe_lost(target, manifest, row.types, columns)):
             found[target.table] = lost
     return found

@@ -11,7 +11,7 @@ from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.slices import Slice, Unit
-from sluice.state.additions import Addition
+from sluice.state.additions import Addition, Since, since
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.later_columns import later_by_table
 from sluice.state.ledger import LedgerRow
@@ -87,7 +87,7 @@ def statuses(
     # Once for all units: to merge them takes longer than a status.
     targets = pipeline.targets
     derived = frozenset(t.table for t in targets if t.counted or t.rollup is not None)
-    seen = _Seen(pipeline, targets, boundaries, ledgers, now, derived, additions)
+    seen = _Seen(pipeline, targets, boundaries, ledgers, now, derived, since(additions))
     return [
         _status(seen, unit, manifests.get(unit), (expired or {}).get(unit, ()))
         for unit in units
@@ -105,7 +105,7 @@ class _Seen:
     ledgers: Ledgers
     now: datetime
     derived: frozenset[str]
-    additions: Sequence[Addition]
+    since: Since
 
     def wanted(self, manifest: Manifest) -> dict[str, Commit]:
         """What the ledger has to hold for a manifest, by table, with today's routing."""
@@ -148,7 +148,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         gone=gone,
         uncounted=uncounted(pipeline, manifest) if manifest and not gone else (),
         derived=seen.derived,
-        later=later_by_table(seen.additions, seen.targets, manifest, rows) if manifest else {},
+        later=later_by_table(seen.since, seen.targets, manifest, rows) if manifest else {},
     )
 
 

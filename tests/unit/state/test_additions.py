@@ -62,8 +62,9 @@ def test_a_second_shard_gets_the_type_of_the_first():
 def test_the_newest_addition_of_a_column_counts():
     known = (DONE, replace(OTHER, shards={"": 9}), replace(ONE, table="e.views", column="x"))
     assert latest(known, "e.clicks") == {"coupon": known[1]}
-    assert since(known, "e.clicks", "") == {"coupon": 9}
-    assert since(known, "e.clicks", "s1") == since(known, "e.views", "") == {}
+    assert since(known) == {("e.clicks", ""): {"coupon": 9}}
+    two = replace(ONE, shards={"s1": 3, "s2": 4})
+    assert since([two]) == {("e.clicks", "s1"): {"coupon": 3}, ("e.clicks", "s2"): {"coupon": 4}}
     assert confirmed(known, "e.clicks", {"coupon"}, "s1", 4)[1].shards == {"": 9, "s1": 4}
     assert confirmed(known, "e.clicks", {"coupon"}, "s1", 4)[::2] == known[::2]
 

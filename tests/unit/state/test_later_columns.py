@@ -8,7 +8,7 @@ import pytest
 
 from sluice.config.pipeline import Target
 from sluice.manifest import Manifest
-from sluice.state.additions import Addition
+from sluice.state.additions import Addition, since
 from sluice.state.later_columns import added_after, later_by_table, maybe_lost
 from sluice.state.ledger import LedgerRow
 from sluice.type_fields import FieldSeen, TypeFields
@@ -41,8 +41,8 @@ def clicks(exact: bool = True, others: int = 0, **filled: int) -> TypeFields:
     ],
 )
 def test_a_commit_is_older_than_a_column_or_it_has_it(row: LedgerRow, shard: str, columns: set[str]):
-    assert added_after((ADDED,), "e.clicks", row, shard) == columns
-    assert added_after((ADDED,), "e.views", row, shard) == set()
+    assert added_after(since((ADDED,)), "e.clicks", row, shard) == columns
+    assert added_after(since((ADDED,)), "e.views", row, shard) == set()
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_only_tables_that_lack_something_are_named():
     rows = {"e.clicks": ROW, "e.views": ROW}
     targets = [CLICKS, Target(table="e.views"), Target(table="e.other")]
     landed = manifest(clicks(coupon=3))
-    assert later_by_table((ADDED,), targets, landed, rows) == {"e.clicks": {"coupon": 3}}
-    assert later_by_table((), targets, landed, rows) == {}
-    assert later_by_table((ADDED,), targets, manifest(clicks()), rows) == {}
+    assert later_by_table(since((ADDED,)), targets, landed, rows) == {"e.clicks": {"coupon": 3}}
+    assert later_by_table({}, targets, landed, rows) == {}
+    assert later_by_table(since((ADDED,)), targets, manifest(clicks()), rows) == {}

@@ -10,7 +10,7 @@ from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.work import LoadWork
 from sluice.safe_text import visible
 from sluice.slices import Unit
-from sluice.state.additions import read_additions
+from sluice.state.additions import read_additions, since
 from sluice.state.later_columns import added_after, maybe_lost
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
@@ -21,12 +21,12 @@ Groups = Mapping[frozenset[str], list[LoadWork]]
 
 def by_later_columns(stage: Stage, works: Sequence[LoadWork], ledger: Mapping[Unit, LedgerRow]) -> Groups:
     """Raises what the lake raises."""
-    known = read_additions(stage.lake)
+    columns = since(read_additions(stage.lake))
     groups: dict[frozenset[str], list[LoadWork]] = defaultdict(list)
     for work in works:
         row = ledger.get(work.unit)
         table, shard = stage.target.table, stage.placement.shard
-        groups[frozenset() if row is None else added_after(known, table, row, shard)].append(work)
+        groups[frozenset() if row is None else added_after(columns, table, row, shard)].append(work)
     return groups
 
 

@@ -10,7 +10,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import LandedFile, Manifest
 from sluice.plan.modes import Mode
 from sluice.slices import Unit
-from sluice.state.additions import Addition
+from sluice.state.additions import Addition, since
 from sluice.state.later_columns import added_after, maybe_lost
 from sluice.state.ledger import LedgerRow
 from sluice.type_fields import TypeFields
@@ -89,10 +89,11 @@ def choose(
     `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
     """
     todo, skipped = [], []
+    columns_since = since(additions)
     for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
         row = ledger.get(unit)
         work = work_for(pipeline, target, unit, manifest, row is not None, sharding)
-        columns = added_after(additions, target.table, row, shard) if row and mode == "refill" else ()
+        columns = added_after(columns_since, target.table, row, shard) if row and mode == "refill" else ()
         again = bool(columns) and bool(maybe_lost(target, manifest, work.types, columns))
         if row is not None and not again and done(work, row, mode, token):
             skipped.append(row)
