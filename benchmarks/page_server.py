@@ -36,11 +36,7 @@ def serve(folder: Path, port: int) -> None:
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.utils.db import initdb
 
-    from sluice.airflow.api import access, pipelines
-    from sluice.airflow.pipelines import find_pipelines
-
-    for module in (access, pipelines):
-        module.find_pipelines = lambda: find_pipelines(folder)
+    os.environ["SLUICE_PIPELINES"] = str(folder)
     initdb()
     app = create_app("core")
     admin = SimpleAuthManagerUser(username="admin", role="ADMIN", teams=None)

@@ -11,8 +11,6 @@ from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import access, pipelines
-from sluice.airflow.pipelines import find_pipelines
 from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
@@ -31,8 +29,7 @@ def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient
         patch.setenv("OF_THE_MACHINE", "hush hush")
         patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
         patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
-        for module in (access, pipelines):
-            patch.setattr(module, "find_pipelines", lambda: find_pipelines(folder))
+        patch.setenv("SLUICE_PIPELINES", str(folder))
         initdb()
         plugins_manager._get_plugins.cache_clear()
         purge_cached_app()

@@ -143,9 +143,8 @@ def test_only_what_a_retry_cures_is_tried_again_by_airflow(
     monkeypatch.setattr(module, "steps", there)
     monkeypatch.setattr(module, "survey_past", there.survey)
     monkeypatch.setattr(module, "knock", lambda cluster, topics_of: cause)
+    monkeypatch.setenv("SLUICE_PIPELINES", str(config.parent))
     batch = {"from": str(RANGE.start), "to": str(RANGE.end)}
-    task = CatchUp(
-        task_id="cluster", config=str(config), connection="spark_default", batch=batch, cluster="dc2"
-    )
+    task = CatchUp(task_id="cluster", pipeline="ads", connection="spark_default", batch=batch, cluster="dc2")
     with pytest.raises(raised, match="'dc2'"):
         task.execute({"params": {}, "run_id": "run 7", "outlet_events": {}})

@@ -21,9 +21,10 @@ OWN = SliceRange(END.subtract(hours=1), END)
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> str:
+def ads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "ads.yaml").write_text(TWO_TABLES)
-    return str(tmp_path / "ads.yaml")
+    monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
+    return "ads"
 
 
 def behind(monkeypatch: pytest.MonkeyPatch, minutes: int, started: pendulum.DateTime = END) -> None:
@@ -34,21 +35,21 @@ def behind(monkeypatch: pytest.MonkeyPatch, minutes: int, started: pendulum.Date
     monkeypatch.setattr(pendulum, "now", lambda tz=None: END.subtract(minutes=minutes))
 
 
-def test_the_run_begins_and_waits_for_its_own_clock(config: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_run_begins_and_waits_for_its_own_clock(ads: str, monkeypatch: pytest.MonkeyPatch):
     behind(monkeypatch, minutes=10)
-    assert tasks.plan_hour.function(config)["to"] == to_xcom(OWN)["to"]
-    assert tasks.settle.function(config, to_xcom(OWN)) is False
+    assert tasks.plan_hour.function(ads)["to"] == to_xcom(OWN)["to"]
+    assert tasks.settle.function(ads, to_xcom(OWN)) is False
     behind(monkeypatch, minutes=-3)
-    assert tasks.settle.function(config, to_xcom(OWN)) is True
+    assert tasks.settle.function(ads, to_xcom(OWN)) is True
 
 
-def test_an_hour_that_is_not_over_by_the_schedulers_clock_either_is_refused(config, monkeypatch):
+def test_an_hour_that_is_not_over_by_the_schedulers_clock_either_is_refused(ads, monkeypatch):
     behind(monkeypatch, minutes=10, started=END.subtract(minutes=1))
     with pytest.raises(AirflowFailException, match="is not over yet"):
-        tasks.plan_hour.function(config)
+        tasks.plan_hour.function(ads)
 
 
-def test_a_resolve_on_another_worker_is_tried_again(config, monkeypatch):
+def test_a_resolve_on_another_worker_is_tried_again(ads, monkeypatch):
     def resolve_range(*_: object) -> None:
         raise EndInFuture("2026-11-20T11:00Z", "2026-11-20T10:50:00Z")
 
@@ -56,4 +57,4 @@ def test_a_resolve_on_another_worker_is_tried_again(config, monkeypatch):
     monkeypatch.setattr(steps, "resolve_range", resolve_range)
     for task in (tasks.resolve, tasks.resolve_hour):
         with pytest.raises(ClockBehind, match=r"clock of this worker \(.*\) is behind"):
-            task.function(config, to_xcom(OWN))
+            task.function(ads, to_xcom(OWN))

@@ -36,6 +36,7 @@ SECRET = "correct-horse"
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ads.yaml").write_text(TWO_TABLES)
+    monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
     program = tmp_path / "bin" / "spark-submit"
     program.parent.mkdir()
     program.write_text(SPARK_SUBMIT)
@@ -65,7 +66,7 @@ def arguments(pipeline, config, slices, mode, token, cluster) -> SimpleNamespace
 
 def land_task(tmp_path: Path, connection: str = "spark_default") -> LandOperator:
     batch = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T12:00:00Z"}
-    return LandOperator(task_id="land", config=str(tmp_path / "ads.yaml"), connection=connection, batch=batch)
+    return LandOperator(task_id="land", pipeline="ads", connection=connection, batch=batch)
 
 
 def run(tmp_path: Path, mode: str = "fill", connection: str = "spark_default") -> tuple[LandOperator, dict]:

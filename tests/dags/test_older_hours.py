@@ -51,9 +51,10 @@ class There:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> str:
+def ads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "ads.yaml").write_text(TWO_TABLES)
-    return str(tmp_path / "ads.yaml")
+    monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
+    return "ads"
 
 
 @pytest.fixture
@@ -66,34 +67,32 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Instance:
     return instance
 
 
-def resolve(config: str, monkeypatch, there: There, slices: SliceRange = OWN) -> list[dict[str, str]]:
+def resolve(ads: str, monkeypatch, there: There, slices: SliceRange = OWN) -> list[dict[str, str]]:
     monkeypatch.setattr(choose_backlog, "older_batches", there.older_batches)
-    return tasks.resolve_hour.function(config, to_xcom(slices))
+    return tasks.resolve_hour.function(ads, to_xcom(slices))
 
 
-def test_older_hours_follow_the_runs_own(config: str, instance: Instance, monkeypatch: pytest.MonkeyPatch):
+def test_older_hours_follow_the_runs_own(ads: str, instance: Instance, monkeypatch: pytest.MonkeyPatch):
     there = There(Older((LONG_AGO,)))
-    assert resolve(config, monkeypatch, there) == [to_xcom(OWN), to_xcom(LONG_AGO)]
+    assert resolve(ads, monkeypatch, there) == [to_xcom(OWN), to_xcom(LONG_AGO)]
     assert there.asked == [(OWN.start, int(NOW.timestamp()) // 3600)]
-    assert tasks.verify_all.function(config, to_xcom(OWN)) is None
+    assert tasks.verify_all.function(ads, to_xcom(OWN)) is None
 
 
-def test_a_run_for_a_past_hour_takes_its_own_only(config, instance, monkeypatch):
+def test_a_run_for_a_past_hour_takes_its_own_only(ads, instance, monkeypatch):
     there = There(Older((LONG_AGO,)))
-    assert resolve(config, monkeypatch, there, LONG_AGO) == [to_xcom(OWN)]
+    assert resolve(ads, monkeypatch, there, LONG_AGO) == [to_xcom(OWN)]
     assert there.asked == []
 
 
-def test_an_older_hour_that_nobody_can_look_at_fails_the_run_after_its_own_hours(
-    config, instance, monkeypatch
-):
+def test_an_older_hour_that_nobody_can_look_at_fails_the_run_after_its_own_hours(ads, instance, monkeypatch):
     there = There(UnknownTopic("dc1", "bids"))
-    assert resolve(config, monkeypatch, there) == [to_xcom(OWN)]
+    assert resolve(ads, monkeypatch, there) == [to_xcom(OWN)]
     with pytest.raises(AirflowFailException, match=r"hours before .*Z were left out: .*bids"):
-        tasks.verify_all.function(config, to_xcom(OWN))
+        tasks.verify_all.function(ads, to_xcom(OWN))
 
 
-def test_what_a_retry_cures_is_tried_again(config, instance, monkeypatch):
+def test_what_a_retry_cures_is_tried_again(ads, instance, monkeypatch):
     with pytest.raises(KafkaUnavailable):
-        resolve(config, monkeypatch, There(KafkaUnavailable("dc1", "k:9092", "no answer")))
+        resolve(ads, monkeypatch, There(KafkaUnavailable("dc1", "k:9092", "no answer")))
     assert instance.pushed == {}

@@ -138,7 +138,7 @@ def test_who_sees_payloads(airflow_app, monkeypatch, said: str | None, role: str
     page = ads.page if said is None else ads.page.model_copy(update={"payloads": said})
     found = pipelines.find_pipelines()
     known = type(found)(((path, ads.model_copy(update={"page": page})),), ())
-    monkeypatch.setattr("sluice.airflow.api.access.find_pipelines", lambda: known)
+    monkeypatch.setattr("sluice.airflow.api.access.find_pipelines", lambda **_: known)
     monkeypatch.setattr(slices.memory, "look", lambda *_: OverviewSnapshot([], [], None))
     monkeypatch.setattr(slices, "connect_shards", lambda _: nullcontext(()))
     monkeypatch.setattr(

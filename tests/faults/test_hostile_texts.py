@@ -14,8 +14,6 @@ from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import access, pipelines
-from sluice.airflow.pipelines import find_pipelines
 from sluice.cli import traffic_report as counted
 from sluice.cli.traffic_report import TrafficHour
 from sluice.clients.clickhouse.sql import identifier, listed, literal
@@ -247,8 +245,7 @@ def page(loaded: tuple[Site, Ran], broken: Ran) -> Iterator[TestClient]:
     folder = loaded[0].folder
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
-        for module in (access, pipelines):
-            patch.setattr(module, "find_pipelines", lambda: find_pipelines(folder))
+        patch.setenv("SLUICE_PIPELINES", str(folder))
         initdb()
         plugins_manager._get_plugins.cache_clear()
         purge_cached_app()

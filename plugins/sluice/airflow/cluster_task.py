@@ -3,7 +3,6 @@ than the others. The graph shows which of them a run did without, and only there
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk.definitions.mappedoperator import MappedOperator
@@ -11,10 +10,9 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from sluice.airflow.assets import emit_events, pipeline_alias
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.metrics import measuring
-from sluice.airflow.pipelines import CLUSTER_TASK
+from sluice.airflow.pipelines import CLUSTER_TASK, read_pipeline
 from sluice.airflow.retries import final_errors_fail
 from sluice.airflow.run_params import from_xcom, mode_of, over_elsewhere
-from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.slices import SliceRange
 
@@ -42,7 +40,7 @@ class CatchUp(LandOperator):
         """Raises ClusterWaits (AirflowFailException where no retry cures it), and what the steps raise."""
         from sluice.flow.catch_up import catch_up
 
-        pipeline, mode = read(Path(self.config)), mode_of(context["params"])
+        pipeline, mode = read_pipeline(self.pipeline), mode_of(context["params"])
         slices = from_xcom(self.batch, pipeline.slice)
 
         def land(batch: SliceRange) -> int:
@@ -53,11 +51,11 @@ class CatchUp(LandOperator):
         emit_events(pipeline.name, published, context["outlet_events"])
 
 
-def catch_up_of_each(pipeline: Pipeline, config: str, slices: Any) -> MappedOperator:
+def catch_up_of_each(pipeline: Pipeline, slices: Any) -> MappedOperator:
     """Airflow shows them as `cluster[dc1]`, `cluster[dc2]`."""
     return CatchUp.partial(
         task_id=CLUSTER_TASK,
-        config=config,
+        pipeline=pipeline.name,
         connection=pipeline.spark_connection,
         batch=slices,
         outlets=[pipeline_alias(pipeline.name)],

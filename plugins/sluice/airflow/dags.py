@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pendulum
-from airflow.sdk import DAG, CronDataIntervalTimetable, DeltaDataIntervalTimetable, chain, task_group
+from airflow.sdk import (
+    DAG,
+    CronDataIntervalTimetable,
+    DeltaDataIntervalTimetable,
+    chain,
+    get_parsing_context,
+    task_group,
+)
 
 from sluice.airflow import doc_md
 from sluice.airflow.assets import pipeline_alias
 from sluice.airflow.cluster_task import catch_up_of_each
 from sluice.airflow.land_operator import LandOperator
-from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
+from sluice.airflow.pipelines import (
+    ALL,
+    Selection,
+    backfill_dag_id,
+    find_pipelines,
+    note_folder,
+    pipelines_of,
+)
 from sluice.airflow.retries import RETRIES
 from sluice.airflow.run_params import backfill_params
 from sluice.airflow.tasks import (
@@ -29,24 +44,31 @@ from sluice.airflow.tasks import (
     verify_all,
 )
 from sluice.airflow.watch_dag import watch_dag
-from sluice.config.files import FOLDER
 from sluice.config.pipeline import Pipeline
 
 # Before it there was no Kafka; a pipeline without `start` has no earliest slice.
 BEFORE_KAFKA = pendulum.datetime(2011, 1, 1)
 
 
-def pipeline_dags(folder: Path = FOLDER) -> dict[str, DAG]:
-    """The DAGs of all sound pipeline files in `folder`, by id; nothing but the files is read."""
+def pipeline_dags(folder: Path | None = None, selection: Selection = ALL) -> dict[str, DAG]:
+    """The DAGs of all sound pipeline files in `folder`, by id; nothing but the files is read.
+
+    In a task's process they are those of its own pipeline. Raises WrongPipeline for a mistake in that, and
+    for a folder that is not there.
+    """
+    own = get_parsing_context().dag_id
+    found = find_pipelines(folder, replace(selection, among=pipelines_of(own)) if own else selection)
     dags: dict[str, DAG] = {}
-    for path, pipeline in find_pipelines(folder).sound:
-        dags[pipeline.name] = hourly_dag(pipeline, str(path))
-        dags[backfill_dag_id(pipeline.name)] = backfill_dag(pipeline, str(path))
-        dags[watch_dag_id(pipeline.name)] = watch_dag(pipeline, str(path))
+    for _, pipeline in found.sound:
+        note_folder(pipeline.name, folder)
+        for dag in (hourly_dag(pipeline), backfill_dag(pipeline), watch_dag(pipeline)):
+            dags[dag.dag_id] = dag
+    if found.no_folder or (own and own not in dags and found.broken):
+        raise found.broken[0]
     return dags
 
 
-def hourly_dag(pipeline: Pipeline, config: str) -> DAG:
+def hourly_dag(pipeline: Pipeline) -> DAG:
     with DAG(
         pipeline.name,
         schedule=timetable(pipeline.slice),
@@ -55,15 +77,15 @@ def hourly_dag(pipeline: Pipeline, config: str) -> DAG:
         doc_md=doc_md.hourly(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices: Any = plan_hour(config)  # what the task gives once it has run
-        settled = settle(config, slices)
-        batches = resolve_hour(config, slices)
+        slices: Any = plan_hour(pipeline.name)  # what the task gives once it has run
+        settled = settle(pipeline.name, slices)
+        batches = resolve_hour(pipeline.name, slices)
         chain(settled, batches)
-        _steps(pipeline, config, slices, batches)
+        _steps(pipeline, slices, batches)
     return dag
 
 
-def backfill_dag(pipeline: Pipeline, config: str) -> DAG:
+def backfill_dag(pipeline: Pipeline) -> DAG:
     with DAG(
         backfill_dag_id(pipeline.name),
         schedule=None,
@@ -75,8 +97,8 @@ def backfill_dag(pipeline: Pipeline, config: str) -> DAG:
         doc_md=doc_md.backfill(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices: Any = plan_backfill(config)
-        _steps(pipeline, config, slices, resolve(config, slices))
+        slices: Any = plan_backfill(pipeline.name)
+        _steps(pipeline, slices, resolve(pipeline.name, slices))
     return dag
 
 
@@ -95,33 +117,33 @@ def _common(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _steps(pipeline: Pipeline, config: str, slices: Any, batches: Any) -> None:
+def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> None:
     @task_group(group_id="batch", tooltip="One Spark application, then one load per table")
     def batch_steps(batch: dict[str, str]) -> None:
         landed = LandOperator(
             task_id="land",
-            config=config,
+            pipeline=pipeline.name,
             connection=pipeline.spark_connection,
             batch=batch,
             pool=pipeline.pools.land,
         )
         loads = {
             target.table: load.override(task_id=load_task_id(target.table), pool=pipeline.pools.load)(
-                config, target.table, batch=batch
+                pipeline.name, target.table, batch=batch
             )
             for target in pipeline.targets
         }
-        verified = verify(config, batch=batch)
-        outlet = publish.override(outlets=[pipeline_alias(pipeline.name)])(config, batch=batch)
+        verified = verify(pipeline.name, batch=batch)
+        outlet = publish.override(outlets=[pipeline_alias(pipeline.name)])(pipeline.name, batch=batch)
         landed >> [*loads.values(), verified]
         for table, rollup in pipeline.rollups.items():
             loads[rollup.source] >> loads[table]
         chain([*loads.values()], verified, outlet) if loads else chain(verified, outlet)
 
-    whole = verify_all(config, slices)
+    whole = verify_all(pipeline.name, slices)
     batch_steps.expand(batch=batches) >> whole
     if len(pipeline.clusters) > 1:
-        whole >> catch_up_of_each(pipeline, config, slices)
+        whole >> catch_up_of_each(pipeline, slices)
 
 
 _MINUTE = timedelta(minutes=1)

@@ -12,10 +12,10 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluice.airflow.metrics import measuring
+from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail, final_reason
 from sluice.airflow.run_params import from_xcom, mode_of
 from sluice.clients.connections import airflow_lookup
-from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.slices import SliceRange
@@ -37,17 +37,17 @@ class LandOperator(SparkSubmitOperator):
 
     template_fields: Sequence[str] = ("batch",)
 
-    def __init__(self, *, config: str, connection: str, batch: Any, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: str, connection: str, batch: Any, **kwargs: Any) -> None:
         super().__init__(conn_id=connection, **{"max_active_tis_per_dag": 1, "doc_md": DOC, **kwargs})
         self.map_index_template = "{{ task.batch['from'] }} – {{ task.batch['to'] }}"
-        self.config = config
+        self.pipeline = pipeline
         self.batch = batch
 
     @final_errors_fail
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException for what no retry cures, AirflowException for the rest."""
-        with measuring(Path(self.config).stem, "land"):
-            pipeline = read(Path(self.config))
+        with measuring(self.pipeline, "land"):
+            pipeline = read_pipeline(self.pipeline)
             self._land(pipeline, from_xcom(self.batch, pipeline.slice), context)
 
     def _land(self, pipeline: Pipeline, slices: SliceRange, context: Any, **only: str) -> int:
@@ -63,7 +63,7 @@ class LandOperator(SparkSubmitOperator):
         self._check_connection()
         mode = mode_of(context["params"])
         self.log.info("landing %s, mode %s, through connection %s", slices, mode, self._conn_id)
-        return land_range(pipeline, Path(self.config), slices, mode, context["run_id"], submit, **only)
+        return land_range(pipeline, file_of(pipeline.name), slices, mode, context["run_id"], submit, **only)
 
     def _check_connection(self) -> None:
         """The hook takes a missing connection for YARN, and would put an environment for a driver

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -36,7 +35,7 @@ def to_airflow(one: MetricSample) -> None:
 
 
 def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Measures a task's step, whose first argument is the pipeline file. The task's process is its own, and
+    """Measures a task's step, whose first argument is the pipeline's name. The task's process is its own, and
     settled for the step.
 
     It goes below `final_errors_fail`, so that it sees an error's own class.
@@ -46,8 +45,7 @@ def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(run)
         def measure(*args: P.args, **kwargs: P.kwargs) -> R:
             collect_seldom()
-            config = kwargs["config"] if "config" in kwargs else args[0]
-            with measuring(Path(str(config)).stem, step):
+            with measuring(str(kwargs["name"] if "name" in kwargs else args[0]), step):
                 return run(*args, **kwargs)
 
         return measure

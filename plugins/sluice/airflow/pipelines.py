@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from sluice.config.files import FOLDER, pipeline_names, read
+from sluice.config.files import PIPELINES, find, pipeline_names, pipelines_folder, read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongPipeline
 
@@ -14,13 +16,38 @@ WATCH = "_watch"
 # Mapped over the clusters of a pipeline that has several, and failed for one that something is missing of.
 CLUSTER_TASK = "cluster"
 
+# The folder that the DAG file of a pipeline named, in this process. A task's process has parsed its DAG file,
+# so the folder need not be in the DAG: its serialized form is the same wherever a bundle is checked out.
+_named: dict[str, Path | None] = {}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Shell patterns of pipelines' names: those of `include` without those of `exclude`. `among`: names."""
+
+    include: Sequence[str] = ("*",)
+    exclude: Sequence[str] = ()
+    among: frozenset[str] | None = None
+
+    def takes(self, name: str) -> bool:
+        asked = self.among is None or name in self.among
+        return asked and _any(name, self.include) and not _any(name, self.exclude)
+
+
+def _any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+ALL = Selection()
+
 
 @dataclass(frozen=True)
 class PipelineFiles:
-    """`sound` are the files that make DAGs, with what they say."""
+    """`sound` are the files that make DAGs, with what they say. A missing folder is one that is `broken`."""
 
     sound: tuple[tuple[Path, Pipeline], ...]
     broken: tuple[WrongPipeline, ...]
+    no_folder: bool = False
 
 
 def backfill_dag_id(pipeline: str) -> str:
@@ -31,17 +58,41 @@ def watch_dag_id(pipeline: str) -> str:
     return pipeline + WATCH
 
 
-def find_pipelines(folder: Path = FOLDER) -> PipelineFiles:
-    """Reads every pipeline file; one that is wrong is no reason to miss the others."""
+def pipelines_of(dag_id: str) -> frozenset[str]:
+    """The names that the pipeline of a DAG may have: `ads_watch` is the watch of `ads`, or a pipeline."""
+    return frozenset({dag_id, dag_id.removesuffix(BACKFILL), dag_id.removesuffix(WATCH)})
+
+
+def find_pipelines(named: Path | None = None, selection: Selection = ALL) -> PipelineFiles:
+    """Reads the pipeline files; one that is wrong is no reason to miss the others. `named`: by a DAG file."""
+    folder = pipelines_folder(named)
+    if not folder.is_dir():
+        missing = f"is not there: {PIPELINES} names the folder of the pipeline files"
+        return PipelineFiles((), (WrongPipeline(str(folder), "(folder)", missing),), no_folder=True)
     sound: list[tuple[Path, Pipeline]] = []
     broken: list[WrongPipeline] = []
-    for name in pipeline_names(folder):
+    for name in filter(selection.takes, pipeline_names(folder)):
         path = folder / f"{name}.yaml"
         try:
             sound.append((path, _read_with_own_name(path)))
         except WrongPipeline as error:
             broken.append(error)
     return PipelineFiles(tuple(sound), tuple(broken))
+
+
+def note_folder(name: str, named: Path | None) -> None:
+    """Keeps for this process's tasks which folder the DAG file of pipeline `name` named."""
+    _named[name] = named
+
+
+def file_of(name: str) -> Path:
+    """The file that a task reads. Raises WrongUse where there is none."""
+    return find(name, named=_named.get(name))
+
+
+def read_pipeline(name: str) -> Pipeline:
+    """The pipeline of a task, from its own file. Raises WrongUse, and WrongPipeline for a mistake in it."""
+    return read(file_of(name))
 
 
 def _read_with_own_name(path: Path) -> Pipeline:

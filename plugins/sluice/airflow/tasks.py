@@ -1,4 +1,5 @@
-"""The DAGs' tasks: each reads the pipeline file and calls the step of the same name in `sluice.flow.steps`.
+"""The DAGs' tasks: each gets its pipeline's name, reads the file of that name and calls the step of the same
+name in `sluice.flow.steps`.
 
 What a task needs beyond Airflow is imported when it runs, so that parsing a DAG file stays cheap.
 Docstrings are what Airflow's UI shows as the task's documentation.
@@ -9,7 +10,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import pendulum
 import structlog
@@ -17,6 +17,7 @@ from airflow.sdk import get_current_context, task
 
 from sluice.airflow.assets import emit_events
 from sluice.airflow.metrics import measured
+from sluice.airflow.pipelines import read_pipeline
 from sluice.airflow.retries import final_errors_fail
 from sluice.airflow.run_params import (
     from_xcom,
@@ -27,7 +28,6 @@ from sluice.airflow.run_params import (
     scheduled_slices,
     to_xcom,
 )
-from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClockBehind, Refused, SluiceError
 from sluice.metrics.sink import count
@@ -42,11 +42,11 @@ BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch
 @task(task_id="plan")
 @final_errors_fail
 @measured("plan")
-def plan_hour(config: str) -> dict[str, str]:
+def plan_hour(name: str) -> dict[str, str]:
     """The slices that every run looks at: its own, and back to `heal` before its end."""
     from sluice.flow import steps
 
-    context, pipeline = get_current_context(), read(Path(config))
+    context, pipeline = get_current_context(), read_pipeline(name)
     own = scheduled_slices(
         context.get("data_interval_start"),
         context.get("data_interval_end"),
@@ -62,12 +62,12 @@ def plan_hour(config: str) -> dict[str, str]:
 @task.short_circuit(task_id="plan")
 @final_errors_fail
 @measured("plan")
-def plan_backfill(config: str) -> dict[str, str] | None:
+def plan_backfill(name: str) -> dict[str, str] | None:
     """The whole slices that hold [from, to), if every table can be loaded. With `dry_run` it logs what
     would be done, and all that follows is skipped: nothing is changed."""
     from sluice.flow import steps
 
-    params, pipeline = get_current_context()["params"], read(Path(config))
+    params, pipeline = get_current_context()["params"], read_pipeline(name)
     now = pendulum.now("UTC")
     slices = requested_slices(params["from"], params["to"], now, pipeline.slice)
     refuse_future(slices, now)
@@ -85,10 +85,10 @@ def plan_backfill(config: str) -> dict[str, str] | None:
 @task.sensor(mode="reschedule", poke_interval=30)
 @final_errors_fail
 @measured("settle")
-def settle(config: str, slices: dict[str, str]) -> bool:
+def settle(name: str, slices: dict[str, str]) -> bool:
     """Waits until the hour has been over for `settle`, so that records on their way are in it. Between
     two looks it holds no worker."""
-    pipeline = read(Path(config))
+    pipeline = read_pipeline(name)
     end, now = from_xcom(slices, pipeline.slice).end, pendulum.now("UTC")
     ready = end + pipeline.settle
     log.info("waiting for records that are on their way", until=str(ready))
@@ -100,20 +100,20 @@ def settle(config: str, slices: dict[str, str]) -> bool:
 @task
 @final_errors_fail
 @measured("resolve")
-def resolve(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
+def resolve(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     """Stores the boundaries of the slices, once and for ever, then cuts what has work to do into batches:
     each is landed by one Spark application."""
-    pipeline = read(Path(config))
+    pipeline = read_pipeline(name)
     return list(map(to_xcom, _resolved(pipeline, from_xcom(slices, pipeline.slice))))
 
 
 @task(task_id="resolve")
 @final_errors_fail
 @measured("resolve")
-def resolve_hour(config: str, slices: dict[str, str]) -> list[dict[str, str]]:
+def resolve_hour(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     """Stores the boundaries of the slices, once and for ever, and cuts what has work to do into batches.
     Batches of older hours that are not complete follow: a part of them in each run, the oldest first."""
-    pipeline = read(Path(config))
+    pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
     return list(map(to_xcom, [*_resolved(pipeline, asked), *_older(pipeline, asked)]))
 
@@ -161,11 +161,11 @@ def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
 @task(map_index_template=BATCH_NAME, trigger_rule="all_done", max_active_tis_per_dag=1)
 @final_errors_fail
 @measured("load")
-def load(config: str, table: str, batch: dict[str, str]) -> dict[str, object]:
+def load(name: str, table: str, batch: dict[str, str]) -> dict[str, object]:
     """Loads what of the batch is in the lake into one ClickHouse table, through a temporary table."""
     from sluice.flow import steps
 
-    context, pipeline = get_current_context(), read(Path(config))
+    context, pipeline = get_current_context(), read_pipeline(name)
     slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
     started = time.monotonic()
     loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info)
@@ -180,11 +180,11 @@ def load(config: str, table: str, batch: dict[str, str]) -> dict[str, object]:
 @task(map_index_template=BATCH_NAME)
 @final_errors_fail
 @measured("verify")
-def verify(config: str, batch: dict[str, str]) -> None:
+def verify(name: str, batch: dict[str, str]) -> None:
     """Checks that every count of the batch holds, from Kafka's offsets to the tables' rows."""
     from sluice.flow import steps
 
-    pipeline = read(Path(config))
+    pipeline = read_pipeline(name)
     slices = from_xcom(batch, pipeline.slice)
     found = steps.verify_range(pipeline, slices)
     log.info("verified", batch=str(slices), units=len(found), records=steps.records_of(found))
@@ -193,11 +193,11 @@ def verify(config: str, batch: dict[str, str]) -> None:
 @task(map_index_template=BATCH_NAME)
 @final_errors_fail
 @measured("publish")
-def publish(config: str, batch: dict[str, str]) -> None:
+def publish(name: str, batch: dict[str, str]) -> None:
     """Marks complete event hours in the lake, and emits an Airflow asset event per table and hour."""
     from sluice.flow import steps
 
-    pipeline = read(Path(config))
+    pipeline = read_pipeline(name)
     published = steps.publish_range(pipeline, from_xcom(batch, pipeline.slice))
     emit_events(pipeline.name, published, get_current_context()["outlet_events"])
 
@@ -205,12 +205,12 @@ def publish(config: str, batch: dict[str, str]) -> None:
 @task(trigger_rule="none_failed")
 @final_errors_fail
 @measured("verify_all")
-def verify_all(config: str, slices: dict[str, str]) -> None:
+def verify_all(name: str, slices: dict[str, str]) -> None:
     """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
     run until it is resolved. So does what keeps older hours from being looked at."""
     from sluice.flow import steps
 
-    pipeline = read(Path(config))
+    pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
     found = steps.verify_range(pipeline, asked)
     records = steps.records_of(found)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pendulum
 import structlog
 from airflow.sdk import DAG, task
 
 from sluice.airflow import doc_md
 from sluice.airflow.metrics import measured
-from sluice.airflow.pipelines import watch_dag_id
+from sluice.airflow.pipelines import read_pipeline, watch_dag_id
 from sluice.airflow.retries import final_errors_fail
-from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.safe_text import line
 
@@ -21,7 +18,7 @@ log = structlog.get_logger(__name__)
 START = pendulum.datetime(2026, 1, 1)
 
 
-def watch_dag(pipeline: Pipeline, config: str) -> DAG:
+def watch_dag(pipeline: Pipeline) -> DAG:
     """It starts no Spark and writes nothing but `_alarms/` in the lake."""
     minutes = int(pipeline.alarms.every.total_seconds()) // 60
     with DAG(
@@ -36,14 +33,14 @@ def watch_dag(pipeline: Pipeline, config: str) -> DAG:
         description=f"Problems of {pipeline.name}, told once and once more when they are over",
         doc_md=doc_md.watch(pipeline),
     ) as dag:
-        watch(config)
+        watch(pipeline.name)
     return dag
 
 
 @task
 @final_errors_fail
 @measured("watch")
-def watch(config: str) -> dict[str, int]:
+def watch(name: str) -> dict[str, int]:
     """Looks for problems and tells each channel of `alarms.notify` those that are new and those that are
     over. What was told is kept in the lake, so that nobody is told twice."""
     from sluice.airflow.notifiers import send
@@ -52,7 +49,7 @@ def watch(config: str) -> dict[str, int]:
     from sluice.watch import gauges
     from sluice.watch.watch import watch as look_and_tell
 
-    pipeline, now = read(Path(config)), pendulum.now("UTC")
+    pipeline, now = read_pipeline(name), pendulum.now("UTC")
     lake = open_lake(pipeline)
     watched = look_and_tell(pipeline, lake, now, send)
     emit(gauges.watched(pipeline, watched, lake.url, now))

@@ -11,7 +11,7 @@ import typer
 
 from sluice.cli.options import Json
 from sluice.cli.output import print_json, print_line
-from sluice.config.files import FOLDER, SCHEMA
+from sluice.config.files import SCHEMA, pipelines_folder
 from sluice.config.message_format import JSON, KINDS
 from sluice.errors import WrongUse
 from sluice.infer.rules import MISFITS
@@ -55,7 +55,9 @@ Registry = Annotated[
 ]
 Database = Annotated[str | None, typer.Option("--database", help="Database of the tables; else the name.")]
 Lake = Annotated[str | None, typer.Option("--lake", help="Root of the lake: file://… or s3://….")]
-Into = Annotated[Path | None, typer.Option("--into", help="Folder of both files; else include/pipelines.")]
+Into = Annotated[
+    Path | None, typer.Option("--into", help="Folder of both files; else that of the pipelines.")
+]
 SampleOption = Annotated[
     int, typer.Option("--sample", min=1, max=100_000, help="Records that are looked at, at most.")
 ]
@@ -103,7 +105,7 @@ def init(
     from sluice.init.init import apply_statements
     from sluice.init.init import init as make
 
-    folder = into or FOLDER
+    folder = into or pipelines_folder()
     editors = SCHEMA if (folder / SCHEMA).is_file() else ""
     if format not in KINDS:
         raise WrongUse(f"--format {format}: expected {', '.join(KINDS)}")

@@ -18,11 +18,11 @@ PipelineArgument = Annotated[
     str,
     typer.Argument(
         metavar="PIPELINE",
-        help="A pipeline: include/pipelines/PIPELINE.yaml.",
+        help="A pipeline: PIPELINE.yaml in SLUICE_PIPELINES, else in include/pipelines.",
         autocompletion=lambda: list(pipeline_names()),
     ),
 ]
-Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file outside include/pipelines.")]
+Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file outside that folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Wide = Annotated[
     bool, typer.Option("--wide", help="Show all columns, also those that the terminal cannot hold.")

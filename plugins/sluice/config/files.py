@@ -18,21 +18,33 @@ from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
 
 FOLDER = PROJECT / "include" / "pipelines"
+PIPELINES = "SLUICE_PIPELINES"
 SCHEMA = "pipeline.schema.json"
 VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
-def pipeline_names(folder: Path = FOLDER) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+def pipelines_folder(named: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of pipeline files: SLUICE_PIPELINES, else the one that a DAG file `named`, else
+    include/pipelines. Relative ones count from the project's folder."""
+    return PROJECT / (environment.get(PIPELINES) or named or FOLDER)
 
 
-def find(name: str, config: Path | None = None) -> Path:
-    """The file of pipeline `name`; `config` is a file outside include/pipelines. Raises WrongUse."""
-    path = config or FOLDER / f"{name}.yaml"
+def pipeline_names(folder: Path | None = None) -> list[str]:
+    return sorted(path.stem for path in (folder or pipelines_folder()).glob("*.yaml"))
+
+
+def find(name: str, config: Path | None = None, named: Path | None = None) -> Path:
+    """The file of pipeline `name` in the folder of pipelines, which a DAG file may have `named`; `config` is
+    a file elsewhere. Raises WrongUse."""
+    folder = pipelines_folder(named)
+    path = config or folder / f"{name}.yaml"
     if path.is_file():
         return path
-    known = ", ".join(pipeline_names()) or "none"
-    raise WrongUse(f"no pipeline file {path}; there are: {known}; `--config FILE` names one elsewhere")
+    known = ", ".join(pipeline_names(folder)) or "none"
+    raise WrongUse(
+        f"no pipeline file {path}; there are: {known}; `--config FILE` names one elsewhere, "
+        f"{PIPELINES} another folder"
+    )
 
 
 def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Pipeline:

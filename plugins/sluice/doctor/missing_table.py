@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import identifier, render
-from sluice.config.files import FOLDER
+from sluice.config.files import pipelines_folder
 from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, fail
 from sluice.errors import TableMissing
@@ -29,7 +29,7 @@ def ddl_command(pipeline: Pipeline, config: Path, target: Target, sampled: Colle
     kind = next((name for name in target.types if name in sampled), None)
     if kind is None:
         return ""
-    usual = FOLDER / f"{pipeline.name}.yaml"
+    usual = pipelines_folder() / f"{pipeline.name}.yaml"
     elsewhere = [] if config.resolve() == usual.resolve() else ["--config", str(config)]
     return shlex.join(["sluice", "doctor", pipeline.name, *elsewhere, "--ddl", kind])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.config.files import FOLDER
+from sluice.config.files import pipelines_folder
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import CATCH_ALL
 from sluice.errors import Unavailable, WrongUse
@@ -123,6 +123,6 @@ def _told(sample: Sample, answers: Answers, made: Proposal) -> list[str]:
 
 def _made(request: InitRequest, answers: Answers) -> Made:
     path, _ = _files(request, answers.name)
-    here = request.folder.resolve() == FOLDER.resolve()
+    here = request.folder.resolve() == pipelines_folder().resolve()
     config, folder = (None, None) if here else (path, str(request.folder))
     return Made(answers.name, config, folder, request.file, request.apply)

@@ -46,6 +46,20 @@ def test_find(folder: Path) -> None:
         files.find("nothing", folder / "nothing.yaml")
 
 
+def test_a_name_is_looked_up_where_the_environment_says_else_where_a_dag_file_does(folder, monkeypatch):
+    usual, own = files.PROJECT / "include/pipelines", folder / "github.yaml"
+    for given in ("", None):
+        environment = {} if given is None else {"SLUICE_PIPELINES": given}
+        assert files.pipelines_folder(None, environment) == usual
+        assert files.pipelines_folder(folder, environment) == folder
+    assert files.pipelines_folder(folder, {"SLUICE_PIPELINES": "mine"}) == files.PROJECT / "mine"
+    assert files.find("github", named=folder) == own
+    monkeypatch.setenv("SLUICE_PIPELINES", str(folder))
+    assert files.find("github", named=usual) == files.find("github") == own
+    with pytest.raises(WrongUse, match=rf"no pipeline file {folder}/ads\.yaml; there are: github; `--config"):
+        files.find("ads", named=usual)
+
+
 def test_the_project_is_where_the_pipelines_are() -> None:
     assert (files.PROJECT / "plugins" / "sluice" / "config" / "files.py").is_file()
     assert files.FOLDER.relative_to(files.PROJECT) == Path("include/pipelines")

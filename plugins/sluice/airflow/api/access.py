@@ -17,7 +17,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_vi
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path
 
-from sluice.airflow.pipelines import backfill_dag_id, find_pipelines
+from sluice.airflow.pipelines import Selection, backfill_dag_id, find_pipelines
 from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
 
@@ -50,8 +50,8 @@ def _may(
 
 def readable_pipeline(pipeline: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep) -> Pipeline:
     """The pipeline of that name. 404 also where the user may not read its DAG: its name is no secret told."""
-    for _, found in find_pipelines().sound:
-        if found.name == pipeline and may_read(user, pipeline):
+    for _, found in find_pipelines(selection=Selection(among=frozenset({pipeline}))).sound:
+        if may_read(user, pipeline):
             return found
     raise HTTPException(404, f"no pipeline {pipeline!r} that you may read")
 

@@ -16,7 +16,7 @@ export async function overviewView(view, range) {
     const data = await api.overview(asked);
     grid.show(data);
     document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
-    replace(problems, data.broken_files.map((line) => h("p", { class: "error" }, line)), data.pipelines.length === 0 && h("p", { class: "quiet" }, "There is no pipeline that you may see: put a file into include/pipelines."));
+    replace(problems, data.broken_files.map((line) => h("p", { class: "error" }, line)), data.pipelines.length === 0 && h("p", { class: "quiet" }, "There is no pipeline that you may see: put a file into include/pipelines, or name its folder in SLUICE_PIPELINES."));
     if (!legend.childElementCount) replace(legend, legendList(data.legend));
     return data.pipelines.some((row) => row.cells.some((cell) => cell.running));
   }, (error) => replace(problems, h("p", { class: "error", role: "alert" }, error.message)));
