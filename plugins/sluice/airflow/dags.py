@@ -17,6 +17,7 @@ from airflow.sdk import (
     get_parsing_context,
     task_group,
 )
+from airflow.sdk.definitions.param import ParamsDict
 
 from sluice.airflow import doc_md
 from sluice.airflow.assets import pipeline_alias
@@ -89,7 +90,6 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
     with DAG(
         backfill_dag_id(pipeline.name),
         schedule=None,
-        params=backfill_params(),
         max_active_runs=4,
         # It runs only when somebody asks, and must then not wait to be unpaused.
         is_paused_upon_creation=False,
@@ -99,6 +99,8 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
     ) as dag:
         slices: Any = plan_backfill(pipeline.name)
         _steps(pipeline, slices, resolve(pipeline.name, slices))
+    # Last: each task would have a copy, which Airflow checks again and again when it serializes the DAG.
+    dag.params = ParamsDict(backfill_params())
     return dag
 
 
