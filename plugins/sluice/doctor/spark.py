@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sluice.config.pipeline import Pipeline
@@ -26,8 +27,28 @@ def spark_checks(
     """Raises WrongUse for a missing Spark connection or missing jars."""
     spec = spark_submit_arguments(pipeline, config, slices, "fill", "doctor", environment)
     yield ok(Area.SPARK, "jars", ", ".join(Path(jar).name for jar in spec.jars))
+    yield from spark_packages(_version("pyspark"), _version("pyspark-client"))
     yield _java(environment)
     yield _master(spec.master, environment)
+
+
+def spark_packages(spark: str | None, client: str | None) -> Iterator[Check]:
+    """Are the two packages with a `pyspark` folder of one version? The one installed last overwrites files of
+    the other's: a mixture fails in the middle of a landing."""
+    if spark is None or client is None:
+        return
+    if spark == client:
+        yield ok(Area.SPARK, "packages", f"pyspark and pyspark-client {spark}")
+        return
+    remedy = f"pip install --force-reinstall --no-deps pyspark-client=={spark} pyspark=={spark}"
+    yield fail(Area.SPARK, "packages", f"pyspark is {spark}, and pyspark-client {client}", remedy)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _java(environment: Mapping[str, str]) -> Check:
