@@ -20,7 +20,6 @@ from local.versions import ROOT
 def environment(home: Path) -> dict[str, str]:
     """For a process of this module: an Airflow of its own under `home`."""
     own = {
-        "CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "CORE__DAGS_FOLDER": str(home / "dags"),
         "CORE__LOAD_EXAMPLES": "False",
         "CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",

@@ -6,8 +6,6 @@ in one pipeline must not stop the others.
 
 from __future__ import annotations
 
-from sluice.airflow.pipelines import find_pipelines
-from sluice.errors import WrongUse
+from sluice.airflow import raise_mistakes
 
-if broken := find_pipelines().broken:
-    raise WrongUse("; ".join(error.public for error in broken))
+raise_mistakes()

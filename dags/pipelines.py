@@ -5,6 +5,6 @@ A file that is wrong is shown as an import error of pipeline_errors.py.
 
 from __future__ import annotations
 
-from sluice.airflow.dags import pipeline_dags
+from sluice.airflow import pipeline_dags
 
 globals().update(pipeline_dags())

@@ -105,7 +105,6 @@ def airflow(settings: Settings) -> dict[str, str]:
     """Airflow on loopback, light enough for two cores, quick to see a changed DAG."""
     options = {
         "CORE__DAGS_FOLDER": ROOT / "dags",
-        "CORE__PLUGINS_FOLDER": ROOT / "plugins",
         "CORE__LOAD_EXAMPLES": False,
         "CORE__PARALLELISM": 4,
         "CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",

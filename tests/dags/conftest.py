@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from airflow import plugins_manager, settings
+from airflow import plugins_manager
 from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
@@ -28,7 +28,6 @@ def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OF_THE_MACHINE", "hush hush")
         patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
-        patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
         patch.setenv("SLUICE_PIPELINES", str(folder))
         initdb()
         plugins_manager._get_plugins.cache_clear()

@@ -19,7 +19,7 @@ from tests.dags.pipeline_texts import NO_TABLES, TWO_TABLES, WRONG_TABLE
 
 FILE = """
 from pathlib import Path
-from sluice.airflow.dags import pipeline_dags
+from sluice.airflow import pipeline_dags
 globals().update(pipeline_dags(Path(__file__).with_name("pipelines")))
 """
 # What a task's process does before it runs the task, by Airflow's own function; then what the task asks.

@@ -13,7 +13,7 @@ import pendulum
 import pytest
 from fastapi.testclient import TestClient
 
-import sluice_page
+from sluice.airflow import plugin
 from sluice.airflow.api import pipelines
 from sluice.airflow.api.app import look_ahead, version_of
 from sluice.clients.lake.layout import manifest
@@ -190,13 +190,13 @@ def test_the_server_looks_ahead_once_when_it_has_begun_to_serve(monkeypatch: pyt
     async def app(scope, receive, send) -> None:
         told.append("answered")
 
-    async def visit(page: sluice_page.Page) -> None:
+    async def visit(page: plugin.Page) -> None:
         for _ in range(3):
             await page({}, None, None)
 
-    monkeypatch.setattr(sluice_page, "_build", lambda: app)
-    monkeypatch.setattr(sluice_page, "_look_ahead", lambda: told.append("ahead"))
-    asyncio.run(visit(sluice_page.Page()))
+    monkeypatch.setattr(plugin, "_build", lambda: app)
+    monkeypatch.setattr(plugin, "_look_ahead", lambda: told.append("ahead"))
+    asyncio.run(visit(plugin.Page()))
     assert told == ["answered", "ahead", "answered", "answered"]
 
 
@@ -215,14 +215,14 @@ def test_what_the_server_has_looked_at_ahead_it_remembers(airflow_app: TestClien
 
 def test_a_tasks_process_does_not_pay_for_the_page():
     """Airflow loads plugins there too: what the page needs must not be imported by it."""
-    code = "import airflow.sdk.execution_time.task_runner, sluice_page, sys; print(*sys.modules)"
+    code = "import airflow.sdk.execution_time.task_runner, sluice.airflow.plugin, sys; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(PLUGINS)}
     ran = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
     )
     assert ran.returncode == 0, ran.stderr
     modules = set(ran.stdout.split())
-    assert "sluice_page" in modules
+    assert "sluice.airflow.plugin" in modules
     assert not {"sluice.airflow.api.app", "airflow.api_fastapi.core_api.app", "fastapi.routing"} & modules
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pendulum
 import pyarrow.parquet as pq
 import pytest
-from airflow import plugins_manager, settings
+from airflow import plugins_manager
 from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
@@ -26,7 +26,7 @@ from sluice.state.manifests import read_manifests
 from sluice.watch import notices, rules
 from sluice.watch.notices import decide, pending
 from sluice.watch.problems import WatchState, decode, encode
-from tests.dags.test_page_api import PLUGINS, login
+from tests.dags.test_page_api import login
 from tests.faults.hostile import COLUMNS, TABLES, TYPES, Ran, Site, event_of, site
 from tests.integration.landed import client_of
 from tests.support.hostile_texts import HALVES, TEXTS, is_plain, links
@@ -244,7 +244,6 @@ PAGES = [
 def page(loaded: tuple[Site, Ran], broken: Ran) -> Iterator[TestClient]:
     folder = loaded[0].folder
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(settings, "PLUGINS_FOLDER", str(PLUGINS))
         patch.setenv("SLUICE_PIPELINES", str(folder))
         initdb()
         plugins_manager._get_plugins.cache_clear()

@@ -1,1 +1,65 @@
-"""DAGs, tasks and operators: the only room that imports Airflow."""
+"""DAGs, tasks and operators: the only room that imports Airflow. This file imports it when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+
+def pipeline_dags(
+    folder: str | PathLike[str] | None = None,
+    *,
+    include: Sequence[str] = ("*",),
+    exclude: Sequence[str] = (),
+) -> dict[str, DAG]:
+    """Makes `<name>`, `<name>_backfill` and `<name>_watch` of each pipeline file, by their ids.
+
+    A file with a mistake makes none, and keeps no other from its own: `raise_mistakes`, in a DAG file beside,
+    shows it as an import error.
+
+    Args:
+        folder: Of the pipeline files. SLUICE_PIPELINES, where it is set, is taken instead; without both it is
+            include/pipelines of the project.
+        include: Shell patterns of the names of pipelines that are taken.
+        exclude: Patterns of those that are left out, although `include` takes them.
+
+    Raises:
+        WrongUse: The folder is not there, or there are two copies of Sluice.
+    """
+    from sluice.airflow import dags
+    from sluice.airflow.copies import refuse_second_copy
+    from sluice.airflow.pipelines import Selection
+
+    refuse_second_copy()
+    return dags.pipeline_dags(_path(folder), Selection(_patterns(include), _patterns(exclude)))
+
+
+def raise_mistakes(
+    folder: str | PathLike[str] | None = None,
+    *,
+    include: Sequence[str] = ("*",),
+    exclude: Sequence[str] = (),
+) -> None:
+    """Raises what is wrong with the pipeline files that `pipeline_dags` leaves out: file, key and expected.
+
+    It goes into a DAG file of its own: Airflow stops every DAG of a file that has an import error.
+    """
+    from sluice.airflow.pipelines import Selection, find_pipelines
+    from sluice.errors import WrongUse
+
+    if broken := find_pipelines(_path(folder), Selection(_patterns(include), _patterns(exclude))).broken:
+        raise WrongUse("; ".join(error.public for error in broken))
+
+
+def _path(folder: str | PathLike[str] | None) -> Path | None:
+    return None if folder is None else Path(folder)
+
+
+def _patterns(given: Sequence[str]) -> Sequence[str]:
+    """A text is one pattern, and not those of its letters."""
+    return (given,) if isinstance(given, str) else tuple(given)

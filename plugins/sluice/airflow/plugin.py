@@ -1,4 +1,4 @@
-"""Puts the Sluice page into Airflow's navigation.
+"""Puts the Sluice page into Airflow's navigation: the wheel's entry point `airflow.plugins`.
 
 Airflow loads plugins in every task's process too, and the app with all that it imports costs seconds of CPU
 there: only its web server builds it.
@@ -48,6 +48,13 @@ def _look_ahead() -> None:
 
 
 class SluicePage(AirflowPlugin):
+    @classmethod
+    def on_load(cls, *args: Any, **kwargs: Any) -> None:
+        """Raises WrongUse for a second copy of the library: its page would be shown over the other's data."""
+        from sluice.airflow.copies import refuse_second_copy
+
+        refuse_second_copy()
+
     name = "sluice"
     fastapi_apps = [{"app": Page(), "url_prefix": PREFIX, "name": "Sluice"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012

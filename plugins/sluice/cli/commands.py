@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from sluice import __version__
-from sluice.cli import accept, backfill, config, doctor, init, plan, publish, run, status, traffic, verify
+from sluice.cli import (
+    accept,
+    airflow_files,
+    backfill,
+    config,
+    doctor,
+    init,
+    plan,
+    publish,
+    run,
+    status,
+    traffic,
+    verify,
+)
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -42,3 +55,4 @@ commands.command()(traffic.traffic)
 commands.command()(accept.accept)
 commands.command()(doctor.doctor)
 commands.add_typer(config.config, name="config")
+commands.add_typer(airflow_files.airflow, name="airflow")

@@ -40,8 +40,7 @@ def imported(path: Path, for_types: bool = True) -> set[str]:
 
 
 def allowed(client: str, place: str) -> bool:
-    plugin_file = client == "airflow" and place.startswith("plugins/") and place.count("/") == 1
-    return plugin_file or place.startswith(ROOMS[client])
+    return place.startswith(ROOMS[client])
 
 
 @pytest.mark.parametrize("client", ROOMS)

@@ -69,6 +69,27 @@ def test_every_import_of_the_library_is_declared():
     assert needed == {canonicalize_name(one.name) for one in DECLARED}
 
 
+def test_spark_and_its_client_are_of_one_version():
+    """The second one's files overwrite the first one's."""
+    pinned = {one.name: str(one.specifier) for one in OPTIONAL if one.name.startswith("pyspark")}
+    assert pinned == {"pyspark": f"=={pins()['pyspark']}", "pyspark-client": f"=={pins()['pyspark']}"}
+
+
+def test_extras_are_what_the_airflow_room_imports_and_what_the_embedded_stack_has_beside():
+    """FastAPI, SQLAlchemy and what else comes with Airflow itself."""
+    room = "".join(path.read_text() for path in (ROOT / "plugins/sluice/airflow").rglob("*.py"))
+    providers = set(
+        re.findall(r"from airflow\.providers\.([a-z_.]+)\.(?:operators|hooks|notifications)", room)
+    )
+    assert providers == {"apache.spark", "smtp"}  # Airflow itself requires the second
+    extras = PROJECT["optional-dependencies"]
+    named = {name: {Requirement(text).name for text in texts} for name, texts in extras.items()}
+    assert {"apache-airflow", "apache-airflow-providers-apache-spark"} <= named["airflow"]
+    asked = set(re.findall(r"(?m)^([a-z0-9-]+)", (ROOT / "requirements.in").read_text()))
+    library = {canonicalize_name(one.name) for one in DECLARED}
+    assert set.union(*named.values()) | library >= asked
+
+
 @pytest.mark.parametrize("one", [*DECLARED, *OPTIONAL], ids=lambda one: one.name)
 def test_the_pins_satisfy_what_is_declared(one: Requirement):
     assert one.specifier.contains(pins()[canonicalize_name(one.name)])

@@ -1,0 +1,37 @@
+"""Refuses two copies of the library: which one a process imports would depend on its `sys.path`."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from airflow.configuration import conf
+
+from sluice.errors import WrongUse
+from sluice.runtime import PACKAGE
+
+
+def refuse_second_copy() -> None:
+    """Raises WrongUse where Airflow's plugins folder has one, and another is installed."""
+    other = second_copy(Path(conf.get("core", "plugins_folder") or "."), PACKAGE, _installed())
+    if other is not None:
+        raise WrongUse(
+            f"two copies of sluice: {PACKAGE} is imported, and there is {other}; install the wheel only, and "
+            "delete the folder in Airflow's plugins folder"
+        )
+
+
+def second_copy(plugins: Path, imported: Path, installed: Path | None) -> Path | None:
+    """The copy that is not `imported`, of those in Airflow's `plugins` folder and in site-packages."""
+    for other in (plugins / "sluice", installed):
+        if other and (other / "__init__.py").is_file() and not other.samefile(imported):
+            return other
+    return None
+
+
+def _installed() -> Path | None:
+    """Where a wheel has been unpacked; an editable install has nothing there."""
+    try:
+        return Path(str(distribution("sluice").locate_file("sluice")))
+    except PackageNotFoundError:
+        return None
