@@ -81,9 +81,11 @@ def recurs(series: Series, share: float) -> bool:
 
 def ends(series: Series) -> Turn | None:
     """Not None: it is no more, and the last slice is the first in which there are enough rows to say so."""
+    if series.having[-1]:
+        return None
     last = max((place for place, having in enumerate(series.having) if having), default=-1)
     turn = _turn(series, last + 1)
-    if not turn.having_before or not turn.rows:
+    if turn.having_before < EXPECTED or not turn.rows:
         return None
     first = next(place for place, having in enumerate(series.having) if having)
     share = turn.having_before / sum(series.rows[first : turn.at])
@@ -105,9 +107,7 @@ def longest_gap(series: Series, until: int, share: float) -> float:
 
 def _steady(series: Series, turn: Turn, share: float) -> bool:
     slices = sum(having > 0 for having in series.having)
-    if turn.having_before < EXPECTED or share < COMMON:
-        return False
-    return share >= LIKELY or slices >= STEADY
+    return share >= COMMON and (share >= LIKELY or slices >= STEADY)
 
 
 def _until(series: Series, end: int) -> Series:

@@ -17,6 +17,7 @@ from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused
 from sluice.flow.land.formats.decoders import FORMATS
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
+from sluice.type_fields import FieldSeen, TypeFields
 from tests.support.landing_world import START, World, event, hours, pipeline
 from tests.support.registry_server import serve
 
@@ -84,6 +85,10 @@ def test_the_event_is_json_and_the_message_stays_as_it_came(tmp_path, spec, opti
         (5, "click", '{"type":"click","at":"2026-01-01T00:07:00Z","id":""}', MESSAGES[5]),
     }
     assert {file.hour[-2:] for file in manifest.files if file.type == "bid"} == {"01"}
+    text = [FieldSeen(2, {"string": 2}, 2 * place) for place in range(3)]
+    assert manifest.fields_of("click") == TypeFields(
+        "click", 2, True, {"at": text[1], "id": text[2], "type": text[0]}
+    )
     rejected = [(r["_offset"], r["_reason"], r["_payload"]) for r in rows(lake, manifest.rejected)]
     assert sorted(rejected) == [
         (1, "no type", MESSAGES[1]),

@@ -6,12 +6,11 @@ import numpy as np
 
 WHOLE_UNIT = 10_000
 """A unit of so many offsets is inspected whole."""
-_SHARE, _MOST = 200, 100_000
+_SHARE, _MOST = 500, 100_000
 
 
 def step_of(offsets: int) -> int:
-    """One of how many offsets of a unit is inspected: 10,000 of them and half a percent more, at most
-    100,000."""
+    """One of how many offsets of a unit is inspected: 10,000 of them and one of 500 more, at most 100,000."""
     return -(-offsets // min(WHOLE_UNIT + offsets // _SHARE, _MOST)) or 1
 
 
@@ -27,6 +26,10 @@ def chosen(first: int, last: int, step: int) -> np.ndarray:
 
 def rows_at(offsets: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The places of ascending `offsets` that are `wanted`, also ascending; an offset may be there often."""
+    begin, end = int(offsets[0]), int(offsets[-1]) + 1
+    wanted = wanted[slice(*np.searchsorted(wanted, (begin, end)).tolist())]
+    if end - begin == len(offsets) and (np.diff(offsets) == 1).all():
+        return wanted - begin
     first, until = np.searchsorted(offsets, wanted, "left"), np.searchsorted(offsets, wanted, "right")
     counts = until - first
     places: np.ndarray = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())

@@ -27,6 +27,8 @@ from sluice.type_fields import KINDS, NAME_CHARACTERS, FieldSeen, TypeFields
 MOST_BYTES = 64 << 20
 _ENTRY_BYTES = 300  # of a type or a field: its numbers, and its place in the dictionary
 _PLACES = len(KINDS)
+_FEW, _AT_ONCE, _AT_ONCE_BYTES = 64, 1_000, 8 << 20
+"""Events of so many batches are counted at once: few of a large unit's batch are."""
 _MOST_THINNED = 32
 ALL_OTHERS = "*"
 """In a set of types: those that have no table of their own."""
@@ -55,48 +57,73 @@ class FieldTally:
     def __init__(
         self, edges: Edges, names: Sequence[str], configured: Collection[str], exact: Collection[str]
     ) -> None:
-        self._steps = steps_of(edges)
+        self._edges, self._steps = edges, steps_of(edges)
+        self._wanted: tuple[object, np.ndarray] = (None, np.empty(0, np.int64))
         self._names, self._configured, self._exact = names, frozenset(configured), frozenset(exact)
         self._exact_codes = np.empty(0, bool)
         self._slices: dict[int, _Slice] = {}
         self._bytes = 0
+        self._waiting: list[tuple[int, int, bytes]] = []
+        self._waiting_bytes = 0
 
     def add(
-        self, payloads: pa.ChunkedArray[Any], offsets: np.ndarray, slices: np.ndarray, types: np.ndarray
+        self,
+        place: tuple[str, int],
+        payloads: pa.ChunkedArray[Any],
+        offsets: np.ndarray,
+        slices: np.ndarray,
+        types: np.ndarray,
     ) -> None:
-        """Rows that land, of one partition and in the order of their offsets, and the numbers of slice and
-        type of each."""
-        rows = self._inspected(offsets, slices, types)
+        """Rows that land, of one topic and partition and in the order of their offsets, and the numbers of
+        slice and type of each."""
+        rows = self._inspected(place, offsets, slices, types)
         if not len(rows):
             return
-        texts: list[Any] = payloads.take(pa.array(rows)).to_pylist()
-        met = Counter(zip(slices[rows].tolist(), types[rows].tolist(), map(shape_of, texts), strict=True))
+        texts = _texts(payloads, rows)
+        self._waiting += zip(slices[rows].tolist(), types[rows].tolist(), texts, strict=True)
+        self._waiting_bytes += sum(map(len, texts))
+        if len(self._waiting) >= _AT_ONCE or self._waiting_bytes >= _AT_ONCE_BYTES:
+            self._count()
+
+    def _count(self) -> None:
+        met = Counter((number, code, shape_of(text)) for number, code, text in self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
         for (number, code, shape), count in met.items():
             self._add(number, code, shape, count)
         while self._bytes > MOST_BYTES and self._thin():
             pass
 
     def report(self, cluster: str, slices: Sequence[Slice]) -> tuple[SeenFields, ...]:
+        self._count()
         return tuple(
             SeenFields(cluster, slices[number].id, own.thinned, tuple(self._types(number, own)))
             for number, own in self._slices.items()
         )
 
-    def _inspected(self, offsets: np.ndarray, slices: np.ndarray, types: np.ndarray) -> np.ndarray:
-        parts = [self._sampled(offsets, start, until, slices) for start, until in pairwise(runs_of(slices))]
-        rows: np.ndarray = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    def _inspected(
+        self, place: tuple[str, int], offsets: np.ndarray, slices: np.ndarray, types: np.ndarray
+    ) -> np.ndarray:
+        if not len(offsets):
+            return offsets
+        one = slices[0] == slices[-1]
+        edges = [0, len(slices)] if one else runs_of(slices)
+        parts = [self._sampled(place, offsets, int(slices[a]), a, b) for a, b in pairwise(edges)]
+        rows: np.ndarray = parts[0] if one else np.concatenate(parts)
         if not self._exact or len(rows) == len(offsets):
             return rows
         return np.union1d(rows, np.flatnonzero(self._is_exact()[types]))
 
-    def _sampled(self, offsets: np.ndarray, start: int, until: int, slices: np.ndarray) -> np.ndarray:
-        if start == until:
-            return np.empty(0, np.int64)
-        step = self._steps[int(slices[start])]
-        if step == 1:
+    def _sampled(
+        self, place: tuple[str, int], offsets: np.ndarray, number: int, start: int, until: int
+    ) -> np.ndarray:
+        """Of the rows from `start` to `until`, which are those of slice `number`."""
+        if self._steps[number] == 1:
             return np.arange(start, until)
-        own = offsets[start:until]
-        return start + rows_at(own, chosen(int(own[0]), int(own[-1]), step))
+        key, own = (place, number), offsets[start:until]
+        if self._wanted[0] != key:
+            first, last = self._edges[place][number : number + 2].tolist()
+            self._wanted = (key, chosen(first, last - 1, self._steps[number]))
+        return start + rows_at(own, self._wanted[1])
 
     def _is_exact(self) -> np.ndarray:
         known = len(self._exact_codes)
@@ -155,6 +182,13 @@ class FieldTally:
             fields = {text: _seen(counts) for text, counts in seen.fields.items()}
             exact = self._steps[number] == 1 or self._exactly(name)
             yield TypeFields(name, seen.rows, exact, fields, seen.others)
+
+
+def _texts(payloads: pa.ChunkedArray[Any], rows: np.ndarray) -> list[Any]:
+    """A few are fetched one by one: a call of Arrow's takes as long as many of them."""
+    if len(rows) <= _FEW:
+        return [payloads[row].as_py() for row in rows.tolist()]
+    return payloads.take(pa.array(rows)).to_pylist()
 
 
 def steps_of(edges: Edges) -> list[int]:

@@ -176,7 +176,8 @@ class _Landing:
             rows, own = rows.take(pa.array(parsed.rows, pa.int64())), own[parsed.rows]
         if may_be_long(rows["_payload"]):
             self._long_numbers(topic, partition, rows["_payload"], own)
-        self._fields.add(rows["_payload"], rows["_offset"].to_numpy(), own, parsed.types)
+        offsets = rows["_offset"].to_numpy()
+        self._fields.add((topic, partition), rows["_payload"], offsets, own, parsed.types)
         self._keep(rows, own, parsed)
 
     def _long_numbers(
