@@ -161,14 +161,20 @@ def test_arrays_with_a_dot_in_their_name_are_text():
 @given(st.lists(st.integers(0, 50), max_size=300), st.integers(1, 20), st.integers(1, 400))
 def test_a_sample_is_bounded_and_spread(sizes: list[int], most: int, most_bytes: int):
     sample = ValueSample(most, most_bytes)
-    for size in sizes:
-        sample.add(b"x" * size)
+    texts = [b"%d " % number + b"x" * size for number, size in enumerate(sizes)]
+    for text in texts:
+        sample.add(text)
     assert sample.seen == len(sizes) and len(sample.texts) <= most
     assert sum(map(len, sample.texts)) <= most_bytes or len(sample.texts) == 1
-    kept = [len(text) for text in sample.texts]
-    step = sample._step
-    assert kept == sizes[::step][: len(kept)] and len(sizes[::step]) == len(kept)
-    assert sample.complete == (len(kept) == len(sizes))
+    assert sample.texts == [text for text in texts if text in set(sample.texts)]
+    assert sample.complete == (sample.texts == texts)
+
+
+def test_a_sample_meets_all_values_of_a_producer_that_takes_turns():
+    sample = ValueSample(1_000, 1 << 20)
+    for number in range(100_000):
+        sample.add(b"%d" % (number % 64))
+    assert len(set(sample.texts)) == 64 and 300 < len(sample.texts) <= 1_000
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,15 @@ def column_types(samples: Mapping[str, ValueSample], all_values: AllValues) -> d
             kinds[name] = _inferred(name, texts[name])
     undecided = dict.fromkeys(unsure)
     return {
-        name: _TEXT if found is None or name in undecided else ColumnType(found.type, found.why)
+        name: _TEXT
+        if found is None or name in undecided
+        else ColumnType(found.type, _why(found, samples[name]))
         for name, found in kinds.items()
     }
+
+
+def _why(found: InferredColumn, sample: ValueSample) -> str:
+    return found.why if sample.complete else f"in a sample {found.why}"
 
 
 def _inferred(name: str, texts: Sequence[bytes]) -> InferredColumn | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +19,7 @@ from sluice.flow.load.work import LoadWork
 from sluice.infer.values import loads
 from sluice.runtime import deeper
 
-_ROWS_AT_ONCE = 16_384
+_ROWS_AT_ONCE = 1_024
 _MOST_NAMES = 10_000  # of different fields that are counted in one unit
 MOST_VALUES = 400_000
 MOST_BYTES = 64 << 20
@@ -26,33 +27,40 @@ MOST_BYTES = 64 << 20
 _NULL = b"null"
 _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-Values = Mapping[str, bytes]
+Values = Mapping[str, msgspec.Raw]
 
 
 @dataclass
 class ValueSample:
-    """Texts of a field's values, at even distances once there are more than `most` of them, or of
-    `most_bytes`."""
+    """Texts of a field's values; of more than `most`, or of `most_bytes`, a half, a quarter … of them, spread
+    by a hash of their number: at even distances only some of a producer that takes turns would be met."""
 
     most: int
     most_bytes: int
-    texts: list[bytes] = field(default_factory=list)
     seen: int = 0
-    _step: int = 1
+    _kept: list[tuple[int, bytes]] = field(default_factory=list)
+    _mask: int = 0
     _size: int = 0
 
+    @property
+    def texts(self) -> list[bytes]:
+        return [text for _, text in self._kept]
+
     def add(self, text: bytes) -> None:
-        if self.seen % self._step == 0:
-            self.texts.append(text)
-            self._size += len(text)
-            while len(self.texts) > 1 and (len(self.texts) > self.most or self._size > self.most_bytes):
-                self.texts, self._step = self.texts[::2], self._step * 2
-                self._size = sum(map(len, self.texts))
+        number = crc32(self.seen.to_bytes(8, "big"))
         self.seen += 1
+        if number & self._mask:
+            return
+        self._kept.append((number, text))
+        self._size += len(text)
+        while len(self._kept) > 1 and (len(self._kept) > self.most or self._size > self.most_bytes):
+            self._mask = self._mask << 1 | 1
+            self._kept = [pair for pair in self._kept if not pair[0] & self._mask] or self._kept[:1]
+            self._size = sum(len(text) for _, text in self._kept)
 
     @property
     def complete(self) -> bool:
-        return self.seen == len(self.texts)
+        return self.seen == len(self._kept)
 
 
 def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
@@ -61,9 +69,10 @@ def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
     rows = others = 0
     for values in events(lake, work):
         rows += 1
-        known = set(values) if len(filled) < _MOST_NAMES else values.keys() & filled.keys()
+        found = {name for name, raw in values.items() if bytes(raw) != _NULL}
+        known = found if len(filled) < _MOST_NAMES else found & filled.keys()
         filled.update(known)
-        others += len(known) < len(values)
+        others += len(known) < len(found)
     return SliceFields(work.unit.slice.id, rows, filled, others)
 
 
@@ -81,8 +90,8 @@ def values_of(lake: Files, works: Sequence[LoadWork], names: Collection[str]) ->
     for work in works:
         for values in events(lake, work):
             for name in names:
-                if name in values:
-                    yield name, values[name]
+                if name in values and (text := bytes(values[name])) != _NULL:
+                    yield name, text
 
 
 def value(text: bytes) -> object:
@@ -93,8 +102,7 @@ def value(text: bytes) -> object:
 
 
 def events(lake: Files, work: LoadWork) -> Iterator[Values]:
-    """The values of each row that the unit gives the table, nulls left out. Raises Conservation for a file
-    that is missing."""
+    """The values of each row that the unit gives the table. Raises Conservation for a missing file."""
     types = set(work.types)
     for file in work.files:
         try:
@@ -112,17 +120,16 @@ def events(lake: Files, work: LoadWork) -> Iterator[Values]:
 def _rows(batch: pa.RecordBatch, types: Collection[str]) -> Iterator[Values]:
     kinds = batch.column("_type").to_pylist() if "_type" in batch.schema.names else None
     payloads: list[Any] = batch.column("_payload").cast(pa.binary()).to_pylist()
-    for number, payload in enumerate(payloads):
+    with deeper():
+        found = [_values(payload) for payload in payloads]
+    for number, values in enumerate(found):
         if kinds is None or kinds[number] in types:
-            yield _values(payload)
+            yield values
 
 
 def _values(payload: bytes) -> Values:
     """Nothing of what is no object: the load says of it what it is."""
     try:
-        with deeper():
-            found = _EVENT.decode(payload)
+        return _EVENT.decode(payload)
     except msgspec.DecodeError:
         return {}
-    texts = ((name, bytes(text)) for name, text in found.items())
-    return {name: text for name, text in texts if text != _NULL}
