@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluice.clients.clickhouse.sql import Sql, identifier, literal
 from sluice.clients.clickhouse.types import parse
@@ -137,12 +137,18 @@ def _unquoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A row of system.columns; `default` is the DEFAULT's (or MATERIALIZED's …) expression."""
+    """A row of system.columns; `default` is the DEFAULT's (or MATERIALIZED's …) expression.
+
+    `computed`: only the server behind an INSERT can evaluate the default, and NULL cannot ask it to. So what
+    the rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
+    default reads these.
+    """
 
     name: str
     type: str
     kind: str = ""
     default: str = ""
+    computed: bool = field(default=False, compare=False)
 
     @property
     def filled(self) -> bool:
@@ -160,21 +166,58 @@ class Column:
 
     @property
     def needs_constant(self) -> bool:
-        """Whether its DEFAULT is evaluated by the load, and not by the server behind it."""
+        """Whether its DEFAULT has to be constant, to be evaluated by the load, or `computed`."""
         by_itself = self.kind == "EPHEMERAL" or parse(self.type).stored.shape.name in _CONTAINERS
         return bool(self.default) and (self.may_be_null or by_itself)
+
+    @property
+    def given(self) -> str:
+        return f"{self.name} (given)"
+
+    @property
+    def missing(self) -> str:
+        return f"{self.name} (missing)"
 
     def inserted(self, value: Sql) -> Sql:
         """`value`, which is NULL for "take the DEFAULT". The server knows that of columns that it stores;
         DEFAULTs that read an EPHEMERAL one would get the NULL."""
-        if self.filled or self.may_be_null:
+        if self.may_be_null or (self.filled and not self.computed):
             return value
-        return Sql(f"ifNull({value}, CAST({self.default}, {literal(self.type)}))")
+        if self.computed and parse(self.type).stored.shape.name in _CONTAINERS:
+            return value
+        blank = f"defaultValueOfTypeName({literal(self.type)})"
+        return Sql(f"ifNull({value}, {blank if self.computed else self._evaluated})")
 
     @property
     def definition(self) -> Sql:
-        default = f" {self.kind} {self.default}" if self.kind else ""
-        return Sql(f"{identifier(self.name)} {self.type}{default}")
+        added = "".join(f"{one}, " for one in self.added)
+        return Sql(f"{added}{self._own}")
+
+    @property
+    def added(self) -> tuple[Sql, ...]:
+        """The definitions of the two columns more."""
+        if not self.computed:
+            return ()
+        given = Sql(f"{identifier(self.given)} {self.type} EPHEMERAL")
+        return given, Sql(f"{identifier(self.missing)} UInt8 EPHEMERAL")
+
+    @property
+    def changes(self) -> tuple[Sql, ...]:
+        """What makes a table like the target one that the rows can be inserted into."""
+        if not self.computed:
+            return ()
+        return (*(Sql(f"ADD COLUMN {one}") for one in self.added), Sql(f"MODIFY COLUMN {self._own}"))
+
+    @property
+    def _evaluated(self) -> str:
+        return f"CAST({self.default}, {literal(self.type)})"
+
+    @property
+    def _own(self) -> Sql:
+        default = self.default
+        if self.computed:
+            default = f"if({identifier(self.missing)}, {self._evaluated}, {identifier(self.given)})"
+        return Sql(f"{identifier(self.name)} {self.type}" + (f" {self.kind} {default}" if self.kind else ""))
 
 
 # A replicated engine's path and replica; what may follow them are the engine's own arguments.

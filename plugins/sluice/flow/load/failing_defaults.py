@@ -71,7 +71,11 @@ class DefaultSuspects:
     def _computed(self) -> list[Column]:
         """Columns that the server behind an INSERT computes."""
         kinds = ("DEFAULT", "MATERIALIZED")
-        return [c for c in self.found.columns if c.kind in kinds and not (c.taken and c.needs_constant)]
+        return [
+            column
+            for column in self.found.columns
+            if column.computed or (column.kind in kinds and not (column.taken and column.needs_constant))
+        ]
 
     def add(self, sources: Iterable[Sql], wanted: Sql) -> None:
         kinds = Sql(definitions(tuple(LAKE), with_slice=True))
@@ -126,7 +130,7 @@ class DefaultSuspects:
         sql = render(
             "load/stage_rows",
             staging=self._probe(computed),
-            columns=listed(map(identifier, self.filling.columns)),
+            columns=listed(map(identifier, self.filling.into)),
             values=listed(self.filling.values),
             rows=filled(self.filling, tuple(LAKE), self._range(first, end), Sql("1")),
             misfit=self.filling.misfit,

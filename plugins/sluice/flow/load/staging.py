@@ -72,6 +72,10 @@ class Staging:
     def _create(self) -> None:
         parts = {"target": table(self.found.table), "engine": staged_engine(self.found)}
         self.writer.run("stage", render("load/create_staging", staging=self._staging, **parts))
+        changes = listed(change for column in self.found.columns for change in column.changes)
+        if changes:
+            sql = render("load/compute_defaults", staging=self._staging, changes=changes)
+            self.writer.run("stage", sql)
         self.views.create()
 
     def _reject_failing(self, error: ServerError) -> bool:
@@ -135,7 +139,7 @@ class Staging:
             sql = render(
                 "load/stage_rows",
                 staging=self.sieve.entry,
-                columns=listed(map(identifier, self.filling.columns)),
+                columns=listed(map(identifier, self.filling.into)),
                 values=listed(self.filling.values),
                 rows=filled(self.filling, columns, source, wanted),
                 misfit=self.filling.misfit,

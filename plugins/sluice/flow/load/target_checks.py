@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
@@ -58,6 +59,7 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     _check_paths(found, target)
     _check_names(found, target)
     _check_place(client, pipeline, found)
+    found = _with_computed(client, found)
     return found, _filling(client, found, target)
 
 
@@ -137,9 +139,6 @@ def _filling(client: Client, found: TargetTable, target: Target) -> Filling:
             f"{error}, which no JSON value fills",
             _STATE_REMEDY if "AggregateFunction(" in str(error) else _REMEDY,
         ) from error
-    for column in found.columns:
-        if column.taken and column.needs_constant:
-            _check_constant(client, found, column)
     _check_materialized(client, found)
     return filling
 
@@ -163,15 +162,30 @@ def _check_materialized(client: Client, found: TargetTable) -> None:
             )
 
 
-def _check_constant(client: Client, found: TargetTable, column: Column) -> None:
+def _with_computed(client: Client, found: TargetTable) -> TargetTable:
+    """The table with those columns marked whose DEFAULTs the load cannot evaluate by themselves."""
+    columns = [
+        replace(column, computed=not _is_constant(client, column))
+        if column.taken and column.needs_constant
+        else column
+        for column in found.columns
+    ]
+    for column in columns:
+        if column.computed and parse(column.type).name == "Array" and "." in column.name:
+            raise TargetRefused(
+                found.table,
+                f"the DEFAULT of column {column.name} ({column.type}) depends on other columns",
+                f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} "
+                f"{column.type} {column.kind} <constant>",
+            )
+    return replace(found, columns=tuple(columns))
+
+
+def _is_constant(client: Client, column: Column) -> bool:
     try:
         client.rows(render("clickhouse/evaluate", expression=Sql(column.default)))
     except ServerError as error:
         if error.retryable:
             raise
-        raise TargetRefused(
-            found.table,
-            f"the DEFAULT of column {column.name} ({column.type}) depends on other columns",
-            f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} "
-            f"{column.type} {column.kind} <constant>",
-        ) from error
+        return False
+    return True

@@ -54,7 +54,7 @@ def column_sql(
     inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
     texts = [Sql(f"{node.text_of(path[-1])} AS {text}")]
     default = ""
-    if column.default and kind.shape.name == "Tuple":
+    if column.default and kind.shape.name == "Tuple" and not column.computed:
         default = f"d{number}"
         texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS {default}"))
     made = cast(kind, text, key=key, quoted=quoted, default=default)
@@ -64,10 +64,12 @@ def column_sql(
         made = replace(made, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)")
     if inner:
         made = replace(made, value=document(kind.plain, text, [one.misfit for one in inner], quoted))
-    value = _or_default(column, made, node.element(path[-1]), f"has({node.keys}, {literal(path[-1])})")
+    lacking = _lacking(column, made, node, path[-1])
+    value = _or_default(column, made, lacking)
     if column.name in groups:
         value = groups[column.name].value(column.name, value)
     casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
+    casts += [Sql(f"{lacking} AS l{number}")] if column.computed else []
     stages = replace(stages, casts=(*casts, Sql(f"{value} AS v{number}")))
     checks = [
         MisfitCheck(
@@ -112,10 +114,16 @@ def group_sql(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long:
     return FieldSql(Stages(texts=(texts,), judged=(judged,)), tuple(group.checks(numbers, field, made.where)))
 
 
-def _or_default(column: Column, made: Cast, field: str, there: str) -> str:
-    """NULL cannot stand for "take the DEFAULT" in a container, nor where the column may be NULL: there a null
-    is one, and only a field that is missing takes the DEFAULT."""
-    if not column.default or not (made.container or column.may_be_null):
+def _lacking(column: Column, made: Cast, node: ObjectNode, name: str) -> str:
+    """The condition that the column takes its DEFAULT. A null in a column that may be NULL is one, and only a
+    field that is missing takes the DEFAULT."""
+    null = f"isNull({node.element(name)})"
+    there = f"has({node.keys}, {literal(name)})"
+    return f"if({null}, NOT {there}, 0)" if column.may_be_null and not made.container else null
+
+
+def _or_default(column: Column, made: Cast, lacking: str) -> str:
+    """NULL cannot stand for "take the DEFAULT" in a container, nor where the column may be NULL."""
+    if column.computed or not column.default or not (made.container or column.may_be_null):
         return made.value
-    missing = f"isNull({field})" if made.container else f"if(isNull({field}), NOT {there}, 0)"
-    return f"if({missing}, CAST({column.default}, {literal(column.type)}), {made.value})"
+    return f"if({lacking}, CAST({column.default}, {literal(column.type)}), {made.value})"

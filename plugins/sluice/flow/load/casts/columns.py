@@ -67,6 +67,7 @@ class Filling:
     checks: tuple[MisfitCheck, ...]
     short: Filling | None = None
     parsed: bool = False
+    inserted: tuple[str, ...] = ()
 
     @property
     def named(self) -> tuple[Sql, ...]:
@@ -91,6 +92,11 @@ class Filling:
     def of_short_numbers(self) -> Filling:
         """The same for events that hold no long numbers: it spares the look at each."""
         return self.short or self
+
+    @property
+    def into(self) -> tuple[str, ...]:
+        """The columns of `values`: for some of `columns` two others (Column.computed)."""
+        return self.inserted or self.columns
 
     @property
     def lengthy(self) -> bool:
@@ -143,8 +149,27 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
         *(check for one in made for check in one.checks),
     ]
     names = tuple(column.name for column in taken)
-    inserted = tuple(column.inserted(values[column.name]) for column in taken)
-    return Filling(names, inserted, _with_shared(stages), tuple(_placed(checks)), parsed=bool(parts.items))
+    missing = {name: f"isNull({value})" for name, (value, _) in held.items()}
+    missing |= {name: f"l{number}" for name, number in numbers.items()}
+    inserted = [part for column in taken for part in _inserted(column, values, missing)]
+    return Filling(
+        names,
+        tuple(value for _, value in inserted),
+        _with_shared(stages),
+        tuple(_placed(checks)),
+        parsed=bool(parts.items),
+        inserted=tuple(name for name, _ in inserted),
+    )
+
+
+def _inserted(
+    column: Column, values: Mapping[str, Sql], missing: Mapping[str, str]
+) -> Iterator[tuple[str, Sql]]:
+    """(name, value) of what is inserted for a column."""
+    value = column.inserted(values[column.name])
+    yield (column.given if column.computed else column.name), value
+    if column.computed:
+        yield column.missing, Sql(missing[column.name])
 
 
 def _containers(fields: Sequence[tuple[Column, Path]]) -> dict[Path, str]:
