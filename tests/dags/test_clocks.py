@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pendulum
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from sluice.airflow import tasks
@@ -30,7 +31,13 @@ def ads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def behind(monkeypatch: pytest.MonkeyPatch, minutes: int, started: pendulum.DateTime = END) -> None:
     """The worker's clock; the scheduler's says `started`."""
     run = SimpleNamespace(run_after=END, start_date=started)
-    context = {"data_interval_start": OWN.start, "data_interval_end": END, "dag_run": run, "params": {}}
+    context = {
+        "data_interval_start": OWN.start,
+        "data_interval_end": END,
+        "dag_run": run,
+        "params": {},
+        "dag": DAG("ads"),
+    }
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     monkeypatch.setattr(pendulum, "now", lambda tz=None: END.subtract(minutes=minutes))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Any
 
 from airflow.sdk import Param
 
-from sluice.errors import ClockBehind, EndInFuture
+from sluice.errors import ClockBehind, EndInFuture, WrongUse
+from sluice.safe_text import line
 from sluice.slices import MOST_SLICES, SliceRange, bounded, floor, parse_instant, utc
 
 
@@ -77,6 +79,18 @@ DEFAULT_MODE = "fill"
 def mode_of(params: Mapping[str, Any]) -> str:
     """The backfill's mode; the hourly DAG has no params and always fills."""
     return str(params.get("mode", DEFAULT_MODE))
+
+
+def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
+    """Raises WrongUse for a param that the DAG does not have: Airflow passes on all that a run's conf says,
+    and who asks for `dry-run` must not get a run that changes everything."""
+    unknown = sorted(set(given) - set(known))
+    if not unknown:
+        return
+    near = get_close_matches(unknown[0], list(known), 1)
+    meant = f", did you mean {near[0]!r}?" if near else ""
+    names, takes = line(", ".join(unknown), 200), ", ".join(known) or "none"
+    raise WrongUse(f"no such param: {names}{meant}; this DAG takes {takes}: nothing was done")
 
 
 def backfill_params() -> dict[str, Param]:

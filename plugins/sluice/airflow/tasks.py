@@ -24,6 +24,7 @@ from sluice.airflow.run_params import (
     mode_of,
     over_elsewhere,
     refuse_future,
+    refuse_unknown,
     requested_slices,
     scheduled_slices,
     to_xcom,
@@ -47,6 +48,7 @@ def plan_hour(name: str) -> dict[str, str]:
     from sluice.flow import steps
 
     context, pipeline = get_current_context(), read_pipeline(name)
+    refuse_unknown(context["params"], context["dag"].params)
     own = scheduled_slices(
         context.get("data_interval_start"),
         context.get("data_interval_end"),
@@ -67,8 +69,9 @@ def plan_backfill(name: str) -> dict[str, str] | None:
     would be done, and all that follows is skipped: nothing is changed."""
     from sluice.flow import steps
 
-    params, pipeline = get_current_context()["params"], read_pipeline(name)
-    now = pendulum.now("UTC")
+    context, pipeline = get_current_context(), read_pipeline(name)
+    params, now = context["params"], pendulum.now("UTC")
+    refuse_unknown(params, context["dag"].params)
     slices = requested_slices(params["from"], params["to"], now, pipeline.slice)
     refuse_future(slices, now)
     log.info(
