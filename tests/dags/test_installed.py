@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import typer
 from airflow.providers_manager import ProvidersManager
-from airflow.sdk import BaseNotifier
+from airflow.sdk import DAG, BaseNotifier
 
 from sluice.airflow import copies, pipeline_dags, raise_mistakes
 from sluice.airflow.plugin import SluicePage
@@ -24,6 +24,7 @@ from sluice.cli.airflow_files import dags as print_dags
 from sluice.errors import WrongUse
 from sluice.runtime import PACKAGE
 from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
+from tests.support.documents import samples
 
 NAMES = ("ads_eu", "ads_us", "clicks")
 
@@ -76,6 +77,20 @@ def test_the_printed_files_make_the_dags_and_tell_the_mistakes(folder: Path, tmp
 def test_a_printed_file_names_a_folder_plainly(folder: str):
     with pytest.raises(typer.BadParameter, match="expected the plain name of a folder"):
         print_dags(folder=folder, errors=False)
+
+
+def test_the_guides_samples_make_dags(tmp_path: Path):
+    page = (Path(__file__).parents[2] / "docs/guide/airflow.md").read_text()
+    written = [sample.text for sample in samples(page) if sample.language == "python"]
+    assert written
+    for name in ("ads_eu", "ads_old", "clicks"):
+        (tmp_path / "pipelines").mkdir(exist_ok=True)
+        (tmp_path / f"pipelines/{name}.yaml").write_text(NO_TABLES)
+    (tmp_path / "dags.py").write_text(written[0])
+    made = {
+        name for name, value in runpy.run_path(str(tmp_path / "dags.py")).items() if isinstance(value, DAG)
+    }
+    assert made == {"ads_eu", "ads_eu_backfill", "ads_eu_watch"}
 
 
 def test_importing_the_public_function_imports_no_airflow():

@@ -33,7 +33,7 @@ event: {type: {field: type}, time: {field: timestamp}}
 lake: s3://events/landing
 tables: {click: events.clicks}
 """
-LANGUAGES = {"sh", "yaml", "json", "sql", "xml", "protobuf", "text"}
+LANGUAGES = {"sh", "yaml", "json", "sql", "xml", "protobuf", "python", "text"}
 NOW = pendulum.datetime(2026, 11, 20, 10, 30)
 
 
