@@ -9,6 +9,7 @@ import pendulum
 import typer
 
 from sluice.cli.instants import read_day, read_instant
+from sluice.config.chosen_tables import Tables, chosen_tables
 from sluice.config.files import find, pipeline_names, read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -26,6 +27,15 @@ Config = Annotated[Path | None, typer.Option("--config", help="A pipeline file o
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Wide = Annotated[
     bool, typer.Option("--wide", help="Show all columns, also those that the terminal cannot hold.")
+]
+TableOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="T",
+        help="Only this table, with its views, its rollups and the traffic counts of its types alone: "
+        "database.table, or a type. Repeatable.",
+    ),
 ]
 ModeOption = Annotated[
     str,
@@ -73,6 +83,17 @@ NewestFrom = Annotated[
 OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
 
 MODES = ("fill", "refill", "reload", "reland")
+
+
+def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -> Tables | None:
+    """The tables that --table names. Raises WrongUse, also for a reland: it replaces all tables' rows."""
+    found = chosen_tables(pipeline, names or [])
+    if found is not None and mode == "reland":
+        raise WrongUse(
+            "--mode reland replaces the hours in the lake, and so in all tables: leave --table out, or load "
+            "the table again from the lake with --mode reload"
+        )
+    return found
 
 
 def load_pipeline(name: str, config: Path | None) -> Pipeline:

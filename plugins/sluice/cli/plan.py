@@ -13,11 +13,13 @@ from sluice.cli.options import (
     Json,
     ModeOption,
     PipelineArgument,
+    TableOption,
     To,
     Wide,
     asked_range,
     check_mode,
     load_pipeline,
+    tables_of,
 )
 from sluice.cli.output import print_facts, print_json, print_line, show, table_of
 from sluice.errors import SluiceError
@@ -45,6 +47,7 @@ def plan(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    table: TableOption = None,
     wide: Wide = False,
     config: Config = None,
     json: Json = False,
@@ -59,7 +62,7 @@ def plan(
     check_mode(mode)
     spec = load_pipeline(pipeline, config)
     slices = asked_range(spec, start, to, day)
-    dry = dry_run(spec, slices, mode)
+    dry = dry_run(spec, slices, mode, tables_of(spec, table, mode))
     if json:
         print_json([unit_json(status, dry.does(status)) for status in dry.found])
         return _raise_first(dry.silent)

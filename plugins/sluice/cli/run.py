@@ -17,14 +17,17 @@ from sluice.cli.options import (
     Json,
     ModeOption,
     PipelineArgument,
+    TableOption,
     To,
     Wide,
     asked_range,
     check_mode,
     load_pipeline,
+    tables_of,
 )
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show_hours
+from sluice.config.chosen_tables import Tables
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable, WrongUse
@@ -55,6 +58,7 @@ def run(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    table: TableOption = None,
     backfill: Backfill = False,
     wide: Wide = False,
     config: Config = None,
@@ -64,18 +68,19 @@ def run(
 
     Whatever is already done is skipped (mode fill); stopping it at any moment and starting it again
     continues. One of several clusters that does not answer does not hold up the others; the exit code is 3
-    then. Example: sluice run adx --from 2026-11-20T10:00Z --to 2026-11-20T14:00Z
+    then. With --table the range lands for all tables, one of them is loaded and verified, and no event hour
+    is marked complete. Example: sluice run adx --from 2026-11-20T10:00Z --to 2026-11-20T14:00Z
     """
     spec = load_pipeline(pipeline, config)
     check_mode(mode)
     slices = asked_range(spec, start, to, day)
-    token = uuid.uuid4().hex
+    tables, token = tables_of(spec, table, mode), uuid.uuid4().hex
     if backfill and mode != "fill":
         raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
     path = find(pipeline, config)
-    found, silent = _steps(spec, path, slices, mode, token)
+    found, silent = _steps(spec, path, slices, mode, token, tables)
     if backfill:
-        found = _filled(spec, path, slices) or found
+        found = _filled(spec, path, slices, tables) or found
     if json:
         print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
     else:
@@ -83,27 +88,29 @@ def run(
     refuse_missing(spec, found, mode, token, silent)
 
 
-def _filled(spec: Pipeline, path: Path, slices: SliceRange) -> list[UnitStatus]:
+def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:
     """Loads again what was loaded before a column was added. A slice that is loaded again may have columns
     added, too: those of earlier ones come with the next round."""
+    from sluice.flow.verify.current import narrowed
     from sluice.state.survey import survey
 
     found: list[UnitStatus] = []
     for _ in range(_ROUNDS):
-        again = [status for status in survey(spec, slices) if status.later]
+        again = [status for status in narrowed(spec, survey(spec, slices), tables) if status.later]
         if not again:
             break
         progress(f"{len(again):,} slices were loaded before columns were added that their rows may have")
-        found, _silent = _steps(spec, path, slices, "refill", uuid.uuid4().hex)
+        found, _silent = _steps(spec, path, slices, "refill", uuid.uuid4().hex, tables)
     return found
 
 
 def _steps(
-    spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str
+    spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str, tables: Tables | None
 ) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
-    """What verify has seen, and the errors of clusters that did not answer, while others did."""
+    """The units as they are then, and the errors of clusters that did not answer, while others did."""
     from sluice.flow import steps
     from sluice.flow.batch_loop import run_work
+    from sluice.state.survey import survey
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
@@ -111,15 +118,20 @@ def _steps(
         progress(line)
     for cluster, why in resolved["waiting"].items():
         progress(waits(cluster, why))
-    steps.check_targets(spec)
-    work = steps.work_in(spec, slices, mode)
+    steps.check_targets(spec, tables)
+    work = steps.work_in(spec, slices, mode, tables)
     if not work.batches:
         others = ", or waits for its cluster" if resolved["waiting"] else ""
         progress(f"nothing to do: every slice is complete{others}")
-    ran = run_work(spec, slices, work, mode, token, _landings(spec, path, mode, token), progress)
+    landings = _landings(spec, path, mode, token)
+    ran = run_work(spec, slices, work, mode, token, landings, progress, tables)
     if ran.code:
         raise typer.Exit(ran.code)
-    return ran.found, resolved["waiting"]
+    if tables is None:
+        return ran.found, resolved["waiting"]
+    only = ", ".join(sorted(tables))
+    progress(f"only {only}: no event hour is marked complete, a run without --table does that")
+    return survey(spec, slices), resolved["waiting"]
 
 
 def _landings(spec: Pipeline, path: Path, mode: str, token: str) -> Landings:

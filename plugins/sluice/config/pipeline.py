@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Literal
 
@@ -213,6 +213,10 @@ class Pipeline(Section):
         counted = (Target(table=one.table, counted=True) for one in self.counts)
         rollups = (Target(table=table, rollup=rollup) for table, rollup in self.rollups.items())
         return (*merged.values(), *counted, *rollups)
+
+    def chosen(self, tables: Collection[str] | None) -> tuple[Target, ...]:
+        """Those of the targets, in their order; without a choice all."""
+        return tuple(one for one in self.targets if tables is None or one.table in tables)
 
     def routed(self, target: Target, types: Iterable[str]) -> tuple[str, ...]:
         """Those of `types` (names found in a slice) whose rows go to `target`, sorted."""

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ShardsWait, Unavailable
 from sluice.flow import steps
@@ -72,18 +73,28 @@ def run_work(
     token: str,
     landings: Landings,
     say: Say,
+    tables: Tables | None = None,
 ) -> Ran:
-    """Does `work`, then verifies and publishes `slices`. Raises what the steps raise."""
-    code = run_batches(pipeline, work, mode, token, landings, say)
+    """Does `work`, then verifies and publishes `slices`. With a choice of `tables` only these are loaded and
+    verified, and nothing is published: other tables may lack the hours. Raises what the steps raise."""
+    code = run_batches(pipeline, work, mode, token, landings, say, tables)
     if code:
         return Ran(code, [], [])
     say(f"verify {slices}")
-    found = steps.verify_range(pipeline, slices)
+    found = steps.verify_range(pipeline, slices, tables)
+    if tables is not None:
+        return Ran(0, found, [])
     return Ran(0, found, steps.publish_range(pipeline, slices, found))
 
 
 def run_batches(
-    pipeline: Pipeline, work: PlannedWork, mode: str, token: str, landings: Landings, say: Say
+    pipeline: Pipeline,
+    work: PlannedWork,
+    mode: str,
+    token: str,
+    landings: Landings,
+    say: Say,
+    tables: Tables | None = None,
 ) -> int:
     """Lands and loads batch after batch; returns the code of the last landing that failed, or 0. What has
     landed is loaded all the same: an hour that expired must not hold up those after it.
@@ -96,22 +107,24 @@ def run_batches(
         for number, code in enumerate(codes):
             batch, before = work.batches[number], len(waits)
             failed = code or failed
-            for target in pipeline.targets:
+            for target in pipeline.chosen(tables):
                 tell(number, f"load {target.table}", number + 1)
                 waits += _load(pipeline, target.table, batch, mode, token, say)
             part = bool(code) or len(waits) > before
-            tell.done(_done(pipeline, batch, work.load[number], mode) if part else None)
+            tell.done(_done(pipeline, batch, work.load[number], mode, tables) if part else None)
             tell(number, "not all of it landed" if code else "a shard waits" if part else "done", number + 1)
     if waits:
         raise waits[0]
     return failed
 
 
-def _done(pipeline: Pipeline, batch: SliceRange, asked: UnitsAndRows, mode: str) -> UnitsAndRows:
+def _done(
+    pipeline: Pipeline, batch: SliceRange, asked: UnitsAndRows, mode: str, tables: Tables | None
+) -> UnitsAndRows:
     """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
     before (other modes than fill), or where ClickHouse does not answer, nobody can tell, and none counts."""
     try:
-        left = steps.work_in(pipeline, batch, mode) if mode == "fill" else None
+        left = steps.work_in(pipeline, batch, mode, tables) if mode == "fill" else None
     except Unavailable:
         left = None
     if left is None:

@@ -18,6 +18,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.open import open_lake
+from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy, Conservation, EndInFuture
 from sluice.flow import metrics
@@ -33,7 +34,8 @@ from sluice.flow.publish.publish import publish_range as publish_range
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.audit import audit
+from sluice.flow.verify.audit import AuditScope, audit
+from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import sink
 from sluice.plan.dry_run import DryRun
@@ -91,24 +93,26 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     return {"slices": len(slices), **edges, **reports, "waiting": dict(resolution.unreachable)}
 
 
-def check_targets(pipeline: Pipeline) -> None:
-    """Raises TargetRefused for the first target table that could not be loaded; writes nothing to any."""
+def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
+    """Raises TargetRefused for the first target table that could not be loaded, of `tables` where they are
+    chosen; writes nothing to any."""
     url = open_lake(pipeline).url
     with connect_shards(pipeline) as servers:
         for server in [server for server in servers if server.client]:
             client = server.reached
-            for target in pipeline.targets:
+            for target in pipeline.chosen(tables):
                 found, _ = inspect_target(client, pipeline, target)
                 check_may_add(client, pipeline, target, found)
             create_system_tables(client, replicated=bool(server.shard.replicas))
-            for target in pipeline.targets:
+            for target in pipeline.chosen(tables):
                 check_owner(client, pipeline, url, target)
 
 
-def work_in(pipeline: Pipeline, slices: SliceRange, mode: str) -> PlannedWork:
+def work_in(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> PlannedWork:
+    """What is to be landed, for all tables, and loaded into `tables`, without a choice into all."""
     found = survey(pipeline, slices)
     note(open_lake(pipeline), found)
-    return work_of(found, mode)
+    return work_of(narrowed(pipeline, found, tables), mode)
 
 
 def expected_time(pipeline: Pipeline, work: PlannedWork) -> Expected:
@@ -182,19 +186,22 @@ def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
     return [(c, n) for c, n in client.rows(render("load/rejected_by_column"), known)] if slices else []
 
 
-def verify_range(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
+def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None = None) -> list[UnitStatus]:
     """The state of each unit. Raises Conservation, naming every place, when an equation of the range does not
-    hold.
+    hold. With a choice of `tables` only these are looked at, the states are those in them, and no verdict is
+    kept: nothing is known of the others.
 
     That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
-        found, findings, notes = audit(pipeline, slices)
-        contents = ContentsReport() if findings else auditor(pipeline, None).sample(found)
+        found, findings, notes = audit(pipeline, slices, AuditScope(tables=tables))
+        looker = auditor(pipeline, None, tables=tables)
+        contents = ContentsReport() if findings else looker.sample(found)
         findings = [*findings, *contents.anomalies]
         count({"units": len(found), "rows": records_of(found)})
     sink.emit(metrics.verified(pipeline.name, len(found), records_of(found), findings))
-    note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
+    if tables is None:
+        note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
     findings = [
         f for f in findings if f.kind is not AnomalyKind.INCOMPLETE or (f.slice, f.cluster) not in apart
@@ -228,18 +235,21 @@ def records_of(found: Iterable[UnitStatus]) -> int:
     return sum(status.manifest.read for status in found if status.manifest)
 
 
-def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str) -> DryRun:
+def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> DryRun:
     """What a run over the range would do, and how long it would take; changes nothing."""
     seen = preview(pipeline, slices)
-    work = work_of(seen.found, mode)
-    time, new = expected_time(pipeline, work), new_columns(pipeline, seen.found, mode)
-    return DryRun(seen.found, seen.unreachable, mode, pipeline.on_expired, work, time, new)
+    found = narrowed(pipeline, seen.found, tables)
+    work = work_of(found, mode)
+    time, new = expected_time(pipeline, work), new_columns(pipeline, found, mode, tables)
+    return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new)
 
 
-def new_columns(pipeline: Pipeline, found: list[UnitStatus], mode: str) -> tuple[str, ...]:
+def new_columns(
+    pipeline: Pipeline, found: list[UnitStatus], mode: str, tables: Tables | None = None
+) -> tuple[str, ...]:
     """A line for each column that the loads of a run would add, as far as its slices have landed."""
     if not pipeline.evolving_types:
         return ()
     with connect_shards(pipeline) as servers:
         client = next(server.reached for server in servers if server.client)
-        return tuple(forecast(client, pipeline, open_lake(pipeline), found, mode_of(mode)))
+        return tuple(forecast(client, pipeline, open_lake(pipeline), found, mode_of(mode), tables))

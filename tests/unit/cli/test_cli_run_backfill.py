@@ -32,13 +32,13 @@ DONE = status(UnitState.COMPLETE)
 def test_it_ends_when_nothing_is_lacking_any_more(surveys, refills, monkeypatch: pytest.MonkeyPatch):
     left, modes = iter(surveys), []
 
-    def steps(spec, path, slices, mode, token):
+    def steps(spec, path, slices, mode, token, tables):
         modes.append((slices, mode))
         return [DONE], {}
 
     monkeypatch.setattr("sluice.state.survey.survey", lambda spec, slices: next(left))
     monkeypatch.setattr(run, "_steps", steps)
-    found = run._filled(pipeline(), Path("x"), SLICES)
+    found = run._filled(pipeline(), Path("x"), SLICES, None)
     assert modes == [(SLICES, "refill")] * refills
     assert found == ([DONE] if refills else [])
 

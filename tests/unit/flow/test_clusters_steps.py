@@ -49,8 +49,8 @@ def patched(monkeypatch: pytest.MonkeyPatch, units: list[UnitStatus], *anomalies
     known: dict[str, Any] = {
         "open_lake": lambda pipeline: lake,
         "survey_past": lambda pipeline, slices: units,
-        "audit": lambda pipeline, slices: (units, list(anomalies), []),
-        "auditor": lambda pipeline, config: SimpleNamespace(sample=lambda found: ContentsReport()),
+        "audit": lambda pipeline, slices, look: (units, list(anomalies), []),
+        "auditor": lambda pipeline, config, tables: SimpleNamespace(sample=lambda found: ContentsReport()),
         "publish_event_hours": lambda *_: [],
     }
     for module in (steps, publish):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,13 +43,15 @@ _AGAIN = 3
 
 @dataclass(frozen=True)
 class Auditor:
-    """One pipeline's contents. `known` anomalies of counts are not told again as other values."""
+    """One pipeline's contents, of its tables only `tables`. `known` anomalies of counts are not told again as
+    other values."""
 
     pipeline: Pipeline
     lake: Lake
     repairs: Repairs
     say: Say
     known: Sequence[Anomaly] = ()
+    tables: Collection[str] | None = None
 
     def whole(self, found: Sequence[UnitStatus]) -> ContentsReport:
         """Every row of the units in lake and tables. Raises what the lake and ClickHouse raise."""
@@ -80,7 +82,7 @@ class Auditor:
             deep += lake.too_deep
         if deep:
             contents.notes.append(f"{deep:,} payloads are nested too deep to be compared")
-        for target in self.pipeline.targets:
+        for target in self.pipeline.chosen(self.tables):
             for server in servers:
                 self._table(server, target, found, contents)
         if not contents.busy:
@@ -96,7 +98,7 @@ class Auditor:
         doubtful = doubtful_units(read_verdict(self.lake))
         again = [s for s in found if (s.unit.slice.id, s.unit.cluster) in doubtful]
         by_unit = {status.unit: status for status in found}
-        share = Share(self.pipeline, self.lake, self.repairs)
+        share = Share(self.pipeline, self.lake, self.repairs, self.tables)
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             if again:
                 self._rows(servers, again, contents)
@@ -161,7 +163,7 @@ class Auditor:
         contents: ContentsReport,
     ) -> list[Anomaly]:
         accepted = read_accepted(self.lake)
-        fields = fields_of(servers[0].reached, self.pipeline)
+        fields = fields_of(servers[0].reached, self.pipeline.chosen(self.tables))
         look = FieldHistory(self.pipeline, self.lake, fields, self.repairs, self.say)
         found = [anomaly for anomaly in look.check(landed, most) if anomaly.key not in accepted]
         contents.covered[AnomalyKind.FIELD_MISSING] = frozenset(look.looked)
@@ -175,9 +177,13 @@ class Auditor:
 
 
 def auditor(
-    pipeline: Pipeline, config: Path | None, say: Say = lambda _: None, known: Sequence[Anomaly] = ()
+    pipeline: Pipeline,
+    config: Path | None,
+    say: Say = lambda _: None,
+    known: Sequence[Anomaly] = (),
+    tables: Collection[str] | None = None,
 ) -> Auditor:
-    return Auditor(pipeline, open_lake(pipeline), Repairs(pipeline.name, config), say, known)
+    return Auditor(pipeline, open_lake(pipeline), Repairs(pipeline.name, config), say, known, tables)
 
 
 def _stored(table: TargetTable | None) -> tuple[ViewTable, ...]:

@@ -24,11 +24,11 @@ from sluice.state.manifests import read_manifests
 MOST_TYPES = 20  # of a unit, those with the most events
 
 
-def fields_of(client: Client, pipeline: Pipeline) -> dict[str, dict[Path, str]]:
+def fields_of(client: Client, targets: Iterable[Target]) -> dict[str, dict[Path, str]]:
     """By table the fields that fill its columns. Raises what the client raises."""
     return {
         target.table: _fields(client, target)
-        for target in pipeline.targets
+        for target in targets
         if not target.counted and target.rollup is None
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ class Share:
     pipeline: Pipeline
     lake: Lake
     repairs: Repairs
+    tables: Collection[str] | None = None
 
     def look(
         self, servers: Sequence[Server], chosen: SampledRowGroup, status: UnitStatus, contents: ContentsReport
@@ -51,7 +52,7 @@ class Share:
         contents.rows += rows.num_rows
         wrong = judge(self.pipeline.event, chosen, rows)
         contents.anomalies += [of_file(chosen.unit, chosen.file, one, self.repairs) for one in wrong]
-        for target in self.pipeline.targets:
+        for target in self.pipeline.chosen(self.tables):
             plain = not target.counted and target.rollup is None
             routed = self.pipeline.routed(target, chosen.file.types()) if plain else ()
             if not routed or not rows.num_rows or not is_current(self.pipeline, target, status):

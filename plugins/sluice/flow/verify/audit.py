@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from sluice.errors import Busy
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.check_files import dead
+from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.locate import locate
 from sluice.flow.verify.notes import notes
@@ -40,13 +41,15 @@ class AuditScope:
     """How far verify looks. `everywhere`: for the slices' files in every folder, not only in those that
     their manifests name and in the range's own days. `whole`: at all that the lake and the tables hold, of
     whatever slice. `checksums`: reads every file's bytes. `config`: the pipeline's file, for commands.
-    `contents` are compared, too: what counts and sums leave out is not told."""
+    `contents` are compared, too: what counts and sums leave out is not told. `tables`: only these are looked
+    at, and what others lack is no anomaly."""
 
     everywhere: bool = False
     whole: bool = False
     checksums: bool = False
     contents: bool = False
     config: Path | None = None
+    tables: Collection[str] | None = None
 
 
 class Findings(NamedTuple):
@@ -150,7 +153,7 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: AuditScope
         span = SliceSpan() if look.whole else SliceSpan.of(slices)
         tables: list[TableFacts] = []
         shards: list[TableFacts] = []
-        for target in pipeline.targets:
+        for target in pipeline.chosen(look.tables):
             say(f"counting {target.table}")
             table, parts = look_at_shards(servers, pipeline, target, held[target.table], span)
             tables.append(table)
@@ -160,11 +163,11 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: AuditScope
         slices,
         now,
         boundaries,
-        tuple(found),
+        tuple(narrowed(pipeline, found, look.tables)),
         unreadable,
         look.whole,
         seen,
         tuple(tables),
         tuple(shards),
-        tuple(look_at_left(pipeline, lake, say)),
+        tuple(look_at_left(pipeline, lake, say, look.tables)),
     )

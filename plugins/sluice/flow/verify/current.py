@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.facts import VerifyFacts
@@ -31,6 +32,23 @@ def targets_of(pipeline: Pipeline) -> dict[str, Target]:
 def lacking(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> frozenset[str]:
     """The tables that lack the unit, or hold it as it was."""
     return frozenset(name for name, t in targets.items() if not is_current(pipeline, t, status))
+
+
+def narrowed(
+    pipeline: Pipeline, found: Sequence[UnitStatus], tables: Collection[str] | None
+) -> list[UnitStatus]:
+    """With the states that the units have in these tables alone; without a choice as they are."""
+    targets = {target.table: target for target in pipeline.chosen(tables)}
+    return [_narrowed(pipeline, targets, status) for status in found] if tables is not None else [*found]
+
+
+def _narrowed(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> UnitStatus:
+    status = replace(status, later={table: of for table, of in status.later.items() if table in targets})
+    loadable = status.state in (UnitState.LANDED, UnitState.STALE)
+    if not loadable or lacking(pipeline, targets, status) or status.manifest is None:
+        return status
+    lost = bool(status.manifest.lost)
+    return replace(status, state=UnitState.COMPLETE_WITH_LOSS if lost else UnitState.COMPLETE)
 
 
 def is_current(pipeline: Pipeline, target: Target, status: UnitStatus) -> bool:

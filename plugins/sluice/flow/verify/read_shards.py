@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -97,7 +97,9 @@ def _misplaced(
     return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
 
 
-def look_at_left(pipeline: Pipeline, lake: Lake, say: Say) -> Iterator[LeftRows]:
+def look_at_left(
+    pipeline: Pipeline, lake: Lake, say: Say, tables: Collection[str] | None = None
+) -> Iterator[LeftRows]:
     """One for each table with rows. Of a server that is gone nobody can read anything: `say` tells it."""
     for shard, connections in left(lake, pipeline.clickhouse).items():
         for conn_id in connections:
@@ -107,11 +109,11 @@ def look_at_left(pipeline: Pipeline, lake: Lake, say: Say) -> Iterator[LeftRows]
                 say(f"shard {shard} has left the list, and cannot be looked at: {error}")
                 continue
             with closing(client):
-                yield from _held(client, pipeline, shard, conn_id)
+                yield from _held(client, pipeline.chosen(tables), shard, conn_id)
 
 
-def _held(client: Client, pipeline: Pipeline, shard: str, conn_id: str) -> Iterator[LeftRows]:
-    for target in pipeline.targets:
+def _held(client: Client, targets: Sequence[Target], shard: str, conn_id: str) -> Iterator[LeftRows]:
+    for target in targets:
         try:
             [(rows,)] = client.rows(render("clickhouse/count_table", table=table(target.table)))
         except ServerError as error:

@@ -8,6 +8,7 @@ from functools import partial
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.lake.base import Lake
+from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.load.evolve.column_types import column_types
 from sluice.flow.load.evolve.fields import choose_fields, joined, slice_fields, taken_names
@@ -22,13 +23,18 @@ _MOST_ROWS = 200_000  # whose values are looked at
 
 
 def forecast(
-    client: Client, pipeline: Pipeline, lake: Lake, found: Sequence[UnitStatus], mode: Mode
+    client: Client,
+    pipeline: Pipeline,
+    lake: Lake,
+    found: Sequence[UnitStatus],
+    mode: Mode,
+    tables: Tables | None = None,
 ) -> Iterator[str]:
     """A line for each column that loads of what has landed would add, and for what is not known.
 
     Raises what the clients raise.
     """
-    for target in pipeline.targets:
+    for target in pipeline.chosen(tables):
         if target.evolves:
             works = _works(pipeline, lake, target, found, mode)
             yield from _columns(client, pipeline, lake, target, works)
