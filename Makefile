@@ -1,12 +1,12 @@
 # What can be asked for: setup, demo, demo-wide, test, faults, mutants, screenshots, docs, up, down, status, bench,
-# release, pins, clean; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See README.md.
+# release, pins, shell, clean; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 # How many test processes, each with its own servers: the slow tests wait more than they compute.
 JOBS := 2
 
-.PHONY: setup up down status demo demo-wide test tools screenshots docs lint faults mutants bench release pins clean
+.PHONY: setup up down status shell demo demo-wide test tools screenshots docs lint faults mutants bench release pins clean
 .PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster
 
 setup:
@@ -20,6 +20,10 @@ down:
 
 status:
 	@$(PYTHON) -m local.stack status
+
+# A shell with the stack's environment: airflow and sluice are commands there.
+shell: setup
+	@$(PYTHON) -m local.shell
 
 demo: up
 	@$(PYTHON) -m local.demo

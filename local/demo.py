@@ -89,6 +89,7 @@ Next, for example:
   .venv/bin/sluice verify {DAG} {span}    every count, once more
   .venv/bin/sluice plan {DAG} {span}      what a backfill would do: nothing
   .venv/bin/sluice backfill {DAG} {span} --mode reload --wait
+  make shell   a shell in which airflow and sluice are commands of this stack
   make down    stop it all; the data stays
 """)
 
