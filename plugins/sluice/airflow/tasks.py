@@ -67,7 +67,9 @@ def plan_hour(name: str) -> dict[str, str]:
 def plan_backfill(name: str) -> dict[str, str] | None:
     """The whole slices that hold [from, to), if every table can be loaded. With `dry_run` it logs what
     would be done, and all that follows is skipped: nothing is changed."""
+    from sluice.clients.airflow_rest import PLAN_KEY
     from sluice.flow import steps
+    from sluice.plan.dry_run import shortened
 
     context, pipeline = get_current_context(), read_pipeline(name)
     params, now = context["params"], pendulum.now("UTC")
@@ -78,8 +80,10 @@ def plan_backfill(name: str) -> dict[str, str] | None:
         "slices of the backfill", asked=[params["from"], params["to"]], whole=str(slices), slices=len(slices)
     )
     if params["dry_run"]:
-        for line in steps.dry_run(pipeline, slices, params["mode"]).lines:
+        lines = steps.dry_run(pipeline, slices, params["mode"]).lines
+        for line in lines:
             log.info(line)
+        get_current_context()["ti"].xcom_push(PLAN_KEY, shortened(lines))
         return None
     steps.check_targets(pipeline)
     return to_xcom(slices)

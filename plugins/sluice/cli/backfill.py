@@ -18,7 +18,7 @@ from sluice.cli.options import (
     check_mode,
     load_pipeline,
 )
-from sluice.cli.output import print_json, progress
+from sluice.cli.output import print_json, print_line, progress
 from sluice.cli.run import refuse_missing
 from sluice.errors import WrongUse
 
@@ -26,7 +26,7 @@ Wait = Annotated[
     bool,
     typer.Option("--wait", help="Wait for the run's end; exit code 1 if it fails, 3 if only a cluster did."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only log what the run would do.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what the run would do: with --wait here.")]
 
 
 def backfill(
@@ -52,11 +52,21 @@ def backfill(
         raise WrongUse("a backfill through Airflow takes a pipeline of include/pipelines: use `sluice run`")
     spec = load_pipeline(pipeline, None)
     slices = asked_range(spec, start, to, day)
-    run_id = airflow.trigger(spec.name, slices.start, slices.end, check_mode(mode), dry_run)
+    edges = (slices.start, slices.end)
+    run_id = airflow.trigger(spec.name, *edges, check_mode(mode), dry_run, progress)
     progress(f"{spec.name}_backfill {slices}: run {run_id}")
-    state = airflow.wait(run_id, spec.name, progress, RangeProgress(spec, slices).line) if wait else "queued"
+    how_far = (lambda: "") if dry_run else RangeProgress(spec, slices).line
+    state = airflow.wait(run_id, spec.name, progress, how_far) if wait else "queued"
+    plan = airflow.planned(run_id, spec.name) if dry_run and state == "success" else []
     if json:
-        print_json({"run_id": run_id, "state": state, "from": slices.start, "to": slices.end})
-    if state == "failed":
+        answer = {"run_id": run_id, "state": state, "from": slices.start, "to": slices.end}
+        print_json({**answer, "plan": plan} if dry_run else answer)
+    else:
+        for line in plan:
+            print_line(line)
+    if dry_run and not wait:
+        progress("the task `plan` logs what the run would do; --wait shows it here")
+    if state == "failed" and not dry_run:
         refuse_missing(spec, survey(spec, slices), mode, run_id)
+    if state == "failed":
         raise typer.Exit(1)

@@ -20,6 +20,8 @@ from sluice.runtime import PROJECT
 from sluice.slices import utc
 
 ENDED = frozenset({"success", "failed"})
+PLAN_KEY = "dry_run"
+"""The XCom in which the task `plan` leaves the lines of a dry run."""
 POLL_SECONDS = 2.0
 LOOK_SECONDS = 30.0
 
@@ -60,15 +62,25 @@ def _generated_passwords(airflow_home: Path) -> dict[str, str]:
     return passwords
 
 
-def trigger(pipeline: str, start: datetime, end: datetime, mode: str = "fill", dry_run: bool = False) -> str:
-    """Queues a run of `<pipeline>_backfill` over `[start, end)`, unpausing the DAG; its run id.
+def trigger(
+    pipeline: str,
+    start: datetime,
+    end: datetime,
+    mode: str = "fill",
+    dry_run: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Queues a run of `<pipeline>_backfill` over `[start, end)`; its run id. A DAG that is paused would leave
+    it queued for ever: it is unpaused, and `say` told.
 
     Raises Unavailable, or WrongUse when Airflow refuses (no such DAG, wrong login, wrong parameters).
     """
     given = {"from": _iso(start), "to": _iso(end), "mode": mode, "dry_run": dry_run}
     with _session() as session:
         dag = f"/api/v2/dags/{_dag_id(pipeline)}"
-        _call(session, "PATCH", dag, {"is_paused": False})
+        if _call(session, "GET", dag)["is_paused"]:
+            _call(session, "PATCH", dag, {"is_paused": False})
+            say(f"{pipeline}_backfill was paused: it is not any more; `airflow dags pause` pauses it again")
         run = _call(session, "POST", f"{dag}/dagRuns", {"logical_date": None, "conf": given})
         return str(run["dag_run_id"])
 
@@ -78,7 +90,8 @@ def wait(
 ) -> str:
     """Waits for the run's end and returns its state, `success` or `failed`; tells `on_state` every change.
 
-    While it runs, `on_state` also gets what `how_far` says, twice a minute, unless that is empty.
+    While it runs, `on_state` also gets what `how_far` says, twice a minute, unless that is empty, and that
+    the DAG is paused.
     """
     path = f"/api/v2/dags/{_dag_id(pipeline)}/dagRuns/{quote(run_id, safe='')}"
     known, next_look = "", time.monotonic() + LOOK_SECONDS
@@ -91,10 +104,26 @@ def wait(
                 on_state(state)
             known = state
             if known not in ENDED and time.monotonic() > next_look:
-                line, next_look = how_far(), time.monotonic() + LOOK_SECONDS
-                if line:
+                lines, next_look = (*_paused(session, pipeline), how_far()), time.monotonic() + LOOK_SECONDS
+                for line in filter(None, lines):
                     on_state(line)
     return known
+
+
+def _paused(session: httpx.Client, pipeline: str) -> Iterator[str]:
+    """Somebody may pause the DAG while its run is under way."""
+    if _call(session, "GET", f"/api/v2/dags/{_dag_id(pipeline)}")["is_paused"]:
+        name = f"{pipeline}_backfill"
+        yield f"{name} is paused, and starts no task: `airflow dags unpause {name}` lets it go on"
+
+
+def planned(run_id: str, pipeline: str) -> list[str]:
+    """What the dry run's task `plan` has found, line by line."""
+    task = f"/api/v2/dags/{_dag_id(pipeline)}/dagRuns/{quote(run_id, safe='')}/taskInstances/plan"
+    with _session() as session:
+        value = _call(session, "GET", f"{task}/xcomEntries/{PLAN_KEY}?stringify=false")["value"]
+    # Airflow gives what a task has set as JSON, or as its text: that goes by the way on which it was set.
+    return [str(line) for line in (json.loads(value) if isinstance(value, str) else value)]
 
 
 def _dag_id(pipeline: str) -> str:

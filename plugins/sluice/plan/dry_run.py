@@ -13,6 +13,9 @@ from sluice.plan.plan import PlannedWork, action, to_land
 from sluice.plan.waiting import waits
 from sluice.state.status import UnitStatus
 
+MOST_LINES = 500
+"""As many hours as `sluice plan` tells one by one."""
+
 
 @dataclass(frozen=True)
 class DryRun:
@@ -60,6 +63,14 @@ class DryRun:
         facts = (f"{k}: {v:,}" if isinstance(v, int) else f"{k}: {v}" for k, v in self.facts.items())
         units = (unit_line(s, self.does(s)) for s in self.found)
         return [*units, *self.new_columns, *self.waiting, "; ".join(facts)]
+
+
+def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
+    """The first lines, how many are left out, and the last one, which sums up."""
+    if len(lines) <= most:
+        return list(lines)
+    left_out = f"… {len(lines) - most:,} more: the log of the task has them"
+    return [*lines[: most - 1], left_out, lines[-1]]
 
 
 def unit_line(status: UnitStatus, does: str) -> str:
