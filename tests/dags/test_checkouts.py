@@ -140,6 +140,14 @@ def test_a_mistake_in_the_file_of_a_task_is_in_its_log(checkouts: list[Path]):
     assert "tables.click.table: expected database.table" in ran.stdout + ran.stderr
 
 
+def test_a_value_of_the_environment_is_in_no_log(checkouts: list[Path]):
+    (checkouts[1] / "pipelines/ads.yaml").write_text(NO_TABLES + "tables: {click: '${OF_THE_MACHINE}'}\n")
+    ran = run(checkouts[1], "ads", "plan", OF_THE_MACHINE="hush hush")
+    assert ran.returncode == 1
+    assert "wrong, and not shown, for it comes from a variable" in ran.stdout + ran.stderr
+    assert "hush" not in ran.stdout + ran.stderr
+
+
 def test_a_backfill_runs_though_a_file_has_its_dags_name(checkouts: list[Path]):
     """That file is the one that is wrong."""
     (checkouts[1] / "pipelines/ads_backfill.yaml").write_text(NO_TABLES)

@@ -46,6 +46,7 @@ from sluice.airflow.tasks import (
 )
 from sluice.airflow.watch_dag import watch_dag
 from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
 
 # Before it there was no Kafka; a pipeline without `start` has no earliest slice.
 BEFORE_KAFKA = pendulum.datetime(2011, 1, 1)
@@ -54,8 +55,8 @@ BEFORE_KAFKA = pendulum.datetime(2011, 1, 1)
 def pipeline_dags(folder: Path | None = None, selection: Selection = ALL) -> dict[str, DAG]:
     """The DAGs of all sound pipeline files in `folder`, by id; nothing but the files is read.
 
-    In a task's process they are those of its own pipeline. Raises WrongPipeline for a mistake in that, and
-    for a folder that is not there.
+    In a task's process they are those of its own pipeline. Raises WrongUse for a mistake in that, and for a
+    folder that is not there.
     """
     own = get_parsing_context().dag_id
     found = find_pipelines(folder, replace(selection, among=pipelines_of(own)) if own else selection)
@@ -65,7 +66,7 @@ def pipeline_dags(folder: Path | None = None, selection: Selection = ALL) -> dic
         for dag in (hourly_dag(pipeline), backfill_dag(pipeline), watch_dag(pipeline)):
             dags[dag.dag_id] = dag
     if found.no_folder or (own and own not in dags and found.broken):
-        raise found.broken[0]
+        raise WrongUse(found.broken[0].public)
     return dags
 
 
