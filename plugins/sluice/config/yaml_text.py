@@ -23,8 +23,13 @@ class NotYaml(ValueError):
 def scalar(text: str) -> str:
     """`text` as a key or a value of a pipeline file, in quotes where YAML wants them."""
     width = len(text) * 10 + 80  # no line is folded
+    plain = text.isprintable()
     dumped: str = yaml.safe_dump(
-        [text], default_flow_style=True, allow_unicode=text.isprintable(), width=width
+        [text],
+        default_flow_style=True,
+        default_style=None if plain else '"',  # the only style that keeps a line break on one line
+        allow_unicode=plain,
+        width=width,
     )
     return dumped.strip()[1:-1]
 

@@ -41,9 +41,8 @@ def events_of(values: Sequence[Any]) -> tuple[list[Mapping[str, Any]], bool]:
     """The events in JSON values, and whether these are arrays of them."""
     arrays = [value for value in values if isinstance(value, list)]
     objects = [value for value in values if isinstance(value, Mapping)]
-    if len(arrays) > len(objects):
-        return [item for array in arrays for item in array if isinstance(item, Mapping)], True
-    return objects, False
+    items = [item for array in arrays for item in array if isinstance(item, Mapping)]
+    return (items, True) if items and len(arrays) > len(objects) else (objects, False)
 
 
 def guess(events: Sequence[Mapping[str, Any]], arrays: bool) -> EventGuess:

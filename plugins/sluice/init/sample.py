@@ -1,4 +1,4 @@
-"""Reads a bounded sample: of a topic from all partitions and all their time, of a file at even distances."""
+"""Reads a bounded sample: of a topic from all partitions and all their time, of a file any of its lines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
+from random import Random
 
 from sluice.clients.kafka.samples import SampledRecord, spread
 from sluice.config.kafka import Cluster
@@ -43,7 +44,7 @@ def sample_topic(cluster: Cluster, topic: str, count: int) -> Sample:
 def sample_file(name: str, count: int) -> Sample:
     """The lines as records of no topic yet. Raises WrongUse for a file that cannot be read or is empty."""
     with _stream(name) as stream:
-        lines, read = spread_lines(chunks(stream, name), count, MOST_FILE_BYTES)
+        lines, read = chosen_lines(chunks(stream, name), count, MOST_FILE_BYTES)
     if not lines:
         raise WrongUse(f"{name} has no lines: expected one event in JSON a line")
     records = tuple(SampledRecord("", 0, number, 0, line, ()) for number, line in lines)
@@ -63,22 +64,23 @@ def _stream(name: str) -> Iterator[BufferedIOBase]:
             yield stream
 
 
-def spread_lines(found: Iterable[Chunk], count: int, most_bytes: int) -> tuple[list[tuple[int, bytes]], int]:
-    """At most `count` (number, line) at even distances, and how many lines were read, in `most_bytes`.
+def chosen_lines(found: Iterable[Chunk], count: int, most_bytes: int) -> tuple[list[tuple[int, bytes]], int]:
+    """At most `count` (number, line), and how many lines were read, in `most_bytes`.
 
-    Once more than `count` are held every other one is dropped, and of those that follow twice as many are
-    passed over.
+    Each line is chosen with the same chance (Algorithm R, J. Vitter 1985), and of the same lines always the
+    same: a fixed distance would meet only some types of a producer that writes them in turn.
     """
+    chance = Random(0)  # noqa: S311 (nothing is secret)
     held: list[tuple[int, bytes]] = []
-    step, seen, size = 1, 0, 0
+    seen, size = 0, 0
     for chunk in found:
         for number, line in zip(chunk.numbers, chunk.events, strict=True):
-            if seen % step == 0:
-                held.append((number, line))
-            if len(held) > count:
-                held, step = held[::2], step * 2
             seen += 1
+            if len(held) < count:
+                held.append((number, line))
+            elif (place := chance.randrange(seen)) < count:
+                held[place] = (number, line)
         size += sum(map(len, chunk.events))
         if size >= most_bytes:
             break
-    return held, seen
+    return sorted(held), seen

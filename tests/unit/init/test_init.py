@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 
 import pendulum
@@ -19,7 +20,7 @@ from sluice.init.init import Report, init
 from sluice.init.next_steps import Made, commands
 from sluice.init.questions import LAKE
 from sluice.init.request import InitRequest, MessageForm
-from sluice.init.sample import Sample, spread_lines
+from sluice.init.sample import Sample, chosen_lines
 from sluice.init.statements import statements_in
 from sluice.init.tables import MOST_TABLES, named_tables, paths_into, plan_tables
 from sluice.ship.lines import Chunk
@@ -260,20 +261,30 @@ def test_a_thousand_fields_and_more(tmp_path: Path):
     assert columns.notes() == ["500 more fields have no column: they stay in the lake"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "count", "expected"),
-    [(3, 5, [1, 2, 3]), (5, 5, [1, 2, 3, 4, 5]), (6, 5, [1, 3, 5]), (20, 5, [1, 5, 9, 13, 17]), (9, 1, [1])],
-)
-def test_lines_of_a_file_at_even_distances(lines: int, count: int, expected: list[int]):
+@pytest.mark.parametrize(("lines", "count"), [(0, 3), (1, 3), (3, 3), (4, 3), (1_000, 3), (6_000, 5_000)])
+def test_any_lines_of_a_file(lines: int, count: int):
     chunk = Chunk.of([b"%d" % number for number in range(1, lines + 1)], 0)
-    held, read_lines = spread_lines([chunk], count, 1 << 20)
-    assert ([number for number, _ in held], read_lines) == (expected, lines)
-    assert [line for _, line in held] == [b"%d" % number for number in expected]
+    held, read_lines = chosen_lines([chunk], count, 1 << 20)
+    numbers = [number for number, _ in held]
+    assert (len(held), read_lines) == (min(lines, count), lines)
+    assert numbers == sorted(set(numbers)) and set(numbers) <= set(range(1, lines + 1))
+    assert [line for _, line in held] == [b"%d" % number for number in numbers]
+    assert chosen_lines([chunk], count, 1 << 20)[0] == held
+
+
+@pytest.mark.parametrize("turns", [2, 3, 4, 5, 7, 8])
+def test_producers_that_take_turns_are_all_sampled(turns: int):
+    """Of each producer as many as chance gives: five standard deviations of a binomial distribution."""
+    chunk = Chunk.of([b"%d" % (number % turns) for number in range(8_000)], 0)
+    held, _ = chosen_lines([chunk], 2_000, 1 << 20)
+    counted = Counter(line for _, line in held)
+    share, spread = 2_000 / turns, 5 * (2_000 / turns * (1 - 1 / turns)) ** 0.5
+    assert len(counted) == turns and all(abs(n - share) < spread for n in counted.values())
 
 
 def test_a_long_file_is_read_up_to_a_bound():
     endless = (Chunk.of([b"x" * 100], number) for number in range(1 << 40))
-    held, read_lines = spread_lines(endless, 10, 10_000)
+    held, read_lines = chosen_lines(endless, 10, 10_000)
     assert read_lines == 100 and len(held) <= 10
 
 
@@ -296,3 +307,10 @@ def test_options_of_formats_that_do_not_go_together(tmp_path: Path, monkeypatch,
     with pytest.raises(WrongUse, match=why):
         init(request(tmp_path, topic=None if file else "t", file=file, form=form), lambda _: "", NOW)
     assert not (tmp_path / "p").exists()
+
+
+def test_types_and_names_with_line_breaks_are_one_line_of_the_file(tmp_path: Path):
+    events = [{**ORDER, "type": kind} for kind in ("a", "nor\nmal: x", "\u2028", "\x07") * 30]
+    made(tmp_path, events, name="shop")
+    spec = read(tmp_path / "p" / "shop.yaml")
+    assert set(spec.tables) == {"a", "nor\nmal: x", "\u2028", "\x07", "*"}

@@ -59,6 +59,7 @@ def test_a_field_with_as_many_values_as_events_is_no_type():
 def test_messages_that_are_arrays_of_events():
     assert events_of([[{"a": 1}, {"b": 2}], [3]]) == ([{"a": 1}, {"b": 2}], True)
     assert events_of([{"a": 1}, [{"b": 2}], 3]) == ([{"a": 1}], False)
+    assert events_of([{"a": 1}, [], [[1]]]) == ([{"a": 1}], False)
 
 
 def test_five_questions_and_none_of_what_was_said():
