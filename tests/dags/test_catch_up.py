@@ -60,7 +60,7 @@ class Steps:
     def load_table(self, pipeline: Pipeline, table: str, slices: SliceRange, *more: object) -> None:
         self.did.append(f"load {table} {slices}")
 
-    def verify_range(self, pipeline: Pipeline, slices: SliceRange) -> None:
+    def verify_range(self, pipeline: Pipeline, slices: SliceRange, *more: object) -> None:
         self.did.append(f"verify {slices}")
 
     def publish_range(self, pipeline: Pipeline, slices: SliceRange, found: object = None) -> list[dict]:

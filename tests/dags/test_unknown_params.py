@@ -35,7 +35,8 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         params = process_params(dag, task, conf, suppress_exception=False)
         run = SimpleNamespace(run_after=END, start_date=END)
         edges = {"data_interval_start": END.subtract(hours=1), "data_interval_end": END}
-        context = {"dag": dag, "params": params, "dag_run": run, **edges}
+        ti = SimpleNamespace(xcom_push=lambda key, value: None)
+        context = {"dag": dag, "params": params, "dag_run": run, "ti": ti, **edges}
         monkeypatch.setattr(tasks, "get_current_context", lambda: context)
         task.python_callable("ads")
         return called
