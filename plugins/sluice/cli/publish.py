@@ -61,8 +61,9 @@ def publish(
 ) -> None:
     """Publishes newline-delimited events into the pipeline's topic; record time is the event's time.
 
-    Topics that do not exist are made, with unlimited retention. A file whose content was shipped before is
-    not shipped twice; one that was cut short goes on. Example: sluice publish adx events.ndjson.gz
+    Of an array it is the latest of its events'. Topics that do not exist are made, with unlimited retention.
+    A file whose content was shipped before is not shipped twice; one that was cut short goes on. Example:
+    sluice publish adx events.ndjson.gz
     """
     from sluice.ship.publish import ShipOrder
     from sluice.ship.publish import publish as ship

@@ -81,9 +81,9 @@ def publish(
         open_publisher(settings_of(cluster), topic, PARTITIONS, order.follow) as publisher,
     ):
         progress = ShipProgress(f"{cluster.cluster}/{topic}", on_progress)
-        shipment = Shipment(
-            publisher, RecordTimes(pipeline.event, order.lag), RecordKeys(order.key), progress
-        )
+        times = RecordTimes(pipeline.event, order.lag)
+        keys = RecordKeys(order.key, pipeline.event.arrays)
+        shipment = Shipment(publisher, times, keys, progress)
         worker: Follower | Shipper
         if order.follow:
             worker = Follower(

@@ -7,25 +7,28 @@ from collections.abc import Sequence
 import msgspec
 
 from sluice.errors import WrongUse
+from sluice.ship.array_lines import elements_in
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 
 
 class RecordKeys:
-    """`field` is a dotted path; None gives no keys. `missing` counts the events without that field."""
+    """`field` is a dotted path; None gives no keys. `missing` counts the lines without it. Where lines
+    are `arrays`, the first element that has it gives the key."""
 
-    def __init__(self, field: str | None) -> None:
+    def __init__(self, field: str | None, arrays: bool = False) -> None:
         self._path = tuple(field.split(".")) if field else ()
         if not all(self._path):
             raise WrongUse(f"--key: expected a field such as user or device.id, not {field!r}")
+        self._key = _key_in_array if arrays else _key
         self.missing = 0
 
     def of(self, events: Sequence[bytes]) -> list[bytes | None]:
         """A text's UTF-8 bytes, and any other value as JSON writes it; None without the field, or null."""
         if not self._path:
             return [None] * len(events)
-        keys = [_key(event, self._path) for event in events]
+        keys = [self._key(event, self._path) for event in events]
         self.missing += keys.count(None)
         return keys
 
@@ -40,3 +43,8 @@ def _key(event: bytes, path: Sequence[str]) -> bytes | None:
         return None if raw == b"null" else raw
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def _key_in_array(line: bytes, path: Sequence[str]) -> bytes | None:
+    keys = (_key(bytes(element), path) for element in elements_in(line))
+    return next((key for key in keys if key is not None), None)

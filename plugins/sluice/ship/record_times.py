@@ -1,4 +1,5 @@
-"""The record time of each event: its own time, or that of the line before it.
+"""The record time of each line: its event's time, of an array the latest of its events', or that of the line
+before it.
 
 The time of now in the middle of a log of last week would put an end to every hour in between: what comes
 after it in its partition would be late. So now is taken only where a source has no time at all.
@@ -18,6 +19,7 @@ from sluice.config.event import Event, TypeSource
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
 from sluice.flow.land.task.times import READERS
+from sluice.ship.array_lines import Elements, Judged
 
 _CLOCKS_MS = 10_000  # how far the broker's clock may be behind this machine's
 _UNREADABLE = np.iinfo(np.int64).min
@@ -44,6 +46,7 @@ class RecordTimes:
         self._fields = fields_of(time_only)
         self._fast = FastReader(self._fields)
         self._read = READERS[event.time.format]
+        self._arrays = event.arrays
         self._lag = lag // timedelta(milliseconds=1)
         self.no_time = 0
         self.refused = 0
@@ -56,12 +59,20 @@ class RecordTimes:
 
     def own(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> OwnTimes:
         """`now` in ms; what a broker takes counts from there."""
+        if self._arrays:
+            elements = Elements.of(events)
+            own = elements.latest(self._judged(elements.events, now, facts))
+        else:
+            own = self._judged(events, now, facts)
+        others = np.flatnonzero(own.unread | own.refused)
+        return OwnTimes(own.times, others, int(own.unread.sum()), int(own.refused.sum()))
+
+    def _judged(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> Judged:
         times = self._event_times(events)
         unread = times == _UNREADABLE
         times = np.where(unread, now, times + self._lag)
         earliest, latest = max(now - facts.before_ms, 0), now + facts.after_ms - _CLOCKS_MS
-        refused = ~unread & ((times < earliest) | (times > latest))
-        return OwnTimes(times, np.flatnonzero(unread | refused), int(unread.sum()), int(refused.sum()))
+        return Judged(times, unread, ~unread & ((times < earliest) | (times > latest)))
 
     def _event_times(self, events: Sequence[bytes]) -> np.ndarray:
         (get,) = self._fast.getters

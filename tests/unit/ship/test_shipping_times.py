@@ -86,6 +86,60 @@ def test_a_time_that_the_broker_would_refuse(at: int, lag: int, facts: TopicLimi
     assert found == ([expected], 0, int(expected == NOW))
 
 
+def arrays(**time) -> Event:
+    return Event.model_validate({"type": {"field": "type"}, "time": time, "rows": "array"})
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "expected"),
+    [
+        (arrays(field="at"), b'[{"at": "2026-11-18T09:00:00Z"}]', 1_794_992_400_000),
+        (
+            arrays(field="at"),
+            b' [{"at": "2026-11-18T08:59:59Z"}, {"at": "2026-11-18T10:00:00+01:00"}, {"at": "2026-11-17"}] ',
+            1_794_992_400_000,
+        ),
+        (
+            arrays(field="e.at"),
+            b'[{}, 5, null, [], {"e": {"at": "soon"}}, {"e": {"at": "2026-11-18T09:00:00.5"}}, {"e": 1}]',
+            1_794_992_400_500,
+        ),
+        (arrays(field="at", format="epoch_s"), b'[{"at": 1794992400.25}, {"at": 7}]', 1_794_992_400_250),
+        (arrays(field="at", format="epoch_ms"), b'[{"at": 0}, {"at": -1}]', 0),
+        (arrays(field="at"), b'[{"x": "\xff"}, {"at": "2026-11-18T09:00:00Z"}]', 1_794_992_400_000),
+        (arrays(record=True), b"[{}]", NOW),
+    ],
+)
+def test_the_record_time_of_an_array_is_the_latest_of_its_elements(source: Event, line: bytes, expected: int):
+    assert times(source, [line], facts=TopicLimits(4, 2**62, 10**12)) == ([expected], 0, 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[]", b"[{}]", b'[{"at": "soon"}, 5]', b'{"at": "2026-11-18T09:00:07"}', b"[", b"\xff", b"[" * 100_000],
+)
+def test_an_array_without_a_time_gets_that_of_the_line_before(line: bytes):
+    good, later = b'[{"at": "2026-11-18T09:00:00Z"}]', b'[{"at": "2026-11-18T09:00:01Z"}, {}]'
+    found = times(arrays(field="at"), [line, good, line, later, line])
+    assert found == ([1_794_992_400_000] * 3 + [1_794_992_401_000] * 2, 3, 0)
+    assert times(arrays(field="at"), [line, line]) == ([NOW] * 2, 2, 0)
+
+
+def test_of_an_array_a_time_that_the_broker_takes():
+    """One element far ahead does not move the others out of their hours."""
+    lines = [
+        [NOW - 9, NOW + 2 * HOUR, NOW - 8],
+        [NOW + 2 * HOUR],
+        [-1, NOW - 7],
+        [NOW - HOUR, NOW - 2 * HOUR],
+    ]
+    texts = [b"[%b]" % b",".join(b'{"at": %d}' % at for at in line) for line in lines]
+    found = times(arrays(field="at", format="epoch_ms"), texts)
+    assert found == ([NOW - 8, NOW - 8, NOW - 7, NOW - HOUR], 0, 1)
+    late = times(arrays(field="at", format="epoch_ms"), texts[3:], timedelta(seconds=1800))
+    assert late == ([NOW - HOUR // 2], 0, 0)
+
+
 def pipeline_of(**clusters: list[str]) -> Pipeline:
     return Pipeline.model_validate(
         {
@@ -144,6 +198,26 @@ def test_a_topic_that_is_not_clear(clusters, topic, message):
 def test_the_key_is_the_field(field: str, line: bytes, expected: bytes | None):
     keys = RecordKeys(field)
     assert keys.of([line, b'{"user": {"id": "x"}}'])[0] == expected
+    assert keys.missing == (expected is None)
+
+
+@pytest.mark.parametrize(
+    ("field", "line", "expected"),
+    [
+        ("user", b'[{"user": "u1"}, {"user": "u2"}]', b"u1"),
+        ("user.id", b'[5, {}, {"user": {"id": null}}, {"user": {"id": 17}}, {"user": {"id": 18}}]', b"17"),
+        ("user", b'[{"user": ""}, {"user": "u2"}]', b""),
+        ("user", b"[{}, {}]", None),
+        ("user", b"[]", None),
+        ("user", b'{"user": "u1"}', None),
+        ("user", b"[", None),
+    ],
+)
+def test_the_key_of_an_array_is_the_field_of_its_first_element_that_has_it(
+    field: str, line: bytes, expected: bytes | None
+):
+    keys = RecordKeys(field, arrays=True)
+    assert keys.of([line, b'[{"user": {"id": "x"}}]'])[0] == expected
     assert keys.missing == (expected is None)
 
 

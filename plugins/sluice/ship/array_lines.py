@@ -1,0 +1,55 @@
+"""Lines that are arrays: each is one record, and its elements are the events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.unpack import elements_of
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Times in ms; those that are `unread` are not understood, the broker would refuse those `refused`."""
+
+    times: np.ndarray
+    unread: np.ndarray
+    refused: np.ndarray
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The events of `lines` arrays, in order; `places`: the line that each is of."""
+
+    events: Sequence[bytes]
+    places: np.ndarray
+    lines: int
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes]) -> Elements:
+        found = [*map(elements_in, lines)]
+        sizes = np.array([*map(len, found)], np.int64)
+        events = [bytes(element) for elements in found for element in elements]
+        return cls(events, np.repeat(np.arange(len(lines)), sizes), len(lines))
+
+    def latest(self, own: Judged) -> Judged:
+        """Each line's time, of those of its elements: the latest that the broker takes. An event may lie any
+        time before its record, and only `max_early` behind it."""
+        taken = ~(own.unread | own.refused)
+        times = np.full(self.lines, -1, np.int64)  # what the broker takes is never below 0
+        np.maximum.at(times, self.places[taken], own.times[taken])
+        none, refused = times < 0, np.zeros(self.lines, bool)
+        refused[self.places[own.refused]] = True
+        return Judged(times, none & ~refused, none & refused)
+
+
+def elements_in(line: bytes) -> Sequence[msgspec.Raw]:
+    """None of a line that is no array, which landing rejects."""
+    try:
+        return elements_of(line)
+    except Unparsed:
+        return ()
