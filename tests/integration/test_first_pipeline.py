@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -23,6 +24,7 @@ PAGE = (ROOT / "docs" / "guide" / "first-pipeline.md").read_text(encoding="utf-8
 BLOCKS = [sample for sample in samples(PAGE) if sample.language == "sh"]
 [PRINTED] = [sample.text for sample in samples(PAGE) if sample.language == "text"]
 SECONDS = 180
+DATABASES = ("shop", "baskets")
 ANY_HOUR = r"\d{4}-\d\d-\d\dT\d\d:00Z"
 
 
@@ -63,9 +65,44 @@ class Newcomer:
 @pytest.fixture
 def newcomer(tmp_path: Path, clickhouse_server, stack_env):
     client = client_of(clickhouse_server)
-    client.run("DROP DATABASE IF EXISTS shop")
+    for database in DATABASES:
+        client.run(f"DROP DATABASE IF EXISTS {database}")
     yield Newcomer(tmp_path, clickhouse_server, stack_env)
-    client.run("DROP DATABASE IF EXISTS shop")
+    for database in DATABASES:
+        client.run(f"DROP DATABASE IF EXISTS {database}")
+
+
+def next_commands(out: str) -> list[str]:
+    return [line.strip() for line in out.partition("next:\n")[2].splitlines()]
+
+
+def test_the_printed_commands_load_a_file_of_arrays(newcomer: Newcomer, clickhouse_server):
+    """Arrays of up to four events, every other one backwards; two are of two hours."""
+    first = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=5)
+    events = [
+        {
+            "type": "order",
+            "at": f"{first + timedelta(minutes=n + 2):%Y-%m-%dT%H:%M:%SZ}",
+            "id": n,
+            "tags": [f"t{n % 3}"],
+        }
+        for n in range(150)
+    ]
+    lines = [events[n : n + 4][:: 1 if n % 8 else -1] for n in range(0, 150, 4)]
+    (newcomer.folder / "arrays.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    publish, *others = next_commands(newcomer.type("sluice init baskets --file arrays.ndjson --apply --yes"))
+    shipped = newcomer.type(publish)
+    assert re.search(r"^events: 38$", shipped, re.M) and re.search(r"^no_time: 0$", shipped, re.M)
+    told = [newcomer.type(command) for command in others]
+    assert "broken: 0" in told[-1]
+
+    sql = "SELECT id, toUnixTimestamp(at), toString(tags), _row FROM baskets.order ORDER BY id"
+    wanted = [
+        (event["id"], int(datetime.fromisoformat(event["at"]).timestamp()), f"['t{event['id'] % 3}']", row)
+        for line in lines
+        for row, event in enumerate(line)
+    ]
+    assert client_of(clickhouse_server).rows(sql) == sorted(wanted)
 
 
 def test_each_block(newcomer: Newcomer, clickhouse_server):
@@ -77,7 +114,7 @@ def test_each_block(newcomer: Newcomer, clickhouse_server):
             assert time.monotonic() - began < SECONDS
         out = newcomer.type(block.text)
         if "sluice init" in block.text:
-            printed = [line.strip() for line in out.partition("next:\n")[2].splitlines()]
+            printed = next_commands(out)
             shown = re.escape(PRINTED.partition("next:\n")[2])
             pattern = re.sub(r"\d{4}\\-\d\d\\-\d\dT\d\d:00Z", lambda _: ANY_HOUR, shown)
             assert re.fullmatch(pattern, out.partition("next:\n")[2])
