@@ -67,9 +67,12 @@ def test_bad_bytes_and_impossible_times_are_published_too(kafka_broker: str, nam
 def test_a_file_without_a_time_is_published_at_the_time_of_now(kafka_broker: str, name: str, tmp_path: Path):
     path = tmp_path / "events.ndjson"
     path.write_bytes(b"\n".join([b"one", b"two"]))
-    before = int(time.time() * 1000)
-    result = publish(pipeline_of(kafka_broker, name, tmp_path), ShipOrder(str(path)))
+    before, said = int(time.time() * 1000), []
+    result = publish(pipeline_of(kafka_broker, name, tmp_path), ShipOrder(str(path)), said.append)
     assert (result.events, result.no_time, result.stamped_now) == (2, 2, 2)
+    assert said[-1].startswith(
+        "no line has a time in the field at (iso8601): all 2 records have the time of now"
+    )
     found = dict(stored(kafka_broker, name))
     assert found.keys() == {b"one", b"two"}
     assert all(before <= stamp <= int(time.time() * 1000) for stamp in found.values())

@@ -25,7 +25,7 @@ from sluice.ship.in_flight import together
 from sluice.ship.interruption import Interruption
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes
-from sluice.ship.report import ShipmentEnd, ShipProgress, ShipReport
+from sluice.ship.report import ShipmentEnd, ShipProgress, ShipReport, untimed
 from sluice.ship.ship_batches import Shipper
 from sluice.ship.shipment import Shipment
 from sluice.ship.sources import compressed, opened, standard_input
@@ -95,6 +95,8 @@ def publish(
             worker = Shipper(shipment, register, interruption, on_progress, order.batch, order.again)
             run = partial(_ship, worker, order, batches)
         report = _reported(run, worker, shipment, interruption, on_report)
+        if remark := untimed(report, pipeline.event):
+            on_progress(remark)
         if report.unacknowledged:
             raise publisher.gone(f"{report.unacknowledged:,} events are not acknowledged")
     return report

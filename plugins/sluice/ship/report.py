@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sluice.config.event import Event
 from sluice.safe_text import Say
 from sluice.ship.in_flight import Acknowledged
 
@@ -60,6 +61,19 @@ class ShipReport:
     seconds: float
     partitions: Mapping[int, Acknowledged] = field(default_factory=dict)
     batches: Sequence[BatchReport] = ()
+
+
+def untimed(report: ShipReport, event: Event) -> str | None:
+    """Says that the pipeline file and the lines do not go together: none of them has a time."""
+    time = event.time
+    if time.record or not report.events == report.no_time == report.stamped_now > 0:
+        return None
+    place = f"the field {time.field} ({time.format})" + (" of an array's elements" if event.arrays else "")
+    return (
+        f"no line has a time in {place}: all {report.events:,} records have the time of now, and are not in "
+        "their events' hours; correct event.time or event.rows in the pipeline file, and publish the lines "
+        "again (a file with --again)"
+    )
 
 
 _SECONDS = 2.0
