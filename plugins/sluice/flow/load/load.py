@@ -24,6 +24,7 @@ from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution
 from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
+from sluice.flow.load.keep_rows import TakesRowsOut
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.replicas import Replicas, own_tables
@@ -205,7 +206,7 @@ class _Loading:
         if found.replicated:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         loaded: list[UnitLoad] = []
-        refused: list[DefaultFails] = []
+        refused: list[TargetRefused] = []
         runs = cut(todo)
         for number, works in enumerate(runs, start=1):
             attempt = LoadAttempt(self.target.table, lease.generation, number)
@@ -220,10 +221,15 @@ class _Loading:
                 alone = [[work] for work in works] if len(works) > 1 else []
                 refused += [] if alone else [error]
                 runs += alone  # the others' rows load
+            except TakesRowsOut as error:
+                refused.append(error)
+                runs += cut(error.others(works))
             self.statements += writer.statements
             self.blocks += writer.blocks
             shown = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
             self.say(f"{shown}: {len(loaded)} of {len(todo)} slices loaded")
+        for other in refused[1:]:
+            self.say(str(other))
         if refused:
             raise refused[0]
         return loaded

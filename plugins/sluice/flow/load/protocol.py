@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sluice import crash_points
 from sluice.clients.clickhouse.inspect_tables import read_table
@@ -14,6 +15,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Step
 from sluice.errors import Conservation, TargetChanged
 from sluice.flow.load.destinations import Destination, destinations
+from sluice.flow.load.keep_rows import KeepRows, TakesRowsOut
 from sluice.flow.load.move_rows import Move
 from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
@@ -44,6 +46,7 @@ class LoadRun:
         self.staging.stage()
         crash_points.reached(Step.STAGED)
         rows, misfits = self.staging.review()
+        self._keep_rows(rows)
         crash_points.reached(Step.REVIEWED)
         given = Rehearsal(self._places, self.staging, self.writer, self.found.attachable).execute()
         self._expect_unchanged()
@@ -97,6 +100,14 @@ class LoadRun:
                 f"table {self.target.table}: it or its materialized views were changed while it was loaded: "
                 "load it again"
             )
+
+    def _keep_rows(self, staged: UnitCounts) -> None:
+        rejected = partial(self.staging.count_misfits, identifier("sluice", "rejected"))
+        try:
+            KeepRows(self.found, self.works, self.writer, rejected).check(staged)
+        except TakesRowsOut:
+            self._drop()
+            raise
 
     def _revoke(self) -> None:
         if any(work.replaces for work in self.works):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sluice.config.pipeline import Pipeline, Target
@@ -26,6 +26,7 @@ class LoadWork:
     `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
     stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
+    `held`: the commit that a refill loads again only to fill columns, so that all its rows have to stay.
     """
 
     unit: Unit
@@ -38,6 +39,7 @@ class LoadWork:
     long_numbers: bool = True
     fields: tuple[TypeFields, ...] = ()
     counted: bool = False
+    held: LedgerRow | None = None
 
     def may_have(self, names: Sequence[str]) -> bool:
         """Whether rows may have one of the fields."""
@@ -95,10 +97,11 @@ def choose(
         work = work_for(pipeline, target, unit, manifest, row is not None, sharding)
         columns = added_after(columns_since, target.table, row, shard) if row and mode == "refill" else ()
         again = bool(columns) and bool(maybe_lost(target, manifest, work.types, columns))
-        if row is not None and not again and done(work, row, mode, token):
+        current = done(work, row, mode, token)
+        if row is not None and current and not again:
             skipped.append(row)
         else:
-            todo.append(work)
+            todo.append(replace(work, held=row) if current else work)
     return todo, skipped
 
 

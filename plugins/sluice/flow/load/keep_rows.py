@@ -1,0 +1,100 @@
+"""Refuses a refill that would take rows out of a table: those with values that do not fit a later column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.errors import TargetRefused
+from sluice.flow.load.work import LoadWork
+from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.safe_text import visible
+from sluice.slices import Unit
+
+_SHOWN = 3
+_NULLABLE_TEXT = Sql("Nullable(String)")
+
+
+@dataclass(eq=False)
+class TakesRowsOut(TargetRefused):
+    """A refill that would make misfits of rows that the table has; their `units` stay as they are."""
+
+    units: frozenset[Unit]
+
+    def others(self, works: Iterable[LoadWork]) -> list[LoadWork]:
+        return [work for work in works if work.unit not in self.units]
+
+
+@dataclass(frozen=True)
+class NewMisfits:
+    """The `rows` of a unit that would leave the table. `columns` are the places of their values, `example` is
+    one of them with its reason: both are empty where another shard would reject the rows."""
+
+    unit: Unit
+    rows: int
+    columns: tuple[str, ...] = ()
+    example: str = ""
+
+
+@dataclass(frozen=True)
+class KeepRows:
+    """The look at one attempt's staged rows, before anything is revoked."""
+
+    found: TargetTable
+    works: Sequence[LoadWork]
+    writer: Writer
+    rejected: Callable[[], UnitCounts]
+    """How many misfits sluice.rejected has of each unit."""
+
+    def check(self, staged: UnitCounts) -> None:
+        """Raises TakesRowsOut with all units of which the table has rows that were not staged."""
+        refilled = {work.unit: work.held for work in self.works if work.held}
+        rejected, new = (self.rejected(), self._new_misfits()) if refilled else ({}, {})
+        taken = []
+        for unit, held in refilled.items():
+            # A person may have emptied sluice.rejected: then only numbers tell which misfits were there.
+            forgotten = max(0, held.misfits - rejected.get(unit, 0))
+            left = held.rows - staged.get(unit, 0)
+            more = new.get(unit, NewMisfits(unit, left))
+            if left > 0 or more.rows > forgotten:
+                taken.append(more)
+        if taken:
+            units = frozenset(one.unit for one in taken)
+            raise TakesRowsOut(self.found.table, _reason(taken), self._remedy(taken), units)
+
+    def _new_misfits(self) -> dict[Unit, NewMisfits]:
+        attempt = self.writer.attempt
+        sql = render("load/new_misfits", misfits=attempt.misfits, fence=attempt.fence)
+        found: dict[Unit, NewMisfits] = {}
+        for start, cluster, rows, columns, first in self.writer.rows(sql, {"target": self.found.table}):
+            unit, (column, reason, value) = self.writer.unit_of(start, cluster), first
+            example = f"in column {visible(column)} the value {visible(value, 60)} {visible(reason)}"
+            found[unit] = NewMisfits(unit, int(rows), tuple(columns), example)
+        return found
+
+    def _remedy(self, taken: Sequence[NewMisfits]) -> str:
+        names = dict.fromkeys(self._columns(taken))
+        changes = listed(f"MODIFY COLUMN {identifier(name)} {_NULLABLE_TEXT}" for name in names)
+        alter = f"`ALTER TABLE {table(self.found.table)} {changes}` and run it again, or " if names else ""
+        return f"{alter}`--mode reload` over the slice, which takes them out"
+
+    def _columns(self, taken: Sequence[NewMisfits]) -> Iterator[str]:
+        """The table's columns that hold the places (`items[3].price` is in `items`)."""
+        for place in (place for one in taken for place in one.columns):
+            holds = [c.name for c in self.found.columns if place == c.name or _inside(place, c.name)]
+            yield from sorted(holds, key=len)[-1:]
+
+
+def _inside(place: str, column: str) -> bool:
+    return place.startswith((f"{column}.", f"{column}["))
+
+
+def _reason(taken: Sequence[NewMisfits]) -> str:
+    shown = ", ".join(f"{one.rows:,} of slice {one.unit}" for one in taken[:_SHOWN])
+    more = f" and of {len(taken) - _SHOWN:,} more slices" if len(taken) > _SHOWN else ""
+    example = next((one.example for one in taken if one.example), "another shard would reject them")
+    return (
+        f"a refill would take rows out of it, and leaves these slices as they are: {shown}{more}: {example}"
+    )

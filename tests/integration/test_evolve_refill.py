@@ -1,0 +1,147 @@
+"""A refill fills columns that were added, and takes no row out of a table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sluice.errors import TargetRefused
+from sluice.state.additions import read_additions
+from tests.integration.landed import Event, World, event, land, unit
+from tests.integration.test_evolve import columns, evolving, make, world
+
+__all__ = ["world"]  # the fixture
+
+OLD = [event(n=n, k="word5") if n < 3 else event(n=n) for n in range(40)]
+NEW = [event(n=100 + n, k=n) for n in range(20)]
+MESSAGE = (
+    r"^table {t}: a refill would take rows out of it, and leaves these slices as they are: "
+    r"{what}: in column k the value word5 does not fit Nullable\(UInt64\); "
+    r"`ALTER TABLE {q} MODIFY COLUMN `k` Nullable\(String\)` and run it again, or "
+    r"`--mode reload` over the slice, which takes them out$"
+)
+
+
+def message(world: World, what: str) -> str:
+    return MESSAGE.format(t=rf"{world.database}\.clicks", q=rf"`{world.database}`\.`clicks`", what=what)
+
+
+def loaded_one_by_one(world: World, pipeline, *slices: list[Event]) -> None:
+    for hour, events in enumerate(slices):
+        land(world.lake, unit(hour), events)
+        world.load(pipeline, unit(hour))
+
+
+def rows(world: World) -> list[tuple]:
+    return world.sql("SELECT _slice, n, k FROM {db}.clicks ORDER BY _slice, n")
+
+
+def ledger(world: World) -> list[tuple]:
+    query = "SELECT * FROM sluice.ledger WHERE target = '{db}.clicks' ORDER BY ALL"
+    return world.sql(query)
+
+
+def rejected(world: World) -> list[tuple]:
+    query = "SELECT toHour(slice), column, reason, value, payload FROM sluice.rejected"
+    return world.sql(query + " WHERE target = '{db}.clicks' ORDER BY ALL")
+
+
+def left_over(world: World) -> list[tuple]:
+    """Temporary tables of attempts, of whatever table."""
+    return world.sql(
+        "SELECT name FROM system.tables WHERE database = 'sluice' AND "
+        "(name LIKE 'fence_%' OR name LIKE 'staging_%' OR name LIKE '%misfits%')"
+    )
+
+
+@pytest.mark.parametrize("read", ["pull", "push"])
+def test_a_refill_takes_no_row_out(world: World, read: str):
+    make(world)
+    pipeline = evolving(world, rows=5, clickhouse={"read": read})
+    loaded_one_by_one(world, pipeline, OLD, NEW)
+    assert columns(world) == {"k": "Nullable(UInt64)"}
+    before = (rows(world), ledger(world), left_over(world))
+    assert len(before[0]) == 60
+    with pytest.raises(TargetRefused, match=message(world, f"3 of slice {unit()}")):
+        world.load(pipeline, unit(), unit(1), mode="refill")
+    assert (rows(world), ledger(world), left_over(world)) == before
+    assert rejected(world) == []
+
+
+@pytest.mark.parametrize("read", ["pull", "push"])
+def test_the_other_slices_of_the_load_are_filled(world: World, read: str):
+    make(world)
+    pipeline = evolving(world, rows=5, clickhouse={"read": read})
+    fine = [[event(n=200 + 10 * hour + n, k=n) for n in range(3)] for hour in range(2)]
+    loaded_one_by_one(world, pipeline, fine[0], OLD, fine[1], OLD[:2], NEW)
+    units = [unit(hour) for hour in range(5)]
+    left = [row for row in rows(world) if row[0].hour in (11, 13, 14)]
+    what = f"3 of slice {unit(1)}, 2 of slice {unit(3)}"
+    for _ in range(2):
+        with pytest.raises(TargetRefused, match=message(world, what)):
+            world.load(pipeline, *units, mode="refill")
+        found = rows(world)
+        assert [row for row in found if row[0].hour in (11, 13, 14)] == left
+        filled = [(n, k) for at, n, k in found if at.hour in (10, 12)]
+        assert filled == [(200, 0), (201, 1), (202, 2), (210, 0), (211, 1), (212, 2)]
+        assert rejected(world) == []
+
+
+def test_either_remedy_that_the_message_names_ends_it(world: World):
+    make(world)
+    pipeline = evolving(world, rows=5)
+    loaded_one_by_one(world, pipeline, OLD, NEW)
+    with pytest.raises(TargetRefused) as refused:
+        world.load(pipeline, unit(), unit(1), mode="refill")
+    world.load(pipeline, unit(), mode="reload")
+    assert [n for _, n, _ in rows(world)] == [*range(3, 40), *range(100, 120)]
+    assert [(at, column, value) for at, column, _, value, _ in rejected(world)] == [(10, "k", "word5")] * 3
+    world.sql(str(refused.value).split("`ALTER")[1].split("` and run")[0].join(["ALTER", ""]))
+    world.load(pipeline, unit(), unit(1), mode="reload")
+    assert rejected(world) == []
+    told = {item["n"]: item.get("k") for item in (json.loads(one.payload) for one in [*OLD, *NEW])}
+    assert [(n, k) for _, n, k in rows(world)] == [
+        (n, None if k is None else str(k)) for n, k in told.items()
+    ]
+
+
+def test_the_wider_column_takes_the_refill(world: World):
+    make(world)
+    pipeline = evolving(world, rows=5)
+    loaded_one_by_one(world, pipeline, OLD, NEW)
+    world.sql("ALTER TABLE {db}.clicks MODIFY COLUMN k Nullable(String)")
+    world.load(pipeline, unit(), unit(1), mode="refill")
+    assert [(n, k) for _, n, k in rows(world)][:4] == [(0, "word5"), (1, "word5"), (2, "word5"), (3, None)]
+    assert len(rows(world)) == 60 and rejected(world) == []
+
+
+def test_a_row_that_comes_back_does_not_pay_for_one_that_would_go(world: World):
+    """As many misfits as before, and others: a person has widened `n` since."""
+    make(world, "n UInt8")
+    pipeline = evolving(world, rows=5)
+    old = [event(n=1000), event(n=1, k="word5"), event(n=2)]
+    loaded_one_by_one(world, pipeline, old, [event(n=n, k=n) for n in range(5)])
+    assert [value for *_, value, _ in rejected(world)] == ["1000"]
+    world.sql("ALTER TABLE {db}.clicks MODIFY COLUMN n UInt16")
+    before = (rows(world), rejected(world))
+    with pytest.raises(TargetRefused, match=message(world, f"1 of slice {unit()}")):
+        world.load(pipeline, unit(), mode="refill")
+    assert (rows(world), rejected(world)) == before
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+def test_misfits_of_before_are_no_reason(world: World, emptied: bool):
+    """Also where somebody has emptied sluice.rejected."""
+    make(world)
+    pipeline = evolving(world, rows=5)
+    old = [event(n="x"), event(n=1, k=7), event(n=2)]
+    loaded_one_by_one(world, pipeline, old, NEW)
+    assert [one.column for one in read_additions(world.lake)] == ["k"]
+    if emptied:
+        world.sql(
+            "ALTER TABLE sluice.rejected DELETE WHERE target = '{db}.clicks' SETTINGS mutations_sync = 1"
+        )
+    world.load(pipeline, unit(), mode="refill")
+    assert [(n, k) for _, n, k in rows(world)][:2] == [(1, 7), (2, None)]
+    assert [value for *_, value, _ in rejected(world)] == ["x"]
