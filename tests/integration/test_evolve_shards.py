@@ -8,7 +8,7 @@ from local.readiness import free_port
 from sluice import crash_points
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Load
-from sluice.errors import ShardsWait
+from sluice.errors import ShardsRefused, ShardsWait
 from sluice.state.additions import read_additions
 from tests.integration.landed import event, land, unit
 from tests.support.shards_world import Shards, made, point_at, shards
@@ -94,3 +94,27 @@ def test_both_die_and_are_done_by_the_next(two: Shards, point, monkeypatch):
     assert two.everywhere(ROWS) == [[(0, 0), (2, 2)], [(1, 1), (3, 3)]]
     [one] = read_additions(two.world.lake)
     assert set(one.shards) == {"s1", "s2"}
+
+
+@pytest.mark.parametrize("by", ["partition", "n"])
+def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
+    """By `n` the misfit would be rejected by another shard than the one whose row it is."""
+    pipeline = two.world.pipeline(
+        {"click": {"table": "clicks", "evolve": "add", "evolve_rows": 3}},
+        clickhouse=shards("s1", "s2", shard_by=by),
+    )
+    old = [event(n=n, code="x" if n == 1 else n) for n in (1, 0, 3, 2)]  # n = 1 is of partition 0
+    for hour, events in enumerate([old[:2], old[2:], [event(n=10 + n, code=n) for n in range(4)]]):
+        land(two.world.lake, unit(hour), events, partitions=2)
+        two.load(pipeline, unit(hour))
+    assert types(two) == [[("Nullable(UInt64)",)]] * 2
+    query = "SELECT n, code FROM {db}.clicks WHERE toHour(_slice) = 10 ORDER BY n"
+    before = two.everywhere(query)
+    assert sorted(row for rows in before for row in rows) == [(0, None), (1, None)]
+    with pytest.raises(ShardsRefused, match="the value x does not fit Nullable"):
+        two.load(pipeline, *map(unit, range(3)), mode="refill")
+    found = two.everywhere(query)
+    assert [[n for n, _ in rows] for rows in found] == [[n for n, _ in rows] for rows in before]
+    assert two.everywhere("SELECT count() FROM sluice.rejected WHERE target = '{db}.clicks'") == [[(0,)]] * 2
+    filled = two.everywhere("SELECT n, code FROM {db}.clicks WHERE toHour(_slice) = 11 ORDER BY n")
+    assert sorted(row for rows in filled for row in rows) == [(2, 2), (3, 3)]
