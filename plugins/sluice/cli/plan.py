@@ -70,7 +70,7 @@ def plan(
     title = status_lines.title(f"{spec.name} {slices}, mode {mode}", dry.found, lines)
     show(table_of(title, _COLUMNS, [_line(units, dry) for units in lines]), wide=wide)
     print_facts({"slices": len(slices), **dry.facts})
-    for line in (*dry.new_columns, *missing_lines(spec, dry.found)):
+    for line in (*dry.new_columns, *dry.hints, *missing_lines(spec, dry.found)):
         print_line(line)
     _raise_first(dry.silent)
 

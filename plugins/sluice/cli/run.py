@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 # What spark_jobs/land.py exits with when doing it again can cure the error.
 _TEMPORARY = 75
 _ROUNDS = 5
+_MOST_OUTSIDE = 10_000  # slices on each side of a range whose manifests are read
 
 Backfill = Annotated[
     bool,
     typer.Option(
         "--backfill",
         help="Then load again the slices that were loaded before `evolve: add` added a column, and may have "
-        "its field.",
+        "its field. Slices outside of the range are named with their command.",
     ),
 ]
 
@@ -81,6 +82,7 @@ def run(
     found, silent = _steps(spec, path, slices, mode, token, tables)
     if backfill:
         found = _filled(spec, path, slices, tables) or found
+        _tell_outside(spec, slices, tables, config)
     if json:
         print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
     else:
@@ -102,6 +104,29 @@ def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | Non
         progress(f"{len(again):,} slices were loaded before columns were added that their rows may have")
         found, _silent = _steps(spec, path, slices, "refill", uuid.uuid4().hex, tables)
     return found
+
+
+def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, config: Path | None) -> None:
+    """Names the command for landed slices outside of the range that lack columns."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.verify.current import narrowed
+    from sluice.flow.verify.repairs import Repairs
+    from sluice.state.additions import read_additions
+    from sluice.state.manifests import landed_span
+    from sluice.state.survey import survey
+
+    lake = open_lake(spec)
+    span = landed_span(lake, spec.slice) if read_additions(lake) else None
+    if span is None:
+        return
+    near = _MOST_OUTSIDE * spec.slice
+    start, end = max(span[0], slices.start - near), min(span[1], slices.end + near)
+    around = [] if start >= end else survey(spec, SliceRange.widen(start, end, spec.slice))
+    found = narrowed(spec, around, tables)
+    lacking = {status.unit.slice for status in found if status.later}
+    if outside := sorted(piece for piece in lacking if not slices.start <= piece.start < slices.end):
+        command = Repairs(spec.name, config).run(outside, "refill")
+        progress(f"{len(outside):,} slices outside of the range lack columns that were added: {command}")
 
 
 def _steps(

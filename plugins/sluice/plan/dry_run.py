@@ -47,6 +47,15 @@ class DryRun:
         return [waits(cluster, error) for cluster, error in self.silent.items()]
 
     @property
+    def hints(self) -> list[str]:
+        """What a fill leaves out, though another mode would load it again."""
+        lacking = (
+            {s.unit.slice for s in self.found if s.later and s.state.done} if self.mode == "fill" else ()
+        )
+        some = f"{len(lacking):,} slice lacks" if len(lacking) == 1 else f"{len(lacking):,} slices lack"
+        return [f"{some} columns that were added: --mode refill"] if lacking else []
+
+    @property
     def facts(self) -> dict[str, int | str]:
         return {
             "complete": sum(status.state.done for status in self.found),
@@ -62,7 +71,7 @@ class DryRun:
         """One for each unit and each cluster that waits, and the facts."""
         facts = (f"{k}: {v:,}" if isinstance(v, int) else f"{k}: {v}" for k, v in self.facts.items())
         units = (unit_line(s, self.does(s)) for s in self.found)
-        return [*units, *self.new_columns, *self.waiting, "; ".join(facts)]
+        return [*units, *self.new_columns, *self.hints, *self.waiting, "; ".join(facts)]
 
 
 def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:

@@ -191,3 +191,26 @@ def test_columns_that_would_be_added_have_their_lines():
     )
     first, new, facts = dry.lines
     assert new == "e.clicks: would add `coupon`" and "→ load;" in first and "rows to load: 40" in facts
+
+
+@pytest.mark.parametrize(
+    ("mode", "states", "hints"),
+    [
+        ("fill", [], []),
+        ("fill", [UnitState.COMPLETE], ["1 slice lacks columns that were added: --mode refill"]),
+        (
+            "fill",
+            [UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS],
+            ["2 slices lack columns that were added: --mode refill"],
+        ),
+        ("fill", [UnitState.STALE], []),
+        ("refill", [UnitState.COMPLETE], []),
+        ("reload", [UnitState.COMPLETE], []),
+    ],
+)
+def test_a_fill_says_which_mode_fills_columns_that_were_added(mode, states, hints):
+    lacking = [status(state, hour, later={"e.clicks": {"coupon": 3}}) for hour, state in enumerate(states)]
+    found = [*lacking, status(UnitState.COMPLETE, hour=9)]
+    dry = DryRun(found, {}, mode, "fail", work_of(found, mode), Expected({}, ()))
+    assert dry.hints == hints
+    assert [line for line in dry.lines if "lack" in line] == hints
