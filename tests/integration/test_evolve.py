@@ -14,6 +14,7 @@ from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Load, Step
 from sluice.errors import TargetRefused
+from sluice.flow.load.evolve import lake_values
 from sluice.flow.load.evolve.forecast import forecast
 from sluice.manifest import Manifest, encode
 from sluice.state.additions import read_additions
@@ -202,6 +203,28 @@ def test_ten_thousand_fields_do_not_make_as_many_columns(world: World):
     assert len(found) == 100 and often.keys() <= found.keys()
     assert len(said) < 150 and any("more fields get no column" in line for line in said)
     assert world.sql("SELECT n, often4 FROM {db}.clicks ORDER BY n") == [(1, 4), (2, 4)]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_fields_beyond_those_that_are_counted_are_told_by_their_values(
+    world: World, monkeypatch, exact: bool
+):
+    """Two rows with six fields in all, of which the manifest, or the load, counts those of the first row."""
+    make(world, "n UInt16, type String")
+    events = [event(n=1, a=1), event(n=2, b=1, c=2, d=3)]
+    manifest = land(world.lake, unit(), events)
+    monkeypatch.setattr(lake_values, "_MOST_NAMES", 3)
+    if exact:
+        known = {"n": FieldSeen(2, {}), "type": FieldSeen(2, {}), "a": FieldSeen(1, {})}
+        made = replace(manifest, fields=(TypeFields("click", 2, True, known, others=3),))
+        world.lake.put(layout.manifest(unit().slice.id, unit().cluster), encode(made))
+    said: list[str] = []
+    world.load(evolving(world), unit(), on_progress=said.append)
+    told = "values of fields beyond those that are counted one by one, and get no column: 3"
+    assert [line for line in said if "values of fields" in line] == [
+        f"{world.database}.clicks: slice {unit().slice.id}: {told}"
+    ]
+    assert columns(world) == {"type": "String", "a": "Nullable(UInt64)"}
 
 
 @pytest.mark.parametrize(

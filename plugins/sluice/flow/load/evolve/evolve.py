@@ -111,7 +111,10 @@ class Evolution:
             self._tell(f"{len(chosen.left_out) - _SHOWN:,} more fields get no column")
         for one in slices:
             if one.others:
-                self._tell(f"{one.others:,} rows of slice {one.slice} have more fields than are counted")
+                self._tell(
+                    f"slice {one.slice}: values of fields beyond those that are counted one by one, and get "
+                    f"no column: {one.others:,}"
+                )
         return chosen.fields
 
     def _typed(self, new: Sequence[NewField], works: Sequence[LoadWork]) -> list[NewColumn]:

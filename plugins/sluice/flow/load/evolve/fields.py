@@ -20,8 +20,8 @@ NAME_BYTES = 100
 
 @dataclass(frozen=True)
 class SliceFields:
-    """Of the rows of one slice: in how many each field has a value other than null. `others`: rows with
-    fields that are not counted one by one."""
+    """Of the rows of one slice: in how many each field has a value other than null. `others`: how often
+    fields were there that are not counted one by one."""
 
     slice: str
     rows: int

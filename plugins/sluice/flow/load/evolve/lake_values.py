@@ -72,7 +72,7 @@ def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
         found = {name for name, raw in values.items() if bytes(raw) != _NULL}
         known = found if len(filled) < _MOST_NAMES else found & filled.keys()
         filled.update(known)
-        others += len(known) < len(found)
+        others += len(found) - len(known)
     return SliceFields(work.unit.slice.id, rows, filled, others)
 
 
