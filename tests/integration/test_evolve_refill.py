@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from sluice.clients.lake import layout
 from sluice.errors import TargetRefused
+from sluice.manifest import encode
 from sluice.state.additions import read_additions
+from sluice.type_fields import FieldSeen, TypeFields
 from tests.integration.landed import Event, World, event, land, unit
-from tests.integration.test_evolve import columns, evolving, make, world
+from tests.integration.test_evolve import columns, evolving, make, planned, world
 
 __all__ = ["world"]  # the fixture
 
@@ -145,3 +150,53 @@ def test_misfits_of_before_are_no_reason(world: World, emptied: bool):
     world.load(pipeline, unit(), mode="refill")
     assert [(n, k) for _, n, k in rows(world)][:2] == [(1, 7), (2, None)]
     assert [value for *_, value, _ in rejected(world)] == ["x"]
+
+
+KINDS = [
+    ([1, 2], "word5", "Nullable(String)", "word5"),
+    ([1, 2], 0.25, "Nullable(Float64)", "0.25"),
+    ([True, False], 7, "Nullable(String)", "7"),
+    ([1, 2], [3], "Nullable(String)", "[3]"),
+    ([1, 2], None, "Nullable(UInt64)", None),
+    (["2026-11-20", "2026-11-21"], "2026-11-22", "Nullable(Date)", "2026-11-22"),
+]
+
+
+@pytest.mark.parametrize(("new", "old", "kind", "held"), KINDS, ids=[str(one[1]) for one in KINDS])
+def test_a_column_holds_the_kinds_that_manifests_of_loaded_slices_have(world: World, new, old, kind, held):
+    """The older slice has the field in fewer rows than get a column."""
+    make(world)
+    pipeline = evolving(world, rows=2)
+    slices = [[event(n=0), event(n=1, k=old)], [event(n=10 + n, k=value) for n, value in enumerate(new)]]
+    for hour, events in enumerate(slices):
+        counted_kinds(world, hour, events)
+    world.load(pipeline, unit())
+    assert columns(world) == {}
+    said = planned(world, pipeline, 2)
+    world.load(pipeline, unit(1))
+    assert columns(world) == {"k": kind} and f"would add `k` {kind}," in said[0]
+    world.load(pipeline, unit(), unit(1), mode="refill")
+    assert rejected(world) == [] and [n for _, n, _ in rows(world)] == [0, 1, 10, 11]
+    assert world.sql("SELECT toString(k) FROM {db}.clicks WHERE n = 1") == [(held,)]
+
+
+def counted_kinds(world: World, hour: int, events: list[Event]) -> None:
+    """Lands events with a manifest that has counted the field `k` and its kinds in every row."""
+    names = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        list: "array",
+        type(None): "null",
+    }
+    values = [fields["k"] for fields in (json.loads(one.payload) for one in events) if "k" in fields]
+    kinds = Counter(names[type(value)] for value in values)
+    known = {
+        "n": FieldSeen(len(events), {"integer": len(events)}),
+        "type": FieldSeen(len(events), {"string": len(events)}),
+        "k": FieldSeen(len(values), kinds),
+    }
+    manifest = land(world.lake, unit(hour), events)
+    made = replace(manifest, fields=(TypeFields("click", len(events), True, known),))
+    world.lake.put(layout.manifest(unit(hour).slice.id, unit(hour).cluster), encode(made))

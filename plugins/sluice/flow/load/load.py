@@ -137,7 +137,7 @@ class _Loading:
         ledger = committed(self.client, self.pipeline, self.lake.url, self.target)
         todo, skipped = self._choose(units, ledger)
         crash_points.reached(Step.CHECKED)
-        loaded = self._runs(lease, todo) if todo else []
+        loaded = self._runs(lease, todo, ledger) if todo else []
         known = (*loaded, *map(UnitLoad.skipped, skipped))
         return LoadResult(self.target.table, known, self.statements, self.blocks)
 
@@ -196,8 +196,8 @@ class _Loading:
         reading = choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
         return Staging(*known, reading, *tools)
 
-    def _runs(self, lease: Lease, todo: list[LoadWork]) -> list[UnitLoad]:
-        self._add_columns(lease, todo)
+    def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
+        self._add_columns(lease, todo, ledger)
         found, filling = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, found)
         if self.target.counted:
@@ -234,9 +234,9 @@ class _Loading:
             raise refused[0]
         return loaded
 
-    def _add_columns(self, lease: Lease, todo: list[LoadWork]) -> None:
+    def _add_columns(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> None:
         known = (self.pipeline, self.target, self.lake, self.client, lease, self.placement.shard)
-        Evolution(*known, self.token, self.say).add_columns(todo)
+        Evolution(*known, self.token, self.say, ledger.keys()).add_columns(todo)
         crash_points.reached(Load.EVOLVED)
 
     def _execute(self, run: LoadRun) -> list[UnitLoad]:

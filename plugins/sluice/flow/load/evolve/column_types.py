@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from sluice.flow.load.casts.fillable import RULES
+from sluice.flow.load.evolve.earlier import Kinds, examples
 from sluice.flow.load.evolve.lake_values import ValueSample, value
 from sluice.infer.column import InferredColumn, optional_column
 from sluice.infer.fits import misfit
@@ -32,11 +34,18 @@ AllValues = Callable[[Sequence[str]], Iterable[tuple[str, bytes]]]
 _TEXT = ColumnType(nullable(STRING).text, "values that no narrower type holds")
 
 
-def column_types(samples: Mapping[str, ValueSample], all_values: AllValues) -> dict[str, ColumnType]:
-    """Of each field the type of its sample, if all other values fit, too; else it is widened by them."""
-    kinds = {name: _inferred(name, sample.texts) for name, sample in samples.items()}
+def column_types(
+    samples: Mapping[str, ValueSample], all_values: AllValues, earlier: Kinds = MappingProxyType({})
+) -> dict[str, ColumnType]:
+    """Of each field the type of its sample, if all other values fit, too; else it is widened by them.
+    `earlier`: the kinds of values that other slices have in it, which the type holds as well."""
+    first = {
+        name: [*sample.texts, *examples(earlier.get(name, ()), sample.texts)]
+        for name, sample in samples.items()
+    }
+    kinds = {name: _inferred(name, texts) for name, texts in first.items()}
     unsure = [name for name, sample in samples.items() if not sample.complete and kinds[name] is not None]
-    texts = {name: samples[name].texts for name in unsure}
+    texts = {name: first[name] for name in unsure}
     for _ in range(_ROUNDS):
         refused = _refused({name: kinds[name] for name in unsure}, all_values) if unsure else {}
         unsure = list(refused)

@@ -22,12 +22,14 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Load
 from sluice.errors import TargetChanged, TargetRefused
 from sluice.flow.load.evolve.column_types import column_types
+from sluice.flow.load.evolve.earlier import read_kinds
 from sluice.flow.load.evolve.fields import NewField, choose_fields, joined, slice_fields, taken_names
 from sluice.flow.load.evolve.lake_values import filled_fields, sample_values, values_of
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.safe_text import Say, line, visible
+from sluice.slices import Unit
 from sluice.state.additions import Addition, announce, confirm, latest, read_additions
 from sluice.state.lease import Lease
 from sluice.state.ledger import unit_of
@@ -64,6 +66,7 @@ class Evolution:
     shard: str
     run: str
     say: Say
+    committed: Collection[Unit] = ()
 
     def add_columns(self, works: Sequence[LoadWork]) -> None:
         """Raises TargetRefused for a column that the server does not take, Conservation for a file that is
@@ -121,7 +124,9 @@ class Evolution:
         names = [one.name for one in new]
         holding = [work for work in works if work.may_have(names)]
         all_values = partial(values_of, self.lake, holding)
-        found = column_types(sample_values(self.lake, holding, names), all_values)
+        earlier = set(self.committed) - {work.unit for work in works}
+        kinds = read_kinds(self.pipeline, self.target, self.lake, earlier, names)
+        found = column_types(sample_values(self.lake, holding, names), all_values, kinds)
         at, by = pendulum.now("UTC").isoformat(), f"process {os.getpid()} on {socket.gethostname()}"
         additions = [
             Addition(

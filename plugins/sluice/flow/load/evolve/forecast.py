@@ -11,6 +11,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.load.evolve.column_types import column_types
+from sluice.flow.load.evolve.earlier import kinds_of
 from sluice.flow.load.evolve.fields import choose_fields, joined, slice_fields, taken_names
 from sluice.flow.load.evolve.lake_values import sample_values, values_of
 from sluice.flow.load.work import LoadWork, choose
@@ -37,7 +38,7 @@ def forecast(
     for target in pipeline.chosen(tables):
         if target.evolves:
             works = _works(pipeline, lake, target, found, mode)
-            yield from _columns(client, pipeline, lake, target, works)
+            yield from _columns(client, pipeline, lake, target, works, found)
             unknown = sum(not work.counted for work in works)
             if unknown:
                 yield (
@@ -64,7 +65,12 @@ def _works(
 
 
 def _columns(
-    client: Client, pipeline: Pipeline, lake: Lake, target: Target, works: Sequence[LoadWork]
+    client: Client,
+    pipeline: Pipeline,
+    lake: Lake,
+    target: Target,
+    works: Sequence[LoadWork],
+    found: Sequence[UnitStatus],
 ) -> Iterator[str]:
     table = read_table(client, target.database, target.name)
     if table is None or not works:
@@ -75,7 +81,10 @@ def _columns(
     holding = _first([work for work in works if work.may_have([one.name for one in chosen])])
     names = [one.name for one in chosen]
     all_values = partial(values_of, lake, holding)
-    types = column_types(sample_values(lake, holding, names), all_values) if names else {}
+    todo = {work.unit for work in works}
+    earlier = [s.manifest for s in found if s.manifest is not None and s.unit not in todo]
+    kinds = kinds_of(pipeline, target, earlier, names)
+    types = column_types(sample_values(lake, holding, names), all_values, kinds) if names else {}
     known = latest(read_additions(lake), target.table) if pipeline.clickhouse.shards else {}
     for one in chosen:
         kind = known[one.name].type if one.name in known else types[one.name].type
