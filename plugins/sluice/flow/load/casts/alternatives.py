@@ -6,7 +6,7 @@ import re
 
 from sluice.clients.clickhouse.sql import both, either, literal
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.exact_numbers import Key, exact
+from sluice.flow.load.casts.exact_numbers import all_exact, exact
 from sluice.flow.load.casts.judged import Caster, Field, let
 
 _NUMBERS = re.compile(r"U?Int\d+|Float\d+|BFloat16|Decimal|Interval\w+")
@@ -68,14 +68,11 @@ def dynamic(field: Field) -> str:
     whole = f"CAST(accurateCastOrNull({text}, 'JSON'), 'Dynamic')"
     # In an array of numbers ClickHouse makes 1 of true.
     bools = f"length(extractAll({text}, {_BOOLS})) = length(extractAll(toJSONString({inside}), {_BOOLS}))"
-    same = both(f"if(startsWith({text}, '['), {_all_exact(field.key)}, {exact(x, field.key)})", bools)
+    all_ = all_exact(text, field.key)
+    same = both(f"if(startsWith({text}, '['), {all_}, {exact(x, field.key)})", bools)
     brace = f"startsWith({text}, '{{')"
     return (
         f"multiIf(isNull({x}), NULL, {field.quoted or '1'}, CAST({x}, 'Dynamic'), "
-        f"{both(brace, _all_exact(field.key))}, {whole}, "
+        f"{both(brace, all_)}, {whole}, "
         f"{either(brace, f'NOT ({same})')}, NULL, {inside})"
     )
-
-
-def _all_exact(key: Key) -> str:
-    return "1" if key is None else "if(long_numbers, empty(odd_doubles), 1)"

@@ -46,6 +46,12 @@ ODD = (
 )
 """To be selected beside them."""
 
+Around = tuple[tuple[str, str], ...]
+"""What may stand between a key and its value, and behind the value."""
+_BARE: Around = ((":", ","), (":", "}"))
+_SCALAR: Around = (*_BARE, (": ", ","), (": ", "}"), (':"', '"'), (': "', '"'))
+_SPACED = Sql(literal(r"\s*([\[\]{},:])\s*"))
+
 Key = str | None
 """The field whose text is cast: empty where it is not known (an element of a container), and None where
 the text is no JSON number's and says exactly what the value is."""
@@ -67,19 +73,34 @@ def exact(x: str, key: Key) -> str:
     if key is None:
         return "1"
     text = f"assumeNotNull({x})"
-    # Those that are the same double are as many as those that are written the same.
-    slow = f"countEqual(odd_doubles, toFloat64OrNull({text})) = countEqual(odd_numbers, {_plain(text)})"
+    slow = _alone(text)
     said = either(_literally(text, key), slow) if key else slow
     return f"if(long_numbers, {said}, 1)"
 
 
-def _literally(text: str, key: str) -> str:
+def all_exact(text: str, key: Key) -> str:
+    """The same of all numbers in `text`, which is an array or an object. It is searched for last, and without
+    the spaces of either: where the brackets are the same, so are the numbers between them."""
+    if key is None:
+        return "1"
+    slow = f"arrayAll(t -> {_alone('t')}, extractAll({text}, {literal(_NUMBERS)}))"
+    said = either(slow, _literally(_squeezed(text), key, _squeezed("_payload"), _BARE)) if key else slow
+    return f"if(long_numbers, {said}, 1)"
+
+
+def _alone(text: str) -> str:
+    """Those that are the same double are as many as those that are written the same."""
+    return f"countEqual(odd_doubles, toFloat64OrNull({text})) = countEqual(odd_numbers, {_plain(text)})"
+
+
+def _squeezed(text: str) -> str:
+    return f"replaceRegexpAll({text}, {_SPACED}, {literal(chr(92) + '1')})"
+
+
+def _literally(text: str, key: str, payload: str = "_payload", around: Around = _SCALAR) -> str:
     """With a backslash in the payload, a key may be there in another spelling."""
     name = json.dumps(key, ensure_ascii=False)
-    needles = [
-        f"concat({literal(name + before)}, {text}, {literal(after)})"
-        for before, after in ((":", ","), (":", "}"), (": ", ","), (": ", "}"), (':"', '"'), (': "', '"'))
-    ]
-    once = f"countSubstrings(_payload, {literal(name)}) = 1"
+    needles = [f"concat({literal(name + before)}, {text}, {literal(after)})" for before, after in around]
+    once = f"countSubstrings({payload}, {literal(name)}) = 1"
     plain = f"position(_payload, {literal(chr(92))}) = 0"
-    return both(once, plain, f"multiSearchAny(_payload, [{', '.join(needles)}])")
+    return both(once, plain, f"multiSearchAny({payload}, [{', '.join(needles)}])")
