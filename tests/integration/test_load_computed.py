@@ -115,3 +115,37 @@ def test_a_column_of_a_nested_is_refused(world: World):
     land(world.lake, unit(), [Event("click", "{}")])
     with pytest.raises(TargetRefused, match=r"DEFAULT of column n\.b .* depends on other columns"):
         world.load(world.pipeline({"click": {"table": "t"}}), unit())
+
+
+# Columns, and of each event what the table has, or the column of the misfit.
+CHAINS: dict[str, tuple[str, list[tuple[dict[str, Any], Any]]]] = {
+    "scalars": (
+        "v Int64, c Int64 DEFAULT intDiv(12, b), b Int64 DEFAULT intDiv(12, v)",
+        [({"v": 2}, (2, 2, 6)), ({"v": 5, "b": 0}, "c"), ({"v": 3, "b": 4}, (3, 3, 4))],
+    ),
+    "nullable": (
+        "v Int64, z Nullable(Int64) DEFAULT v + 1, c Int64 DEFAULT intDiv(12, z), "
+        "l Array(LowCardinality(String)) DEFAULT [toString(v)], d Dynamic DEFAULT v, "
+        "r Variant(Int64, String) DEFAULT v",
+        [
+            ({"v": 2}, (2, 3, 4, ["2"], 2, 2)),
+            ({"v": 2, "z": 6, "l": ["x"], "d": "y", "r": "z"}, (2, 6, 2, ["x"], "y", "z")),
+            ({"v": -1}, "c"),
+            ({"v": 7, "z": None}, "c"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHAINS)
+def test_a_default_that_fails_for_a_blank_value_of_another(world: World, case: str):
+    columns, events = CHAINS[case]
+    world.sql(
+        f"CREATE TABLE {{db}}.t ({columns}, _slice DateTime('UTC'), _cluster LowCardinality(String), "
+        "_offset Int64) ENGINE = MergeTree ORDER BY _offset"
+    )
+    land(world.lake, unit(), [Event("click", json.dumps(fields)) for fields, _ in events])
+    world.load(world.pipeline({"click": "t"}), unit())
+    found = rows(world.sql("SELECT _offset, * EXCEPT (_slice, _cluster, _offset) FROM {db}.t"))
+    found |= dict(world.sql("SELECT offset, column FROM sluice.rejected WHERE target = '{db}.t'"))
+    assert found == {place: wanted for place, (_, wanted) in enumerate(events)}

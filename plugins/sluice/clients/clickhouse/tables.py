@@ -185,8 +185,8 @@ class Column:
             return value
         if self.computed and parse(self.type).stored.shape.name in _CONTAINERS:
             return value
-        blank = f"defaultValueOfTypeName({literal(self.type)})"
-        return Sql(f"ifNull({value}, {blank if self.computed else self._evaluated})")
+        nothing = f"defaultValueOfTypeName({literal(self.type)})"
+        return Sql(f"ifNull({value}, {nothing if self.computed else self._evaluated})")
 
     @property
     def definition(self) -> Sql:
@@ -198,8 +198,8 @@ class Column:
         """The definitions of the two columns more."""
         if not self.computed:
             return ()
-        given = Sql(f"{identifier(self.given)} {self.type} EPHEMERAL")
-        return given, Sql(f"{identifier(self.missing)} UInt8 EPHEMERAL")
+        given = Sql(f"{identifier(self.given)} {self.type} EPHEMERAL {blank(self.type)}")
+        return given, Sql(f"{identifier(self.missing)} UInt8 EPHEMERAL {blank('UInt8')}")
 
     @property
     def changes(self) -> tuple[Sql, ...]:
@@ -218,6 +218,12 @@ class Column:
         if self.computed:
             default = f"if({identifier(self.missing)}, {self._evaluated}, {identifier(self.given)})"
         return Sql(f"{identifier(self.name)} {self.type}" + (f" {self.kind} {default}" if self.kind else ""))
+
+
+def blank(kind: str) -> str:
+    """The type's default value, as no constant: of constants the server computes at once what other DEFAULTs
+    make of them, and where that fails refuses the table."""
+    return f"materialize(defaultValueOfTypeName({literal(kind)}))"
 
 
 # A replicated engine's path and replica; what may follow them are the engine's own arguments.

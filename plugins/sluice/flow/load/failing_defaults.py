@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sluice.clients.clickhouse.errors import ServerError, shorten
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
-from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.tables import Column, TargetTable, blank
 from sluice.errors import DefaultFails
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.source.select import definitions, filled
@@ -183,4 +183,4 @@ class DefaultSuspects:
 
 
 def _blank(column: Column) -> Column:
-    return replace(column, default=f"defaultValueOfTypeName({literal(column.type)})")
+    return replace(column, default=blank(column.type))
