@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,9 @@ class Terminal:
         return self._process.wait(SECONDS)
 
     def interrupt(self) -> None:
-        self._process.send_signal(2)
+        """Interrupts it, and ends the read of a line that may begin right after Python has noted the signal."""
+        self._process.send_signal(signal.SIGINT)
+        self.type("\n")
 
 
 def test_five_questions_and_their_defaults(folder: Path):
