@@ -16,6 +16,7 @@ The services' classes and what their methods do: local/services.py.
 import os
 import re
 import secrets
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +50,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Airflow makes its home when it is imported: keep the developer's own out of it.
     home = f"airflow-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     os.environ.setdefault("AIRFLOW_HOME", str(Path(config.rootpath, ".pytest_cache", home)))
+
+
+def pytest_runtest_setup() -> None:
+    """A copied Airflow operator sets 5,000 for its whole process; tasks of Spark have Python's default."""
+    sys.setrecursionlimit(1_000)
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,8 @@ def test_an_open_transaction_is_no_empty_log(kafka_broker: str, name: str):
     admin = KafkaAdminClient(bootstrap_servers=kafka_broker)
     admin.create_topics([NewTopic(name, 2, 1)])
     admin.close()
-    plain = Producer({"bootstrap.servers": kafka_broker})
-    owner = Producer({"bootstrap.servers": kafka_broker, "transactional.id": name})
+    plain = Producer({"bootstrap.servers": kafka_broker, "log_level": 0})
+    owner = Producer({"bootstrap.servers": kafka_broker, "log_level": 0, "transactional.id": name})
 
     def send(producer: Producer, partition: int, count: int) -> None:
         for _ in range(count):

@@ -90,7 +90,7 @@ def reading(pipeline: Pipeline, topic: str, edges: dict[int, list[int]]) -> tupl
 def test_it_brings_what_sparks_source_brings(kafka_broker: str, topic: str, engine: Any):
     from kafka_source import records
 
-    producer = Producer({"bootstrap.servers": kafka_broker, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0, "enable.idempotence": True})
     sent = {0: ODD * 2, 1: plain(9000), 2: plain(3)}
     for partition, messages in sent.items():
         send(producer, topic, partition, messages)
@@ -127,7 +127,7 @@ def test_it_brings_what_sparks_source_brings(kafka_broker: str, topic: str, engi
 )
 def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isolation: str, seen: list[int]):
     """Offset 0 is committed, 1 its marker; 2 and 3 are aborted, 4 is theirs; 5 is committed, 6 its marker."""
-    producer = Producer({"bootstrap.servers": kafka_broker, "transactional.id": topic})
+    producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0, "transactional.id": topic})
     producer.init_transactions(30)
     for times, end in (([0], "commit"), ([2, 3], "abort"), ([5], "commit")):
         producer.begin_transaction()
@@ -146,7 +146,12 @@ def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isola
 
 def producer_of(broker: str) -> Producer:
     return Producer(
-        {"bootstrap.servers": broker, "enable.idempotence": True, "message.max.bytes": 30_000_000}
+        {
+            "bootstrap.servers": broker,
+            "log_level": 0,
+            "enable.idempotence": True,
+            "message.max.bytes": 30_000_000,
+        }
     )
 
 

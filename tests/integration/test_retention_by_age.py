@@ -43,7 +43,7 @@ def test_an_idle_partition_has_lost_nothing_of_the_hours_that_are_kept(broker: s
     admin = KafkaAdminClient(bootstrap_servers=broker)
     admin.create_topics([NewTopic(name, 2, 1, topic_configs=kept)])
     admin.close()
-    producer = Producer({"bootstrap.servers": broker})
+    producer = Producer({"bootstrap.servers": broker, "log_level": 0})
 
     def send(partition: int, *stamps: pendulum.DateTime) -> None:
         for at in stamps:

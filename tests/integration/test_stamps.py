@@ -49,7 +49,7 @@ def read(settings: KafkaSettings, topic: str, spans: dict[int, tuple[int, int]])
 
 
 def test_spans_of_several_partitions_come_whole_and_no_further(kafka_broker: str, topic: str):
-    producer = Producer({"bootstrap.servers": kafka_broker, "enable.idempotence": True})  # keeps the order
+    producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0, "enable.idempotence": True})
     times = [(number * 7919) % 100_000 for number in range(COUNT)]
     send(producer, topic, 0, times)
     send(producer, topic, 1, times[:10])
@@ -66,7 +66,7 @@ def test_spans_of_several_partitions_come_whole_and_no_further(kafka_broker: str
 )
 def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isolation: str, seen: list[int]):
     """Offset 0 is committed, 1 its marker; 2 and 3 are aborted, 4 is theirs; 5 is committed, 6 its marker."""
-    producer = Producer({"bootstrap.servers": kafka_broker, "transactional.id": topic})
+    producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0, "transactional.id": topic})
     producer.init_transactions(30)
     for times, end in (([0], "commit"), ([2, 3], "abort"), ([5], "commit")):
         producer.begin_transaction()
@@ -81,7 +81,7 @@ def test_a_span_may_end_in_what_nobody_sees(kafka_broker: str, topic: str, isola
 
 
 def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
-    producer = Producer({"bootstrap.servers": kafka_broker, "enable.idempotence": True})  # keeps the order
+    producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0, "enable.idempotence": True})
     send(producer, topic, 0, range(10))
     assert producer.flush(30) == 0
     with pytest.raises(KafkaUnavailable, match="dc1"):

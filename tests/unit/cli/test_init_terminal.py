@@ -67,7 +67,7 @@ class Terminal:
         return self._process.wait(SECONDS)
 
     def interrupt(self) -> None:
-        """Interrupts it, and ends the read of a line that may begin right after Python has noted the signal."""
+        """Interrupts it, and ends a read that may begin right after Python has noted the signal."""
         self._process.send_signal(signal.SIGINT)
         self.type("\n")
 

@@ -147,7 +147,7 @@ def test_a_type_that_widens_with_each_look_ends_as_text():
 
 def test_values_nested_deeper_than_python_follows_are_text():
     sample = ValueSample(10, 1 << 20)
-    sample.add(b"[" * 100_000 + b"]" * 100_000)  # Airflow sets a limit of 5,000
+    sample.add(b"[" * 100_000 + b"]" * 100_000)
     assert column_types({"x": sample}, lambda names: [])["x"].type == "Nullable(String)"
 
 
