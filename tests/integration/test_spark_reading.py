@@ -28,7 +28,7 @@ def session(engine: Any) -> Any:
 @pytest.fixture
 def records(session, kafka_broker, name) -> Any:
     """A frame of SENT and as many again, as Spark's own reader makes it."""
-    topic = {"bootstrap.servers": kafka_broker}
+    topic = {"bootstrap.servers": kafka_broker, "log_level": 0}
     admin = AdminClient(topic)
     admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "-1"})])[name].result(30)
     producer = Producer(topic)
