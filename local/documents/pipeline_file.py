@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from local.documents.markdown import code, table
 from local.documents.since import current
 from sluice.config.explain import default
-from sluice.config.keys import Key, inner_model, keys
+from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
@@ -78,7 +78,7 @@ def _of_many(hint: Any) -> str:
     return {"text": "texts", "mapping": "mappings"}.get(name := type_name(hint), name)
 
 
-def shown_default(key: Key) -> str:
+def shown_default(key: ConfigKey) -> str:
     """What holds where the key is absent."""
     if key.field.is_required():
         return "**required**"
@@ -98,7 +98,7 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _place(section: str, key: Key) -> str:
+def _place(section: str, key: ConfigKey) -> str:
     return f"{section}.{key.name}".lstrip(".")
 
 
@@ -106,6 +106,6 @@ def _heading(place: str) -> str:
     return code(place) if place else "The whole file"
 
 
-def _row(key: Key) -> tuple[str, ...]:
+def _row(key: ConfigKey) -> tuple[str, ...]:
     example = code(key.example) if key.example else "–"
     return code(key.name), type_name(key.hint), shown_default(key), key.meaning, example

@@ -13,6 +13,9 @@ from sluice.type_fields import TypeFields
 
 VERSION = 1
 
+TopicPartitionKey = tuple[str, int]
+"""A topic and one of its partitions."""
+
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:

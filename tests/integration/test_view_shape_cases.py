@@ -6,7 +6,7 @@ import pytest
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.query_tree import explained, parse
-from sluice.flow.verify.view_shape import Shape, shape_of, together
+from sluice.flow.verify.view_shape import ViewShape, shape_of, together
 from tests.integration import test_casts_evaluated
 
 pytestmark = pytest.mark.integration
@@ -17,30 +17,30 @@ COMPUTED = f"what is computed of an aggregate {BLOCKS}"
 SURE = {"plus", "upper", "toUInt32", "toUInt64", "toFloat64", "_CAST", "CAST", "greater", "equals", "and",
         "in", "length", "arrayMap", "concat", "divide", "assumeNotNull", "toNullable", "toString", "range",
         "toDecimal64", "negate", "count"}  # fmt: skip
-KEPT, CUT = Shape(), Shape(one_by_one=False)
+KEPT, CUT = ViewShape(), ViewShape(one_by_one=False)
 
 
-def blocks(**roles: str) -> Shape:
-    return Shape(False, roles)
+def blocks(**roles: str) -> ViewShape:
+    return ViewShape(False, roles)
 
 
-def unsure(why: str) -> Shape:
-    return Shape(why=why)
+def unsure(why: str) -> ViewShape:
+    return ViewShape(why=why)
 
 
 # By SELECT. The column `odd` of s.t is not certain; of s.part c are sums, m maxima and u states of blocks.
 # Columns without a role are not listed.
-CASES: dict[str, Shape] = {
+CASES: dict[str, ViewShape] = {
     "n, upper(name) AS u FROM s.t WHERE n > 1": KEPT,
     "n FROM s.t PREWHERE n > 1": KEPT,
-    "odd AS o, n FROM s.t": Shape(unsure={"o": "odd is odd"}),
+    "odd AS o, n FROM s.t": ViewShape(unsure={"o": "odd is odd"}),
     "n FROM s.t WHERE odd > 1": unsure("odd is odd"),
     "n FROM s.t PREWHERE odd > 1": unsure("odd is odd"),
     "n FROM s.t WHERE now() > 1": unsure("now() may give another value each time"),
-    "n, rand() AS r FROM s.t": Shape(unsure={"r": "rand() may give another value each time"}),
+    "n, rand() AS r FROM s.t": ViewShape(unsure={"r": "rand() may give another value each time"}),
     "n, arrayMap(x -> concat(x, name), tags) AS a FROM s.t": KEPT,
-    "n, arrayMap(x -> x + odd, range(n)) AS a FROM s.t": Shape(unsure={"a": "odd is odd"}),
-    "n, arrayMap(x -> x + rand(), range(n)) AS a FROM s.t": Shape(
+    "n, arrayMap(x -> x + odd, range(n)) AS a FROM s.t": ViewShape(unsure={"a": "odd is odd"}),
+    "n, arrayMap(x -> x + rand(), range(n)) AS a FROM s.t": ViewShape(
         unsure={"a": "rand() may give another value each time"}
     ),
     "arrayJoin(tags) AS a FROM s.t": KEPT,
@@ -55,8 +55,8 @@ CASES: dict[str, Shape] = {
     "n FROM s.t LIMIT 5, 6": unsure(f"LIMIT {BLOCKS}"),
     "n FROM s.t OFFSET 5": unsure(f"OFFSET {BLOCKS}"),
     "n FROM s.t LIMIT 1 BY n": unsure(f"LIMIT BY {BLOCKS}"),
-    "n, row_number() OVER (ORDER BY n) AS r FROM s.t": Shape(unsure={"r": f"row_number() OVER {BLOCKS}"}),
-    "n, row_number() OVER w AS r FROM s.t WINDOW w AS (ORDER BY n)": Shape(
+    "n, row_number() OVER (ORDER BY n) AS r FROM s.t": ViewShape(unsure={"r": f"row_number() OVER {BLOCKS}"}),
+    "n, row_number() OVER w AS r FROM s.t WINDOW w AS (ORDER BY n)": ViewShape(
         unsure={"r": f"row_number() OVER {BLOCKS}"}
     ),
     "n FROM s.t QUALIFY row_number() OVER (ORDER BY n) = 1": unsure(f"QUALIFY {BLOCKS}"),
@@ -66,14 +66,14 @@ CASES: dict[str, Shape] = {
     "n, big FROM s.t ORDER BY n WITH FILL INTERPOLATE (big AS big)": unsure(f"INTERPOLATE {BLOCKS}"),
     "n FROM s.t ORDER BY n WITH FILL": unsure("it adds rows of its own"),
     "DISTINCT n FROM s.t": CUT,
-    "DISTINCT n, count() AS c FROM s.t GROUP BY n": Shape(False, unsure={"c": f"DISTINCT {BLOCKS}"}),
+    "DISTINCT n, count() AS c FROM s.t GROUP BY n": ViewShape(False, unsure={"c": f"DISTINCT {BLOCKS}"}),
     "n FROM s.t GROUP BY n": CUT,
     "count() AS c FROM s.t": blocks(c="sum"),
     "n, count() AS c, countIf(n > 1) AS i, sum(big) AS s, sumIf(big, n > 1) AS t, min(big) AS l, "
     "minIf(big, n > 1) AS k, max(name) AS m, maxIf(big, n > 1) AS h FROM s.t GROUP BY n": blocks(
         c="sum", i="sum", s="sum", t="sum", l="min", k="min", m="max", h="max"
     ),
-    "avg(big) AS a, sum(odd) AS o, any(n) AS y FROM s.t": Shape(
+    "avg(big) AS a, sum(odd) AS o, any(n) AS y FROM s.t": ViewShape(
         False, unsure={"a": f"avg() {BLOCKS}", "o": "odd is odd", "y": f"any() {BLOCKS}"}
     ),
     "countState() AS c, sumState(big) AS s, sumIfState(big, n > 1) AS i, minState(n) AS l, maxState(n) AS m, "
@@ -81,11 +81,11 @@ CASES: dict[str, Shape] = {
     "uniqExactIfState(n, n > 1) AS j FROM s.t":
     blocks(c="countMerge", s="sumMerge", i="sumIfMerge", l="minMerge", m="maxMerge", u="uniqMerge",
            e="uniqExactMerge", h="max", j="uniqExactIfMerge"),
-    "avgState(big) AS a FROM s.t": Shape(False, unsure={"a": f"avgState() {BLOCKS}"}),
+    "avgState(big) AS a FROM s.t": ViewShape(False, unsure={"a": f"avgState() {BLOCKS}"}),
     # What is counted of groups depends on the blocks; what a value more changes nothing of does not.
     "count() AS c, sum(n) AS s, max(n) AS m, min(n) AS l, uniqState(n) AS u, sumState(n) AS t, "
     "uniqExactState(n) AS e, maxState(n) AS x, minState(n) AS y, countState() AS z FROM "
-    "(SELECT n FROM s.t GROUP BY n)": Shape(
+    "(SELECT n FROM s.t GROUP BY n)": ViewShape(
         False,
         {"m": "max", "l": "min", "u": "uniqMerge", "e": "uniqExactMerge", "x": "maxMerge", "y": "minMerge"},
         {"c": f"count() {BLOCKS}", "s": f"sum() {BLOCKS}", "t": f"sumState() {BLOCKS}",
@@ -96,24 +96,24 @@ CASES: dict[str, Shape] = {
         s="sum", x="max", v="uniqMerge", t="sum"
     ),
     "max(c) AS a, sum(m) AS b, uniqMerge(u) AS d, sumIf(c, n > 1) AS e, sum(n) AS f, max(n) AS g "
-    "FROM s.part": Shape(
+    "FROM s.part": ViewShape(
         False,
         {"g": "max"},
         {"a": f"max() {BLOCKS}", "b": f"sum() {BLOCKS}", "d": f"uniqMerge() {BLOCKS}",
          "e": f"sumIf() {BLOCKS}", "f": f"sum() {BLOCKS}"},
     ),
-    "toFloat64(c) AS d, toUInt32(m) AS e FROM s.part": Shape(False, {"d": "sum"}, {"e": COMPUTED}),
+    "toFloat64(c) AS d, toUInt32(m) AS e FROM s.part": ViewShape(False, {"d": "sum"}, {"e": COMPUTED}),
     "n FROM s.part WHERE c > 1": unsure(COMPUTED),
-    "c + 1 AS d FROM s.part": Shape(False, unsure={"d": COMPUTED}),
+    "c + 1 AS d FROM s.part": ViewShape(False, unsure={"d": COMPUTED}),
     # Casts of sums add up where they cut nothing off.
     "toFloat64(sum(big)) AS a, CAST(count() AS Nullable(UInt64)) AS b, toUInt32(sum(f)) AS d, "
-    "toUInt64(max(n)) AS e, toFloat64(n) AS k, toString(sum(big)) AS t FROM s.t GROUP BY n": Shape(
+    "toUInt64(max(n)) AS e, toFloat64(n) AS k, toString(sum(big)) AS t FROM s.t GROUP BY n": ViewShape(
         False,
         {"a": "sum", "b": "sum"},
         {"d": COMPUTED, "e": COMPUTED, "t": COMPUTED},
     ),
     "assumeNotNull(sum(toNullable(big))) AS a, toNullable(sum(big)) AS b FROM s.t": blocks(a="sum", b="sum"),
-    "negate(sum(f)) AS a, sum(big) / count() AS b FROM s.t": Shape(
+    "negate(sum(f)) AS a, sum(big) / count() AS b FROM s.t": ViewShape(
         False, unsure={"a": COMPUTED, "b": COMPUTED}
     ),
     "n, count() AS c FROM s.t GROUP BY n HAVING count() > 0": blocks(c="sum"),
@@ -121,32 +121,32 @@ CASES: dict[str, Shape] = {
     "n, count() AS c FROM s.t GROUP BY n HAVING count() > 1": unsure(COMPUTED),
     "n FROM s.part HAVING c": unsure(COMPUTED),
     # Other tables.
-    "n, (SELECT max(n) FROM s.dim) AS m FROM s.t": Shape(unsure={"m": "it reads s.dim"}),
+    "n, (SELECT max(n) FROM s.dim) AS m FROM s.t": ViewShape(unsure={"m": "it reads s.dim"}),
     "n FROM s.t WHERE n IN (SELECT n FROM s.dim)": unsure("it reads s.dim"),
     "n FROM s.t WHERE n IN (SELECT n FROM s.dim UNION ALL SELECT n FROM s.dim_n)": unsure(
         "it reads s.dim, s.dim_n"
     ),
     "t.n AS n FROM s.t AS t, s.dim AS d, s.dim_n AS e": unsure("it reads s.dim, s.dim_n"),
     "t.n AS n, d.n AS m FROM s.t AS t LEFT JOIN (SELECT n FROM s.dim UNION ALL SELECT n FROM s.dim_n) AS d "
-    "ON t.n = d.n": Shape(False, unsure={"m": "it comes from s.dim, s.dim_n"}),
+    "ON t.n = d.n": ViewShape(False, unsure={"m": "it comes from s.dim, s.dim_n"}),
     "n FROM s.t WHERE n IN s.dim_n": unsure("it reads s.dim_n"),
     "n FROM s.dim": unsure("it reads s.dim"),
     "number AS n FROM numbers(3)": unsure("it reads more than its source"),
-    "t.n AS n, d.name AS name FROM s.t AS t LEFT JOIN s.dim AS d ON t.n = d.n": Shape(
+    "t.n AS n, d.name AS name FROM s.t AS t LEFT JOIN s.dim AS d ON t.n = d.n": ViewShape(
         False, unsure={"name": "it comes from s.dim"}
     ),
-    "t.n AS n, d.name AS name FROM s.t AS t ANY LEFT JOIN s.dim AS d ON t.n = d.n": Shape(
+    "t.n AS n, d.name AS name FROM s.t AS t ANY LEFT JOIN s.dim AS d ON t.n = d.n": ViewShape(
         unsure={"name": "it comes from s.dim"}
     ),
     "t.n AS n, t.s AS s, d.name AS name FROM (SELECT n, sum(big) AS s FROM s.t GROUP BY n) AS t "
-    "ANY LEFT JOIN (SELECT n, name FROM s.dim) AS d ON t.n = d.n": Shape(
+    "ANY LEFT JOIN (SELECT n, name FROM s.dim) AS d ON t.n = d.n": ViewShape(
         False, {"s": "sum"}, {"name": "it comes from s.dim"}
     ),
     "t.n AS n FROM s.t AS t INNER JOIN s.dim AS d ON t.n = d.n": unsure("its rows depend on s.dim"),
     "t.n AS n FROM s.t AS t RIGHT JOIN s.dim AS d ON t.n = d.n": unsure("its rows depend on s.dim"),
     "t.n AS n FROM s.t AS t SEMI LEFT JOIN s.dim AS d ON t.n = d.n": unsure("its rows depend on s.dim"),
     "t.n AS n FROM s.t AS t INNER JOIN s.t AS d ON t.n = d.n": unsure("its rows depend on another table"),
-    "t.n AS n, d.number AS name FROM s.t AS t LEFT JOIN numbers(2) AS d ON t.n = d.number": Shape(
+    "t.n AS n, d.number AS name FROM s.t AS t LEFT JOIN numbers(2) AS d ON t.n = d.number": ViewShape(
         False, unsure={"name": "it comes from another table"}
     ),
     # Subqueries and unions.
@@ -162,11 +162,11 @@ CASES: dict[str, Shape] = {
     blocks(c="sum"),
     "n, c FROM (SELECT n, count() AS c FROM s.t GROUP BY n UNION ALL "
     "SELECT n, max(big) AS c FROM s.t GROUP BY n)":
-    Shape(False, unsure={"c": "its views give it in different ways"}),
-    "n, c FROM (SELECT n, big AS c FROM s.t UNION ALL SELECT n, rand() AS c FROM s.t)": Shape(
+    ViewShape(False, unsure={"c": "its views give it in different ways"}),
+    "n, c FROM (SELECT n, big AS c FROM s.t UNION ALL SELECT n, rand() AS c FROM s.t)": ViewShape(
         unsure={"c": "rand() may give another value each time"}
     ),
-    "c, n FROM (SELECT rand() AS c, n FROM s.t UNION ALL SELECT big AS c, n FROM s.t)": Shape(
+    "c, n FROM (SELECT rand() AS c, n FROM s.t UNION ALL SELECT big AS c, n FROM s.t)": ViewShape(
         unsure={"c": "rand() may give another value each time"}
     ),
     "n, c FROM (SELECT n, big AS c FROM s.t UNION ALL SELECT big AS c, n FROM s.t)": unsure(
@@ -175,7 +175,7 @@ CASES: dict[str, Shape] = {
     "n FROM (SELECT n FROM s.t UNION ALL (SELECT n FROM s.t UNION DISTINCT SELECT n FROM s.t))": unsure(
         f"its UNION {BLOCKS}"
     ),
-    "n, c FROM (SELECT n, count() AS c FROM s.t GROUP BY n UNION ALL SELECT n, big AS c FROM s.t)": Shape(
+    "n, c FROM (SELECT n, count() AS c FROM s.t GROUP BY n UNION ALL SELECT n, big AS c FROM s.t)": ViewShape(
         False, unsure={"c": "its views give it in different ways"}
     ),
     "n FROM (SELECT n FROM s.t UNION DISTINCT SELECT n FROM s.t)": unsure(f"its UNION {BLOCKS}"),
@@ -184,8 +184,8 @@ CASES: dict[str, Shape] = {
     ),
 }  # fmt: skip
 SOURCES = {
-    "s.t": Shape(unsure={"odd": "odd is odd"}),
-    "s.part": Shape(False, {"c": "sum", "m": "max", "u": "uniqMerge"}),
+    "s.t": ViewShape(unsure={"odd": "odd is odd"}),
+    "s.part": ViewShape(False, {"c": "sum", "m": "max", "u": "uniqMerge"}),
 }
 
 
@@ -208,14 +208,14 @@ def tables(client: Client) -> Client:
 def test_what_is_certain_of_a_select(tables: Client, select: str):
     found = shape_of(parse(explained(tables, f"SELECT {select}")), SOURCES, SURE)
     roles = {name: role for name, role in found.columns.items() if role != ""}
-    wanted = CASES[select] if not CASES[select].why else Shape(why=CASES[select].why)
+    wanted = CASES[select] if not CASES[select].why else ViewShape(why=CASES[select].why)
     assert (found.one_by_one, roles, found.unsure, found.why) == (
         *(wanted.one_by_one, wanted.columns, wanted.unsure),
         wanted.why or "",
     )
 
 
-PARTS, WHY = Shape(False, {"x": "sum", "k": ""}), "its views give it in different ways"
+PARTS, WHY = ViewShape(False, {"x": "sum", "k": ""}), "its views give it in different ways"
 
 
 @pytest.mark.parametrize(
@@ -223,14 +223,20 @@ PARTS, WHY = Shape(False, {"x": "sum", "k": ""}), "its views give it in differen
     [
         ([PARTS], PARTS),
         ([PARTS, PARTS], PARTS),
-        ([PARTS, Shape(True, {"x": "sum"})], PARTS),
-        ([PARTS, Shape(True, {"x": "max", "k": ""})], Shape(False, {"k": ""}, {"x": WHY})),
-        ([PARTS, Shape(True, {"k": ""}, {"x": "odd"})], Shape(False, {"k": ""}, {"x": "odd"})),
-        ([Shape(True, {}, {"x": "odd"}), Shape(True, {}, {"x": "even"})], Shape(True, {}, {"x": "odd"})),
-        ([PARTS, Shape(why="it reads e"), Shape(why="f")], Shape(False, {"k": ""}, {"x": WHY}, "it reads e")),
+        ([PARTS, ViewShape(True, {"x": "sum"})], PARTS),
+        ([PARTS, ViewShape(True, {"x": "max", "k": ""})], ViewShape(False, {"k": ""}, {"x": WHY})),
+        ([PARTS, ViewShape(True, {"k": ""}, {"x": "odd"})], ViewShape(False, {"k": ""}, {"x": "odd"})),
+        (
+            [ViewShape(True, {}, {"x": "odd"}), ViewShape(True, {}, {"x": "even"})],
+            ViewShape(True, {}, {"x": "odd"}),
+        ),
+        (
+            [PARTS, ViewShape(why="it reads e"), ViewShape(why="f")],
+            ViewShape(False, {"k": ""}, {"x": WHY}, "it reads e"),
+        ),
     ],
 )
-def test_several_views_of_one_table(shapes: list[Shape], wanted: Shape):
+def test_several_views_of_one_table(shapes: list[ViewShape], wanted: ViewShape):
     found = together(shapes)
     assert (found.one_by_one, found.columns, found.unsure, found.why) == (
         *(wanted.one_by_one, wanted.columns, wanted.unsure),

@@ -26,7 +26,7 @@ Wait = Annotated[
     bool,
     typer.Option("--wait", help="Wait for the run's end; exit code 1 if it fails, 3 if only a cluster did."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what the run would do: with --wait here.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what the run would do: with --wait here.")]
 
 
 def backfill(
@@ -36,7 +36,7 @@ def backfill(
     day: DayOption = None,
     mode: ModeOption = "fill",
     wait: Wait = False,
-    dry_run: DryRun = False,
+    dry_run: DryRunOption = False,
     config: Config = None,
     json: Json = False,
 ) -> None:

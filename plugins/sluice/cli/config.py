@@ -8,7 +8,7 @@ from dataclasses import asdict
 import typer
 
 from sluice.cli import output
-from sluice.cli.fit_columns import Column
+from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
 from sluice.config.files import find
 
@@ -29,7 +29,7 @@ def show(pipeline: PipelineArgument, wide: Wide = False, config: Config = None, 
         output.print_json([asdict(setting) for setting in found])
     else:
         rows = [(setting.key, setting.value, setting.source) for setting in found]
-        columns = (Column("key", 0), Column("value", 0), Column("from", 1))
+        columns = (TableColumn("key", 0), TableColumn("value", 0), TableColumn("from", 1))
         output.show(output.table_of(str(find(pipeline, config)), columns, rows), wide=wide)
 
 

@@ -22,7 +22,7 @@ from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 
-SampleOption = Annotated[
+NewestOption = Annotated[
     int, typer.Option("--sample", min=0, help="Newest records of each partition to look at.")
 ]
 Ddl = Annotated[
@@ -37,7 +37,7 @@ def doctor(
     start: OptionalFrom = None,
     to: OptionalTo = "now",
     day: DayOption = None,
-    sample: SampleOption = _SAMPLED,
+    sample: NewestOption = _SAMPLED,
     ddl: Ddl = None,
     config: Config = None,
     json: Json = False,

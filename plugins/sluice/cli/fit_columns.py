@@ -11,7 +11,7 @@ _BORDERS = 3  # of each column: a space on both sides and a line; the table has 
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column's name, and its rank: the one with the highest rank is hidden first, rank 0 never. `wraps`:
     its texts may be wrapped at spaces."""
 
@@ -29,7 +29,7 @@ class ColumnNeeds:
     rank: int
 
     @classmethod
-    def of(cls, texts: Sequence[str], column: Column) -> ColumnNeeds:
+    def of(cls, texts: Sequence[str], column: TableColumn) -> ColumnNeeds:
         """`texts`: those of its cells."""
         full = max(map(cell_len, texts), default=0)
         parts = (part for text in texts for part in (text.split() if column.wraps else [text]))

@@ -37,10 +37,10 @@ ClickHouseConnection = Annotated[str, typer.Option("--clickhouse", help="Airflow
 TypeField = Annotated[
     str | None, typer.Option("--type", metavar="FIELD", help="Field of an event's type; - is the topic.")
 ]
-TimeField = Annotated[
+TimeOption = Annotated[
     str | None, typer.Option("--time", metavar="FIELD", help="Field of its time; - is the record's own.")
 ]
-Format = Annotated[
+FormatOption = Annotated[
     str, typer.Option("--format", metavar="FORMAT", help=f"How messages are written: {', '.join(KINDS)}.")
 ]
 SchemaFile = Annotated[
@@ -54,7 +54,7 @@ Registry = Annotated[
     typer.Option("--registry", metavar="CONNECTION", help="Airflow connection of a schema registry."),
 ]
 Database = Annotated[str | None, typer.Option("--database", help="Database of the tables; else the name.")]
-Lake = Annotated[str | None, typer.Option("--lake", help="Root of the lake: file://… or s3://….")]
+LakeOption = Annotated[str | None, typer.Option("--lake", help="Root of the lake: file://… or s3://….")]
 Into = Annotated[
     Path | None, typer.Option("--into", help="Folder of both files; else that of the pipelines.")
 ]
@@ -82,13 +82,13 @@ def init(
     connection: KafkaConnection = "kafka_default",
     clickhouse: ClickHouseConnection = "clickhouse_default",
     kind: TypeField = None,
-    time: TimeField = None,
-    format: Format = JSON,
+    time: TimeOption = None,
+    format: FormatOption = JSON,
     schema: SchemaFile = None,
     message: MessageName = None,
     registry: Registry = None,
     database: Database = None,
-    lake: Lake = None,
+    lake: LakeOption = None,
     into: Into = None,
     sample: SampleOption = SAMPLE,
     misfits: Misfits = MISFITS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pendulum
 from rich.console import RenderableType
 
-from sluice.cli.fit_columns import Column
+from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import NEWEST, known_range
 from sluice.cli.output import table_of, text_of
 from sluice.config.pipeline import Pipeline
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from sluice.plan.lag import Lag, PartitionLag
 
 _COLUMNS = (
-    Column("partition", 0),
-    Column("landed until", 3),
-    Column("log end", 4),
-    Column("records waiting", 0),
-    Column("behind open transaction", 2),
-    Column("seconds", 1),
-    Column("records/s", 5),
+    TableColumn("partition", 0),
+    TableColumn("landed until", 3),
+    TableColumn("log end", 4),
+    TableColumn("records waiting", 0),
+    TableColumn("behind open transaction", 2),
+    TableColumn("seconds", 1),
+    TableColumn("records/s", 5),
 )
 
 

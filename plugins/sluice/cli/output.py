@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from sluice.cli.fit_columns import Column
+from sluice.cli.fit_columns import TableColumn
 from sluice.cli.tables import FittedTable, FlowingLine
 from sluice.doctor.check import Check, Level
 from sluice.safe_text import line, visible
@@ -32,11 +32,13 @@ def show(*parts: RenderableType, wide: bool = False) -> None:
     console(wide).print(Group(*parts), crop=False)
 
 
-def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> FittedTable:
+def table_of(
+    title: str, columns: Sequence[str | TableColumn], rows: Iterable[Sequence[object]]
+) -> FittedTable:
     """Columns whose values are numbers are aligned to the right; without ranks the last are hidden first."""
     rows = list(rows)
     named = [
-        column if isinstance(column, Column) else Column(column, place)
+        column if isinstance(column, TableColumn) else TableColumn(column, place)
         for place, column in enumerate(columns)
     ]
     return FittedTable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sluice.cli import status_lines
-from sluice.cli.fit_columns import Column
+from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -29,15 +29,15 @@ from sluice.plan.waiting import missing_lines
 from sluice.state.status import UnitStatus
 
 _COLUMNS = (
-    Column("slice", 0),
-    Column("cluster", 2),
-    Column("state", 1),
-    Column("does", 0),
-    Column("offsets", 6),
-    Column("rows", 5),
-    Column("reads", 7),
-    Column("Kafka no longer has", 3),
-    Column("lacks topics", 4),
+    TableColumn("slice", 0),
+    TableColumn("cluster", 2),
+    TableColumn("state", 1),
+    TableColumn("does", 0),
+    TableColumn("offsets", 6),
+    TableColumn("rows", 5),
+    TableColumn("reads", 7),
+    TableColumn("Kafka no longer has", 3),
+    TableColumn("lacks topics", 4),
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.cli.fit_columns import Column
+from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
 from sluice.cli.output import print_facts, print_json, progress, show, table_of
 from sluice.config.types import parse_duration
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _TABLES = ("partitions", "batches")
 _PARTITIONS = ("partition", "records", "first offset", "last offset")
 _BATCHES = (
-    Column("source", 0),
-    Column("batch", 4),
-    Column("state", 1),
-    Column("lines", 2),
-    Column("shipped before", 3),
+    TableColumn("source", 0),
+    TableColumn("batch", 4),
+    TableColumn("state", 1),
+    TableColumn("lines", 2),
+    TableColumn("shipped before", 3),
 )
 
 SourceArgument = Annotated[
@@ -40,7 +40,9 @@ Follow = Annotated[bool, typer.Option("--follow", help="Go on with a file that g
 StateOption = Annotated[
     Path | None, typer.Option("--state", help="Where --follow keeps its place; else beside it.")
 ]
-Key = Annotated[str | None, typer.Option("--key", metavar="FIELD", help="The field that becomes the key.")]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", metavar="FIELD", help="The field that becomes the key.")
+]
 BatchId = Annotated[str | None, typer.Option("--batch", help="The batch's id; else a hash of the content.")]
 Again = Annotated[bool, typer.Option("--again", help="Ship what is known to be shipped, too.")]
 
@@ -49,7 +51,7 @@ def publish(
     pipeline: PipelineArgument,
     source: SourceArgument = "-",
     topic: TopicOption = None,
-    key: Key = None,
+    key: KeyOption = None,
     lag: LagOption = None,
     follow: Follow = False,
     state: StateOption = None,

@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from sluice.cli.fit_columns import Column
+from sluice.cli.fit_columns import TableColumn
 from sluice.state.status import UnitStatus
 
 COLUMNS = (
-    Column("slice", 0),
-    Column("cluster", 1),
-    Column("state", 0),
-    Column("records", 5),
-    Column("parsed", 7),
-    Column("unparsed", 4),
-    Column("late", 6),
-    Column("loaded", 2),
-    Column("misfits", 3),
+    TableColumn("slice", 0),
+    TableColumn("cluster", 1),
+    TableColumn("state", 0),
+    TableColumn("records", 5),
+    TableColumn("parsed", 7),
+    TableColumn("unparsed", 4),
+    TableColumn("late", 6),
+    TableColumn("loaded", 2),
+    TableColumn("misfits", 3),
 )
 MOST_HOURS = 500
 _DAY, _MONTH = 10, 7  # letters of a slice's id

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from sluice.cli.fit_columns import Column, ColumnNeeds, fit, flowing
+from sluice.cli.fit_columns import ColumnNeeds, TableColumn, fit, flowing
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FittedTable:
     """
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     right: frozenset[int]
     rows: Sequence[Sequence[str]]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pendulum
 from rich.console import Group
 
-from sluice.cli.fit_columns import Column
+from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
 from sluice.cli.output import console, print_json, show, table_of
 from sluice.cli.traffic_report import TrafficHour, bar_width, by_value, hourly, plot
@@ -15,18 +15,18 @@ from sluice.config.counts import Counts
 from sluice.errors import WrongUse
 
 _VALUES = (
-    Column("seen in 24 h", 1),
-    Column("expected", 3),
-    Column("seen", 4),
-    Column("difference", 2),
-    Column("expected next", 5),
+    TableColumn("seen in 24 h", 1),
+    TableColumn("expected", 3),
+    TableColumn("seen", 4),
+    TableColumn("difference", 2),
+    TableColumn("expected next", 5),
 )
 _HOURS = (
-    Column("hour (UTC)", 0, wraps=False),
-    Column("expected", 1),
-    Column("seen", 0),
-    Column("difference", 2),
-    Column("█ seen  ░ expected", 3),
+    TableColumn("hour (UTC)", 0, wraps=False),
+    TableColumn("expected", 1),
+    TableColumn("seen", 0),
+    TableColumn("difference", 2),
+    TableColumn("█ seen  ░ expected", 3),
 )
 
 
@@ -56,5 +56,5 @@ def _shown(spec: Counts, found: list[TrafficHour], now: int, bar: int) -> Group:
     title = f"{spec.table}: the last 24 hours, of them those for which something is expected, and the next 24"
     return Group(
         table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found), now, bar)),
-        table_of(title, (Column(field or "all", 0), *_VALUES), by_value(found)),
+        table_of(title, (TableColumn(field or "all", 0), *_VALUES), by_value(found)),
     )

@@ -13,13 +13,13 @@ import yaml
 from pydantic import BaseModel
 
 from sluice.config.files import VARIABLE, expand
-from sluice.config.keys import Key, inner_model, keys
+from sluice.config.keys import ConfigKey, inner_model, keys
+from sluice.config.mistakes import KeyPlace
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import OptionalDuration, Size
 from sluice.config.yaml_text import line_and_column, load, nodes
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-Place = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class _Explained:
     environment: Mapping[str, str]
     node: yaml.Node | None
 
-    def of(self, model: type[BaseModel], content: Any, place: Place) -> Iterator[SettingInForce]:
+    def of(self, model: type[BaseModel], content: Any, place: KeyPlace) -> Iterator[SettingInForce]:
         given = content if isinstance(content, dict) else {}
         for key in keys(model):
             yield from self._key(key, given.get(key.name), (*place, key.name))
 
-    def _key(self, key: Key, content: Any, place: Place) -> Iterator[SettingInForce]:
+    def _key(self, key: ConfigKey, content: Any, place: KeyPlace) -> Iterator[SettingInForce]:
         inner, suffix = inner_model(key.hint)
         if inner is None or (content is None and (suffix or key.field.default is None)):
             yield self._value(key, content, place)
@@ -61,13 +61,15 @@ class _Explained:
             for name, part in parts:
                 yield from self._part(inner, key, part, (*place, name))
 
-    def _part(self, model: type[BaseModel], key: Key, content: Any, place: Place) -> Iterator[SettingInForce]:
+    def _part(
+        self, model: type[BaseModel], key: ConfigKey, content: Any, place: KeyPlace
+    ) -> Iterator[SettingInForce]:
         if content is None or isinstance(content, dict):
             yield from self.of(model, content, place)
         else:  # a short form
             yield self._value(key, content, place)
 
-    def _value(self, key: Key, content: Any, place: Place) -> SettingInForce:
+    def _value(self, key: ConfigKey, content: Any, place: KeyPlace) -> SettingInForce:
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         if content is None:
             return SettingInForce(name, default(key), "default")
@@ -77,7 +79,7 @@ class _Explained:
         return SettingInForce(name, _flow(expand(content, self.environment, self.path, name)), source)
 
 
-def default(key: Key) -> str:
+def default(key: ConfigKey) -> str:
     """Returns what holds where the key is absent, as the file would say it; nothing where that is nothing."""
     if key.field.is_required():
         return ""

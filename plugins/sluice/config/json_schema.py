@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from sluice.config.alarms import Channel
 from sluice.config.counts import Counts
-from sluice.config.keys import Key, keys
+from sluice.config.keys import ConfigKey, keys
 from sluice.config.message_format import FORMS, WITH_SCHEMA, MessageFormat
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
@@ -63,7 +63,7 @@ def _of_model(model: type[BaseModel]) -> JsonSchema:
     return _or_short(model, "", found)
 
 
-def _of_key(model: type[BaseModel], key: Key) -> JsonSchema:
+def _of_key(model: type[BaseModel], key: ConfigKey) -> JsonSchema:
     return {"description": key.meaning, **_or_short(model, key.name, _of_hint(key.hint))}
 
 

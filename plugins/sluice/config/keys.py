@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 
 @dataclass(frozen=True)
-class Key:
+class ConfigKey:
     """One key of a model; `example` is YAML, empty where the key has a section of its own."""
 
     name: str
@@ -29,11 +29,11 @@ class Key:
     example: str
 
 
-def keys(model: type[BaseModel]) -> list[Key]:
+def keys(model: type[BaseModel]) -> list[ConfigKey]:
     """Returns the keys of the model's part of the file, in the model's order."""
     said, hints = _docstrings(model), get_type_hints(model, include_extras=True)
     return [
-        Key(field.alias or name, field, hints[name], *_parts(said[name]))
+        ConfigKey(field.alias or name, field, hints[name], *_parts(said[name]))
         for name, field in model.model_fields.items()
         if name in said
     ]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from sluice.config.keys import inner_model, keys
 
-Place = tuple[int | str, ...]
+KeyPlace = tuple[int | str, ...]
 """Keys, and positions in lists, from the file's top to a value."""
 
 # By the kind of pydantic's error (https://docs.pydantic.dev/latest/errors/validation_errors/).
@@ -46,7 +46,7 @@ _UNKNOWN = "extra_forbidden"
 
 @dataclass(frozen=True)
 class Mistake:
-    place: Place
+    place: KeyPlace
     expected: str
 
     @property
@@ -79,7 +79,7 @@ def _unknown(key: str, known: list[str]) -> str:
     )
 
 
-def _known(model: type[BaseModel], place: Place) -> Iterator[str]:
+def _known(model: type[BaseModel], place: KeyPlace) -> Iterator[str]:
     """The keys of the mapping at `place`."""
     for part in place:
         hints = {key.name: key.hint for key in keys(model)}

@@ -12,12 +12,13 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
-from sluice.doctor.events import EventSample, Path, fields
+from sluice.doctor.events import EventSample, fields
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.casts.fillable import RULES
 from sluice.infer.column import column
 from sluice.safe_text import visible
+from sluice.type_fields import FieldPath
 
 _HALVES = re.compile("[\ud800-\udfff]")
 
@@ -30,14 +31,14 @@ class Fit:
 
     filled: tuple[str, ...]
     empty: tuple[str, ...]
-    unfilled: Mapping[Path, str]
+    unfilled: Mapping[FieldPath, str]
 
 
 def fit(
     columns: Sequence[Column],
     paths: Mapping[str, str],
     events: Sequence[Mapping[str, Any]],
-    known: Path = (),
+    known: FieldPath = (),
 ) -> Fit:
     """`paths` gives the field of those columns that are not named like theirs; the types of fields
     without a column are proposals. The field at `known`, the event's type, needs none."""
@@ -82,7 +83,7 @@ def fit_checks(
         yield warn(Area.SCHEMA, place, told, "`sluice doctor --ddl TYPE` proposes a table for them")
 
 
-def add_column(target: Target, columns: Sequence[Column], path: Path, kind: str) -> str:
+def add_column(target: Target, columns: Sequence[Column], path: FieldPath, kind: str) -> str:
     """The statement that gives a field a column, and for an inner field the line of the pipeline file."""
     name = column_name(path, {column.name for column in columns})
     statement = f"ALTER TABLE {table(target.table)} ADD COLUMN {identifier(name)} {kind}"
@@ -91,7 +92,7 @@ def add_column(target: Target, columns: Sequence[Column], path: Path, kind: str)
     return f"{statement}, and `columns: {{{scalar(name)}: {scalar('.'.join(path))}}}`"
 
 
-def column_name(path: Path, taken: set[str]) -> str:
+def column_name(path: FieldPath, taken: set[str]) -> str:
     """`a_b` for the field `b` of `a`, with a number where that name is taken. Half surrogates, which JSON can
     escape and UTF-8 cannot hold, become `_`."""
     plain = _HALVES.sub("_", "_".join(path))
@@ -116,7 +117,7 @@ def sample_checks(pipeline: Pipeline, sample: EventSample) -> Iterator[Check]:
             yield warn(Area.SCHEMA, f"type {name}", f"{count:,} events go to no table", remedy)
 
 
-def _within(path: Path, taken: Path) -> bool:
+def _within(path: FieldPath, taken: FieldPath) -> bool:
     """Whether a column at `taken` holds the field at `path`."""
     return path[: len(taken)] == taken
 

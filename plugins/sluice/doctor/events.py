@@ -21,10 +21,9 @@ from sluice.flow.land.task.unpack import UnpackedEvents
 from sluice.infer.values import loads
 from sluice.runtime import deeper
 from sluice.slices import FIRST_MS, LAST_MS
+from sluice.type_fields import FieldPath
 
 MOST_LEVELS = 50  # a column's path has fewer
-Path = tuple[str, ...]
-"""Where a field is in an event: the names from the outside to it."""
 
 
 @dataclass(frozen=True)
@@ -103,16 +102,16 @@ def joined(samples: Iterable[EventSample]) -> EventSample:
     return EventSample(tuple(events), dict(refused))
 
 
-def fields(events: Iterable[Mapping[str, Any]]) -> dict[Path, list[Any]]:
+def fields(events: Iterable[Mapping[str, Any]]) -> dict[FieldPath, list[Any]]:
     """Every value of each field, by its path. An object is taken apart; an empty one, or one that lies deeper
     than `MOST_LEVELS`, is a value."""
-    found: dict[Path, list[Any]] = defaultdict(list)
+    found: dict[FieldPath, list[Any]] = defaultdict(list)
     for event in events:
         _collect(event, (), found)
     return dict(found)
 
 
-def _collect(value: Any, path: Path, found: dict[Path, list[Any]]) -> None:
+def _collect(value: Any, path: FieldPath, found: dict[FieldPath, list[Any]]) -> None:
     if isinstance(value, Mapping) and value and len(path) < MOST_LEVELS:
         for name, inner in value.items():
             _collect(inner, (*path, name), found)

@@ -38,7 +38,7 @@ _CATCH_ALL = {"_payload": "String"}
 
 
 @dataclass(frozen=True)
-class Columns:
+class ProposedColumns:
     """`columns` by name; `paths` are the fields of those that are not named like theirs. `left_out` counts
     the fields beyond `MOST_COLUMNS`, `unusable` are those whose name no column can have."""
 
@@ -59,12 +59,12 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class TableProposal:
     """A table for the events of one type; `arrays`: messages are arrays of events."""
 
     type: str
     table: str
-    found: Columns
+    found: ProposedColumns
     arrays: bool
 
     @property
@@ -102,15 +102,17 @@ def create_table(
     )
 
 
-def propose(pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]], rules: Rules) -> Proposal:
+def propose(
+    pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]], rules: Rules
+) -> TableProposal:
     found, target = columns_of(events, rules), pipeline.tables.get(kind)
     columns = _mapped(found, target.columns, events, rules) if target else found
-    return Proposal(kind, _table(pipeline, kind), columns, pipeline.event.arrays)
+    return TableProposal(kind, _table(pipeline, kind), columns, pipeline.event.arrays)
 
 
 def _mapped(
-    found: Columns, paths: Mapping[str, str], events: Sequence[Mapping[str, Any]], rules: Rules
-) -> Columns:
+    found: ProposedColumns, paths: Mapping[str, str], events: Sequence[Mapping[str, Any]], rules: Rules
+) -> ProposedColumns:
     """With the columns that the pipeline file fills from paths of its own."""
     named = {
         name: column(name, _at(events, path.split(".")), len(events), rules) for name, path in paths.items()
@@ -126,7 +128,7 @@ def _at(events: Sequence[Mapping[str, Any]], path: Sequence[str]) -> list[Any]:
     return values
 
 
-def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> Columns:
+def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> ProposedColumns:
     """A column for every field of the events, of more than `MOST_COLUMNS` for those that most events have."""
     found: dict[str, list[Any]] = defaultdict(list)
     for event in events:
@@ -142,7 +144,7 @@ def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> Columns:
         columns[name] = _unnested(name, column(field, usable[field], len(events), rules))
         if name != field:
             paths[name] = field
-    return Columns(columns, paths, len(usable) - len(chosen), unusable)
+    return ProposedColumns(columns, paths, len(usable) - len(chosen), unusable)
 
 
 def _usable(field: str) -> bool:

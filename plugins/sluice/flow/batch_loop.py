@@ -19,7 +19,7 @@ from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
-Land = Callable[[SliceRange], int]
+LandBatch = Callable[[SliceRange], int]
 """Lands a batch and returns the exit code of the application, which says itself what went wrong."""
 
 Begun = Callable[[int], None]
@@ -29,7 +29,7 @@ Landings = Callable[[Sequence[SliceRange], Begun], Generator[int, None, None]]
 """Lands batches in order and gives the code of each."""
 
 
-def one_by_one(land: Land, batches: Sequence[SliceRange], begun: Begun) -> Generator[int, None, None]:
+def one_by_one(land: LandBatch, batches: Sequence[SliceRange], begun: Begun) -> Generator[int, None, None]:
     """Each landing begins when the batch before is loaded."""
     for number, batch in enumerate(batches):
         begun(number)
@@ -37,7 +37,7 @@ def one_by_one(land: Land, batches: Sequence[SliceRange], begun: Begun) -> Gener
 
 
 def one_ahead(
-    land: Land, stop: Callable[[], None], batches: Sequence[SliceRange], begun: Begun
+    land: LandBatch, stop: Callable[[], None], batches: Sequence[SliceRange], begun: Begun
 ) -> Generator[int, None, None]:
     """Each landing runs, in a thread, beside the load of the batch before. After an error, `stop` ends the
     one under way."""

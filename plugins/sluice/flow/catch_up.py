@@ -10,7 +10,7 @@ from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
-from sluice.flow.batch_loop import Land, one_by_one, run_work
+from sluice.flow.batch_loop import LandBatch, one_by_one, run_work
 from sluice.plan.plan import work_of
 from sluice.plan.waiting import Waiting, waiting
 from sluice.safe_text import Say
@@ -24,7 +24,7 @@ def catch_up(
     slices: SliceRange,
     mode: str,
     token: str,
-    land: Land,
+    land: LandBatch,
     say: Say,
     topics_of: TopicsOf = open_topics,
 ) -> list[dict[str, Any]]:

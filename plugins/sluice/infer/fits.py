@@ -23,16 +23,16 @@ _TEXTS: Mapping[str, Callable[[str], bool]] = {
     "Date": spellings.is_date,
     "Date32": spellings.is_date32,
 }
-Place = tuple[str, Any]
+ValuePlace = tuple[str, Any]
 """`.items[3].price` and the value there."""
 
 
-def misfit(kind: Inferred, value: Any) -> Place | None:
+def misfit(kind: Inferred, value: Any) -> ValuePlace | None:
     """The first place that does not fit, or None where all does."""
     return next(misfits(kind, value), None)
 
 
-def misfits(kind: Inferred, value: Any, place: str = "") -> Iterator[Place]:
+def misfits(kind: Inferred, value: Any, place: str = "") -> Iterator[ValuePlace]:
     """`value` is not None."""
     if isinstance(kind, Leaf):
         if not _leaf(kind, value):
@@ -52,12 +52,12 @@ def misfits(kind: Inferred, value: Any, place: str = "") -> Iterator[Place]:
         yield from _elements(kind, value, place)
 
 
-def _elements(kind: TupleOf, value: Mapping[str, Any], place: str) -> Iterator[Place]:
+def _elements(kind: TupleOf, value: Mapping[str, Any], place: str) -> Iterator[ValuePlace]:
     for name, inner in kind.elements:
         yield from _inner(inner, value.get(name), f"{place}.{name}")
 
 
-def _inner(kind: Inferred, value: Any, place: str) -> Iterator[Place]:
+def _inner(kind: Inferred, value: Any, place: str) -> Iterator[ValuePlace]:
     if value is None:
         if not holds_null(kind):
             yield place, None

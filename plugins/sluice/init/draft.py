@@ -8,7 +8,7 @@ from typing import Any
 from sluice.clients.clickhouse.sql import identifier, render
 from sluice.config.yaml_text import scalar
 from sluice.init.messages import form_keys
-from sluice.init.questions import Answers
+from sluice.init.questions import InitChoices
 from sluice.init.request import InitRequest
 from sluice.init.tables import PlannedTable
 from sluice.safe_text import line, visible
@@ -20,7 +20,7 @@ _CLICKHOUSE = "clickhouse_default"
 
 def pipeline_text(
     request: InitRequest,
-    answers: Answers,
+    answers: InitChoices,
     topic: str,
     arrays: bool,
     tables: Sequence[PlannedTable],

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sluice.infer.spellings import epoch_digits, is_instant, names_time
 from sluice.infer.values import Kind, kind_of
 
-Format = Literal["iso8601", "epoch_s", "epoch_ms"]
+TimeSpelling = Literal["iso8601", "epoch_s", "epoch_ms"]
 _TYPES = ("type", "event_type", "eventtype", "event_name", "eventname", "event", "kind", "action", "name")
 _TIMES = ("timestamp", "time", "event_time", "eventtime", "ts", "at", "occurred_at", "created_at")
 _LEAST = 0.999  # of the events have it: others would be rejected
@@ -24,7 +24,7 @@ class TimeField:
     """A dotted path, and how the time is written there."""
 
     field: str
-    format: Format
+    format: TimeSpelling
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ def _may_be_type(path: str, values: Sequence[Any], least: float) -> bool:
     )
 
 
-def _time_format(path: str, values: Sequence[Any], least: float) -> Format | None:
+def _time_format(path: str, values: Sequence[Any], least: float) -> TimeSpelling | None:
     """None for what is no time."""
     counted = Counter(_spelled(value, names_time(_last(path))) for value in values)
     written, count = counted.most_common(1)[0]
     return written if written is not None and count >= max(least, 1) else None
 
 
-def _spelled(value: Any, named: bool) -> Format | None:
+def _spelled(value: Any, named: bool) -> TimeSpelling | None:
     kind = kind_of(value)
     if kind is Kind.TEXT:
         return "iso8601" if is_instant(value) else None

@@ -18,8 +18,8 @@ from sluice.init.draft import cluster_name
 from sluice.init.files import refuse_existing, write_all
 from sluice.init.messages import check_form
 from sluice.init.next_steps import Made, commands
-from sluice.init.propose import Proposal, event_model, guess_event, propose, read_events
-from sluice.init.questions import Answers, Question, ask, checked_name
+from sluice.init.propose import PipelineProposal, event_model, guess_event, propose, read_events
+from sluice.init.questions import InitChoices, Question, ask, checked_name
 from sluice.init.request import InitRequest
 from sluice.init.sample import Sample, sample_file, sample_topic
 from sluice.init.server import connected, existing_columns, run_statements
@@ -102,7 +102,7 @@ def _connect(request: InitRequest, stack: ExitStack) -> tuple[Client | None, str
         return None, f"ClickHouse was not asked which tables are there: {error}"
 
 
-def _told(sample: Sample, answers: Answers, made: Proposal) -> list[str]:
+def _told(sample: Sample, answers: InitChoices, made: PipelineProposal) -> list[str]:
     types = made.sample.types()
     lines = [f"sampled {sample.source}: {sum(types.values()):,} events of {len(types):,} types"]
     lines += [f"unparsed: {count:,} {reason}" for reason, count in sorted(made.sample.refused.items())]
@@ -121,7 +121,7 @@ def _told(sample: Sample, answers: Answers, made: Proposal) -> list[str]:
     return lines
 
 
-def _made(request: InitRequest, answers: Answers) -> Made:
+def _made(request: InitRequest, answers: InitChoices) -> Made:
     path, _ = _files(request, answers.name)
     here = request.folder.resolve() == pipelines_folder().resolve()
     config, folder = (None, None) if here else (path, str(request.folder))

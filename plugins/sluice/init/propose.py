@@ -20,14 +20,14 @@ from sluice.flow.load.casts.fillable import RULES
 from sluice.init.draft import pipeline_text, statements_text
 from sluice.init.guess import EventGuess, TimeField, events_of, fields_of, guess
 from sluice.init.messages import decoded_values, expected_messages, json_values, read_event
-from sluice.init.questions import Answers
+from sluice.init.questions import InitChoices
 from sluice.init.request import InitRequest, MessageForm
 from sluice.init.sample import Sample
 from sluice.init.tables import Existing, PlannedTable, named_tables, plan_tables
 
 
 @dataclass(frozen=True)
-class Proposal:
+class PipelineProposal:
     """The texts of both files. `stamps` are the times in ms of the records that there are, or will be once
     the file is published; none where they will have the time of then."""
 
@@ -57,7 +57,7 @@ def read_events(sample: Sample, event: Event) -> EventSample:
     return found
 
 
-def event_model(request: InitRequest, answers: Answers, arrays: bool) -> Event:
+def event_model(request: InitRequest, answers: InitChoices, arrays: bool) -> Event:
     time = answers.time
     return read_event(
         {
@@ -72,13 +72,13 @@ def event_model(request: InitRequest, answers: Answers, arrays: bool) -> Event:
 
 def propose(
     request: InitRequest,
-    answers: Answers,
+    answers: InitChoices,
     topic: str,
     sample: Sample,
     found: EventSample,
     arrays: bool,
     ask_existing: Callable[[Sequence[str]], Existing],
-) -> Proposal:
+) -> PipelineProposal:
     """`ask_existing` gives those of the tables that are there. Raises WrongPipeline for an answer that no
     pipeline file may have."""
     events: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -94,7 +94,7 @@ def propose(
         stamps = [record.timestamp for record in sample.records]
     else:
         stamps = _event_times(answers.time, [event for some in events.values() for event in some])
-    return Proposal(pipeline, statements, tables, found, tuple(stamps))
+    return PipelineProposal(pipeline, statements, tables, found, tuple(stamps))
 
 
 def check_pipeline(name: str, text: str, target: Path) -> None:

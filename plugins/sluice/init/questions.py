@@ -27,7 +27,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answers:
+class InitChoices:
     """All that is decided before the files are written. `type` None: the topic says it; `time` None: the
     record's own time is the event's."""
 
@@ -56,7 +56,7 @@ def questions(request: InitRequest, guessed: EventGuess) -> list[Question]:
     return [one for one in asked if getattr(request, one.key) is None]
 
 
-def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], str]) -> Answers:
+def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], str]) -> InitChoices:
     """Asks what is not answered. Raises WrongUse for a name that a pipeline cannot have, and for a time field
     that holds no times."""
     for one in questions(request, guessed):
@@ -66,7 +66,7 @@ def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], 
         request = replace(request, **{one.key: given})  # type: ignore[arg-type]
     name = checked_name(request.name or default_name(request))
     kind = None if request.type in (None, "", NONE) else request.type
-    return Answers(
+    return InitChoices(
         name, kind, _time(request.time, guessed), request.database or database_of(name), request.lake or LAKE
     )
 

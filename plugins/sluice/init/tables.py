@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import CATCH_ALL
-from sluice.doctor.propose_table import Columns, columns_of, create_table, entry, table_name
+from sluice.doctor.propose_table import ProposedColumns, columns_of, create_table, entry, table_name
 from sluice.infer.rules import Rules
 
 LEAST_SHARE = 0.01
@@ -28,7 +28,7 @@ class PlannedTable:
     type: str
     table: str
     events: int
-    columns: Columns = field(default_factory=lambda: Columns({}, {}))
+    columns: ProposedColumns = field(default_factory=lambda: ProposedColumns({}, {}))
     existing: bool = False
     arrays: bool = False
 
@@ -75,7 +75,7 @@ def plan_tables(
             yield PlannedTable(kind, name, count, existing=name in existing, arrays=arrays)
         elif name in existing:
             paths = paths_into(existing[name], events[kind])
-            yield PlannedTable(kind, name, len(events[kind]), Columns({}, paths), True)
+            yield PlannedTable(kind, name, len(events[kind]), ProposedColumns({}, paths), True)
         else:
             yield PlannedTable(kind, name, len(events[kind]), columns_of(events[kind], rules), arrays=arrays)
 

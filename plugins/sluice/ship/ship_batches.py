@@ -27,7 +27,7 @@ STOP_SECONDS = 30.0
 
 
 @dataclass
-class BatchProgress:
+class BatchAcknowledged:
     """Where one batch is acknowledged up to; kept in the register now and then, and at the end."""
 
     claim: Claim | None = None
@@ -75,7 +75,7 @@ class Shipper:
     def ship_stream(self, name: str, stream: AbstractContextManager[BufferedIOBase]) -> None:
         """What cannot be read twice has no content to know it by: only its user can give it an id."""
         if self.given is None:
-            self._send(name, None, stream, BatchProgress())
+            self._send(name, None, stream, BatchAcknowledged())
         else:
             self._claimed(name, self.given, stream)
 
@@ -97,14 +97,14 @@ class Shipper:
         line = claim.entry.line
         if line:
             self.say(f"{name}: lines up to {line:,} were shipped before; the rest follows")
-        self._send(name, batch, stream, BatchProgress(claim, line), ahead)
+        self._send(name, batch, stream, BatchAcknowledged(claim, line), ahead)
 
     def _send(
         self,
         name: str,
         batch: str | None,
         stream: AbstractContextManager[BufferedIOBase],
-        note: BatchProgress,
+        note: BatchAcknowledged,
         ahead: Ahead = nothing,
     ) -> None:
         """However it ends, what is on its way is waited for, so that note and report are exact."""

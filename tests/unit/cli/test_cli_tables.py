@@ -21,7 +21,7 @@ from sluice.cli import output, traffic_report
 from sluice.cli import run as run_command
 from sluice.cli import status as status_command
 from sluice.cli.commands import commands
-from sluice.cli.fit_columns import Column, ColumnNeeds, fit, flowing
+from sluice.cli.fit_columns import ColumnNeeds, TableColumn, fit, flowing
 from sluice.cli.lag import Behind
 from sluice.cli.tables import FittedTable
 from sluice.cli.traffic_report import TrafficHour
@@ -189,12 +189,12 @@ def test_wide_shows_all_columns_on_any_terminal(world, capsys, monkeypatch):
 def test_a_row_that_no_terminal_holds_is_a_list(capsys, monkeypatch):
     """The names of 79 and 80 characters: with its borders a column has room for 76."""
     for name in ("a" * 79, "b" * 80):
-        table = output.table_of("t", ["name", Column("rows", 0)], [[name, 1234], ["c d", 5]])
+        table = output.table_of("t", ["name", TableColumn("rows", 0)], [[name, 1234], ["c d", 5]])
         assert shown(table, 80) == ["t", f"- name: {name}", "  rows: 1,234", "- name: c d", "  rows: 5"]
 
 
 def test_what_no_row_has_is_hidden_first():
-    columns = [Column("slice", 0), Column("lost", 1), Column("rows", 2)]
+    columns = [TableColumn("slice", 0), TableColumn("lost", 1), TableColumn("rows", 2)]
     rows, lossy = [["2026-11-20T10Z", "", 1]], [["2026-11-20T10Z", "7", 1]]
     assert tables(shown(output.table_of("", columns, rows), 27)) == [["slice", "rows"]]
     assert tables(shown(output.table_of("", columns, lossy), 27)) == [["slice", "lost"]]

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.errors import WrongUse
 from sluice.init.guess import EventGuess, TimeField, events_of, guess
-from sluice.init.questions import LAKE, Answers, ask, questions
+from sluice.init.questions import LAKE, InitChoices, ask, questions
 from sluice.init.request import InitRequest
 
 AT = "2026-11-20T10:00:00Z"
@@ -75,18 +75,18 @@ def test_five_questions_and_none_of_what_was_said():
 @pytest.mark.parametrize(
     ("given", "answers", "expected"),
     [
-        ({}, {}, Answers("web_shop_orders", "type", FOUND.times[0], "web_shop_orders", LAKE)),
-        ({}, {"name": "Shop.a"}, Answers("Shop.a", "type", FOUND.times[0], "shop_a", LAKE)),
+        ({}, {}, InitChoices("web_shop_orders", "type", FOUND.times[0], "web_shop_orders", LAKE)),
+        ({}, {"name": "Shop.a"}, InitChoices("Shop.a", "type", FOUND.times[0], "shop_a", LAKE)),
         ({"topic": None, "file": "/x/a-b.ndjson.gz"}, {},
-         Answers("a_b", "type", FOUND.times[0], "a_b", LAKE)),
-        ({"topic": None, "file": "-"}, {}, Answers("events", "type", FOUND.times[0], "events", LAKE)),
-        ({"name": "n"}, {"type": "-", "time": "-"}, Answers("n", None, None, "n", LAKE)),
-        ({"type": "", "time": ""}, {"name": "n"}, Answers("n", None, None, "n", LAKE)),
+         InitChoices("a_b", "type", FOUND.times[0], "a_b", LAKE)),
+        ({"topic": None, "file": "-"}, {}, InitChoices("events", "type", FOUND.times[0], "events", LAKE)),
+        ({"name": "n"}, {"type": "-", "time": "-"}, InitChoices("n", None, None, "n", LAKE)),
+        ({"type": "", "time": ""}, {"name": "n"}, InitChoices("n", None, None, "n", LAKE)),
         ({}, {"time": " ts ", "database": "d", "lake": "s3://b"},
-         Answers("web_shop_orders", "type", FOUND.times[1], "d", "s3://b")),
+         InitChoices("web_shop_orders", "type", FOUND.times[1], "d", "s3://b")),
     ],
 )  # fmt: skip
-def test_answers(given: dict, answers: dict, expected: Answers):
+def test_answers(given: dict, answers: dict, expected: InitChoices):
     """An empty answer is the default."""
     assert ask(request(**given), FOUND, lambda one: answers.get(one.key, "")) == expected
 

@@ -15,7 +15,7 @@ from sluice.errors import Unavailable
 
 
 @dataclass
-class Replicas:
+class ReadReplicas:
     """The replicas in their order, and the one that is read from. `opened` are those that have answered."""
 
     open: Callable[[int], Client]
@@ -38,7 +38,7 @@ class AnyReplica(Client):
     """Statements that only read turn to the next replica when one cannot answer now, and stay with it; what
     they need of an earlier statement's temporary tables is not there then. Others go to the current one."""
 
-    def __init__(self, replicas: Replicas, reading: Settings | None = None) -> None:
+    def __init__(self, replicas: ReadReplicas, reading: Settings | None = None) -> None:
         self._replicas, self._reading = replicas, dict(reading or {})
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
-from sluice.clients.clickhouse.any_replica import AnyReplica, Replicas
+from sluice.clients.clickhouse.any_replica import AnyReplica, ReadReplicas
 from sluice.clients.clickhouse.client import Client, Settings
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.connections.connection import Connection
@@ -87,7 +87,7 @@ def _server(shard: Shard, connections: Sequence[Connection], of_replicas: Settin
             continue
         if shard.replicas and of_replicas:
             known = {number: client}
-            replicas = Replicas(lambda n: open_client(connections[n]), len(connections), number, known)
+            replicas = ReadReplicas(lambda n: open_client(connections[n]), len(connections), number, known)
             client = AnyReplica(replicas, of_replicas)
         return Server(shard, client)
     return Server(shard, error=error)

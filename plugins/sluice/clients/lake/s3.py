@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from sluice.clients.lake import durable
 from sluice.clients.lake.base import Item, StoredObject
 from sluice.clients.lake.layout import in_xml
-from sluice.clients.lake.s3_client import Place, client, code, explained, refusal, status
+from sluice.clients.lake.s3_client import S3Object, client, code, explained, refusal, status
 from sluice.clients.lake.s3_upload import Upload
 from sluice.clients.lake.settings import S3Settings
 from sluice.clients.lake.temporary import new_file
@@ -182,7 +182,7 @@ class S3Lake:
         with explained(self.url):
             return client(self.settings)
 
-    def _at(self, key: str) -> Place:
+    def _at(self, key: str) -> S3Object:
         return {"Bucket": self.bucket, "Key": self.prefix + key}
 
     def _download(self, key: str, path: Path) -> None:

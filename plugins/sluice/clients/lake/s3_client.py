@@ -60,7 +60,7 @@ _REMEDIES = {
 }
 
 
-class Place(TypedDict):
+class S3Object(TypedDict):
     """The arguments of a call that name an object."""
 
     Bucket: str

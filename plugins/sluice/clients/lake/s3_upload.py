@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from sluice.clients.lake.s3_client import Place, code, status
+from sluice.clients.lake.s3_client import S3Object, code, status
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -62,7 +62,7 @@ class Upload:
                     self.client.abort_multipart_upload(**self._at, UploadId=upload_id)
 
     @property
-    def _at(self) -> Place:
+    def _at(self) -> S3Object:
         return {"Bucket": self.bucket, "Key": self.key}
 
     def _put(self) -> None:

@@ -18,7 +18,7 @@ from sluice.errors import Busy
 from sluice.flow.contents.accepted import read_accepted
 from sluice.flow.contents.check_lake_rows import check_unit
 from sluice.flow.contents.compare_tables import Comparing, TableContents
-from sluice.flow.contents.missing_fields import FieldHistory, fields_of
+from sluice.flow.contents.missing_fields import SampledFields, fields_of
 from sluice.flow.contents.report import ContentsReport, relanded
 from sluice.flow.contents.sampled_file import Share
 from sluice.flow.contents.sampling import FETCHED_BYTES, choose
@@ -164,7 +164,7 @@ class Auditor:
     ) -> list[Anomaly]:
         accepted = read_accepted(self.lake)
         fields = fields_of(servers[0].reached, self.pipeline.chosen(self.tables))
-        look = FieldHistory(self.pipeline, self.lake, fields, self.repairs, self.say)
+        look = SampledFields(self.pipeline, self.lake, fields, self.repairs, self.say)
         found = [anomaly for anomaly in look.check(landed, most) if anomaly.key not in accepted]
         contents.covered[AnomalyKind.FIELD_MISSING] = frozenset(look.looked)
         return found

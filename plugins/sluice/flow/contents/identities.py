@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sluice.flow.contents.read_rows import FileColumns
-from sluice.flow.contents.recompute import TopicPartitionKey
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, TopicPartitionKey
 
 _ROW_BITS = 28  # a message holds fewer rows
 WHOLE = (1 << _ROW_BITS) - 1  # stands for a record that was rejected as a whole

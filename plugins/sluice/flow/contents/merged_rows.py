@@ -14,7 +14,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed
 from sluice.clients.clickhouse.tables import Column, ViewTable
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.flow.contents.comparable_columns import value
-from sluice.flow.verify.view_shape import KEY, Shape
+from sluice.flow.verify.view_shape import KEY, ViewShape
 from sluice.flow.verify.view_sums import TOLERANCES, FloatSum, ViewSums, added_up, arguments, merged_by, named
 
 _MERGES = "merges keep any of its values"
@@ -58,7 +58,7 @@ class Merging:
         return ViewSums(exact, tuple(FloatSum(*one) for one in known))
 
 
-def merging(fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def merging(fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """`columns` are those that can be compared at all, as far as their values are certain."""
     engine = fed.engine.removeprefix("Replicated")
     if shape.why:
@@ -81,7 +81,7 @@ def merging(fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
     return Merging(why=f"rows of a {engine} cannot be told apart from those that merges have removed")
 
 
-def _kept_apart(shape: Shape, columns: Sequence[Column]) -> Merging:
+def _kept_apart(shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """Rows that a GROUP BY gives of each block, or a DISTINCT, or a join as often as the other table says."""
     roles = {column.name: shape.columns.get(column.name, KEY) for column in columns}
     made = Merging(key=tuple(value(column) for column in columns if roles[column.name] == KEY))
@@ -91,7 +91,7 @@ def _kept_apart(shape: Shape, columns: Sequence[Column]) -> Merging:
     return made
 
 
-def _summed(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def _summed(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """A row whose sums are all 0 may be gone. Sums wrap around as merges let them."""
     for column in columns:
         if merged_by(fed, shape, column):
@@ -103,7 +103,7 @@ def _summed(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[Colum
     return made
 
 
-def _aggregated(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def _aggregated(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     for column in columns:
         if function := merged_by(fed, shape, column):
             _put(made, column, function, parse(column.type))
@@ -112,7 +112,7 @@ def _aggregated(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[C
     return made
 
 
-def _replaced(made: Merging, fed: ViewTable, shape: Shape, columns: Sequence[Column]) -> Merging:
+def _replaced(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """Which row of a key stays is not certain: it is one that the view gave, of the newest version."""
     own = arguments(fed)
     if len(own) > 1:
@@ -143,7 +143,7 @@ def _put(made: Merging, column: Column, function: str, kind: Type) -> None:
         made.values.append(f"{function}({name})")
 
 
-def certain(columns: Sequence[Column], shape: Shape) -> tuple[list[Column], Mapping[str, str]]:
+def certain(columns: Sequence[Column], shape: ViewShape) -> tuple[list[Column], Mapping[str, str]]:
     """The columns whose values are certain, and of the others why not."""
     names = {column.name for column in columns}
     unsure = {name: why for name, why in shape.unsure.items() if name in names}

@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, FieldSample, MissingField, Path, gone
+from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, FieldSample, MissingField, gone
 from sluice.flow.contents.sampling import fields_in
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
@@ -20,11 +20,12 @@ from sluice.manifest import Manifest
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
+from sluice.type_fields import FieldPath
 
 MOST_TYPES = 20  # of a unit, those with the most events
 
 
-def fields_of(client: Client, targets: Iterable[Target]) -> dict[str, dict[Path, str]]:
+def fields_of(client: Client, targets: Iterable[Target]) -> dict[str, dict[FieldPath, str]]:
     """By table the fields that fill its columns. Raises what the client raises."""
     return {
         target.table: _fields(client, target)
@@ -33,7 +34,7 @@ def fields_of(client: Client, targets: Iterable[Target]) -> dict[str, dict[Path,
     }
 
 
-def _fields(client: Client, target: Target) -> dict[Path, str]:
+def _fields(client: Client, target: Target) -> dict[FieldPath, str]:
     found = read_table(client, target.database, target.name)
     return {
         tuple(target.columns.get(column.name, column.name).split("."))
@@ -45,12 +46,12 @@ def _fields(client: Client, target: Target) -> dict[Path, str]:
 
 
 @dataclass
-class FieldHistory:
+class SampledFields:
     """`fields` by table. Samples are kept, because each is compared with several later ones."""
 
     pipeline: Pipeline
     lake: Lake
-    fields: Mapping[str, Mapping[Path, str]]
+    fields: Mapping[str, Mapping[FieldPath, str]]
     repairs: Repairs
     say: Say
     looked: list[tuple[str, str]] = field(default_factory=list)
@@ -92,7 +93,7 @@ class FieldHistory:
         own: tuple[Unit, Manifest],
         earlier: Sequence[tuple[Unit, Manifest]],
         name: str,
-        fields: Iterable[Path],
+        fields: Iterable[FieldPath],
     ) -> list[MissingField]:
         now = self._sample(own, name, fields)
         if now is None or all(now.paths.get(path, 0) == now.rows for path in fields):
@@ -100,7 +101,9 @@ class FieldHistory:
         before = (self._sample(pair, name, fields) for pair in earlier[:HISTORY])
         return gone(now, [sample for sample in before if sample is not None], fields)
 
-    def _sample(self, pair: tuple[Unit, Manifest], name: str, fields: Iterable[Path]) -> FieldSample | None:
+    def _sample(
+        self, pair: tuple[Unit, Manifest], name: str, fields: Iterable[FieldPath]
+    ) -> FieldSample | None:
         """None where the files cannot be read: that is an anomaly of its own."""
         unit, manifest = pair
         if manifest.rows_by_type().get(name, 0) < FEWEST_ROWS:
@@ -114,7 +117,12 @@ class FieldHistory:
         return found if found.rows else None
 
     def _anomaly(
-        self, unit: Unit, target: Target, name: str, fields: Mapping[Path, str], found: Sequence[MissingField]
+        self,
+        unit: Unit,
+        target: Target,
+        name: str,
+        fields: Mapping[FieldPath, str],
+        found: Sequence[MissingField],
     ) -> Anomaly:
         columns = ", ".join(sorted(f"{fields[one.path]} (from {'.'.join(one.path)})" for one in found))
         came = sorted({".".join(path) for one in found for path in one.came})

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluice.flow.contents.payload import field
+from sluice.type_fields import FieldPath
 
 MOST_ROWS = 500  # of a type that are looked at in a unit
 FEWEST_ROWS = 50  # fewer of them say nothing
@@ -20,17 +21,15 @@ _COMMON = 0.5
 _DEPTH = 3
 _MOST_PATHS = 2000
 
-Path = tuple[str, ...]
-
 
 @dataclass(frozen=True)
 class FieldSample:
     """Some events of one type in one unit: how many, and how many of them have a value at each path."""
 
     rows: int
-    paths: Mapping[Path, int]
+    paths: Mapping[FieldPath, int]
 
-    def missing(self, path: Path) -> float:
+    def missing(self, path: FieldPath) -> float:
         """The share of events without a value there."""
         return 1 - self.paths.get(path, 0) / self.rows
 
@@ -39,15 +38,15 @@ class FieldSample:
 class MissingField:
     """A field that is missing now; `came` are those that came at the same time."""
 
-    path: Path
+    path: FieldPath
     before: float
     now: float
-    came: tuple[Path, ...]
+    came: tuple[FieldPath, ...]
 
 
-def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[Path]) -> FieldSample:
+def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[FieldPath]) -> FieldSample:
     """`wanted` paths are counted at any depth, all others at a few levels."""
-    counts: Counter[Path] = Counter()
+    counts: Counter[FieldPath] = Counter()
     own, rows = set(wanted), 0
     for event in events:
         rows += 1
@@ -57,7 +56,7 @@ def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[Path]) -> Fi
     return FieldSample(rows, counts)
 
 
-def _paths(value: Mapping[str, Any], place: Path) -> Iterable[Path]:
+def _paths(value: Mapping[str, Any], place: FieldPath) -> Iterable[FieldPath]:
     for name, inner in value.items():
         if inner is None:
             continue
@@ -66,7 +65,7 @@ def _paths(value: Mapping[str, Any], place: Path) -> Iterable[Path]:
             yield from _paths(inner, (*place, name))
 
 
-def gone(now: FieldSample, earlier: Sequence[FieldSample], fields: Iterable[Path]) -> list[MissingField]:
+def gone(now: FieldSample, earlier: Sequence[FieldSample], fields: Iterable[FieldPath]) -> list[MissingField]:
     """`earlier`: samples of the units before, the nearest first.
 
     Told only where the share jumps: a unit whose predecessor lacks the field already is as that one was.
@@ -82,7 +81,7 @@ def gone(now: FieldSample, earlier: Sequence[FieldSample], fields: Iterable[Path
     return found
 
 
-def _came(now: FieldSample, known: Sequence[FieldSample]) -> tuple[Path, ...]:
+def _came(now: FieldSample, known: Sequence[FieldSample]) -> tuple[FieldPath, ...]:
     """Paths that most events have now, and hardly one had before."""
     return tuple(
         path

@@ -22,9 +22,8 @@ from sluice.flow.contents.payload import (
 from sluice.flow.contents.payload import field as field_of
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.verify.anomaly import AnomalyKind
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, TopicPartitionKey
 
-TopicPartitionKey = tuple[str, int]
 _OVERFLOW = "_overflow"
 
 

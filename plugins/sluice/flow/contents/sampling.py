@@ -24,13 +24,13 @@ from sluice.config.event import Event
 from sluice.flow.contents.comparable_columns import IDENTITY
 from sluice.flow.contents.payload import TooDeep, UnreadablePayload, read_event
 from sluice.flow.contents.payload_fields import MOST_ROWS, FieldSample, sample_of
-from sluice.flow.contents.payload_fields import Path as FieldPath
 from sluice.flow.contents.read_rows import rows_of
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
 from sluice.flow.contents.sums import RowFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
+from sluice.type_fields import FieldPath
 
 MOST_FILES = 1
 SAMPLED_ROWS = 2_000  # of each file

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from sluice.config.counts import Counts
 from sluice.errors import Conservation
 from sluice.flow.land.task.reports import Gap, SeenOffsets, WrittenFile
-from sluice.manifest import OffsetRange
+from sluice.manifest import OffsetRange, TopicPartitionKey
 from sluice.slices import Unit
-
-TopicPartitionKey = tuple[str, int]
 
 
 def gaps_of(

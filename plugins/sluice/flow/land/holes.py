@@ -15,8 +15,9 @@ from typing import Protocol
 
 from sluice.clients.kafka.holes import Hole
 from sluice.errors import ExpiredMeanwhile
-from sluice.flow.land.conservation import TopicPartitionKey, refuse, refuse_bare, unexplained
+from sluice.flow.land.conservation import refuse, refuse_bare, unexplained
 from sluice.flow.land.task.reports import Gap
+from sluice.manifest import TopicPartitionKey
 from sluice.slices import Unit
 
 NEAR = 20_000  # offsets between two holes that are read faster than another look begins

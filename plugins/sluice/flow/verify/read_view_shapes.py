@@ -16,7 +16,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.deterministic import changing, deterministic
 from sluice.flow.verify.number_types import keeps
 from sluice.flow.verify.view_nodes import functions
-from sluice.flow.verify.view_shape import KEY, Shape, shape_of, together
+from sluice.flow.verify.view_shape import KEY, ViewShape, shape_of, together
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
 from sluice.state.view_stamps import view_stamps
@@ -34,8 +34,8 @@ class ViewTableShape:
     """
 
     fed: tuple[ViewTable, ...]
-    shape: Shape
-    views: tuple[Shape, ...]
+    shape: ViewShape
+    views: tuple[ViewShape, ...]
     changed: int
     stamp: str
 
@@ -86,7 +86,7 @@ def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, V
             for column in found.columns
             if _BY_ORDER.search(column.type)
         }
-    known = {found.table: (Shape(unsure=unsure), 0)}
+    known = {found.table: (ViewShape(unsure=unsure), 0)}
     shapes: dict[str, ViewTableShape] = {}
     stamps = view_stamps(found)
     waiting = list(dict.fromkeys(fed.table for fed in found.fed))
@@ -106,7 +106,7 @@ def _of(found: TargetTable, name: str) -> tuple[ViewTable, ...]:
 
 
 def _shape(
-    client: Client, fed: tuple[ViewTable, ...], known: Mapping[str, tuple[Shape, int]], stamp: str
+    client: Client, fed: tuple[ViewTable, ...], known: Mapping[str, tuple[ViewShape, int]], stamp: str
 ) -> ViewTableShape:
     sources = {name: shape for name, (shape, _) in known.items()}
     views = tuple(_view(client, one, sources) for one in fed)
@@ -119,13 +119,13 @@ def _shape(
     return ViewTableShape(fed, whole, views, max(changed), stamp)
 
 
-def _view(client: Client, fed: ViewTable, sources: Mapping[str, Shape]) -> Shape:
+def _view(client: Client, fed: ViewTable, sources: Mapping[str, ViewShape]) -> ViewShape:
     try:
         root = parse(explained(client, fed.select))
     except ServerError as error:
         if error.retryable:
             raise
-        return Shape(why=f"the server does not understand view {fed.view}: {error.reason}")
+        return ViewShape(why=f"the server does not understand view {fed.view}: {error.reason}")
     shape = shape_of(root, sources, deterministic(client, sorted(functions(root))))
     kinds = {column.name: column.type for column in fed.columns}
     given = types(pushed(root))
@@ -138,7 +138,7 @@ def _view(client: Client, fed: ViewTable, sources: Mapping[str, Shape]) -> Shape
     return replace(shape, columns=columns, unsure={**shape.unsure, **dict.fromkeys(cut, _CUT)})
 
 
-def _stored(shape: Shape, fed: tuple[ViewTable, ...], different: Collection[str]) -> Shape:
+def _stored(shape: ViewShape, fed: tuple[ViewTable, ...], different: Collection[str]) -> ViewShape:
     """With the table's columns that its views do not give, or not all of them."""
     given = frozenset.intersection(*(one.view_columns for one in fed))
     plain = all(role == KEY for role in shape.columns.values()) and not shape.unsure
@@ -153,4 +153,4 @@ def _stored(shape: Shape, fed: tuple[ViewTable, ...], different: Collection[str]
             columns[column.name] = KEY
         else:
             unsure[column.name] = "it is computed of other columns"
-    return Shape(shape.one_by_one, columns, unsure, shape.why)
+    return ViewShape(shape.one_by_one, columns, unsure, shape.why)

@@ -33,7 +33,7 @@ class Uncertainty(Exception):
 
 
 @dataclass(frozen=True)
-class Shape:
+class ViewShape:
     """`one_by_one`: each row of the source gives rows of its own, and all of them stay.
 
     `columns`: how a column's values of one key are put together: KEY, `sum`, `min`, `max`, or the function
@@ -53,7 +53,7 @@ class Shape:
         return self.columns.get(name, KEY)
 
 
-def shape_of(root: QueryNode, sources: Mapping[str, Shape], sure: Collection[str]) -> Shape:
+def shape_of(root: QueryNode, sources: Mapping[str, ViewShape], sure: Collection[str]) -> ViewShape:
     """The shape of what the server carries out of a view's SELECT.
 
     `sources` are the tables whose rows a load computes, `sure` the functions that always give the same.
@@ -61,7 +61,7 @@ def shape_of(root: QueryNode, sources: Mapping[str, Shape], sure: Collection[str
     return _Reader(dict(sources), frozenset(sure) | {"arrayJoin"}, {}).select(pushed(root))
 
 
-def together(shapes: Sequence[Shape]) -> Shape:
+def together(shapes: Sequence[ViewShape]) -> ViewShape:
     """The shape of a table that several views write to."""
     if len(shapes) == 1:
         return shapes[0]
@@ -76,31 +76,31 @@ def together(shapes: Sequence[Shape]) -> Shape:
         columns[name] = given.pop()
     why = next((shape.why for shape in shapes if shape.why), "")
     certain = {name: role for name, role in columns.items() if name not in unsure}
-    return Shape(all(shape.one_by_one for shape in shapes), certain, unsure, why)
+    return ViewShape(all(shape.one_by_one for shape in shapes), certain, unsure, why)
 
 
 @dataclass(frozen=True)
 class _Reader:
     """One SELECT; `known` are the shapes of what its FROM names, by the node's id."""
 
-    sources: dict[str, Shape]
+    sources: dict[str, ViewShape]
     sure: frozenset[str]
-    known: dict[str, Shape]
+    known: dict[str, ViewShape]
 
-    def select(self, node: QueryNode) -> Shape:
+    def select(self, node: QueryNode) -> ViewShape:
         if node.kind == "UNION":
             if "union_mode: UNION_ALL" not in node.text:
-                return Shape(why=f"its UNION {_BLOCKS}")
+                return ViewShape(why=f"its UNION {_BLOCKS}")
             selects = queries(node)
             if any(names(pushed(one)) != names(pushed(selects[0])) for one in selects):
-                return Shape(why="its UNION's SELECTs name their columns differently")
+                return ViewShape(why="its UNION's SELECTs name their columns differently")
             return together([self.select(one) for one in selects])
         try:
             return replace(self, known={})._select(node)
         except Uncertainty as error:
-            return Shape(why=str(error))
+            return ViewShape(why=str(error))
 
-    def _select(self, node: QueryNode) -> Shape:
+    def _select(self, node: QueryNode) -> ViewShape:
         sections = {child.text: child for child in node.children}
         for name in _SECTIONS:
             if name in sections:
@@ -110,7 +110,7 @@ class _Reader:
         [place] = [child for child in node.children if child.text == "JOIN TREE"]
         [first] = place.children
         one_by_one = self._from(first)
-        given = Shape(one_by_one)
+        given = ViewShape(one_by_one)
         for condition in ("PREWHERE", "WHERE"):
             if condition in sections:
                 self._expect_key(sections[condition], given)
@@ -119,7 +119,7 @@ class _Reader:
         grouped = "GROUP BY" in sections or any(aggregates(part) for _, part in projection(node))
         return self._columns(node, given, grouped, distinct="is_distinct: 1" in node.text)
 
-    def _columns(self, node: QueryNode, given: Shape, grouped: bool, distinct: bool) -> Shape:
+    def _columns(self, node: QueryNode, given: ViewShape, grouped: bool, distinct: bool) -> ViewShape:
         columns: dict[str, str] = {}
         unsure: dict[str, str] = {}
         for name, expression in projection(node):
@@ -132,7 +132,7 @@ class _Reader:
                 if "function_name: arrayJoin," in text_of(expression):  # how many rows there are, too
                     raise
                 unsure[name] = str(error)
-        return Shape(given.one_by_one and not (grouped or distinct), columns, unsure)
+        return ViewShape(given.one_by_one and not (grouped or distinct), columns, unsure)
 
     def _from(self, node: QueryNode) -> bool:
         """Notes what a place of the FROM gives; returns whether each row of the source is there once."""
@@ -160,8 +160,8 @@ class _Reader:
         for expression in node.section("JOIN EXPRESSIONS"):
             for column in expression.children:
                 for part in column.children:
-                    self._expect_key(part, Shape(one_by_one))
-        self.known[node.id] = Shape(one_by_one)
+                    self._expect_key(part, ViewShape(one_by_one))
+        self.known[node.id] = ViewShape(one_by_one)
         return one_by_one
 
     def _join(self, node: QueryNode) -> bool:
@@ -170,15 +170,15 @@ class _Reader:
         others = ", ".join(tables(right, self.sources)) or "another table"
         if "kind: LEFT" not in node.text or not ("strictness: ALL" in node.text or "ANY" in node.text):
             raise Uncertainty(f"its rows depend on {', '.join(tables(node, self.sources)) or others}")
-        foreign = Shape(why=f"it comes from {others}")
+        foreign = ViewShape(why=f"it comes from {others}")
         self.known.update({inner.id: foreign for inner in (*right.walk(), node) if inner.id})
         return self._from(left) and "strictness: ANY" in node.text
 
-    def _expect_key(self, node: QueryNode, given: Shape) -> None:
+    def _expect_key(self, node: QueryNode, given: ViewShape) -> None:
         if self._role(node, given) != KEY:
             raise Uncertainty(f"what is computed of an aggregate {_BLOCKS}")
 
-    def _role(self, node: QueryNode, given: Shape) -> str:
+    def _role(self, node: QueryNode, given: ViewShape) -> str:
         """Raises Unsure."""
         if node.kind in ("QUERY", "UNION", "TABLE", "TABLE_FUNCTION"):
             raise Uncertainty(f"it reads {', '.join(tables(node, {})) or 'another table'}")
@@ -188,7 +188,7 @@ class _Reader:
                 raise Uncertainty("it comes from elsewhere")
             return self.known[column["source"]].role(column["name"])
         if node.kind == "LAMBDA":
-            self.known[node.id] = Shape()
+            self.known[node.id] = ViewShape()
         called = FUNCTION.match(node.text)
         if called and called["type"] == "aggregate":
             return self._aggregate(called["name"], node, given)
@@ -202,14 +202,14 @@ class _Reader:
             self._expect_key(child, given)
         return KEY
 
-    def _cast(self, node: QueryNode, given: Shape) -> str:
+    def _cast(self, node: QueryNode, given: ViewShape) -> str:
         """`sum` for the cast of a sum that cuts off nothing: casts can be added up, too."""
         first, *_ = [part for child in node.section("ARGUMENTS") for part in child.children]
         types = [_RESULT.search(one.text) for one in (node, first)]
         kept = all(types) and keeps(*(found["type"] for found in types if found))
         return "sum" if kept and self._role(first, given) == "sum" else KEY
 
-    def _aggregate(self, name: str, node: QueryNode, given: Shape) -> str:
+    def _aggregate(self, name: str, node: QueryNode, given: ViewShape) -> str:
         """How its values of two blocks are put together."""
         arguments = [part for child in node.section("ARGUMENTS") for part in child.children]
         roles = [self._role(argument, given) for argument in arguments]

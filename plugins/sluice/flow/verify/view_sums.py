@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sluice.clients.clickhouse.sql import Sql, identifier
 from sluice.clients.clickhouse.tables import Column, ViewTable, staged_engine
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.verify.view_shape import KEY, Shape
+from sluice.flow.verify.view_shape import KEY, ViewShape
 
 _NUMBER = re.compile(r"(U?Int\d+|Float(32|64)|Decimal\w*)")
 _ARGUMENTS = re.compile(r"\w+MergeTree\((?P<list>.*?)\) (?=PARTITION BY|PRIMARY KEY|ORDER BY)", re.DOTALL)
@@ -46,7 +46,7 @@ class Summing:
         return ViewSums(exact, tuple(FloatSum(*pair, tolerance) for pair, (_, tolerance) in known))
 
 
-def summing(fed: ViewTable, shape: Shape) -> Summing | None:
+def summing(fed: ViewTable, shape: ViewShape) -> Summing | None:
     """None where the comparison would prove nothing. `shape`: that of the view."""
     one_by_one = fed.engine.removeprefix("Replicated") == "MergeTree" and shape.one_by_one
     exact, floats = ["count()"] if one_by_one else [], []
@@ -61,7 +61,7 @@ def summing(fed: ViewTable, shape: Shape) -> Summing | None:
     return Summing(tuple(exact), tuple(floats)) if exact or floats else None
 
 
-def merged_by(fed: ViewTable, shape: Shape, column: Column) -> str:
+def merged_by(fed: ViewTable, shape: ViewShape, column: Column) -> str:
     """The function that puts the column's values of one key together, in merges and as its view gives them;
     empty where no function is certain to."""
     engine, kind = fed.engine.removeprefix("Replicated"), parse(column.type)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import sqrt
 
 from sluice.safe_text import visible
-from sluice.state.schema.series import EXPECTED, Series, Turn, begins, ends, longest_gap, recurs
+from sluice.state.schema.series import EXPECTED, FieldSeries, Turn, begins, ends, longest_gap, recurs
 from sluice.type_fields import FieldSeen, TypeFields
 
 _KINDS_APART, _SHARES_APART, _PLACES_APART = 0.1, 0.05, 1.0
@@ -88,7 +88,7 @@ def confirmed(change: FieldChange, earlier: Sequence[TypeFields]) -> bool:
     if change.kind is ChangeKind.KIND:
         (kind,) = change.kinds
         having = [_kinds(one, change.field).get(kind, 0) for one in earlier]
-        return not recurs(Series(filled, having, [0] * len(filled)), change.having / change.rows)
+        return not recurs(FieldSeries(filled, having, [0] * len(filled)), change.having / change.rows)
     series = _series(earlier, filled)
     return longest_gap(series, len(earlier), change.having_before / change.rows_before) < EXPECTED
 
@@ -110,7 +110,7 @@ def _of_kinds(window: Sequence[TypeFields], name: str, having: Sequence[int]) ->
     unknown = [one.others for one in window]
     kinds = [_kinds(one, name) for one in window]
     for kind in kinds[-1]:
-        turn = begins(Series(having, [own.get(kind, 0) for own in kinds], unknown))
+        turn = begins(FieldSeries(having, [own.get(kind, 0) for own in kinds], unknown))
         if turn is None:
             continue
         change = _change(ChangeKind.KIND, window, name, turn)
@@ -191,8 +191,8 @@ def _united(window: Sequence[TypeFields], name: str) -> FieldSeen:
     return FieldSeen(sum(one.rows for one in seen), kinds, sum(one.places for one in seen))
 
 
-def _series(window: Sequence[TypeFields], having: Sequence[int]) -> Series:
-    return Series([one.rows for one in window], having, [one.others for one in window])
+def _series(window: Sequence[TypeFields], having: Sequence[int]) -> FieldSeries:
+    return FieldSeries([one.rows for one in window], having, [one.others for one in window])
 
 
 def _filled(one: TypeFields, name: str) -> int:

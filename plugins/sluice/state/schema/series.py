@@ -26,7 +26,7 @@ _FLICKERS = 5
 
 
 @dataclass(frozen=True)
-class Series:
+class FieldSeries:
     """By slice, the oldest first: rows, those of them that have it, and how many more may have it."""
 
     rows: Sequence[int]
@@ -45,7 +45,7 @@ class Turn:
     having: int
 
 
-def begins(series: Series) -> Turn | None:
+def begins(series: FieldSeries) -> Turn | None:
     """Not None: it is new, and the last slice is the first in which there are enough rows to say so."""
     turn = _begun(series) if series.having[-1] else None
     if turn is None or any(_begun(_until(series, end)) for end in range(2, len(series.rows))):
@@ -53,7 +53,7 @@ def begins(series: Series) -> Turn | None:
     return turn
 
 
-def _begun(series: Series) -> Turn | None:
+def _begun(series: FieldSeries) -> Turn | None:
     """Since the first slice that has it in a share that is near today's; strays before that do not count."""
     today = _share_today(series)
     if today is None:
@@ -64,7 +64,7 @@ def _begun(series: Series) -> Turn | None:
     return turn if missed >= EXPECTED else None
 
 
-def _share_today(series: Series) -> float | None:
+def _share_today(series: FieldSeries) -> float | None:
     """In the newest slices that have it in FEWEST rows."""
     for at in range(len(series.rows) - 1, -1, -1):
         having = sum(series.having[at:])
@@ -73,13 +73,13 @@ def _share_today(series: Series) -> float | None:
     return None
 
 
-def recurs(series: Series, share: float) -> bool:
+def recurs(series: FieldSeries, share: float) -> bool:
     """Whether slices had it in a share that is not far below this one."""
     pairs = zip(series.having, series.rows, strict=True)
     return sum(having for having, rows in pairs if having * _NEAR >= share * rows) >= FEWEST
 
 
-def ends(series: Series) -> Turn | None:
+def ends(series: FieldSeries) -> Turn | None:
     """Not None: it is no more, and the last slice is the first in which there are enough rows to say so."""
     if series.having[-1]:
         return None
@@ -96,7 +96,7 @@ def ends(series: Series) -> Turn | None:
     return None if longest_gap(series, turn.at, share) >= _FLICKERS else turn
 
 
-def longest_gap(series: Series, until: int, share: float) -> float:
+def longest_gap(series: FieldSeries, until: int, share: float) -> float:
     """Of the stretches without it, between two slices that have it before `until`, the most rows that should
     have it."""
     pairs = list(zip(series.having, series.rows, strict=True))[:until]
@@ -105,15 +105,15 @@ def longest_gap(series: Series, until: int, share: float) -> float:
     return share * max((sum(rows for _, rows in own) for own in inner), default=0)
 
 
-def _steady(series: Series, turn: Turn, share: float) -> bool:
+def _steady(series: FieldSeries, turn: Turn, share: float) -> bool:
     slices = sum(having > 0 for having in series.having)
     return share >= COMMON and (share >= LIKELY or slices >= STEADY)
 
 
-def _until(series: Series, end: int) -> Series:
-    return Series(series.rows[:end], series.having[:end], series.unknown[:end])
+def _until(series: FieldSeries, end: int) -> FieldSeries:
+    return FieldSeries(series.rows[:end], series.having[:end], series.unknown[:end])
 
 
-def _turn(series: Series, at: int) -> Turn:
+def _turn(series: FieldSeries, at: int) -> Turn:
     having, rows = series.having, series.rows
     return Turn(at, sum(rows[:at]), sum(having[:at]), sum(rows[at:]), sum(having[at:]))

@@ -6,7 +6,7 @@ import pytest
 
 from sluice.clients.clickhouse.tables import Column, ViewTable
 from sluice.flow.contents.merged_rows import merging
-from sluice.flow.verify.view_shape import Shape
+from sluice.flow.verify.view_shape import ViewShape
 
 KEY = "_slice, _cluster, k"
 OWN = (
@@ -14,11 +14,11 @@ OWN = (
     Column("_cluster", "LowCardinality(String)"),
     Column("k", "UInt8"),
 )
-ROWS = Shape()
+ROWS = ViewShape()
 
 
-def blocks(**roles: str) -> Shape:
-    return Shape(one_by_one=False, columns=roles)
+def blocks(**roles: str) -> ViewShape:
+    return ViewShape(one_by_one=False, columns=roles)
 
 
 def fed(engine: str, *columns: Column, key: str = KEY) -> ViewTable:
@@ -28,7 +28,7 @@ def fed(engine: str, *columns: Column, key: str = KEY) -> ViewTable:
     return ViewTable("e.v", "e.t", name, key, (*OWN, *columns), names, False, engine_full=full)
 
 
-def made(engine: str, shape: Shape, *columns: Column):
+def made(engine: str, shape: ViewShape, *columns: Column):
     table = fed(engine, *columns)
     return merging(table, shape, table.columns)
 
@@ -101,7 +101,7 @@ def test_of_a_key_a_row_stays_that_the_view_gave_and_of_its_newest_version():
 @pytest.mark.parametrize(
     ("engine", "shape", "why"),
     [
-        ("SummingMergeTree", Shape(why="it reads e.u"), "it reads e.u"),
+        ("SummingMergeTree", ViewShape(why="it reads e.u"), "it reads e.u"),
         ("CollapsingMergeTree(x)", ROWS, "rows of a CollapsingMergeTree"),
         ("ReplacingMergeTree(x, k)", ROWS, "marked as deleted"),
         ("SummingMergeTree", blocks(k="max", x="sum"), r"its sorting key is not certain \(k\)"),

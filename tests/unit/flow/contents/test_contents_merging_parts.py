@@ -6,7 +6,7 @@ import pytest
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.flow.contents.merged_rows import Merging, certain, merging
-from sluice.flow.verify.view_shape import Shape
+from sluice.flow.verify.view_shape import ViewShape
 from sluice.flow.verify.view_sums import FloatSum, ViewSums
 from tests.unit.flow.contents.test_contents_merging import KEY, OWN, ROWS, X, blocks, fed, made
 
@@ -15,7 +15,7 @@ F = Column("f", "Float64")
 
 
 def test_a_table_of_which_nothing_is_certain_selects_nothing():
-    assert made("SummingMergeTree", Shape(why="it reads e.u"), X) == Merging(
+    assert made("SummingMergeTree", ViewShape(why="it reads e.u"), X) == Merging(
         (), [], "1", [], (), [], "it reads e.u"
     )
 
@@ -63,7 +63,7 @@ def test_a_replicated_table_is_compared_as_another_is(engine: str, kind: str):
         ("_slice, k, x", blocks(x="sum"), "x"),
     ],
 )
-def test_a_sorting_key_that_is_not_certain(key: str, shape: Shape, named: str):
+def test_a_sorting_key_that_is_not_certain(key: str, shape: ViewShape, named: str):
     table = fed("SummingMergeTree", X, key=key)
     assert merging(table, shape, table.columns) == Merging(why=f"its sorting key is not certain ({named})")
 
@@ -77,7 +77,7 @@ def test_a_sorting_key_that_is_not_certain(key: str, shape: Shape, named: str):
         ("ReplacingMergeTree", X, blocks(x="sum"), "merges keep any of its values"),
     ],
 )
-def test_why_a_column_is_left_out(engine: str, column: Column, shape: Shape, why: str):
+def test_why_a_column_is_left_out(engine: str, column: Column, shape: ViewShape, why: str):
     assert made(engine, shape, column).left_out == [("x", why)]
 
 
@@ -100,6 +100,6 @@ def test_states_of_sums_of_some_rows():
 
 
 def test_which_columns_are_certain():
-    columns, why = certain([*OWN, X, Y], Shape(unsure={"x": "it reads e.u", "gone": "it is odd"}))
+    columns, why = certain([*OWN, X, Y], ViewShape(unsure={"x": "it reads e.u", "gone": "it is odd"}))
     assert columns == [*OWN, Y]
     assert why == {"x": "it reads e.u"}

@@ -8,11 +8,11 @@ import pytest
 
 from sluice.clients.clickhouse.tables import Column, ViewTable
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.verify.view_shape import Shape
+from sluice.flow.verify.view_shape import ViewShape
 from sluice.flow.verify.view_sums import FloatSum, Summing, ViewSums, added_up, summing
 
-PLAIN = Shape()
-GROUPED = Shape(one_by_one=False, columns={"x": "sum", "y": "max"})
+PLAIN = ViewShape()
+GROUPED = ViewShape(one_by_one=False, columns={"x": "sum", "y": "max"})
 
 
 def fed(
@@ -56,7 +56,7 @@ COUNT = ("count()", apart("k", "UInt8"))
     [
         (fed("MergeTree", X, Y), PLAIN, (*COUNT, apart("x", "UInt32"), bits("y", "Float64")), ()),
         (fed("MergeTree", X, Y), GROUPED, ("sum(`x`)", "max(`y`)"), ()),
-        (fed("MergeTree", Y), Shape(False, {"y": "sum"}), (), ((total("y"), 1e-9),)),
+        (fed("MergeTree", Y), ViewShape(False, {"y": "sum"}), (), ((total("y"), 1e-9),)),
         (fed("SummingMergeTree", X, Y), PLAIN, ("sum(`x`)",), ((total("y"), 1e-9),)),
         (fed("ReplicatedMergeTree", X), PLAIN, (*COUNT, apart("x", "UInt32")), ()),
         (fed("ReplicatedSummingMergeTree", X), PLAIN, ("sum(`x`)",), ()),
@@ -65,7 +65,7 @@ COUNT = ("count()", apart("k", "UInt8"))
         # A column of no INSERT, that the view does not give or that it gives by chance says nothing.
         (fed("MergeTree", replace(Y, kind="MATERIALIZED")), PLAIN, COUNT, ()),
         (fed("MergeTree", X, Y, views="_slice k x"), PLAIN, (*COUNT, apart("x", "UInt32")), ()),
-        (fed("MergeTree", X), Shape(unsure={"x": "by chance"}), COUNT, ()),
+        (fed("MergeTree", X), ViewShape(unsure={"x": "by chance"}), COUNT, ()),
         (fed("MergeTree", Column("x", "String")), PLAIN, COUNT, ()),
         (
             fed("MergeTree", Column("x`y", "Float32"), views="_slice x`y"),
@@ -138,7 +138,7 @@ def test_the_sum_of_each_type(kind, exact, floats):
     """As a view of rows gives it, and one that groups them in the way in which merges do."""
     simple, states = kind.startswith("Simple"), kind.startswith("Aggregate")
     name = parse(kind).arguments[0] if simple or states else "sum"
-    by_block = Shape(False, {"x": f"{name}Merge" if states else name})
+    by_block = ViewShape(False, {"x": f"{name}Merge" if states else name})
     for shape in (PLAIN, by_block):
         engine = "AggregatingMergeTree" if simple or states else "SummingMergeTree"
         assert summing(fed(engine, Column("x", kind)), shape) == Summing(exact, floats)

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.state.schema.series import Series, Turn, begins, ends
+from sluice.state.schema.series import FieldSeries, Turn, begins, ends
 
 
-def series(*pairs: tuple[int, int], unknown: int = 0) -> Series:
+def series(*pairs: tuple[int, int], unknown: int = 0) -> FieldSeries:
     """(rows, having) by slice."""
-    return Series([rows for rows, _ in pairs], [having for _, having in pairs], [unknown] * len(pairs))
+    return FieldSeries([rows for rows, _ in pairs], [having for _, having in pairs], [unknown] * len(pairs))
 
 
 BEGINS = [

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from sluice.runtime import deeper
+from sluice.type_fields import FieldPath
 
 _MOST_DIGITS = 20  # of an integer of 64 bits, its sign among them
 _LIKELY_LARGE = re.compile(rb"\d{19}|[eE]\+?0*\d{3}")
@@ -19,7 +20,6 @@ NULL = b"null"  # a missing field counts as one that is null
 _ABSENT = msgspec.Raw(NULL)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-Path = tuple[str, ...]
 Tree = dict[str, "Tree"]
 
 
@@ -28,7 +28,7 @@ class FieldTexts:
     are two; one that is no object has no fields."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self._paths: list[Path] = [tuple(path.split(".")) for path in paths]
+        self._paths: list[FieldPath] = [tuple(path.split(".")) for path in paths]
         tree: Tree = {}
         for path in self._paths:
             place = tree
@@ -91,7 +91,7 @@ def _double(text: str) -> float:
 _NUMBERS = json.JSONDecoder(parse_int=_integer, parse_float=_double)
 
 
-def _find(payload: bytes, path: Path) -> bytes:
+def _find(payload: bytes, path: FieldPath) -> bytes:
     raw: bytes | msgspec.Raw = payload
     for name in path:
         try:
@@ -112,7 +112,7 @@ def _member(number: int, below: Tree) -> tuple[str, Any, Any]:
     return (f"m{number}", _struct(below) | None, None) if below else (f"m{number}", msgspec.Raw, _ABSENT)
 
 
-def _getter(tree: Tree, path: Path) -> Callable[[Any], bytes]:
+def _getter(tree: Tree, path: FieldPath) -> Callable[[Any], bytes]:
     names = []
     for part in path:
         names.append(f"m{list(tree).index(part)}")

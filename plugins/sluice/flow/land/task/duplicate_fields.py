@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from sluice.runtime import deeper
+from sluice.type_fields import FieldPath
 
-Path = tuple[str, ...]
 _SHORT_ESCAPES = '"\\/\b\f\n\r\t'
 
 
@@ -31,7 +31,7 @@ class DuplicateFields:
 
     def __init__(self, needed: Iterable[str], others: Iterable[str] = ()) -> None:
         required = [tuple(path.split(".")) for path in needed]
-        self._paths: list[Path] = sorted({*required, *(tuple(path.split(".")) for path in others)})
+        self._paths: list[FieldPath] = sorted({*required, *(tuple(path.split(".")) for path in others)})
         names = {name for path in self._paths for name in path}
         self._needed = {_text(name) for path in required for name in path}
         self._names = sorted(_text(name) for name in names)
@@ -75,7 +75,7 @@ class DuplicateFields:
         return all(event.count(name) == again.count(name) for name in self._names)
 
 
-def _twice(found: Any, path: Path) -> bool:
+def _twice(found: Any, path: FieldPath) -> bool:
     for name in path:
         if not isinstance(found, _Members):
             return False

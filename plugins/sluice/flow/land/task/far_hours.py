@@ -9,7 +9,7 @@ from datetime import timedelta
 import numpy as np
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.task.parse import Parsed
+from sluice.flow.land.task.parse import ParsedRecords
 from sluice.flow.land.task.times import HOUR_MS, event_bounds
 from sluice.slices import Slice
 
@@ -30,7 +30,7 @@ class FarHours:
         self._first, self._last = event_bounds(slices, early, late)
         self._admitted: dict[int, set[int]] = {}
 
-    def bounded(self, parsed: Parsed, slices: np.ndarray) -> Parsed:
+    def bounded(self, parsed: ParsedRecords, slices: np.ndarray) -> ParsedRecords:
         """`slices` are those of all records that were parsed."""
         own = slices[parsed.rows]
         far = (parsed.times < self._first[own]) | (parsed.times > self._last[own])

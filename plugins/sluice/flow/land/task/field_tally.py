@@ -20,7 +20,7 @@ import pyarrow as pa
 from sluice.flow.land.task.field_sample import chosen, rows_at, step_of
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.reports import SeenFields
-from sluice.flow.land.task.shapes import KIND_OF, Shape, shape_of
+from sluice.flow.land.task.shapes import KIND_OF, EventShape, shape_of
 from sluice.slices import Slice
 from sluice.type_fields import KINDS, NAME_CHARACTERS, FieldSeen, TypeFields
 
@@ -135,7 +135,7 @@ class FieldTally:
     def _exactly(self, name: str) -> bool:
         return name in self._exact or (ALL_OTHERS in self._exact and name not in self._configured)
 
-    def _add(self, number: int, code: int, shape: Shape, rows: int) -> None:
+    def _add(self, number: int, code: int, shape: EventShape, rows: int) -> None:
         own, name = self._slices.setdefault(number, _Slice()), self._names[code]
         seen = own.types.get(code)
         if seen is None:

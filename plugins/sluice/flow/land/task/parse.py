@@ -39,7 +39,7 @@ class RecordColumns:
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedRecords:
     """Type codes and event times (ms) of the records at `rows`, ascending; of the others the reason."""
 
     rows: np.ndarray
@@ -69,7 +69,7 @@ class Parser:
         self._fast = FastReader(self._fields)
         self._twice = DuplicateFields((".".join(field.path) for field in self._fields), counted)
 
-    def parse(self, records: RecordColumns) -> Parsed:
+    def parse(self, records: RecordColumns) -> ParsedRecords:
         read = self._read(records.values)
         rows, refused = read.rows, read.refused
         types, found = self.types.encode(self._names(records, read))
@@ -84,9 +84,9 @@ class Parser:
             dict.fromkeys(np.flatnonzero(early | late).tolist(), reject_reasons.TIME_OUT_OF_RANGE),
         )
         if not refused:
-            return Parsed(rows, types, times, refused)
+            return ParsedRecords(rows, types, times, refused)
         good = np.isin(rows, list(refused), invert=True)
-        return Parsed(rows[good], types[good], times[good], refused)
+        return ParsedRecords(rows[good], types[good], times[good], refused)
 
     def _read(self, values: pa.Array[Any]) -> _Read:
         texts = values.to_pylist()

@@ -10,7 +10,7 @@ import msgspec
 from sluice.runtime import deeper
 from sluice.type_fields import KINDS
 
-Shape = tuple[tuple[str, ...], tuple[type, ...]]
+EventShape = tuple[tuple[str, ...], tuple[type, ...]]
 """Kinds are the types of decoded values: KIND_OF numbers them."""
 
 KIND_OF: dict[type, int] = {
@@ -31,7 +31,7 @@ _decode = msgspec.json.Decoder().decode
 _ANY = json.JSONDecoder(parse_int=lambda _: 0, parse_float=lambda _: 0.0)
 
 
-def shape_of(payload: bytes) -> Shape:
+def shape_of(payload: bytes) -> EventShape:
     """Of a JSON object that has landed."""
     try:
         event: dict[str, Any] = _decode(payload)

@@ -23,7 +23,7 @@ from sluice.flow.land.task.dedup import Deduplicator
 from sluice.flow.land.task.far_hours import FarHours
 from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.long_numbers import may_be_long
-from sluice.flow.land.task.parse import Parsed, Parser, RecordColumns
+from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
 from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.row_buffer import Codes, Gathering
@@ -218,7 +218,7 @@ class _Landing:
             codes = Codes(slices[sorted(refused)], nothing, nothing)
             self._rejected.add(columns.rejected(rows, refused, self._arrays, sizes), codes)
 
-    def _keep(self, rows: pa.Table, slices: np.ndarray, parsed: Parsed) -> None:
+    def _keep(self, rows: pa.Table, slices: np.ndarray, parsed: ParsedRecords) -> None:
         hours = parsed.times // HOUR_MS
         self._tally.add(rows["_payload"], slices, parsed.types, hours)
         if self._tally.full:

@@ -15,18 +15,20 @@ from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.alternatives import dynamic, variant
 from sluice.flow.load.casts.containers import array, mapping
 from sluice.flow.load.casts.documents import document, is_string, path_misfit, paths_of, text_at
-from sluice.flow.load.casts.exact_numbers import Key
+from sluice.flow.load.casts.exact_numbers import FieldText
 from sluice.flow.load.casts.judged import Cast, Field, UnsupportedType, here, inside, let, misfit_of, of_pair
-from sluice.flow.load.casts.parsed import Parsed, parsed
+from sluice.flow.load.casts.parsed import ParsedContainer, parsed
 from sluice.flow.load.casts.scalars import scalar
 from sluice.flow.load.casts.tuples import tuple_
 
-__all__ = ("Cast", "Parsed", "UnsupportedType", "cast", "cast_at", "misfit_of", "parsed_cast")
+__all__ = ("Cast", "ParsedContainer", "UnsupportedType", "cast", "cast_at", "misfit_of", "parsed_cast")
 
 _CONTAINERS = {"Array": array, "Map": mapping, "Tuple": tuple_}
 
 
-def cast(kind: Type, x: str, depth: int = 0, key: Key = "", quoted: str = "", default: str = "") -> Cast:
+def cast(
+    kind: Type, x: str, depth: int = 0, key: FieldText = "", quoted: str = "", default: str = ""
+) -> Cast:
     """The cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around it.
 
     `quoted` is the condition that the value is a string; empty where none is. `default` is an expression of
@@ -35,7 +37,7 @@ def cast(kind: Type, x: str, depth: int = 0, key: Key = "", quoted: str = "", de
     return _cast(kind.stored, Field(x, depth, key, quoted, default))
 
 
-def parsed_cast(kind: Type, given: str, name: str, long: bool) -> Parsed:
+def parsed_cast(kind: Type, given: str, name: str, long: bool) -> ParsedContainer:
     """The cast of what the parse of the event gives of a container (parsed.py)."""
     return parsed(_cast, kind.stored, given, name, long)
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields, replace
 from sluice.clients.clickhouse.sql import Sql, literal
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import Type, parse
-from sluice.flow.load.casts.casts import Cast, Parsed, cast, misfit_of, parsed_cast
+from sluice.flow.load.casts.casts import Cast, ParsedContainer, cast, misfit_of, parsed_cast
 from sluice.flow.load.casts.documents import document
-from sluice.flow.load.casts.event_paths import ObjectNode, Path
+from sluice.flow.load.casts.event_paths import ObjectNode
 from sluice.flow.load.casts.nested import MisfitCheck, Nested
 from sluice.flow.load.casts.typed_paths import typed_paths
+from sluice.type_fields import FieldPath
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class FieldSql:
 
 
 def column_sql(
-    column: Column, path: Path, number: int, tree: ObjectNode, long: bool, groups: Mapping[str, Nested]
+    column: Column, path: FieldPath, number: int, tree: ObjectNode, long: bool, groups: Mapping[str, Nested]
 ) -> FieldSql:
     text, kind, node = f"r{number}", parse(column.type).stored, tree.node_of(path)
     key = path[-1] if long else None
@@ -85,13 +86,15 @@ def column_sql(
     return FieldSql(replace(stages, misfits=(Sql(f"{misfit} AS m{number}"),)), tuple(checks))
 
 
-def parsed_of(kind: Type, path: Path, number: int, node: ObjectNode, long: bool) -> Parsed | None:
+def parsed_of(
+    kind: Type, path: FieldPath, number: int, node: ObjectNode, long: bool
+) -> ParsedContainer | None:
     if path[-1] not in node.parsed:
         return None
     return parsed_cast(kind, node.element(path[-1]), f"j{number}", long)
 
 
-def _judged(stages: Stages, made: Cast, number: int, given: Parsed | None) -> Stages:
+def _judged(stages: Stages, made: Cast, number: int, given: ParsedContainer | None) -> Stages:
     if given is None:
         return replace(stages, judged=(Sql(f"{made.judged} AS c{number}"),))
     judged = f"if(u{number}, tuple({given.value}, 0), {made.judged})"

@@ -11,12 +11,13 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.casts import UnsupportedType, cast, misfit_of
 from sluice.flow.load.casts.column_sql import Stages, column_sql, group_sql
-from sluice.flow.load.casts.event_paths import NESTED, QUOTED, Path, extract, odd_texts, tree_of
+from sluice.flow.load.casts.event_paths import NESTED, QUOTED, extract, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
 from sluice.flow.load.casts.nested import MisfitCheck, nested_of
 from sluice.flow.load.casts.parsed import texts_of
 from sluice.flow.load.casts.shape import strays, whole
 from sluice.flow.load.casts.times import of_stamp
+from sluice.type_fields import FieldPath
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
 # Files have `_row` only where messages are arrays: elsewhere it is 0.
@@ -172,7 +173,7 @@ def _inserted(
         yield column.missing, Sql(missing[column.name])
 
 
-def _containers(fields: Sequence[tuple[Column, Path]]) -> dict[Path, str]:
+def _containers(fields: Sequence[tuple[Column, FieldPath]]) -> dict[FieldPath, str]:
     """What the parse gives of the fields that are containers. Of many, nothing: both ways make the statement
     twice as long, and the server takes a second for each 100,000 characters."""
     found = {path: texts_of(parse(column.type).stored) for column, path in fields}
@@ -217,5 +218,5 @@ def _held(column: Column) -> tuple[Sql, MisfitCheck | None]:
     return Sql(value), MisfitCheck(column.name, column.type, f"toString({name})", misfit_of(name, value))
 
 
-def _path(column: Column, paths: Mapping[str, str]) -> Path:
+def _path(column: Column, paths: Mapping[str, str]) -> FieldPath:
     return tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sluice.clients.clickhouse.sql import both, literal
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.exact_numbers import SHORT, Key, exact, unrounded
+from sluice.flow.load.casts.exact_numbers import SHORT, FieldText, exact, unrounded
 
 _EXACT_POWERS = 18  # 10 to these fits UInt64, and is a double without rounding
 _WIDTHS = {9: 32, 18: 64, 38: 128, 76: 256}  # the digits that so many bits hold
 
 
-def decimal(kind: Type, x: str, key: Key) -> str:
+def decimal(kind: Type, x: str, key: FieldText) -> str:
     """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
     precision, scale = map(int, kind.arguments)
     value = _within(kind, precision, scale, x)
@@ -38,7 +38,7 @@ def _widest(precision: int) -> int:
     return next(widest for widest in _WIDTHS if precision <= widest)
 
 
-def _by_double(kind: Type, precision: int, scale: int, x: str, key: Key, otherwise: str) -> str:
+def _by_double(kind: Type, precision: int, scale: int, x: str, key: FieldText, otherwise: str) -> str:
     """The same by arithmetic where few digits let a double say it all, in half the time.
 
     Two decimals of at most SHORT digits are never the same double (DBL_DIG of IEEE 754). One is written, the

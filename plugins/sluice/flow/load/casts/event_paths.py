@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sluice.clients.clickhouse.sql import Sql, either, identifier, listed, literal, summed
-
-Path = tuple[str, ...]
+from sluice.type_fields import FieldPath
 
 RESERVED = "null"
 """The one name that an element of a tuple cannot have: no column takes a field of that name."""
@@ -35,7 +34,7 @@ class ObjectNode:
     """
 
     place: tuple[int, ...] = ()
-    path: Path = ()
+    path: FieldPath = ()
     fields: dict[str, ObjectNode] = field(default_factory=dict)
     parsed: dict[str, str] = field(default_factory=dict)
 
@@ -73,7 +72,7 @@ class ObjectNode:
     def element(self, name: str) -> str:
         return f"tupleElement({self.tuple}, {list(self.fields).index(name) + 1})"
 
-    def add(self, path: Path) -> None:
+    def add(self, path: FieldPath) -> None:
         if path:
             name, *rest = path
             inner = self.fields.setdefault(
@@ -85,12 +84,12 @@ class ObjectNode:
         """The objects inside it that columns look into."""
         return [node for node in self.fields.values() if node.fields]
 
-    def node_of(self, path: Path) -> ObjectNode:
+    def node_of(self, path: FieldPath) -> ObjectNode:
         """The object that holds the last field of the path."""
         return self.fields[path[0]].node_of(path[1:]) if len(path) > 1 else self
 
 
-def tree_of(paths: Iterable[Path], parsed: Mapping[Path, str] = MappingProxyType({})) -> ObjectNode:
+def tree_of(paths: Iterable[FieldPath], parsed: Mapping[FieldPath, str] = MappingProxyType({})) -> ObjectNode:
     """`parsed` are the types of fields that may be containers of texts: they are, where nothing else needs
     the text of such a field."""
     root, asked = ObjectNode(), list(paths)
@@ -103,7 +102,7 @@ def tree_of(paths: Iterable[Path], parsed: Mapping[Path, str] = MappingProxyType
     return root
 
 
-def extract(root: ObjectNode, marked: Sequence[Path] = ()) -> list[list[Sql]]:
+def extract(root: ObjectNode, marked: Sequence[FieldPath] = ()) -> list[list[Sql]]:
     """The stages (columns.py) that give the texts of all nodes' fields, outer nodes first. Of nodes that
     hold a path of `marked` that is also the keys they have, where such a field is NULL."""
     stages, level = [], [root] if root.fields else []
@@ -126,20 +125,20 @@ def _fields(node: ObjectNode) -> Sql:
     return Sql(f"JSONExtract({_guarded(node)}, {literal(f'Tuple({names})')}) AS {node.tuple}")
 
 
-def odd_texts(root: ObjectNode, fine: Mapping[Path, str]) -> list[Sql]:
+def odd_texts(root: ObjectNode, fine: Mapping[FieldPath, str]) -> list[Sql]:
     """The whole texts of each node's parsed fields, extracted where one of their conditions `fine` does not
     hold."""
     return [_odd(node, fine) for node in (root, *nodes(root)) if node.parsed]
 
 
-def _odd(node: ObjectNode, fine: Mapping[Path, str]) -> Sql:
+def _odd(node: ObjectNode, fine: Mapping[FieldPath, str]) -> Sql:
     kind = literal(f"Tuple({listed(f'{identifier(name)} {_TEXT}' for name in node.parsed)})")
     all_ = summed([fine[(*node.path, name)] for name in node.parsed])
     found = f"JSONExtract({_guarded(node)}, {kind})"
     return Sql(f"if(({all_}) = {len(node.parsed)}, defaultValueOfTypeName({kind}), {found}) AS {node.odd}")
 
 
-def _keys(node: ObjectNode, marked: Sequence[Path]) -> list[Sql]:
+def _keys(node: ObjectNode, marked: Sequence[FieldPath]) -> list[Sql]:
     own = sorted({path[-1] for path in marked if path[:-1] == node.path})
     if not own:
         return []
@@ -168,7 +167,7 @@ def nodes(node: ObjectNode) -> list[ObjectNode]:
     return [found for inner in node.inner() for found in (inner, *nodes(inner))]
 
 
-def first_column(node: ObjectNode, paths: Sequence[tuple[str, Path]]) -> tuple[str, Path]:
+def first_column(node: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> tuple[str, FieldPath]:
     """The first of the (column, path) that lead through the node."""
     size = len(node.path)
     return next((name, path) for name, path in paths if path[:size] == node.path and len(path) > size)

@@ -52,17 +52,17 @@ _BARE: Around = ((":", ","), (":", "}"))
 _SCALAR: Around = (*_BARE, (": ", ","), (": ", "}"), (':"', '"'), (': "', '"'))
 _SPACED = Sql(literal(r"\s*([\[\]{},:])\s*"))
 
-Key = str | None
+FieldText = str | None
 """The field whose text is cast: empty where it is not known (an element of a container), and None where
 the text is no JSON number's and says exactly what the value is."""
 
 
-def unrounded(key: Key) -> str:
+def unrounded(key: FieldText) -> str:
     """The condition that no number's text is rounded."""
     return "1" if key is None else "(long_numbers = 0)"
 
 
-def exact(x: str, key: Key) -> str:
+def exact(x: str, key: FieldText) -> str:
     """The condition on `x`, the text of the field `key`.
 
     In an event without long numbers it is exact: a double's text is the shortest that gives it back, and has
@@ -78,7 +78,7 @@ def exact(x: str, key: Key) -> str:
     return f"if(long_numbers, {said}, 1)"
 
 
-def all_exact(text: str, key: Key) -> str:
+def all_exact(text: str, key: FieldText) -> str:
     """The same of all numbers in `text`, which is an array or an object. It is searched for last, and without
     the spaces of either: where the brackets are the same, so are the numbers between them."""
     if key is None:

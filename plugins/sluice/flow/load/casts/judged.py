@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sql import Sql, both, either, literal
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.exact_numbers import Key
+from sluice.flow.load.casts.exact_numbers import FieldText
 
 
 class UnsupportedType(ValueError):
@@ -84,7 +84,7 @@ class Field:
 
     x: str
     depth: int = 0
-    key: Key = ""
+    key: FieldText = ""
     quoted: str = ""
     default: str = ""
     there: str = "0"
@@ -96,7 +96,7 @@ class Field:
         return f"ifNull({self.x}, '')"
 
     @property
-    def inner_key(self) -> Key:
+    def inner_key(self) -> FieldText:
         """Of what the value contains."""
         return None if self.key is None else ""
 

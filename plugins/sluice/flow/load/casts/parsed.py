@@ -22,7 +22,7 @@ _TEXT = "Nullable(String)"
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedContainer:
     """The items `items`, of each what it becomes and whether it may be a misfit; over their name the `value`
     of the container, and whether it is `fine`."""
 
@@ -42,7 +42,7 @@ def texts_of(kind: Type) -> str:
     return f"Array(Tuple({listed(f'{name} {_TEXT}' for name in names)}))" if names else f"Array({_TEXT})"
 
 
-def parsed(caster: Caster, kind: Type, given: str, name: str, long: bool) -> Parsed:
+def parsed(caster: Caster, kind: Type, given: str, name: str, long: bool) -> ParsedContainer:
     """The cast of `given`, which holds `texts_of(kind)` or the text of something else."""
     shape, field = kind.shape, Field("", 0, None)
     found = f"variantElement({given}, {literal(texts_of(kind))})"
@@ -55,7 +55,7 @@ def parsed(caster: Caster, kind: Type, given: str, name: str, long: bool) -> Par
         items = mapped({"x0": found}, _item(caster, shape, field))
     unusual = [bad, f"isNotNull(variantElement({given}, 'String'))", *_doubts(shape)]
     unusual += ["long_numbers"] if long else []
-    return Parsed(items, value, f"(({summed(unusual)}) = 0)")
+    return ParsedContainer(items, value, f"(({summed(unusual)}) = 0)")
 
 
 def _doubts(shape: Type) -> list[str]:

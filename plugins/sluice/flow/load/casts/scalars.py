@@ -7,7 +7,7 @@ import re
 from sluice.clients.clickhouse.sql import both, literal
 from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.decimals import decimal
-from sluice.flow.load.casts.exact_numbers import Key, exact
+from sluice.flow.load.casts.exact_numbers import FieldText, exact
 from sluice.flow.load.casts.judged import UnsupportedType
 from sluice.flow.load.casts.times import CLOCKS, RANGES, clock, time
 
@@ -20,7 +20,7 @@ _NUMBER_NAMED = re.compile(r"'-?[0-9]")  # a name that a JSON number may be take
 _WHOLE = literal("^(0|-?[1-9][0-9]{0,4})$")
 
 
-def scalar(kind: Type, x: str, key: Key, quoted: str) -> str:
+def scalar(kind: Type, x: str, key: FieldText, quoted: str) -> str:
     """The value of `x`, NULL where it does not fit; see `cast`. Raises UnsupportedType."""
     if kind.name == "String":
         return x
@@ -65,7 +65,7 @@ def _half_float(x: str) -> str:
     return f"if({finite}, {number}, NULL)"
 
 
-def _enum(kind: Type, x: str, key: Key, quoted: str) -> str:
+def _enum(kind: Type, x: str, key: FieldText, quoted: str) -> str:
     """A name, or a JSON number that is one of the type's numbers; where both are, the name."""
     pairs = [part.rpartition("=") for part in kind.arguments]
     names = ", ".join(name.strip() for name, _, _ in pairs)

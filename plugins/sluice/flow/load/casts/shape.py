@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sluice.clients.clickhouse.sql import summed
-from sluice.flow.load.casts.event_paths import ObjectNode, Path, first_column, nodes
+from sluice.flow.load.casts.event_paths import ObjectNode, first_column, nodes
 from sluice.flow.load.casts.nested import MisfitCheck
+from sluice.type_fields import FieldPath
 
 
-def strays(tree: ObjectNode, paths: Sequence[tuple[str, Path]]) -> list[MisfitCheck]:
+def strays(tree: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> list[MisfitCheck]:
     """Something that is no object, where the path of one of the (column, path) leads through it."""
     checks = []
     for node in nodes(tree):

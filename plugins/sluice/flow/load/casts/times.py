@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from sluice.clients.clickhouse.sql import Sql, both, either, literal
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.exact_numbers import Key, exact
+from sluice.flow.load.casts.exact_numbers import FieldText, exact
 
 # Around each edge a year more: a day outside in its own zone may be inside in UTC.
 _DAY = r"(1[89]|2[0-3])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
@@ -25,7 +25,7 @@ _EPOCH = "toDateTime64(0, 3, 'UTC')"
 _NANOSECONDS_END = 9_223_372_036_855  # the first millisecond since 1970 whose nanoseconds exceed 64 bits
 
 
-def time(kind: Type, x: str, key: Key) -> str:
+def time(kind: Type, x: str, key: FieldText) -> str:
     """A time without a zone is UTC, whatever the column's zone; what is finer than the column is cut off."""
     digits = max(3, int(kind.arguments[0])) if kind.name == "DateTime64" else 3
     # ClickHouse knows T and Z only; RFC 3339, section 5.6, has small letters, too.

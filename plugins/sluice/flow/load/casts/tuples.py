@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sluice.clients.clickhouse.sql import both, identifier, listed, literal, summed
 from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.elements import CONTAINERS, by_token, element, may_lack
-from sluice.flow.load.casts.exact_numbers import Key
+from sluice.flow.load.casts.exact_numbers import FieldText
 from sluice.flow.load.casts.judged import (
     Cast,
     Caster,
@@ -83,7 +83,7 @@ def _by_kind(part: tuple[str, Type]) -> bool:
 
 
 def _of_object(field: Field, x: str, name: str, kind: Type, number: int) -> Field:
-    key: Key = None if field.key is None else name if field.key else ""
+    key: FieldText = None if field.key is None else name if field.key else ""
     quoted = f"JSONType({field.text}, {literal(name)}) = 'String'" if _by_kind(("", kind)) else ""
     there = f"has(JSONExtractKeys({field.text}), {literal(name)})"
     required = not (field.default or may_lack(kind))

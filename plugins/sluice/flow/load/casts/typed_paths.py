@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.casts import cast_at
 from sluice.flow.load.casts.documents import path_misfit, paths_of, text_at
-from sluice.flow.load.casts.exact_numbers import Key
+from sluice.flow.load.casts.exact_numbers import FieldText
 from sluice.flow.load.casts.judged import Cast, Field, misfit_of
 
 
@@ -24,14 +24,14 @@ class TypedPath:
     where: str = ""
 
 
-def typed_paths(kind: Type, x: str, suffix: str, key: Key) -> list[TypedPath]:
+def typed_paths(kind: Type, x: str, suffix: str, key: FieldText) -> list[TypedPath]:
     """Those of the JSON type `kind`, by names that end with the suffix. Raises UnsupportedType."""
     return [
         _typed_path(kind, x, path, f"{suffix}_{number}", key) for number, path in enumerate(paths_of(kind))
     ]
 
 
-def _typed_path(kind: Type, x: str, path: tuple[str, Type], suffix: str, key: Key) -> TypedPath:
+def _typed_path(kind: Type, x: str, path: tuple[str, Type], suffix: str, key: FieldText) -> TypedPath:
     (name, inner), text, value, misfit = path, f"t{suffix}", f"s{suffix}", f"b{suffix}"
     made = cast_at(Field(x, 0, key), path, text)
     by_name = Cast(value, made.misfit if made.container else misfit_of(text, value))

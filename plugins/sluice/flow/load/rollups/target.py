@@ -19,11 +19,11 @@ from sluice.flow.load.casts.nested import MisfitCheck
 from sluice.flow.load.rollups.values import Unprovable, convert
 from sluice.state.target_ddl import everything
 
-Columns = tuple[tuple[str, str], ...]
+NamedTypes = tuple[tuple[str, str], ...]
 """(name, type) of what a SELECT gives."""
 
 
-def columns_of(client: Client, rollup: Rollup) -> Columns:
+def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
     """Raises ServerError when the SELECT does not work."""
     # With the settings that the rollup's statement carries, on which the types may depend.
     found = client.rows(render("rollups/describe", select=everything(rollup)), settings=STEADY)
@@ -57,7 +57,7 @@ def check_rollup(client: Client, found: TargetTable, target: Target, rollup: Rol
     return _filling(target, rollup, given, kinds)
 
 
-def _filling(target: Target, rollup: Rollup, given: Columns, kinds: Mapping[str, str]) -> Filling:
+def _filling(target: Target, rollup: Rollup, given: NamedTypes, kinds: Mapping[str, str]) -> Filling:
     """The SELECT's `n`-th column is `g<n>`, its value `v<n>`, and whether that is a misfit `m<n>`."""
     values, named, checks = [], [], []
     for number, (name, kind) in enumerate(given):
