@@ -266,7 +266,10 @@ def test_projections_and_ttl(world: World):
         ),
         (f"(`null` String, {KEYS}) ENGINE = MergeTree ORDER BY tuple()", ["reserves the name null"]),
         (f"(_offset UInt8, {KEYS}) ENGINE = MergeTree ORDER BY tuple()", ["_offset"]),
-        (f"(b String, a Array(String) DEFAULT [b], {KEYS}) ENGINE = MergeTree ORDER BY b", ["DEFAULT of"]),
+        (
+                f"(b String, `n.a` Array(String) DEFAULT [b], {KEYS}) ENGINE = MergeTree ORDER BY b",
+                ["DEFAULT of"],
+            ),
         ("", ["no such table", "CREATE TABLE", "_slice"]),
     ],
 )  # fmt: skip

@@ -182,5 +182,11 @@ def test_the_others_are_rights_that_the_server_knows(guarded: Guarded):
         for name in re.findall(r"system\.(\w+)", path.read_text())
     }
     read |= {"system.processes", "system.mutations"}  # KILL QUERY and KILL MUTATION look there
-    open_to_all = {"system.columns", "system.functions", "system.settings", "system.tables"}
+    open_to_all = {
+        "system.columns",
+        "system.databases",
+        "system.functions",
+        "system.settings",
+        "system.tables",
+    }
     assert read - open_to_all == {place for _, place in EXACT + BESIDE if place.startswith("system.")}
