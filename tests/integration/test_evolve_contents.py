@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -40,16 +41,17 @@ def test_what_came_before_the_column_is_no_finding_and_is_told(world: World):
     early = [event(n=1, code="x"), event(n=2)]
     counted(world, unit(), land(world.lake, unit(), early), early)
     world.load(pipeline, unit())
-    land(world.lake, unit(1), [event(n=3, code=3), event(n=4, code=4)])
+    land(world.lake, unit(1), [event(n=3, code="2026-11-23"), event(n=4, code="2026-11-24")])
     world.load(pipeline, unit(1))
-    assert world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(1, None), (2, None), (3, 3), (4, 4)]
+    days = [(3, date(2026, 11, 23)), (4, date(2026, 11, 24))]
+    assert world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(1, None), (2, None), *days]
     found = compared(world, pipeline, 0, 1)
     assert (found.anomalies, found.rows) == ([], 4)
     [note] = found.notes
     assert "column code was added later than 1 loaded slice, and is empty there: 1 rows have" in note
     assert "`sluice run p --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --backfill`" in note
     world.load(pipeline, unit(), mode="reload")
-    assert world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(2, None), (3, 3), (4, 4)]
+    assert world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(2, None), *days]
     found = compared(world, pipeline, 0, 1)
     assert (found.anomalies, found.rows, found.notes) == ([], 3, [])
 
