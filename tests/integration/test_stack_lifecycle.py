@@ -106,7 +106,8 @@ def test_up_while_the_stack_stops_and_down_while_it_starts(settings: Settings):
     assert (again.returncode, again.stderr) == (0, "")
     assert members.runner(settings.home) not in (None, runner)
     with begun(settings, "down") as down:
-        assert "stopping" in down.stdout.readline()
+        log = settings.home / "logs" / "stack.log"
+        wait_until(lambda: "sending SIGTERM" in log.read_text(), "the stack to stop", 60)
         after = stack(settings, "up")
     assert (down.returncode, after.returncode, after.stderr) == (0, 0, "")
     with urllib.request.urlopen(f"{settings.airflow_url}/api/v2/version") as answer:
