@@ -110,14 +110,14 @@ def test_a_backfill_from_the_form(admin: Page, page_stack: PageStack, shoot: Sho
 def test_a_plan_says_how_long_it_takes(admin: Page, page_stack: PageStack, shoot: Shoot):
     """At the rates of the run before; and a plan of nothing has no time."""
     form = admin.get_by_role("form", name="Backfill")
-    form.get_by_label("reload").check()
+    form.get_by_role("radio", name=re.compile("^reload")).check()
     form.get_by_role("button", name="Show the plan").click()
     plan = admin.locator(".plan")
     expect(plan.locator(".does")).to_contain_text("16 load again")
     expect(plan.locator(".time")).to_contain_text(re.compile(r"Time: about \d+ .*load \d+"))
     plan.scroll_into_view_if_needed()
     shoot(admin, "page-backfill-plan")
-    form.get_by_label("fill").check()
+    form.get_by_role("radio", name=re.compile("^fill")).check()
     form.get_by_role("button", name="Show the plan").click()
     expect(plan).to_contain_text("There is nothing to do.")
     expect(plan.locator(".time")).to_have_count(0)
