@@ -15,12 +15,13 @@ from sluice.config.explain import default
 from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
-from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
+from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size, Timeout
 
 _COLUMNS = ("key", "type", "default", "meaning", "example", "since")
 _NAMED = {
     Duration: "duration",
     OptionalDuration: "duration or `none`",
+    Timeout: "duration, `auto` or `none`",
     Instant: "instant",
     PlainName: "name",
     Size: "size",
@@ -37,6 +38,7 @@ models that read the file (`python -m local.documents.generated`). [Recipes](../
 - A **name** has letters, digits, `_` and `.`, at most 63.
 - `${NAME}` and `${NAME:-default}` in any text are taken from the environment.
 - Addresses and passwords are Airflow connections; the file names the connection.
+- `_defaults.yaml` in the same folder has `airflow` only: what holds for every pipeline of the folder.
 - A mistake is reported with its line, its key and what was expected.
 - With `# yaml-language-server: $schema=pipeline.schema.json` as its first line, editors complete keys and
   mark mistakes (include/pipelines/pipeline.schema.json, made from the same models)."""

@@ -36,7 +36,7 @@ class WideStack(Stack):
             "lake": LAKE,
             "clickhouse": CLICKHOUSE,
             "tables": {"click": f"{self.name}.clicks", "*": f"{self.name}.other"},
-            "pools": {"land": "sluice_land", "load": "sluice_load"},
+            "airflow": {"steps": {name: {"pool": f"sluice_{name}"} for name in ("land", "load")}},
             "start": START.isoformat(),
             "heal": f"{HOURS}h",
             "rows_per_read": 25,

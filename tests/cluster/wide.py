@@ -38,14 +38,14 @@ CLICKHOUSE = {
         {"name": "s2", "connection": "clickhouse_2"},
     ]
 }
-# The product waits 30 s and more before it tries again. And nothing but what a test asks for may run.
+# The product waits 30 s and more before it tries again.
+DEFAULTS = "airflow: {retry_delay: 5s}\n"
+# Nothing but what a test asks for may run.
 DAG_FILE = """\
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from sluice.airflow import retries
 from sluice.airflow.dags import pipeline_dags
 # An Airflow DAG file over pipeline files elsewhere.
-retries.RETRIES["retry_delay"] = timedelta(seconds=5)
 found = pipeline_dags(Path({folder!r}))
 for each in found.values():
     each.end_date = datetime.fromisoformat({end!r})
@@ -68,6 +68,7 @@ class Wide:
         last = (END - timedelta(seconds=1)).isoformat()
         text = DAG_FILE.format(folder=str(folder / "pipelines"), end=last)
         (folder / "dags" / "pipelines.py").write_text(text)
+        (folder / "pipelines" / "_defaults.yaml").write_text(DEFAULTS)
         ports = {"SLUICE_KAFKA_PORT": free_port(neighbours=1)}
         ports |= {name: free_port() for name in PORTS if name not in ports}
         given = {"SLUICE_CLUSTER_HOME": str(folder / "home"), "SLUICE_DAGS_FOLDER": str(folder / "dags")}

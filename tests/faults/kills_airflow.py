@@ -18,12 +18,10 @@ from local.readiness import free_port, wait_until
 PARTS = (("scheduler", "--skip-serve-logs"), ("dag-processor",), ("api-server",))
 START_SECONDS, RUN_SECONDS = 300, 900
 # The product waits 30 s and more before it tries again.
+DEFAULTS = "airflow: {retry_delay: 1s}\n"
 DAG_FILE = """\
-from datetime import timedelta
 from pathlib import Path
-from sluice.airflow import retries
 from sluice.airflow.dags import pipeline_dags
-retries.RETRIES["retry_delay"] = timedelta(seconds=1)
 globals().update(pipeline_dags(Path({folder!r})))
 """
 
@@ -48,6 +46,8 @@ class Airflow:
         (self.folder / "dags").mkdir()
         (self.folder / "plugins").mkdir()
         (self.folder / "dags" / "pipelines.py").write_text(DAG_FILE.format(folder=str(self.pipelines)))
+        self.pipelines.mkdir(exist_ok=True)
+        (self.pipelines / "_defaults.yaml").write_text(DEFAULTS)
         self.command("db", "migrate")
         for part in PARTS:
             with self.log.open("ab") as log:

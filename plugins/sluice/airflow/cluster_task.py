@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from sluice.airflow.assets import emit_events, pipeline_alias
+from sluice.airflow.dag_settings import of_step
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import CLUSTER_TASK, read_pipeline
@@ -60,8 +61,8 @@ def catch_up_of_each(pipeline: Pipeline, slices: Any) -> MappedOperator:
         batch=slices,
         outlets=[pipeline_alias(pipeline.name)],
         trigger_rule="none_failed",
-        pool=pipeline.pools.land,
         max_active_tis_per_dag=1,
         map_index_template=CLUSTER_NAME,
         doc_md=DOC,
+        **of_step(pipeline, "cluster"),
     ).expand(cluster=list(pipeline.clusters))

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pendulum
-from airflow.sdk import (
-    DAG,
-    CronDataIntervalTimetable,
-    DeltaDataIntervalTimetable,
-    chain,
-    get_parsing_context,
-    task_group,
-)
+from airflow.sdk import DAG, chain, get_parsing_context, task_group
 from airflow.sdk.definitions.param import ParamsDict
 
 from sluice.airflow import doc_md
 from sluice.airflow.assets import pipeline_alias
 from sluice.airflow.cluster_task import catch_up_of_each
+from sluice.airflow.dag_settings import of_dag, of_step, run_timeout
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.pipelines import (
     ALL,
@@ -31,8 +24,8 @@ from sluice.airflow.pipelines import (
     note_folder,
     pipelines_of,
 )
-from sluice.airflow.retries import RETRIES
 from sluice.airflow.run_params import backfill_params
+from sluice.airflow.schedule import timetable
 from sluice.airflow.tasks import (
     load,
     plan_backfill,
@@ -73,15 +66,16 @@ def pipeline_dags(folder: Path | None = None, selection: Selection = ALL) -> dic
 def hourly_dag(pipeline: Pipeline) -> DAG:
     with DAG(
         pipeline.name,
-        schedule=timetable(pipeline.slice),
+        schedule=timetable(pipeline.slice, pipeline.airflow.offset),
         max_active_runs=1,
+        dagrun_timeout=run_timeout(pipeline),
         description=f"Every hour of {pipeline.name}: Kafka to the lake to ClickHouse, each record once",
         doc_md=doc_md.hourly(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices: Any = plan_hour(pipeline.name)  # what the task gives once it has run
-        settled = settle(pipeline.name, slices)
-        batches = resolve_hour(pipeline.name, slices)
+        slices: Any = _set(plan_hour, pipeline, "plan")(pipeline.name)  # what it gives once it has run
+        settled = _set(settle, pipeline, "settle")(pipeline.name, slices)
+        batches = _set(resolve_hour, pipeline, "resolve")(pipeline.name, slices)
         chain(settled, batches)
         _steps(pipeline, slices, batches)
     return dag
@@ -91,15 +85,16 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
     with DAG(
         backfill_dag_id(pipeline.name),
         schedule=None,
-        max_active_runs=4,
+        max_active_runs=pipeline.airflow.backfills,
+        dagrun_timeout=pipeline.airflow.backfill_timeout,
         # It runs only when somebody asks, and must then not wait to be unpaused.
         is_paused_upon_creation=False,
         description=f"Any past range of {pipeline.name}, as often as wanted",
         doc_md=doc_md.backfill(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices: Any = plan_backfill(pipeline.name)
-        _steps(pipeline, slices, resolve(pipeline.name, slices))
+        slices: Any = _set(plan_backfill, pipeline, "plan")(pipeline.name)
+        _steps(pipeline, slices, _set(resolve, pipeline, "resolve")(pipeline.name, slices))
     # Last: each task would have a copy, which Airflow checks again and again when it serializes the DAG.
     dag.params = ParamsDict(backfill_params())
     return dag
@@ -113,11 +108,13 @@ def load_task_id(table: str) -> str:
 def _common(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "start_date": pipeline.start or BEFORE_KAFKA,
-        "catchup": False,
         "max_active_tasks": 4,
-        "default_args": {"owner": "sluice", **RETRIES},
-        "tags": ["sluice", pipeline.name],
+        **of_dag(pipeline),
     }
+
+
+def _set(task: Any, pipeline: Pipeline, step: str, **more: Any) -> Any:
+    return task.override(**of_step(pipeline, step), **more)
 
 
 def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> None:
@@ -128,46 +125,23 @@ def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> None:
             pipeline=pipeline.name,
             connection=pipeline.spark_connection,
             batch=batch,
-            pool=pipeline.pools.land,
+            **of_step(pipeline, "land"),
         )
         loads = {
-            target.table: load.override(task_id=load_task_id(target.table), pool=pipeline.pools.load)(
+            target.table: _set(load, pipeline, "load", task_id=load_task_id(target.table))(
                 pipeline.name, target.table, batch=batch
             )
             for target in pipeline.targets
         }
-        verified = verify(pipeline.name, batch=batch)
-        outlet = publish.override(outlets=[pipeline_alias(pipeline.name)])(pipeline.name, batch=batch)
+        verified = _set(verify, pipeline, "verify")(pipeline.name, batch=batch)
+        outlets = [pipeline_alias(pipeline.name)]
+        outlet = _set(publish, pipeline, "publish", outlets=outlets)(pipeline.name, batch=batch)
         landed >> [*loads.values(), verified]
         for table, rollup in pipeline.rollups.items():
             loads[rollup.source] >> loads[table]
         chain([*loads.values()], verified, outlet) if loads else chain(verified, outlet)
 
-    whole = verify_all(pipeline.name, slices)
+    whole = _set(verify_all, pipeline, "verify_all")(pipeline.name, slices)
     batch_steps.expand(batch=batches) >> whole
     if len(pipeline.clusters) > 1:
         whole >> catch_up_of_each(pipeline, slices)
-
-
-_MINUTE = timedelta(minutes=1)
-
-
-def cron(length: timedelta) -> str | None:
-    """The cron expression of a slice length, or None for 45 and 90 minutes, which no expression has."""
-    minutes = length // _MINUTE
-    if 60 % minutes == 0:
-        return "0 * * * *" if minutes == 60 else f"*/{minutes} * * * *"
-    if minutes % 60 == 0:
-        return "0 0 * * *" if minutes == 1440 else f"0 */{minutes // 60} * * *"
-    return None
-
-
-def timetable(length: timedelta) -> CronDataIntervalTimetable | DeltaDataIntervalTimetable:
-    """A cron string alone would give data intervals of zero width.
-
-    Without catch-up the delta timetable rounds to multiples of its delta since the epoch, as slices do.
-    """
-    expression = cron(length)
-    if expression is None:
-        return DeltaDataIntervalTimetable(length)
-    return CronDataIntervalTimetable(expression, timezone="UTC")

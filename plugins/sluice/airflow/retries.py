@@ -12,12 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from sluice.errors import SluiceError
 from sluice.safe_text import line
 
-RETRIES: dict[str, Any] = {
-    "retries": 3,
-    "retry_delay": timedelta(seconds=30),
-    "retry_exponential_backoff": 2,
-    "max_retry_delay": timedelta(minutes=15),
-}
+_LONGEST_DELAY = timedelta(minutes=15)
 
 # How spark_jobs/land.py ends for an error that it expected: this line, and the error's exit code, which
 # is 75 (sysexits.h, EX_TEMPFAIL) when doing it again can cure it.
@@ -26,6 +21,16 @@ FINAL_EXITS = frozenset({1, 2, 3})
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def retries(count: int, delay: timedelta) -> dict[str, Any]:
+    """What tasks have: `count` retries, the first after `delay`, each further one after twice as long."""
+    return {
+        "retries": count,
+        "retry_delay": delay,
+        "retry_exponential_backoff": 2,
+        "max_retry_delay": max(_LONGEST_DELAY, delay),
+    }
 
 
 def final_errors_fail(step: Callable[P, R]) -> Callable[P, R]:

@@ -7,6 +7,7 @@ import structlog
 from airflow.sdk import DAG, task
 
 from sluice.airflow import doc_md
+from sluice.airflow.dag_settings import of_dag, of_step
 from sluice.airflow.metrics import measured
 from sluice.airflow.pipelines import read_pipeline, watch_dag_id
 from sluice.airflow.retries import final_errors_fail
@@ -25,15 +26,13 @@ def watch_dag(pipeline: Pipeline) -> DAG:
         watch_dag_id(pipeline.name),
         schedule=f"*/{minutes} * * * *",
         start_date=START,
-        catchup=False,
         max_active_runs=1,
         dagrun_timeout=pendulum.duration(minutes=max(10, 2 * minutes)),
-        default_args={"owner": "sluice", "retries": 0},
-        tags=["sluice", pipeline.name, "watch"],
+        **of_dag(pipeline, "watch"),
         description=f"Problems of {pipeline.name}, told once and once more when they are over",
         doc_md=doc_md.watch(pipeline),
     ) as dag:
-        watch(pipeline.name)
+        watch.override(**of_step(pipeline, "watch"), retries=0)(pipeline.name)
     return dag
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from sluice.config.defaults import defaults_file, load_defaults, merged
 from sluice.config.files import VARIABLE, expand
 from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.mistakes import KeyPlace
@@ -24,7 +25,8 @@ _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 @dataclass(frozen=True)
 class SettingInForce:
-    """`source`: `default`, or `line 7`, with the variables that stand there."""
+    """`source`: `default`, or `line 7`, with the variables that stand there; `_defaults.yaml line 3` where
+    the folder's defaults say it."""
 
     key: str
     value: str
@@ -36,14 +38,19 @@ def explain(path: Path, environment: Mapping[str, str] = os.environ) -> list[Set
 
     Raises WrongPipeline for a variable that is not there, OSError and NotYaml.
     """
-    return list(_Explained(path, environment, nodes(path)).of(Pipeline, load(path), ()))
+    own, beside = load(path), defaults_file(path)
+    common = load_defaults(beside)
+    explained = _Explained(path, environment, own, nodes(path), nodes(beside) if common else None)
+    return list(explained.of(Pipeline, merged(common, own), ()))
 
 
 @dataclass(frozen=True)
 class _Explained:
     path: Path
     environment: Mapping[str, str]
+    own: Any
     node: yaml.Node | None
+    common: yaml.Node | None
 
     def of(self, model: type[BaseModel], content: Any, place: KeyPlace) -> Iterator[SettingInForce]:
         given = content if isinstance(content, dict) else {}
@@ -73,10 +80,24 @@ class _Explained:
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         if content is None:
             return SettingInForce(name, default(key), "default")
-        line, _ = line_and_column(self.node, place)
         variables = sorted({found for found, _ in VARIABLE.findall(str(content))})
-        source = ", ".join([f"line {line}", *variables])
+        source = ", ".join([self._line(place), *variables])
         return SettingInForce(name, _flow(expand(content, self.environment, self.path, name)), source)
+
+    def _line(self, place: KeyPlace) -> str:
+        if _holds(self.own, place):
+            return f"line {line_and_column(self.node, place)[0]}"
+        return f"{defaults_file(self.path).name} line {line_and_column(self.common, place)[0]}"
+
+
+def _holds(content: Any, place: KeyPlace) -> bool:
+    """Whether the pipeline's own file says what is at `place`."""
+    for part in place:
+        try:
+            content = content[part]
+        except (LookupError, TypeError):
+            return False
+    return content is not None
 
 
 def default(key: ConfigKey) -> str:
@@ -94,7 +115,8 @@ def default(key: ConfigKey) -> str:
 def _written(value: Any, hint: Any) -> str:
     if isinstance(value, timedelta):
         seconds = int(value.total_seconds())
-        unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
+        divides = ((unit, size) for unit, size in _UNITS.items() if seconds and seconds % size == 0)
+        unit, size = next(divides, ("s", 1))
         return f"{seconds // size}{unit}"
     if hint == Size:
         return f"{value >> 20}MiB"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from sluice.config.defaults import DEFAULTS, FolderDefaults, defaults_file, load_defaults, merged
 from sluice.config.mistakes import first_mistake
 from sluice.config.pipeline import ON_COMMAND_LINE, Pipeline
 from sluice.config.secrets import names_secret
@@ -20,6 +21,7 @@ from sluice.runtime import PROJECT
 FOLDER = PROJECT / "include" / "pipelines"
 PIPELINES = "SLUICE_PIPELINES"
 SCHEMA = "pipeline.schema.json"
+_Model = TypeVar("_Model", bound=BaseModel)
 VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
@@ -30,7 +32,8 @@ def pipelines_folder(named: Path | None = None, environment: Mapping[str, str] =
 
 
 def pipeline_names(folder: Path | None = None) -> list[str]:
-    return sorted(path.stem for path in (folder or pipelines_folder()).glob("*.yaml"))
+    found = (folder or pipelines_folder()).glob("*.yaml")
+    return sorted(path.stem for path in found if path.stem != DEFAULTS)
 
 
 def find(name: str, config: Path | None = None, named: Path | None = None) -> Path:
@@ -48,26 +51,46 @@ def find(name: str, config: Path | None = None, named: Path | None = None) -> Pa
 
 
 def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Pipeline:
-    """The pipeline in `path`; its name is the file's stem. Paths in it count from `folder`, else from the
-    file's own. Raises WrongPipeline (file, key, expected)."""
+    """The pipeline in `path`, with the folder's defaults; its name is the file's stem. Paths in it count from
+    `folder`, else from the file's own. Raises WrongPipeline (file, key, expected)."""
+    content = _mapping(path, load, "a mapping with kafka, event, lake and tables")
+    if "name" in content:
+        raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
+    _refuse_secrets(content.get("spark"), path)
+    given = merged(_defaults(defaults_file(path), environment), expand(content, environment, path, ""))
+    context = {"folder": folder or path.resolve().parent}
+    return _checked(Pipeline, {"name": path.stem, **given}, path, content, context)
+
+
+def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> dict[str, Any]:
+    """The content of a file. Raises WrongPipeline."""
     try:
-        content = load(path)
+        content = read_content(path)
     except OSError as error:
         raise WrongPipeline(str(path), "(file)", f"cannot be read: {error.strerror}") from error
     except NotYaml as error:
         raise WrongPipeline(str(path), "(file)", str(error), False, error.line, error.column) from error
     if not isinstance(content, dict):
-        raise WrongPipeline(str(path), "(file)", "expected a mapping with kafka, event, lake and tables")
-    if "name" in content:
-        raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
-    _refuse_secrets(content.get("spark"), path)
+        raise WrongPipeline(str(path), "(file)", f"expected {expected}")
+    return content
+
+
+def _defaults(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What the folder's defaults say, sound by itself. Raises WrongPipeline that names their file."""
+    content = _mapping(path, load_defaults, "a mapping with airflow")
+    given: dict[str, Any] = expand(content, environment, path, "")
+    _checked(FolderDefaults, given, path, content, {})
+    return given
+
+
+def _checked(
+    model: type[_Model], given: Mapping[str, Any], path: Path, content: Any, context: Mapping[str, Any]
+) -> _Model:
+    """`content` is what the file says, `given` the same with its variables. Raises WrongPipeline."""
     try:
-        return Pipeline.model_validate(
-            {"name": path.stem, **expand(content, environment, path, "")},
-            context={"folder": folder or path.resolve().parent},
-        )
+        return model.model_validate(given, context=context)
     except ValidationError as error:
-        found = first_mistake(Pipeline, error)
+        found = first_mistake(model, error)
         secret, at = _from_environment(content, found.place), line_and_column(nodes(path), found.place)
         raise WrongPipeline(str(path), found.key or "(file)", found.expected, secret, *at) from error
 

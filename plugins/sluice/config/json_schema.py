@@ -18,7 +18,7 @@ from sluice.config.counts import Counts
 from sluice.config.keys import ConfigKey, keys
 from sluice.config.message_format import FORMS, WITH_SCHEMA, MessageFormat
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
+from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size, Timeout
 
 JsonSchema = dict[str, Any]
 
@@ -28,6 +28,7 @@ _DURATION: JsonSchema = {"type": "string", "pattern": r"^[0-9]+[smhd]$|\$\{"}
 _NAMED: list[tuple[Any, JsonSchema]] = [
     (Duration, _DURATION),
     (OptionalDuration, {"type": "string", "pattern": r"^([0-9]+[smhd]|none)$|\$\{"}),
+    (Timeout, {"type": "string", "pattern": r"^([0-9]+[smhd]|auto|none)$|\$\{"}),
     (Instant, _TEXT),
     (PlainName, {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.]{0,62}$|\$\{"}),
     (Size, {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^[0-9]+([KMG]iB)?$|\$\{"}]}),

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from sluice.config.airflow import AirflowSettings
 from sluice.config.alarms import Alarms
 from sluice.config.clickhouse import ClickHouse
 from sluice.config.counts import Counts
@@ -25,16 +26,8 @@ from sluice.slices import HOUR, floor
 
 CATCH_ALL = "*"
 _DAY = timedelta(days=1)
-
-
-class Pools(Section):
-    """Airflow's pools that bound the landings and the loads of all pipelines together. A task that names
-    one that does not exist waits for ever: make it first (docs/guide/cluster.md)."""
-
-    land: str = Field("default_pool", min_length=1)
-    """Pool of the landings. Example: `sluice_land`"""
-    load: str = Field("default_pool", min_length=1)
-    """Pool of the loads. Example: `sluice_load`"""
+NO_CRON = (timedelta(minutes=45), timedelta(minutes=90))
+"""Lengths of slices that no cron expression has; their timetable takes no offset."""
 
 
 ON_COMMAND_LINE = (
@@ -102,9 +95,9 @@ class Pipeline(Section):
     """Spark settings; secrets belong into spark-defaults.conf. Example: `{spark.executor.memory: 4g}`"""
     spark_connection: str = "spark_default"
     """Airflow connection of the Spark master. Example: `spark_cluster`"""
-    pools: Pools = Pools()
-    """Airflow pools that bound the landings and loads of all pipelines together; make them first.
-    Example: `{land: sluice_land}`"""
+    airflow: AirflowSettings = AirflowSettings()
+    """What a platform sets of the pipeline's DAGs. `_defaults.yaml` in the folder sets it for all pipelines.
+    Example: `{owner: data-platform, steps: {land: {pool: sluice_land}}}`"""
     alarms: Alarms = Alarms()
     """When something is a problem, and who is notified."""
     page: PageSettings = PageSettings()
@@ -175,6 +168,10 @@ class Pipeline(Section):
             known.add(table)
         if self.start is not None and floor(self.start, self.slice) != self.start:
             raise ValueError("start: expected an instant on a slice's edge")
+        if self.airflow.offset and not self.airflow.offset < self.slice:
+            raise ValueError("airflow: offset: expected less than a slice")
+        if self.airflow.offset and self.slice in NO_CRON:
+            raise ValueError("airflow: offset: expected none with slices of 45m and 90m, which no cron has")
         return self
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -37,6 +37,18 @@ def _parse_optional(value: Any) -> timedelta | None:
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 OptionalDuration = Annotated[timedelta | None, BeforeValidator(_parse_optional)]
+
+
+def _parse_timeout(value: Any) -> timedelta | str:
+    if isinstance(value, str) and value in ("auto", "none"):
+        return value
+    length = parse_duration(value)
+    if not length:
+        raise ValueError("expected a duration of more than 0s, auto or none")
+    return length
+
+
+Timeout = Annotated[timedelta | Literal["auto", "none"], BeforeValidator(_parse_timeout)]
 
 
 def _instant(value: datetime) -> datetime:

@@ -1,0 +1,47 @@
+"""What the pipeline file's `airflow` block gives to DAGs and tasks, in Airflow's words. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from sluice.airflow.retries import retries
+from sluice.config.pipeline import Pipeline
+
+BASE = timedelta(hours=1)
+"""Time of a step whose `timeout` is `auto`."""
+_DAY = timedelta(days=1)
+
+
+def of_dag(pipeline: Pipeline, *tags: str) -> dict[str, Any]:
+    """What all DAGs of the pipeline have."""
+    settings = pipeline.airflow
+    roles = {role: set(rights) for role, rights in settings.access_control.items()}
+    return {
+        "catchup": False,
+        "default_args": {"owner": settings.owner, **retries(settings.retries, settings.retry_delay)},
+        "tags": ["sluice", pipeline.name, *tags, *settings.tags],
+        "access_control": roles or None,
+    }
+
+
+def of_step(pipeline: Pipeline, step: str) -> dict[str, Any]:
+    """What each task of a step has. Without a queue of its own it gets Airflow's."""
+    own = pipeline.airflow.of(step)
+    return {
+        "pool": own.pool,
+        "priority_weight": own.priority,
+        "execution_timeout": _length(own.timeout, BASE),
+        **({"queue": own.queue} if own.queue else {}),
+    }
+
+
+def run_timeout(pipeline: Pipeline) -> timedelta | None:
+    """Of the hourly DAG: a run that stands still does not hold up the next one for good."""
+    return _length(pipeline.airflow.run_timeout, _DAY + pipeline.settle)
+
+
+def _length(timeout: timedelta | str | None, auto: timedelta) -> timedelta | None:
+    if isinstance(timeout, timedelta):
+        return timeout
+    return auto if timeout == "auto" else None

@@ -1,0 +1,100 @@
+"""The pipeline file's `airflow` block: what a platform sets of its DAGs. The reference is made of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, field_validator
+
+from sluice.config.section import Section
+from sluice.config.types import Duration, OptionalDuration, Timeout
+
+Step = Literal[
+    "plan", "settle", "resolve", "land", "load", "verify", "publish", "verify_all", "cluster", "watch"
+]
+STEPS: tuple[str, ...] = get_args(Step)
+# What Airflow's database holds of each; what is longer stops the DAG's serialization, or the scheduler.
+_Name = Annotated[str, Field(min_length=1, max_length=250)]
+_Tag = Annotated[str, Field(min_length=1, max_length=100)]
+_Priority = Annotated[int, Field(ge=1, le=10_000)]
+Right = Literal["can_read", "can_edit", "can_delete"]
+
+
+class StepSettings(Section):
+    """Of one step; what is absent is as in `airflow`."""
+
+    queue: _Name | None = None
+    """Queue of the executor. Example: `spark`"""
+    pool: _Name | None = None
+    """Airflow pool; make it first, for a task whose pool is not there waits for ever.
+    Example: `sluice_land`"""
+    priority: _Priority | None = None
+    """Airflow's priority weight. Example: `10`"""
+    timeout: Timeout | None = None
+    """As `airflow.timeout`. Example: `2h`"""
+
+
+class AirflowSettings(Section):
+    """What a platform sets of a pipeline's DAGs; `_defaults.yaml` in the folder sets it for all."""
+
+    owner: _Name = "sluice"
+    """Owner of the tasks. Example: `data-platform`"""
+    tags: tuple[_Tag, ...] = ()
+    """Tags of the DAGs, beside `sluice` and the pipeline's name. Example: `[ads, tier-1]`"""
+    queue: _Name | None = None
+    """Queue of the executor; without it Airflow's default. Example: `etl`"""
+    pool: _Name = "default_pool"
+    """Airflow pool; make it first, for a task whose pool is not there waits for ever. Example: `sluice`"""
+    priority: _Priority = 1
+    """Airflow's priority weight. Example: `10`"""
+    timeout: Timeout = "auto"
+    """Time that one try of a step may take (`execution_timeout`). `auto` is one hour. Example: `6h`"""
+    retries: int = Field(3, ge=0, le=100)
+    """How often a step is tried again, when a retry can cure its error. Example: `5`"""
+    retry_delay: Duration = timedelta(seconds=30)
+    """Wait before the first retry; it doubles, up to 15m. Example: `1m`"""
+    steps: dict[Step, StepSettings] = Field(default_factory=dict)
+    """Settings of single steps: plan, settle, resolve, land, load, verify, publish, verify_all, cluster,
+    watch.
+    Example: `{land: {pool: sluice_land, queue: spark, timeout: 2h}}`"""
+    offset: Duration = timedelta(0)
+    """Time after a slice's end at which its run is scheduled, in whole minutes and less than a slice.
+    `settle` counts from the slice's end. Example: `5m`"""
+    run_timeout: Timeout = "auto"
+    """Time that a run of the hourly DAG may take (`dagrun_timeout`); what is left is the next run's. `auto`
+    is one day and `settle`. Example: `6h`"""
+    backfill_timeout: OptionalDuration = None
+    """Time that a run of the backfill DAG may take. Example: `3d`"""
+    backfills: int = Field(4, ge=1, le=1000)
+    """Runs of the backfill DAG at once. Example: `2`"""
+    access_control: dict[_Name, tuple[Right, ...]] = Field(default_factory=dict)
+    """What roles may do with the DAGs, where Airflow's auth manager has roles (FAB).
+    Example: `{Ads: [can_read, can_edit]}`"""
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _known(cls, value: Any) -> Any:
+        unknown = sorted(str(name) for name in value if name not in STEPS) if isinstance(value, dict) else ()
+        if unknown:
+            raise ValueError(f"no such step: {unknown[0]}; there are: {', '.join(STEPS)}")
+        return value
+
+    @field_validator("offset")
+    @classmethod
+    def _whole_minutes(cls, value: timedelta) -> timedelta:
+        if value % timedelta(minutes=1):
+            raise ValueError("expected whole minutes")
+        return value
+
+    def of(self, step: str) -> StepSettings:
+        """What holds for one step: its own keys, else those of all steps."""
+        common = {"queue": self.queue, "pool": self.pool, "priority": self.priority, "timeout": self.timeout}
+        own = next((one for name, one in self.steps.items() if name == step), None)
+        given = {} if own is None else {name: value for name, value in own if value is not None}
+        return StepSettings.model_construct(**{**common, **given})
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Every pool that a task names, each once, in the order of the steps."""
+        return tuple(dict.fromkeys(self.of(step).pool or self.pool for step in STEPS))
