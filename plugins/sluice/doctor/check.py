@@ -23,6 +23,7 @@ class Area(StrEnum):
     CLICKHOUSE = "clickhouse"
     SCHEMA = "schema"
     ALARMS = "alarms"
+    AIRFLOW = "airflow"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from sluice.doctor.kafka import topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
 from sluice.doctor.missing_table import ddl_command, missing
+from sluice.doctor.pools import pool_checks
 from sluice.doctor.spark import spark_checks
 from sluice.errors import SluiceError, TableMissing
 from sluice.flow.land.task.decoding import decoding_of
@@ -60,6 +61,7 @@ class Examination:
         yield from guarded(Area.SCHEMA, "sample", self._schema)
         for channel in self.pipeline.alarms.notify:
             yield from guarded(Area.ALARMS, channel.name, partial(_channel, channel))
+        yield from guarded(Area.AIRFLOW, "pools", partial(pool_checks, self.pipeline))
 
     def servers(self) -> Iterator[Check]:
         """Those of ClickHouse: every shard and replica by itself, then the shards together."""

@@ -1,4 +1,4 @@
-"""Airflow's connections: from its secrets back-ends, AIRFLOW_CONN_… variables and its database."""
+"""Airflow's connections: from its secrets back-ends, AIRFLOW_CONN_… variables and its database; its pools."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 from sluice.clients.connections.connection import Connection
 from sluice.clients.connections.find import find
+from sluice.errors import Unavailable
+from sluice.safe_text import line
 
 
 def variable(conn_id: str) -> str:
@@ -61,6 +63,26 @@ def airflow_connection(conn_id: str) -> Any | None:
         return _from_task(conn_id) if _in_task() else _from_server(conn_id)
     except AirflowNotFoundException:
         return None
+
+
+def pools() -> frozenset[str] | None:
+    """The names of Airflow's pools, or None where it is not set up here. Raises Unavailable.
+
+    For a process that may use Airflow's database; a task may not.
+    """
+    if not _airflow_is_set_up():
+        return None
+    with _logging_to_stderr():
+        from airflow.models.pool import Pool
+        from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return frozenset(pool.pool for pool in Pool.get_pools())
+    except SQLAlchemyError as error:
+        why = line(str(getattr(error, "orig", error)), 200)
+        raise Unavailable(
+            f"Airflow's database gives no pools ({why}): start it, or correct its address"
+        ) from None
 
 
 @contextmanager
