@@ -14,6 +14,7 @@ from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import CLUSTER_TASK, read_pipeline
 from sluice.airflow.retries import final_errors_fail
 from sluice.airflow.run_params import from_xcom, mode_of, over_elsewhere
+from sluice.airflow.timeouts import extend
 from sluice.config.pipeline import Pipeline
 from sluice.slices import SliceRange
 
@@ -43,6 +44,7 @@ class CatchUp(LandOperator):
 
         pipeline, mode = read_pipeline(self.pipeline), mode_of(context["params"])
         slices = from_xcom(self.batch, pipeline.slice)
+        extend(pipeline, "cluster", slices, context)
 
         def land(batch: SliceRange) -> int:
             return self._land(pipeline, batch, context, cluster=self.cluster)

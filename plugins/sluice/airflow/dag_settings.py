@@ -7,9 +7,8 @@ from typing import Any
 
 from sluice.airflow.retries import retries
 from sluice.config.pipeline import Pipeline
+from sluice.plan.step_limits import BASE
 
-BASE = timedelta(hours=1)
-"""Time of a step whose `timeout` is `auto`."""
 _DAY = timedelta(days=1)
 
 
@@ -26,7 +25,8 @@ def of_dag(pipeline: Pipeline, *tags: str) -> dict[str, Any]:
 
 
 def of_step(pipeline: Pipeline, step: str) -> dict[str, Any]:
-    """What each task of a step has. Without a queue of its own it gets Airflow's."""
+    """What each task of a step has. Without a queue of its own it gets Airflow's. The step itself extends the
+    timeout that `auto` gives it (timeouts.py)."""
     own = pipeline.airflow.of(step)
     return {
         "pool": own.pool,

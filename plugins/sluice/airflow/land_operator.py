@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail, final_reason
 from sluice.airflow.run_params import from_xcom, mode_of
+from sluice.airflow.spark_processes import MARK, end_all
+from sluice.airflow.timeouts import extend
 from sluice.clients.connections import airflow_lookup
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -42,13 +45,16 @@ class LandOperator(SparkSubmitOperator):
         self.map_index_template = "{{ task.batch['from'] }} – {{ task.batch['to'] }}"
         self.pipeline = pipeline
         self.batch = batch
+        self._mark = ""
 
     @final_errors_fail
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException for what no retry cures, AirflowException for the rest."""
         with measuring(self.pipeline, "land"):
             pipeline = read_pipeline(self.pipeline)
-            self._land(pipeline, from_xcom(self.batch, pipeline.slice), context)
+            slices = from_xcom(self.batch, pipeline.slice)
+            extend(pipeline, "land", slices, context)
+            self._land(pipeline, slices, context)
 
     def _land(self, pipeline: Pipeline, slices: SliceRange, context: Any, **only: str) -> int:
         """`only`: `cluster=…`, where it is not all of them."""
@@ -80,18 +86,31 @@ class LandOperator(SparkSubmitOperator):
         refuse_cluster_mode(self._conn_id, found.extra_dejson.get("deploy-mode"), {})
 
     def _submit(self, environment: Mapping[str, str]) -> int:
-        """Returns 0: the hook raises for every other exit code."""
-        self._hook = self._get_hook()
+        """Returns 0: the hook raises for every other exit code. Whatever ends it ends Spark first."""
+        self._hook, self._mark = self._get_hook(), uuid.uuid4().hex
         try:
-            self._hook.submit(self.application, env=environment)
+            self._hook.submit(self.application, env={**environment, MARK: self._mark})
         except AirflowException as error:
+            self._end_spark()
             # The hook keeps the exit code in its exception's text and here.
             process = self._hook._submit_sp
             reason = final_reason(None if process is None else process.returncode, str(error))
             if reason is None:
                 raise
             raise AirflowFailException(f"landing: {reason}") from None
+        except BaseException:  # Airflow's timeout is none of Exception's
+            self._end_spark()
+            raise
         return 0
+
+    def on_kill(self) -> None:
+        """Ends what spark-submit has started, too: called after a timeout, and for a task that is ended."""
+        super().on_kill()
+        self._end_spark()
+
+    def _end_spark(self) -> None:
+        if self._mark and (left := end_all(self._mark)):
+            self.log.warning("processes of this landing that do not end: %s", left)
 
 
 def process_environment(pipeline: Pipeline, own: Mapping[str, str]) -> dict[str, str]:

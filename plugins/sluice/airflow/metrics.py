@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 from airflow.sdk.observability import stats
 
 from sluice.errors import SluiceError
@@ -60,7 +60,7 @@ def measuring(pipeline: str, step: str) -> Iterator[None]:
     with taken_by(to_airflow):
         try:
             yield
-        except Exception as error:
+        except (Exception, AirflowTaskTimeout) as error:
             again = _again(error)
             outcome = "retry" if again else "failed"
             name, retry = type(error).__name__, "yes" if again else "no"
@@ -71,7 +71,7 @@ def measuring(pipeline: str, step: str) -> Iterator[None]:
             count("step_runs", pipeline=pipeline, step=step, outcome=outcome)
 
 
-def _again(error: Exception) -> bool:
+def _again(error: BaseException) -> bool:
     """Whether Airflow does it again: all but what fails for good."""
     if isinstance(error, SluiceError):
         return error.retryable

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from sluice.airflow.timeouts import raise_again
 from sluice.errors import SluiceError
 from sluice.safe_text import line
 
@@ -34,10 +35,14 @@ def retries(count: int, delay: timedelta) -> dict[str, Any]:
 
 
 def final_errors_fail(step: Callable[P, R]) -> Callable[P, R]:
-    """A SluiceError that no retry cures ends the task with its one-line message; others pass through."""
+    """A SluiceError that no retry cures ends the task with its one-line message; others pass through.
+
+    Airflow's timeout, which a retry cures, is raised until the step has ended.
+    """
 
     @wraps(step)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        raise_again()
         try:
             return step(*args, **kwargs)
         except SluiceError as error:

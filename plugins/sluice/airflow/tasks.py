@@ -29,6 +29,7 @@ from sluice.airflow.run_params import (
     scheduled_slices,
     to_xcom,
 )
+from sluice.airflow.timeouts import extend
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClockBehind, Refused, SluiceError
 from sluice.metrics.sink import count
@@ -111,7 +112,9 @@ def resolve(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     """Stores the boundaries of the slices, once and for ever, then cuts what has work to do into batches:
     each is landed by one Spark application."""
     pipeline = read_pipeline(name)
-    return list(map(to_xcom, _resolved(pipeline, from_xcom(slices, pipeline.slice))))
+    asked = from_xcom(slices, pipeline.slice)
+    extend(pipeline, "resolve", asked, get_current_context())
+    return list(map(to_xcom, _resolved(pipeline, asked)))
 
 
 @task(task_id="resolve")
@@ -122,6 +125,7 @@ def resolve_hour(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     Batches of older hours that are not complete follow: a part of them in each run, the oldest first."""
     pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
+    extend(pipeline, "resolve", asked, get_current_context())
     return list(map(to_xcom, [*_resolved(pipeline, asked), *_older(pipeline, asked)]))
 
 
@@ -174,6 +178,7 @@ def load(name: str, table: str, batch: dict[str, str]) -> dict[str, object]:
 
     context, pipeline = get_current_context(), read_pipeline(name)
     slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
+    extend(pipeline, "load", slices, context)
     started = time.monotonic()
     loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info)
     seconds = time.monotonic() - started
@@ -193,6 +198,7 @@ def verify(name: str, batch: dict[str, str]) -> None:
 
     pipeline = read_pipeline(name)
     slices = from_xcom(batch, pipeline.slice)
+    extend(pipeline, "verify", slices, get_current_context())
     found = steps.verify_range(pipeline, slices)
     log.info("verified", batch=str(slices), units=len(found), records=steps.records_of(found))
 
@@ -205,7 +211,9 @@ def publish(name: str, batch: dict[str, str]) -> None:
     from sluice.flow import steps
 
     pipeline = read_pipeline(name)
-    published = steps.publish_range(pipeline, from_xcom(batch, pipeline.slice))
+    slices = from_xcom(batch, pipeline.slice)
+    extend(pipeline, "publish", slices, get_current_context())
+    published = steps.publish_range(pipeline, slices)
     emit_events(pipeline.name, published, get_current_context()["outlet_events"])
 
 
@@ -219,6 +227,7 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
 
     pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
+    extend(pipeline, "verify_all", asked, get_current_context())
     found = steps.verify_range(pipeline, asked)
     records = steps.records_of(found)
     log.info("verified the whole range", slices=str(asked), units=len(found), records=records)

@@ -49,7 +49,9 @@ class AirflowSettings(Section):
     priority: _Priority = 1
     """Airflow's priority weight. Example: `10`"""
     timeout: Timeout = "auto"
-    """Time that one try of a step may take (`execution_timeout`). `auto` is one hour. Example: `6h`"""
+    """Time that one try of a step may take (`execution_timeout`). `auto` is one hour, and ten
+    times what as many units and rows took in earlier runs; each further try has twice as long.
+    Example: `6h`"""
     retries: int = Field(3, ge=0, le=100)
     """How often a step is tried again, when a retry can cure its error. Example: `5`"""
     retry_delay: Duration = timedelta(seconds=30)

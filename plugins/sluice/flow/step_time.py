@@ -1,0 +1,41 @@
+"""How long a step may take over a range, from what its boundaries say and what earlier runs took."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.plan.estimate import rates
+from sluice.plan.step_limits import limit
+from sluice.slices import Slice, SliceRange
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.timings import newest
+
+
+def time_for(pipeline: Pipeline, step: str, slices: SliceRange, tries: int) -> timedelta:
+    """The limit of the `tries`-th try. Raises what the lake raises."""
+    lake = open_lake(pipeline)
+    known = rates(newest(lake, pendulum.now("UTC")))
+    units = len(slices) * len(pipeline.clusters)
+    return limit(step, units, rows_in(pipeline, slices, BoundaryLog(lake).read()), known, tries)
+
+
+def rows_in(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries) -> int:
+    """Offsets from the range's first boundary to its last; slice by slice where one of them is not stored."""
+    return sum(
+        _offsets(boundaries, slices, cluster.cluster, topic)
+        for cluster in pipeline.kafka
+        for topic in cluster.topics
+    )
+
+
+def _offsets(boundaries: Boundaries, slices: SliceRange, cluster: str, topic: str) -> int:
+    whole = boundaries.ranges(Slice(slices.start, slices.end - slices.start), cluster, [topic])
+    if whole is not None:
+        return sum(part.offsets for part in whole)
+    found = (boundaries.ranges(piece, cluster, [topic]) for piece in slices)
+    return sum(part.offsets for parts in found if parts is not None for part in parts)
