@@ -56,11 +56,9 @@ def merged(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
 
 def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     found = {**common, **own}
-    steps = common.get("steps"), own.get("steps")
-    if all(isinstance(one, dict) for one in steps):
-        found["steps"] = {
-            name: _step(steps[0].get(name), steps[1].get(name)) for name in {**steps[0], **steps[1]}
-        }
+    theirs, mine = common.get("steps"), own.get("steps")
+    if isinstance(theirs, dict) and isinstance(mine, dict):
+        found["steps"] = {name: _step(theirs.get(name), mine.get(name)) for name in {**theirs, **mine}}
     return found
 
 

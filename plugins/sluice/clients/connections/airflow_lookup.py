@@ -77,7 +77,7 @@ def pools() -> frozenset[str] | None:
         from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        return frozenset(pool.pool for pool in Pool.get_pools())
+        return frozenset(str(pool.pool) for pool in Pool.get_pools())
     except SQLAlchemyError as error:
         why = line(str(getattr(error, "orig", error)), 200)
         raise Unavailable(
