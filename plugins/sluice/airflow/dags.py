@@ -15,6 +15,7 @@ from sluice.airflow import doc_md
 from sluice.airflow.assets import pipeline_alias
 from sluice.airflow.cluster_task import catch_up_of_each
 from sluice.airflow.dag_settings import of_dag, of_step, run_timeout
+from sluice.airflow.failed_runs import callbacks
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.pipelines import (
     ALL,
@@ -109,6 +110,7 @@ def _common(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "start_date": pipeline.start or BEFORE_KAFKA,
         "max_active_tasks": 4,
+        "on_failure_callback": callbacks(pipeline),
         **of_dag(pipeline),
     }
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
+from sluice.config.alarms import Channel
 from sluice.config.section import Section
 from sluice.config.types import Duration, OptionalDuration, Timeout
 
@@ -74,6 +75,11 @@ class AirflowSettings(Section):
     """What roles may do with the DAGs, where Airflow's auth manager has roles (FAB).
     Example: `{Ads: [can_read, can_edit]}`"""
 
+    on_failure: tuple[Channel, ...] = ()
+    """Channels that are notified of each failed run of the hourly and the backfill DAG; `alarms.notify` is
+    for problems of the data.
+    Example: `[{webhook: slack_ops}]`"""
+
     @field_validator("steps", mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:
@@ -87,6 +93,13 @@ class AirflowSettings(Section):
     def _whole_minutes(cls, value: timedelta) -> timedelta:
         if value % timedelta(minutes=1):
             raise ValueError("expected whole minutes")
+        return value
+
+    @field_validator("on_failure")
+    @classmethod
+    def _different(cls, value: tuple[Channel, ...]) -> tuple[Channel, ...]:
+        if len({channel.name for channel in value}) != len(value):
+            raise ValueError("a channel is listed twice")
         return value
 
     def of(self, step: str) -> StepSettings:

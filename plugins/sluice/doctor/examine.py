@@ -59,7 +59,7 @@ class Examination:
         if self.pipeline.event.format.decoded:
             yield from guarded(Area.SCHEMA, "format", partial(format_checks, self.pipeline.event))
         yield from guarded(Area.SCHEMA, "sample", self._schema)
-        for channel in self.pipeline.alarms.notify:
+        for channel in (*self.pipeline.alarms.notify, *self.pipeline.airflow.on_failure):
             yield from guarded(Area.ALARMS, channel.name, partial(_channel, channel))
         yield from guarded(Area.AIRFLOW, "pools", partial(pool_checks, self.pipeline))
 

@@ -133,6 +133,11 @@ def test_what_a_variable_of_the_defaults_says_is_not_for_others(tmp_path: Path):
         ("airflow: {offset: 1h}", "airflow: offset: expected less than a slice"),
         ("slice: 45m\nairflow: {offset: 5m}", "airflow: offset: expected none with slices of 45m and 90m"),
         ("airflow: {timeout: 0s}", "airflow.timeout: expected a duration of more than 0s, auto or none"),
+        (
+            "airflow: {on_failure: [{webhook: a}, {webhook: a}]}",
+            "airflow.on_failure: a channel is listed twice",
+        ),
+        ("airflow: {on_failure: [{email: a}]}", "airflow.on_failure[0]: expected `to` with `email`"),
         ("airflow: {retries: -1}", "airflow.retries: expected at least 0"),
         ("airflow: {backfills: 0}", "airflow.backfills: expected at least 1"),
         (f"airflow: {{tags: [{'x' * 101}]}}", "airflow.tags[0]: expected at most 100 characters"),
@@ -176,4 +181,5 @@ def test_it_is_said_where_a_value_is_from(tmp_path: Path):
         "backfill_timeout": ("none", "default"),
         "backfills": ("4", "default"),
         "access_control": ("", "default"),
+        "on_failure": ("", "default"),
     }
