@@ -1,7 +1,9 @@
-"""`airflow.on_failure`, called as Airflow's DAG processor calls it; a real server takes the webhooks."""
+"""`airflow.on_failure`, called as Airflow's DAG processor and triggerer call it; a real server takes the
+webhooks."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from threading import Thread
 
 import pytest
 import structlog
+from airflow._shared.module_loading import import_string
 from airflow.callbacks.callback_requests import DagCallbackRequest, DagRunContext
 from airflow.dag_processing.dagbag import BundleDagBag
 from airflow.dag_processing.processor import _execute_dag_callbacks
@@ -19,6 +22,7 @@ from airflow.sdk.api.datamodels import _generated as datamodels
 from airflow.serialization.serialized_objects import DagSerialization
 
 from sluice.airflow.dags import pipeline_dags
+from sluice.errors import NotSent
 from tests.dags.pipeline_texts import NO_TABLES
 
 FILE = """
@@ -129,3 +133,24 @@ def test_the_watch_has_none_and_without_channels_airflow_asks_for_nothing(bag: B
     (tmp_path / "pipelines/_defaults.yaml").unlink()
     dags = pipeline_dags(tmp_path / "pipelines")
     assert not any(dag.has_on_failure_callback for dag in dags.values())
+
+
+def test_a_late_run_notifies_each_channel_although_another_cannot_be_reached(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    """By the callback that the DAG's serialized form names, with the arguments that it has there."""
+    (tmp_path / "_defaults.yaml").write_text(CHANNELS.replace("{on_failure", "{deadline: 45m, on_failure"))
+    (tmp_path / "ads.yaml").write_text(NO_TABLES)
+    dags = pipeline_dags(tmp_path)
+    assert [name for name, dag in dags.items() if dag.deadline] == ["ads"]
+    form = json.loads(json.dumps(DagSerialization.to_dict(dags["ads"])))
+    assert str(tmp_path) not in json.dumps(form)
+    [alert] = form["dag"]["deadline"]
+    assert alert["interval"]["__data__"] == 45 * 60
+    called = alert["callback"]["__data__"]
+    monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
+    context = {"dag_run": {"dag_id": "ads", "dag_run_id": RUN}, "deadline": {"id": "x"}}
+    with pytest.raises(NotSent, match=r"^alarm not sent to webhook away: ConnectError$"):
+        asyncio.run(import_string(called["path"])(**called["kwargs"], context=context))
+    text = f"DAG ads, run {RUN}\nit was queued more than 45 min 0 s ago, and goes on"
+    assert [(post["subject"], post["body"]) for post in server.posts] == [("[sluice] ads: run late", text)]

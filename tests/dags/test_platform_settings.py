@@ -31,6 +31,8 @@ airflow:
   backfills: 2
   run_timeout: 5h
   backfill_timeout: 3d
+  deadline: 45m
+  on_failure: [{webhook: ops}]
   access_control: {Ads: [can_read, can_edit, can_delete], Viewers: [can_read]}
   steps:
     land: {pool: sluice_land, queue: spark, priority: 9, timeout: 2h}

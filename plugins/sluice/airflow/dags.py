@@ -15,6 +15,7 @@ from sluice.airflow import doc_md
 from sluice.airflow.assets import pipeline_alias
 from sluice.airflow.cluster_task import catch_up_of_each
 from sluice.airflow.dag_settings import of_dag, of_step, run_timeout
+from sluice.airflow.deadlines import deadline
 from sluice.airflow.failed_runs import callbacks
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.pipelines import (
@@ -70,6 +71,7 @@ def hourly_dag(pipeline: Pipeline) -> DAG:
         schedule=timetable(pipeline.slice, pipeline.airflow.offset),
         max_active_runs=1,
         dagrun_timeout=run_timeout(pipeline),
+        deadline=deadline(pipeline),
         description=f"Every hour of {pipeline.name}: Kafka to the lake to ClickHouse, each record once",
         doc_md=doc_md.hourly(pipeline),
         **_common(pipeline),

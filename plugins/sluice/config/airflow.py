@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from sluice.config.alarms import Channel
 from sluice.config.section import Section
@@ -75,6 +75,9 @@ class AirflowSettings(Section):
     """What roles may do with the DAGs, where Airflow's auth manager has roles (FAB).
     Example: `{Ads: [can_read, can_edit]}`"""
 
+    deadline: OptionalDuration = None
+    """How long after it was queued a run of the hourly DAG may take until the channels of `on_failure` are
+    notified, while it goes on. Airflow's triggerer does it. Example: `45m`"""
     on_failure: tuple[Channel, ...] = ()
     """Channels that are notified of each failed run of the hourly and the backfill DAG; `alarms.notify` is
     for problems of the data.
@@ -101,6 +104,12 @@ class AirflowSettings(Section):
         if len({channel.name for channel in value}) != len(value):
             raise ValueError("a channel is listed twice")
         return value
+
+    @model_validator(mode="after")
+    def _told(self) -> AirflowSettings:
+        if self.deadline is not None and not self.on_failure:
+            raise ValueError("deadline: expected `on_failure`, the channels that are notified")
+        return self
 
     def of(self, step: str) -> StepSettings:
         """What holds for one step: its own keys, else those of all steps."""

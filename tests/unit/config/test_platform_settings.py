@@ -138,6 +138,7 @@ def test_what_a_variable_of_the_defaults_says_is_not_for_others(tmp_path: Path):
             "airflow.on_failure: a channel is listed twice",
         ),
         ("airflow: {on_failure: [{email: a}]}", "airflow.on_failure[0]: expected `to` with `email`"),
+        ("airflow: {deadline: 45m}", "airflow: deadline: expected `on_failure`, the channels"),
         ("airflow: {retries: -1}", "airflow.retries: expected at least 0"),
         ("airflow: {backfills: 0}", "airflow.backfills: expected at least 1"),
         (f"airflow: {{tags: [{'x' * 101}]}}", "airflow.tags[0]: expected at most 100 characters"),
@@ -181,5 +182,6 @@ def test_it_is_said_where_a_value_is_from(tmp_path: Path):
         "backfill_timeout": ("none", "default"),
         "backfills": ("4", "default"),
         "access_control": ("", "default"),
+        "deadline": ("none", "default"),
         "on_failure": ("", "default"),
     }

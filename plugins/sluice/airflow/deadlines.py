@@ -1,0 +1,51 @@
+"""Notifies the channels of `airflow.on_failure` of a run that is late, while it goes on.
+
+Airflow's scheduler finds it, and its triggerer calls `late`. That process reads no DAG file, so it reads the
+pipeline by its name. `airflow dags test` of Airflow 3.3.2 cannot run a DAG that has a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from sluice.config.pipeline import Pipeline
+from sluice.errors import NotSent
+from sluice.safe_text import line
+
+if TYPE_CHECKING:
+    from airflow.sdk import DeadlineAlert
+
+
+def deadline(pipeline: Pipeline) -> DeadlineAlert | None:
+    """What the hourly DAG has; None without `airflow.deadline`."""
+    if pipeline.airflow.deadline is None:
+        return None
+    from airflow.sdk import AsyncCallback, DeadlineAlert, DeadlineReference
+
+    callback = AsyncCallback(f"{__name__}.late", {"pipeline": pipeline.name})
+    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, pipeline.airflow.deadline, callback)
+
+
+async def late(pipeline: str, context: Any = None) -> None:
+    """Raises WrongUse where there is no such pipeline file, and NotSent for the channels that it cannot
+    reach, after all have been tried."""
+    await asyncio.to_thread(_notify, pipeline, (context or {}).get("dag_run") or {})
+
+
+def _notify(name: str, run: dict[str, Any]) -> None:
+    from sluice.airflow.notifiers import send
+    from sluice.airflow.pipelines import read_pipeline
+    from sluice.plan.estimate import spoken
+
+    settings, failed = read_pipeline(name).airflow, []
+    ago = "" if settings.deadline is None else f" more than {spoken(settings.deadline.total_seconds())} ago"
+    which = line(f"DAG {run.get('dag_id') or name}, run {run.get('dag_run_id') or 'unknown'}")
+    text = f"{which}\nit was queued{ago}, and goes on"
+    for channel in settings.on_failure:
+        try:
+            send(channel, f"[sluice] {name}: run late", text)
+        except NotSent as error:
+            failed.append(str(error))
+    if failed:
+        raise NotSent("; ".join(failed))
