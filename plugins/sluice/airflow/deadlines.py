@@ -14,14 +14,15 @@ from sluice.errors import NotSent
 from sluice.safe_text import line
 
 if TYPE_CHECKING:
-    from airflow.sdk import DeadlineAlert
+    from airflow.sdk.definitions.deadline import DeadlineAlert
 
 
 def deadline(pipeline: Pipeline) -> DeadlineAlert | None:
     """What the hourly DAG has; None without `airflow.deadline`."""
     if pipeline.airflow.deadline is None:
         return None
-    from airflow.sdk import AsyncCallback, DeadlineAlert, DeadlineReference
+    from airflow.sdk.definitions.callback import AsyncCallback
+    from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
     callback = AsyncCallback(f"{__name__}.late", {"pipeline": pipeline.name})
     return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, pipeline.airflow.deadline, callback)
