@@ -25,7 +25,8 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.task_runner import _run_execute_callable
 
 from local.readiness import wait_until
-from sluice.airflow import metrics, spark_processes, timeouts
+from sluice.airflow import cluster_task, land_operator, metrics, spark_processes, tasks, timeouts
+from sluice.airflow.cluster_task import CatchUp
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.retries import final_errors_fail
 from sluice.clients.lake.open import open_lake
@@ -281,3 +282,38 @@ def test_a_timeout_of_the_pipeline_file_stays_and_none_is_none(tmp_path: Path, p
     assert given is None
     assert 0 < left <= 60
     assert again == timeouts.AGAIN_SECONDS
+
+
+class Reached(Exception):
+    """A step asked for its time, before it did anything else."""
+
+
+FORMS = {
+    "resolve": lambda: tasks.resolve.function("ads", BATCH),
+    "resolve of an hour": lambda: tasks.resolve_hour.function("ads", BATCH),
+    "load": lambda: tasks.load.function("ads", "ads.clicks", batch=BATCH),
+    "verify": lambda: tasks.verify.function("ads", batch=BATCH),
+    "publish": lambda: tasks.publish.function("ads", batch=BATCH),
+    "verify_all": lambda: tasks.verify_all.function("ads", BATCH),
+    "land": lambda: land_task().execute(CONTEXT),
+    "cluster": lambda: CatchUp(
+        task_id="cluster", cluster="dc1", pipeline="ads", connection="spark_default", batch=BATCH
+    ).execute(CONTEXT),
+}
+
+
+@pytest.mark.parametrize("step", FORMS)
+def test_every_step_whose_work_grows_asks_for_its_time_first(
+    step: str, pipeline: Pipeline, tmp_path, monkeypatch
+):
+    def extend(given: Pipeline, name: str, slices: SliceRange, context: Any) -> None:
+        raise Reached(given.name, name, str(slices), context["ti"].try_number)
+
+    monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
+    monkeypatch.setattr(tasks, "get_current_context", lambda: CONTEXT)
+    for module in (tasks, land_operator, cluster_task):
+        monkeypatch.setattr(module, "extend", extend)
+    with pytest.raises(Reached) as reached:
+        FORMS[step]()
+    asked = "[2026-11-20T10:00Z, 2026-11-20T12:00Z)"
+    assert reached.value.args == ("ads", step.partition(" ")[0], asked, 1)
