@@ -11,6 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from sluice.airflow.cluster_task import CatchUp
+from sluice.config.chosen_tables import Tables
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClusterWaits, KafkaUnavailable, SluiceError, UnknownTopic
@@ -85,7 +86,13 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def run(config: Path, monkeypatch: pytest.MonkeyPatch, there: Steps, cluster: str = "dc2") -> list[dict]:
+def run(
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    there: Steps,
+    cluster: str = "dc2",
+    tables: Tables | None = None,
+) -> list[dict]:
     for part in (module, batch_loop):
         monkeypatch.setattr(part, "steps", there)
     monkeypatch.setattr(module, "survey_past", there.survey)
@@ -94,7 +101,8 @@ def run(config: Path, monkeypatch: pytest.MonkeyPatch, there: Steps, cluster: st
         there.did.append(f"land {batch}")
         return 0
 
-    return catch_up(read(config), cluster, RANGE, "fill", "run 7", land, lambda line: None, there.topics_of)
+    asked = (read(config), cluster, RANGE, "fill", "run 7")
+    return catch_up(*asked, land, lambda line: None, there.topics_of, tables)
 
 
 def test_nothing_is_done_where_nothing_is_missing(config: Path, monkeypatch: pytest.MonkeyPatch):
@@ -116,6 +124,13 @@ def test_a_cluster_that_answers_again_is_caught_up_alone(config: Path, monkeypat
         f"verify {batch}",
         f"publish {batch}",
     ]
+
+
+def test_a_choice_of_tables_is_caught_up_alone_and_nothing_is_published(config: Path, monkeypatch):
+    there = Steps(lacking=[1])
+    assert run(config, monkeypatch, there, tables=frozenset({"ads.bids"})) == []
+    batch = "[2026-11-20T01:00Z, 2026-11-20T02:00Z)"
+    assert there.did == [f"resolve dc2 {batch}", f"land {batch}", f"load ads.bids {batch}", f"verify {batch}"]
 
 
 def test_a_cluster_unavailable_is_tried_again_and_says_what_is_missing(

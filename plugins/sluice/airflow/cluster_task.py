@@ -13,7 +13,7 @@ from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import CLUSTER_TASK, read_pipeline
 from sluice.airflow.retries import final_errors_fail
-from sluice.airflow.run_params import from_xcom, mode_of, over_elsewhere
+from sluice.airflow.run_params import from_xcom, mode_of, over_elsewhere, tables_of
 from sluice.airflow.timeouts import extend
 from sluice.config.pipeline import Pipeline
 from sluice.slices import SliceRange
@@ -50,7 +50,16 @@ class CatchUp(LandOperator):
             return self._land(pipeline, batch, context, cluster=self.cluster)
 
         with measuring(pipeline.name, "cluster"), over_elsewhere():
-            published = catch_up(pipeline, self.cluster, slices, mode, context["run_id"], land, self.log.info)
+            published = catch_up(
+                pipeline,
+                self.cluster,
+                slices,
+                mode,
+                context["run_id"],
+                land,
+                self.log.info,
+                tables=tables_of(pipeline, context["params"]),
+            )
         emit_events(pipeline.name, published, context["outlet_events"])
 
 

@@ -99,7 +99,7 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         slices: Any = _set(plan_backfill, pipeline, "plan")(pipeline.name)
         _steps(pipeline, slices, _set(resolve, pipeline, "resolve")(pipeline.name, slices))
     # Last: each task would have a copy, which Airflow checks again and again when it serializes the DAG.
-    dag.params = ParamsDict(backfill_params())
+    dag.params = ParamsDict(backfill_params(pipeline))
     return dag
 
 

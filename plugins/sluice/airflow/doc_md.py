@@ -42,7 +42,9 @@ Does any past range of **{pipeline.name}** (again); overlapping ranges and repea
 | `reload` | loads ClickHouse again from the lake; Kafka is not needed |
 | `reland` | reads Kafka again with the same boundaries and replaces the hours in the lake and in ClickHouse |
 
-`from` and `to` are widened to whole slices. `dry_run` logs in the task `plan` what would be done, and stops.
+`from` and `to` are widened to whole slices. `tables` names those that are loaded and verified, each with its
+rollups; the others keep their rows, and no event hour is marked complete. `dry_run` logs in the task `plan`
+what would be done, and stops.
 The same from a shell: `sluice backfill {pipeline.name} --from 2026-11-20T00:00Z --to now --wait`
 """
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.observability import stats
 
 from sluice.errors import SluiceError
@@ -60,6 +60,8 @@ def measuring(pipeline: str, step: str) -> Iterator[None]:
     with taken_by(to_airflow):
         try:
             yield
+        except AirflowSkipException:
+            raise  # there was nothing to do
         except (Exception, AirflowTaskTimeout) as error:
             again = _again(error)
             outcome = "retry" if again else "failed"

@@ -11,6 +11,8 @@ from typing import Any
 
 from airflow.sdk import Param
 
+from sluice.config.chosen_tables import Tables, tables_for
+from sluice.config.pipeline import Pipeline
 from sluice.errors import ClockBehind, EndInFuture, WrongUse
 from sluice.safe_text import line
 from sluice.slices import MOST_SLICES, SliceRange, bounded, floor, parse_instant, utc
@@ -93,8 +95,32 @@ def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
     raise WrongUse(f"no such param: {names}{meant}; this DAG takes {takes}: nothing was done")
 
 
-def backfill_params() -> dict[str, Param]:
+def tables_of(pipeline: Pipeline, params: Mapping[str, Any]) -> Tables | None:
+    """The backfill's tables with what goes with them, None for all; the hourly DAG has no params.
+
+    Raises WrongUse for a table that the pipeline file no longer has, and for a reland.
+    """
+    return tables_for(pipeline, params.get("tables") or (), mode_of(params))
+
+
+def backfill_params(pipeline: Pipeline) -> dict[str, Param]:
     """Airflow keeps the value that a run resolved in the object, so every DAG has its own."""
+    tables = [target.table for target in pipeline.targets]
+    return _range_and_mode() | ({"tables": _tables_param(tables)} if tables else {})
+
+
+def _tables_param(tables: list[str]) -> Param:
+    return Param(
+        [],
+        type=["array", "null"],
+        items={"type": "string", "enum": tables},
+        examples=tables,  # Airflow's form makes a list to choose from of them
+        description="Only these tables, each with its rollups and the traffic counts of its types alone; "
+        "none means all. With a choice no event hour is marked complete",
+    )
+
+
+def _range_and_mode() -> dict[str, Param]:
     return {
         "from": Param(
             type="string",

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pendulum
 import structlog
 from airflow.sdk import get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.airflow.assets import emit_events
 from sluice.airflow.metrics import measured
@@ -27,6 +28,7 @@ from sluice.airflow.run_params import (
     refuse_unknown,
     requested_slices,
     scheduled_slices,
+    tables_of,
     to_xcom,
 )
 from sluice.airflow.timeouts import extend
@@ -77,16 +79,16 @@ def plan_backfill(name: str) -> dict[str, str] | None:
     refuse_unknown(params, context["dag"].params)
     slices = requested_slices(params["from"], params["to"], now, pipeline.slice)
     refuse_future(slices, now)
-    log.info(
-        "slices of the backfill", asked=[params["from"], params["to"]], whole=str(slices), slices=len(slices)
-    )
+    tables, asked = tables_of(pipeline, params), [params["from"], params["to"]]
+    only = sorted(tables) if tables is not None else "all"
+    log.info("slices of the backfill", asked=asked, whole=str(slices), slices=len(slices), tables=only)
     if params["dry_run"]:
-        lines = steps.dry_run(pipeline, slices, params["mode"]).lines
+        lines = steps.dry_run(pipeline, slices, params["mode"], tables).lines
         for line in lines:
             log.info(line)
         get_current_context()["ti"].xcom_push(PLAN_KEY, shortened(lines))
         return None
-    steps.check_targets(pipeline)
+    steps.check_targets(pipeline, tables)
     return to_xcom(slices)
 
 
@@ -159,8 +161,9 @@ def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
         resolved = steps.resolve_range(pipeline, asked)
     waiting = {cluster: str(error) for cluster, error in resolved["waiting"].items()}
     log.info("resolved", **{**resolved, "waiting": waiting})
-    mode = mode_of(get_current_context()["params"])
-    work = steps.work_in(pipeline, asked, mode)
+    params = get_current_context()["params"]
+    mode = mode_of(params)
+    work = steps.work_in(pipeline, asked, mode, tables_of(pipeline, params))
     batches = work.batches
     count("batches", len(batches), pipeline=pipeline.name, mode=mode)
     count("batch_slices", sum(map(len, batches)), pipeline=pipeline.name, mode=mode)
@@ -178,6 +181,9 @@ def load(name: str, table: str, batch: dict[str, str]) -> dict[str, object]:
 
     context, pipeline = get_current_context(), read_pipeline(name)
     slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
+    tables = tables_of(pipeline, context["params"])
+    if tables is not None and table not in tables:
+        raise AirflowSkipException(f"the run is for other tables: {', '.join(sorted(tables))}")
     extend(pipeline, "load", slices, context)
     started = time.monotonic()
     loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info)
@@ -189,7 +195,8 @@ def load(name: str, table: str, batch: dict[str, str]) -> dict[str, object]:
     return loaded
 
 
-@task(map_index_template=BATCH_NAME)
+# Tables that the run is not for are skipped.
+@task(map_index_template=BATCH_NAME, trigger_rule="none_failed")
 @final_errors_fail
 @measured("verify")
 def verify(name: str, batch: dict[str, str]) -> None:
@@ -198,8 +205,9 @@ def verify(name: str, batch: dict[str, str]) -> None:
 
     pipeline = read_pipeline(name)
     slices = from_xcom(batch, pipeline.slice)
-    extend(pipeline, "verify", slices, get_current_context())
-    found = steps.verify_range(pipeline, slices)
+    context = get_current_context()
+    extend(pipeline, "verify", slices, context)
+    found = steps.verify_range(pipeline, slices, tables_of(pipeline, context["params"]))
     log.info("verified", batch=str(slices), units=len(found), records=steps.records_of(found))
 
 
@@ -211,10 +219,12 @@ def publish(name: str, batch: dict[str, str]) -> None:
     from sluice.flow import steps
 
     pipeline = read_pipeline(name)
-    slices = from_xcom(batch, pipeline.slice)
-    extend(pipeline, "publish", slices, get_current_context())
+    context, slices = get_current_context(), from_xcom(batch, pipeline.slice)
+    if tables_of(pipeline, context["params"]) is not None:
+        raise AirflowSkipException("no event hour is marked complete: the run is for some tables only")
+    extend(pipeline, "publish", slices, context)
     published = steps.publish_range(pipeline, slices)
-    emit_events(pipeline.name, published, get_current_context()["outlet_events"])
+    emit_events(pipeline.name, published, context["outlet_events"])
 
 
 @task(trigger_rule="none_failed")
@@ -228,7 +238,7 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
     pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
     extend(pipeline, "verify_all", asked, get_current_context())
-    found = steps.verify_range(pipeline, asked)
+    found = steps.verify_range(pipeline, asked, tables_of(pipeline, get_current_context()["params"]))
     records = steps.records_of(found)
     log.info("verified the whole range", slices=str(asked), units=len(found), records=records)
     older = get_current_context()["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)

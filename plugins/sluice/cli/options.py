@@ -9,7 +9,7 @@ import pendulum
 import typer
 
 from sluice.cli.instants import read_day, read_instant
-from sluice.config.chosen_tables import Tables, chosen_tables
+from sluice.config.chosen_tables import Tables, tables_for
 from sluice.config.files import find, pipeline_names, read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -86,14 +86,8 @@ MODES = ("fill", "refill", "reload", "reland")
 
 
 def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -> Tables | None:
-    """The tables that --table names. Raises WrongUse, also for a reland: it replaces all tables' rows."""
-    found = chosen_tables(pipeline, names or [])
-    if found is not None and mode == "reland":
-        raise WrongUse(
-            "--mode reland replaces the hours in the lake, and so in all tables: leave --table out, or load "
-            "the table again from the lake with --mode reload"
-        )
-    return found
+    """The tables that --table names. Raises WrongUse as `tables_for` does."""
+    return tables_for(pipeline, names or [], mode)
 
 
 def load_pipeline(name: str, config: Path | None) -> Pipeline:

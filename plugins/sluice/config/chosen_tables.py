@@ -1,4 +1,4 @@
-"""The tables that a command names with --table, and those that go with them. Pure."""
+"""The tables that a command or a run names, and those that go with them. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
 
 Tables = frozenset[str]
+
+
+def tables_for(pipeline: Pipeline, names: Sequence[str], mode: str) -> Tables | None:
+    """As `chosen_tables`. Raises WrongUse, also for a reland: it replaces all tables' rows."""
+    found = chosen_tables(pipeline, names)
+    if found is not None and mode == "reland":
+        raise WrongUse(
+            "mode reland replaces the hours in the lake, and so in all tables: choose no table, or load the "
+            "table again from the lake with mode reload"
+        )
+    return found
 
 
 def chosen_tables(pipeline: Pipeline, names: Sequence[str]) -> Tables | None:
@@ -41,7 +52,7 @@ def _named(pipeline: Pipeline, name: str) -> str:
     if len(same) == 1:
         return same[0]
     if same:
-        raise WrongUse(f"--table {name}: which one? {' or '.join(same)}")
+        raise WrongUse(f"table {name!r}: which one? {' or '.join(same)}")
     near = get_close_matches(name, [*tables, *pipeline.tables, *(t.partition(".")[2] for t in tables)], 1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(tables) or 'none'}"
     raise WrongUse(f"pipeline {pipeline.name} has no table {name!r}; {hint}")

@@ -8,9 +8,11 @@ from typing import Any
 from sluice.clients.kafka.probe import knock
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
+from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
 from sluice.flow.batch_loop import LandBatch, one_by_one, run_work
+from sluice.flow.verify.current import narrowed
 from sluice.plan.plan import work_of
 from sluice.plan.waiting import Waiting, waiting
 from sluice.safe_text import Say
@@ -27,11 +29,13 @@ def catch_up(
     land: LandBatch,
     say: Say,
     topics_of: TopicsOf = open_topics,
+    tables: Tables | None = None,
 ) -> list[dict[str, Any]]:
     """Brings what is not landed of the cluster, and returns what became available as `publish_range` does.
 
-    `land` lands a batch of this cluster only, or raises. Nothing is done when nothing is left. Raises
-    ClusterWaits when the cluster cannot be read, and what the steps raise.
+    `land` lands a batch of this cluster only, or raises. With a choice of `tables` nothing becomes available.
+    Nothing is done when nothing is left. Raises ClusterWaits when the cluster cannot be read, and what the
+    steps raise.
     """
     left = left_of(pipeline, cluster, slices, mode, token)
     if left is None:
@@ -44,8 +48,8 @@ def catch_up(
     alone = pipeline.model_copy(update={"kafka": [pipeline.cluster(cluster)]})
     steps.resolve_range(alone, left.slices)
     found = [s for s in survey_past(pipeline, left.slices) if s.unit.cluster == cluster]
-    work = work_of(found, mode)
-    return run_work(pipeline, left.slices, work, mode, token, partial(one_by_one, land), say).published
+    work, landings = work_of(narrowed(pipeline, found, tables), mode), partial(one_by_one, land)
+    return run_work(pipeline, left.slices, work, mode, token, landings, say, tables).published
 
 
 def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:

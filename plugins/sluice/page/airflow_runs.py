@@ -56,6 +56,7 @@ class SliceActivity:
 
 
 _BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
+_WELL = frozenset({"success", "skipped"})  # a table that the run is not for is skipped
 _WRONG = frozenset({"failed", "upstream_failed"})
 _ORDER = (
     ("batch.land", Phase.LANDING),
@@ -136,6 +137,6 @@ def _batch_phase(run: DagRunView, states: Mapping[str, str | None]) -> Phase | N
             return phase
     if any(state in _WRONG for state in states.values()):
         return Phase.FAILED
-    if states and all(state == "success" for state in states.values()):
+    if states and all(state in _WELL for state in states.values()):
         return None
     return None if run.state == "failed" else Phase.LANDING

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.options import tables_of
-from sluice.config.chosen_tables import chosen_tables
+from sluice.config.chosen_tables import chosen_tables, tables_for
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 
@@ -74,7 +73,7 @@ def test_all_of_them_are_no_choice(spec: Pipeline, names: list[str]):
     [
         ("e.click", r"pipeline p has no table 'e.click'; did you mean e.clicks\?"),
         ("tpa", r"no table 'tpa'; did you mean tap\?"),
-        ("bids", r"--table bids: which one\? e.bids or shop.bids"),
+        ("bids", r"table 'bids': which one\? e.bids or shop.bids"),
         ("zzz", r"no table 'zzz'; there are: e.clicks, e.bids, shop.bids, e.other, e.traffic"),
         ("", "has no table ''"),
         ("E.CLICKS", "has no table 'E.CLICKS'"),
@@ -87,7 +86,7 @@ def test_what_names_no_table(spec: Pipeline, name: str, words: str):
 
 
 def test_a_reland_is_of_all_tables(spec: Pipeline):
-    with pytest.raises(WrongUse, match="leave --table out, or load the table again from the lake"):
-        tables_of(spec, ["click"], "reland")
-    assert tables_of(spec, ["click"], "reload") == CLICKS
-    assert tables_of(spec, None, "reland") is None
+    with pytest.raises(WrongUse, match="choose no table, or load the table again from the lake"):
+        tables_for(spec, ["click"], "reland")
+    assert tables_for(spec, ["click"], "reload") == CLICKS
+    assert tables_for(spec, [], "reland") is None

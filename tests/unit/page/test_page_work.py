@@ -50,6 +50,23 @@ def test_each_batch_is_where_its_first_unfinished_task_is():
     assert found == {0: "loading", 1: "loading", 2: "landing", 3: "verifying"}
 
 
+def test_a_batch_is_done_although_tables_were_skipped_that_the_run_is_not_for():
+    loads = [
+        ("batch.load.a.b", 0, "success"),
+        ("batch.load.a.c", 0, "skipped"),
+        ("batch.publish", 0, "skipped"),
+    ]
+    tasks = [
+        ("batch.land", 0, "success"),
+        ("batch.verify", 0, "success"),
+        *loads,
+        ("batch.land", 1, "running"),
+    ]
+    under_way = run("running", *tasks, batches=[(0, 1), (1, 2)])
+    assert phases(under_way) == {1: "landing"}
+    assert progress(under_way, HOUR) == (2, 1, "landing")
+
+
 def test_a_failed_batch_does_not_speak_for_the_others():
     tasks = [
         ("batch.land", 0, "failed"),
