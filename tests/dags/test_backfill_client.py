@@ -1,87 +1,60 @@
-"""`sluice.backfill` against a server that answers as Airflow 3.3's does."""
+"""`sluice backfill` against a server that answers as Airflow 3.3's does."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
-from threading import Thread
+from collections.abc import Callable, Iterator
 
 import pendulum
 import pytest
 
 from sluice.cli.commands import commands
-from sluice.clients import airflow_rest
+from sluice.clients.airflow_rest import wait
+from sluice.clients.airflow_rest.access import access
+from sluice.clients.airflow_rest.backfill_run import BackfillAsked, BackfillRun, trigger
+from sluice.clients.airflow_rest.session import Session, open_session
+from sluice.clients.airflow_rest.wait import Wait
 from sluice.errors import Unavailable, WrongUse
 from sluice.plan.dry_run import shortened
+from tests.support.fake_airflow import DAG, RUN, RUNS, TASKS, THE_RUN, FakeAirflow, connection, fake_airflow
 
 START, END = pendulum.datetime(2026, 11, 20, 10), pendulum.datetime(2026, 11, 20, 12)
-RUN = "manual__2026-11-21T08:10:00+00:00"
-DAG = "/api/v2/dags/ads_backfill"
-RUNS = f"{DAG}/dagRuns"
-
-
-class Airflow(HTTPServer):
-    """`answers` are consumed in order, per "METHOD path"; `seen` is what was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answering)
-        self.seen: list[tuple[str, object, str | None]] = []
-        self.answers = {
-            "POST /auth/token": [(201, {"access_token": "T0KEN"})],
-            f"GET {DAG}": [(200, {"is_paused": False})],
-            f"PATCH {DAG}": [(200, {})],
-            f"POST {RUNS}": [(200, {"dag_run_id": RUN})],
-        }
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Answering(BaseHTTPRequestHandler):
-    server: Airflow
-
-    def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        request = f"{self.command} {self.path}"
-        self.server.seen.append((request, json.loads(body or "null"), self.headers.get("Authorization")))
-        status, content = self.server.answers[request].pop(0)
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(content.encode() if isinstance(content, str) else json.dumps(content).encode())
-
-    do_GET = do_POST = do_PATCH = answer
-
-    def log_message(self, *args: object) -> None:
-        pass
 
 
 @pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow]:
-    server = Airflow()
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    monkeypatch.setenv("SLUICE_AIRFLOW_URL", server.url + "/")
-    monkeypatch.setenv("SLUICE_AIRFLOW_USER", "ann")
-    monkeypatch.setenv("SLUICE_AIRFLOW_PASSWORD", "s3cret")
-    monkeypatch.setattr(airflow_rest, "POLL_SECONDS", 0.0)
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAirflow]:
+    with fake_airflow() as server:
+        monkeypatch.setenv("AIRFLOW_CONN_SLUICE_AIRFLOW", connection(server.url + "/"))
+        monkeypatch.setattr(wait, "POLL_SECONDS", 0.0)
+        yield server
+
+
+@pytest.fixture
+def session(airflow: FakeAirflow) -> Iterator[Session]:
+    with open_session(access()) as session:
+        yield session
+
+
+def waiting(session: Session, told: list[str], how_far: Callable[[], str] = lambda: "") -> Wait:
+    run = BackfillRun("ads_backfill", RUN, "http://airflow/run")
+    return Wait(session, run, told.append, how_far)
 
 
 @pytest.mark.parametrize("paused", [True, False])
-def test_trigger_logs_in_unpauses_and_queues_a_run(airflow: Airflow, paused: bool):
+def test_trigger_logs_in_unpauses_and_queues_a_run(airflow: FakeAirflow, paused: bool):
     airflow.answers[f"GET {DAG}"] = [(200, {"is_paused": paused})]
     told: list[str] = []
-    assert airflow_rest.trigger("ads", START, END, "reload", True, told.append) == RUN
-    line = "ads_backfill was paused: it is not any more; `airflow dags pause` pauses it again"
+    with open_session(access()) as session:
+        asked = BackfillAsked("ads", START, END, "reload", True, ("db.clicks",))
+        run = trigger(session, asked, told.append)
+    assert run.run_id == RUN
+    assert run.url == f"{airflow.url}/dags/ads_backfill/runs/manual__2026-11-21T08%3A10%3A00%2B00%3A00"
+    line = "ads_backfill was paused: it is not any more; `airflow dags pause ads_backfill` pauses it again"
     assert told == ([line] if paused else [])
-    given = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T12:00:00Z", "mode": "reload", "dry_run": True}
+    edges = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T12:00:00Z"}
+    given = {**edges, "mode": "reload", "dry_run": True, "tables": ["db.clicks"]}
     assert airflow.seen == [
+        ("GET /api/v2/version", None, None),
         ("POST /auth/token", {"username": "ann", "password": "s3cret"}, None),
         (f"GET {DAG}", None, "Bearer T0KEN"),
         *([(f"PATCH {DAG}", {"is_paused": False}, "Bearer T0KEN")] if paused else []),
@@ -89,39 +62,126 @@ def test_trigger_logs_in_unpauses_and_queues_a_run(airflow: Airflow, paused: boo
     ]
 
 
+def test_a_token_is_used_as_it_is_and_without_any_login_everybody_gets_one(airflow, monkeypatch):
+    with_token = json.dumps({"host": airflow.url, "password": "0WN"})
+    monkeypatch.setenv("AIRFLOW_CONN_SLUICE_AIRFLOW", with_token)
+    with open_session(access()) as session:
+        session.call("GET", "/dags/ads_backfill")
+    assert airflow.seen[1:] == [(f"GET {DAG}", None, "Bearer 0WN")]
+
+    monkeypatch.delenv("AIRFLOW_CONN_SLUICE_AIRFLOW")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", airflow.url)
+    airflow.answers["GET /auth/token"] = [(201, {"access_token": "ADM1N"})]
+    with open_session(access()) as session:
+        session.call("GET", "/dags/ads_backfill")
+    assert airflow.seen[-2:] == [("GET /auth/token", None, None), (f"GET {DAG}", None, "Bearer ADM1N")]
+
+
 @pytest.mark.parametrize("end", ["success", "failed"])
-def test_wait_tells_every_change_and_returns_the_end(airflow: Airflow, end: str):
-    run = f"GET {RUNS}/manual__2026-11-21T08%3A10%3A00%2B00%3A00"
-    airflow.answers[run] = [(200, {"state": state}) for state in ("queued", "running", "running", end)]
+def test_wait_tells_every_change_and_returns_the_end(airflow: FakeAirflow, session: Session, end: str):
+    states = ("queued", "running", "running", "queued", "running", end)  # it was cleared meanwhile
+    airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": state}) for state in states]
     told: list[str] = []
-    assert airflow_rest.wait(RUN, "ads", told.append) == end
-    assert told == ["queued", "running", end]
+    assert waiting(session, told).until_end() == end
+    assert told == ["queued", "running", "queued", "running", end]
 
 
-def test_a_dag_that_is_paused_while_it_is_waited_for_is_told(airflow: Airflow, monkeypatch):
-    airflow.answers[f"GET {RUNS}/r"] = [(200, {"state": state}) for state in ("queued", "queued", "success")]
+def adx(airflow: FakeAirflow) -> None:
+    """It has a pipeline file, too."""
+    airflow.answers |= {place.replace("ads", "adx"): answer for place, answer in airflow.answers.items()}
+
+
+def task(name: str, state: str, tries: int = 1, index: int = -1, shown: str | None = None) -> dict:
+    place = {"task_id": name, "map_index": index, "rendered_map_index": shown}
+    return {**place, "state": state, "try_number": tries, "max_tries": 3}
+
+
+def test_wait_tells_which_tasks_run_fail_and_are_tried_again(airflow: FakeAirflow, session: Session):
+    load, hours = "batch.load.db.clicks", "10:00 – 11:00"
+    polls = [
+        [task("resolve", "running")],
+        [task("batch.land", "running", index=1), task("batch.land", "running", 1, 0, hours)],
+        [task(load, "up_for_retry", 1, 0, hours), task("batch.land", "failed", 4, 1)],
+        [task(load, "running", 2, 0, hours), task("batch.land", "failed", 4, 1)],
+        [task("settle", "up_for_reschedule"), task("batch.land", "failed", 4, 1)],
+    ]
+    airflow.answers[f"GET {TASKS}"] = [(200, {"task_instances": found}) for found in polls]
+    airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "running"})] * 4 + [(200, {"state": "failed"})]
+    told: list[str] = []
+    assert waiting(session, told).until_end() == "failed"
+    assert told == [
+        "running",
+        "resolve runs",
+        f"batch.land[{hours}] runs",
+        "batch.land[1] runs",
+        "batch.land[1] failed for good in try 4 of 4",
+        f"batch.load.db.clicks[{hours}] failed in try 1 of 4, and is tried again",
+        f"batch.load.db.clicks[{hours}] runs, try 2 of 4",
+        "failed",
+        "settle waits",
+    ]
+
+
+def test_the_failed_tasks_are_named_and_the_rest_counted(airflow: FakeAirflow, session: Session):
+    failed = [task("batch.land", "failed", 4, number) for number in range(100)]
+    asked = f"GET {THE_RUN}/taskInstances?limit=100&state=failed&order_by=start_date"
+    airflow.answers[asked] = [(200, {"task_instances": failed, "total_entries": 205})]
+    assert waiting(session, []).failed() == [*(f"batch.land[{n}]" for n in range(10)), "195 more"]
+
+
+def test_a_run_that_is_deleted_is_an_end(airflow: FakeAirflow, session: Session):
+    airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "queued"}), (404, {"detail": "not found"})]
+    told: list[str] = []
+    assert waiting(session, told).until_end() == "deleted"
+    assert told == ["queued", "deleted"]
+
+
+@pytest.mark.parametrize("old", [(401, {"detail": "Token Expired"}), (403, {"detail": "Invalid JWT token"})])
+@pytest.mark.parametrize("page", [(503, "<html>"), (404, "default backend"), (502, "")])
+def test_a_server_that_restarts_is_waited_for_and_logs_in_again(airflow, session: Session, page, old):
+    """A new server knows no token of the old one."""
+    running = (200, {"state": "running"})
+    airflow.answers[f"GET {THE_RUN}"] = [running, page, page, old, running, (200, {"state": "success"})]
+    airflow.answers["POST /auth/token"] = [(201, {"access_token": "N3W"})]
+    told: list[str] = []
+    assert waiting(session, told).until_end() == "success"
+    assert told[0] == "running" and told[1].endswith("; waiting for it")
+    assert told[2:] == ["Airflow answers again", "success"]
+    assert airflow.seen[-1][2] == "Bearer N3W"
+
+
+def test_a_server_that_stays_away_ends_the_wait_and_not_the_run(airflow, session: Session, monkeypatch):
+    airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "running"}), (503, "")]
+    monkeypatch.setattr(wait, "SILENT_SECONDS", -1.0)
+    told: list[str] = []
+    with pytest.raises(Unavailable, match="goes on without it: http://airflow/run"):
+        waiting(session, told).until_end()
+    assert len(told) == 2
+
+
+def test_a_dag_that_is_paused_while_it_is_waited_for_is_told(airflow, session: Session, monkeypatch):
+    states = [(200, {"state": state}) for state in ("queued", "queued", "success")]
+    airflow.answers[f"GET {THE_RUN}"] = states
     airflow.answers[f"GET {DAG}"] = [(200, {"is_paused": True}), (200, {"is_paused": False})]
-    monkeypatch.setattr(airflow_rest, "LOOK_SECONDS", -1.0)
+    monkeypatch.setattr(wait, "LOOK_SECONDS", -1.0)
     told: list[str] = []
-    assert airflow_rest.wait("r", "ads", told.append, lambda: "1 of 2 units") == "success"
+    assert waiting(session, told, lambda: "1 of 2 units").until_end() == "success"
     paused = "ads_backfill is paused, and starts no task: `airflow dags unpause ads_backfill` lets it go on"
     assert told == ["queued", paused, "1 of 2 units", "1 of 2 units", "success"]
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_dry_run_that_is_waited_for_shows_its_plan(airflow: Airflow, capsys, options: list[str]):
+def test_a_dry_run_that_is_waited_for_shows_its_plan(airflow: FakeAirflow, capsys, options: list[str]):
     """What the task has left, hostile text included, and no look at ClickHouse."""
-    runs = f"GET {RUNS.replace('ads', 'adx')}"
     lines = ["2026-11-20T10Z/dc1: missing → land and load; 7 offsets, 1 reads", "complete: 0; \x1b[31m"]
+    adx(airflow)
+    run = f"GET {THE_RUN.replace('ads', 'adx')}"
     airflow.answers |= {
-        f"GET {DAG.replace('ads', 'adx')}": [(200, {"is_paused": False})],
-        f"POST {RUNS.replace('ads', 'adx')}": [(200, {"dag_run_id": "r"})],
-        f"{runs}/r": [(200, {"state": "success"})],
-        f"{runs}/r/taskInstances/plan/xcomEntries/dry_run?stringify=false": [
+        run: [(200, {"state": "success"})],
+        f"{run}/taskInstances/plan/xcomEntries/dry_run?stringify=false": [
             (200, {"key": "dry_run", "value": json.dumps(lines) if options else lines})
         ],
     }
-    airflow.answers["POST /auth/token"] *= 3
     words = ["backfill", "adx", "--from", "2026-11-20", "--to", "2026-11-21", "--dry-run", "--wait", *options]
     assert not commands(words, standalone_mode=False)
     out = capsys.readouterr().out
@@ -135,47 +195,47 @@ def test_a_long_plan_is_shortened():
     assert shortened(lines[:500]) == lines[:500]
 
 
+RANGE_WORDS = ["--from", "2026-11-20T10:00Z", "--to", "2026-11-20T12:00Z"]
+
+
+def test_the_command_names_the_run_and_the_tables_with_what_goes_with_them(airflow: FakeAirflow, capsys):
+    adx(airflow)
+    words = ["backfill", "adx", *RANGE_WORDS, "--table", "click", "--json"]
+    assert not commands(words, standalone_mode=False)
+    ((_, body, _),) = [seen for seen in airflow.seen if seen[0] == f"POST {RUNS.replace('ads', 'adx')}"]
+    assert body["conf"]["tables"] == ["adx.clicks"]
+    out, err = capsys.readouterr()
+    assert json.loads(out)["run_id"] == RUN
+    assert f"{airflow.url}/dags/adx_backfill/runs/manual__2026-11-21T08%3A10%3A00%2B00%3A00" in err
+
+
+def test_a_dry_run_that_fails_names_its_tasks_and_exits_with_1(airflow: FakeAirflow, capsys):
+    adx(airflow)
+    run = f"GET {THE_RUN.replace('ads', 'adx')}"
+    failed = {"task_instances": [task("plan", "failed", 4)], "total_entries": 1}
+    airflow.answers |= {
+        run: [(200, {"state": "failed"})],
+        f"{run}/taskInstances?limit=100&state=failed&order_by=start_date": [(200, failed)],
+    }
+    words = ["backfill", "adx", *RANGE_WORDS, "--dry-run", "--wait", "--json"]
+    assert commands(words, standalone_mode=False) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["failed"] == ["plan"]
+    assert "failed: plan: http://127.0.0.1:" in err
+
+
 @pytest.mark.parametrize(
-    ("answer", "error", "words"),
+    ("words", "said"),
     [
+        (["--table", "zzz"], "pipeline adx has no table 'zzz'"),
+        (["--table", "click", "--mode", "reland"], "mode reland replaces the hours in the lake"),
         (
-            (404, {"detail": "The Dag with ID: `ads_backfill` was not found"}),
-            WrongUse,
-            "not found.*import-errors",
+            ["--config", "there.yaml"],
+            "Airflow's tasks read their own copy .* SLUICE_PIPELINES .* `sluice run`",
         ),
-        ((403, {"detail": "Forbidden"}), WrongUse, "403.*Forbidden"),
-        ((503, "starting"), Unavailable, "answered 503"),
     ],
 )
-def test_what_airflow_refuses_is_one_line(airflow: Airflow, answer, error: type[Exception], words: str):
-    airflow.answers[f"GET {DAG}"] = [answer]
-    with pytest.raises(error, match=words) as raised:
-        airflow_rest.trigger("ads", START, END)
-    assert "\n" not in str(raised.value)
-
-
-def test_wrong_login(airflow: Airflow):
-    airflow.answers["POST /auth/token"] = [(401, {"detail": "Invalid credentials"})]
-    with pytest.raises(WrongUse, match="SLUICE_AIRFLOW_PASSWORD") as raised:
-        airflow_rest.trigger("ads", START, END)
-    assert "s3cret" not in str(raised.value)
-
-
-def test_nobody_listens(airflow: Airflow, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SLUICE_AIRFLOW_URL", "http://127.0.0.1:1")
-    with pytest.raises(Unavailable, match="does not answer at http://127.0.0.1:1"):
-        airflow_rest.trigger("ads", START, END)
-
-
-def test_the_embedded_stacks_address_and_password(tmp_path: Path):
-    (tmp_path / "airflow").mkdir()
-    passwords = tmp_path / "airflow/simple_auth_manager_passwords.json.generated"
-    passwords.write_text('{"admin": "generated"}')
-    found = airflow_rest.access({"SLUICE_HOME": str(tmp_path), "SLUICE_AIRFLOW_PORT": "8181"})
-    assert (found.url, found.user, found.password) == ("http://127.0.0.1:8181", "admin", "generated")
-    assert "generated" not in repr(found)
-
-
-def test_without_an_embedded_airflow_there_is_no_login(tmp_path: Path):
-    with pytest.raises(Unavailable, match="make up"):
-        airflow_rest.access({"SLUICE_HOME": str(tmp_path)})
+def test_what_the_command_refuses_before_it_asks_airflow(airflow: FakeAirflow, words: list[str], said: str):
+    with pytest.raises(WrongUse, match=said):
+        commands(["backfill", "adx", *RANGE_WORDS, *words], standalone_mode=False)
+    assert airflow.seen == []

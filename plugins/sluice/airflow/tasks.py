@@ -70,7 +70,7 @@ def plan_hour(name: str) -> dict[str, str]:
 def plan_backfill(name: str) -> dict[str, str] | None:
     """The whole slices that hold [from, to), if every table can be loaded. With `dry_run` it logs what
     would be done, and all that follows is skipped: nothing is changed."""
-    from sluice.clients.airflow_rest import PLAN_KEY
+    from sluice.clients.airflow_rest.backfill_run import PLAN_KEY
     from sluice.flow import steps
     from sluice.plan.dry_run import shortened
 

@@ -57,7 +57,8 @@ def _run() -> int:
 
     collect_seldom()
     # A task's log has each statement. Here lines of progress say it, and Airflow's settings print both.
-    logging.getLogger("sluice").setLevel(logging.WARNING)
+    for name in ("sluice", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,20 +14,31 @@ from sluice.cli.options import (
     Json,
     ModeOption,
     PipelineArgument,
+    TableOption,
     To,
     asked_range,
     check_mode,
     load_pipeline,
+    tables_of,
 )
 from sluice.cli.output import print_json, print_line, progress
 from sluice.cli.run import refuse_missing
 from sluice.errors import WrongUse
 
-Wait = Annotated[
-    bool,
-    typer.Option("--wait", help="Wait for the run's end; exit code 1 if it fails, 3 if only a cluster did."),
+if TYPE_CHECKING:
+    from sluice.clients.airflow_rest.backfill_run import BackfillAsked
+
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Only say what the run would do: with --wait here.")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what the run would do: with --wait here.")]
+WaitOption = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        help="Wait for the run's end, and tell what its tasks do; exit code 1 if it fails or is deleted, 3 "
+        "if only a cluster did.",
+    ),
+]
 
 
 def backfill(
@@ -35,38 +47,65 @@ def backfill(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
-    wait: Wait = False,
+    table: TableOption = None,
+    wait: WaitOption = False,
     dry_run: DryRunOption = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Triggers the DAG PIPELINE_backfill over [A, B) in Airflow.
+    """Triggers the DAG PIPELINE_backfill over [A, B) in Airflow, which the connection sluice_airflow names.
 
     Example: sluice backfill adx --from 2026-11-20T00:00Z --to now --wait
     """
-    from sluice.clients import airflow_rest as airflow
+    from sluice.clients.airflow_rest.backfill_run import BackfillAsked
+    from sluice.flow.verify.current import narrowed
     from sluice.plan.progress import RangeProgress
     from sluice.state.survey import survey
 
     if config is not None:
-        raise WrongUse("a backfill through Airflow takes a pipeline of include/pipelines: use `sluice run`")
+        raise WrongUse(
+            "--config: Airflow's tasks read their own copy of the pipeline file; let SLUICE_PIPELINES name "
+            "its folder here, or use `sluice run`"
+        )
     spec = load_pipeline(pipeline, None)
     slices = asked_range(spec, start, to, day)
-    edges = (slices.start, slices.end)
-    run_id = airflow.trigger(spec.name, *edges, check_mode(mode), dry_run, progress)
-    progress(f"{spec.name}_backfill {slices}: run {run_id}")
-    how_far = (lambda: "") if dry_run else RangeProgress(spec, slices).line
-    state = airflow.wait(run_id, spec.name, progress, how_far) if wait else "queued"
-    plan = airflow.planned(run_id, spec.name) if dry_run and state == "success" else []
+    chosen = tables_of(spec, table, check_mode(mode))
+    asked = BackfillAsked(spec.name, slices.start, slices.end, mode, dry_run, tuple(sorted(chosen or ())))
+    seen = RangeProgress(spec, slices, lambda *of: narrowed(spec, survey(*of), chosen))
+    how_far = (lambda: "") if dry_run else seen.line
+    answer = _ask(asked, str(slices), how_far if wait else None)
     if json:
-        answer = {"run_id": run_id, "state": state, "from": slices.start, "to": slices.end}
-        print_json({**answer, "plan": plan} if dry_run else answer)
+        print_json({**answer, "from": slices.start, "to": slices.end})
     else:
-        for line in plan:
+        for line in answer.get("plan", ()):
             print_line(line)
     if dry_run and not wait:
         progress("the task `plan` logs what the run would do; --wait shows it here")
-    if state == "failed" and not dry_run:
-        refuse_missing(spec, survey(spec, slices), mode, run_id)
-    if state == "failed":
+    if answer["state"] == "failed" and not dry_run:
+        refuse_missing(spec, survey(spec, slices), mode, answer["run_id"])
+    if answer["state"] in ("failed", "deleted"):
         raise typer.Exit(1)
+
+
+def _ask(asked: BackfillAsked, span: str, how_far: Callable[[], str] | None) -> dict[str, Any]:
+    """Triggers the run, and waits for it where there is a `how_far`. Raises Unavailable and WrongUse."""
+    from sluice.clients.airflow_rest.access import access
+    from sluice.clients.airflow_rest.backfill_run import planned, trigger
+    from sluice.clients.airflow_rest.session import open_session
+    from sluice.clients.airflow_rest.wait import Wait
+
+    with open_session(access()) as session:
+        run = trigger(session, asked, progress)
+        progress(f"{run.dag_id} {span}: run {run.run_id}, {run.url}")
+        answer: dict[str, Any] = {"run_id": run.run_id, "state": "queued"}
+        if how_far is None:
+            return {**answer, **({"plan": []} if asked.dry_run else {})}
+        waiting = Wait(session, run, progress, how_far)
+        answer["state"] = waiting.until_end()
+        if asked.dry_run:
+            answer["plan"] = planned(session, run) if answer["state"] == "success" else []
+        if answer["state"] == "failed":
+            failed = waiting.failed()
+            progress(f"failed: {', '.join(failed) or 'no task'}: {run.url}")
+            answer["failed"] = failed
+    return answer

@@ -78,9 +78,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path.write_text(yaml.safe_dump({**SPEC, "lake": f"file://{folder}/lake"}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
-        patch.setenv("SLUICE_AIRFLOW_URL", "http://127.0.0.1:1")
-        patch.setenv("SLUICE_AIRFLOW_USER", "u")
-        patch.setenv("SLUICE_AIRFLOW_PASSWORD", "p")
+        patch.setenv("AIRFLOW_CONN_SLUICE_AIRFLOW", '{"host": "http://127.0.0.1:1", "password": "t"}')
         patch.chdir(folder)
         patch.setattr(client, "BOOTSTRAP_MS", 1)
         yield path

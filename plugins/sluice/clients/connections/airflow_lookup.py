@@ -42,6 +42,15 @@ def lookup(conn_id: str) -> Connection | None:
     )
 
 
+def base_url() -> str:
+    """`[api] base_url` of Airflow's configuration; empty where it has none or is not set up here."""
+    if not _airflow_is_set_up():
+        return ""
+    with _logging_to_stderr():
+        from airflow.configuration import conf
+    return str(conf.get("api", "base_url", fallback="") or "")
+
+
 def as_environment(conn_ids: Iterable[str]) -> dict[str, str]:
     """The variables that give a subprocess these connections. Raises WrongUse for one nobody knows.
 

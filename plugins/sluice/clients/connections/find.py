@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from sluice.clients.connections.connection import Connection, parse
 from sluice.errors import WrongUse
@@ -18,10 +20,7 @@ from sluice.runtime import PROJECT
 
 def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection:
     """The connection of that id. Raises WrongUse when nobody knows it, or its text is malformed."""
-    text = environment.get(f"AIRFLOW_CONN_{conn_id.upper()}")
-    if text is not None:
-        return parse(conn_id, text)
-    found = _airflow_lookup(conn_id)
+    found = known(conn_id, environment)
     if found is not None:
         return found
     default = _EMBEDDED.get(conn_id)
@@ -33,17 +32,39 @@ def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connectio
     )
 
 
+def known(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection | None:
+    """As `find`, without the embedded stack's; None when nobody knows it."""
+    text = environment.get(f"AIRFLOW_CONN_{conn_id.upper()}")
+    if text is not None:
+        return parse(conn_id, text)
+    return _airflow_lookup(conn_id)
+
+
+def airflow_base_url(environment: Mapping[str, str] = os.environ) -> str:
+    """`[api] base_url` of Airflow's configuration; empty where that says none."""
+    given = environment.get("AIRFLOW__API__BASE_URL")
+    if given is not None:
+        return given
+    airflow = _airflow()
+    return "" if airflow is None else str(airflow.base_url())
+
+
 def _airflow_lookup(conn_id: str) -> Connection | None:
+    airflow = _airflow()
+    return None if airflow is None else airflow.lookup(conn_id)
+
+
+def _airflow() -> ModuleType | None:
+    """None where Airflow is not installed."""
     try:
-        from sluice.clients.connections.airflow_lookup import lookup
+        return import_module("sluice.clients.connections.airflow_lookup")
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "airflow":
             return None
         raise
-    return lookup(conn_id)
 
 
-def _home(environment: Mapping[str, str]) -> Path:
+def embedded_home(environment: Mapping[str, str]) -> Path:
     """The folder of the embedded stack, wherever a command is called from."""
     return PROJECT / (environment.get("SLUICE_HOME") or "var")
 
@@ -51,13 +72,13 @@ def _home(environment: Mapping[str, str]) -> Path:
 def _noted(environment: Mapping[str, str], name: str) -> str:
     """A variable of the stack that runs, as it notes it (local/runner.py); empty where none runs."""
     try:
-        stack = json.loads((_home(environment) / "stack.json").read_text())
+        stack = json.loads((embedded_home(environment) / "stack.json").read_text())
         return str(stack.get("environment", {}).get(name, ""))
     except (FileNotFoundError, PermissionError):
         return ""
 
 
-def _port(environment: Mapping[str, str], name: str, default: int) -> int:
+def embedded_port(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name) or _noted(environment, name) or str(default)
     if not text.isdecimal():
         raise WrongUse(f"{name}={text}: expected a port number")
@@ -65,18 +86,18 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _kafka(environment: Mapping[str, str]) -> Connection:
-    address = f"127.0.0.1:{_port(environment, 'SLUICE_KAFKA_PORT', 9092)}"
+    address = f"127.0.0.1:{embedded_port(environment, 'SLUICE_KAFKA_PORT', 9092)}"
     return Connection("kafka_default", "kafka", extra={"bootstrap.servers": address})
 
 
 def _clickhouse(environment: Mapping[str, str]) -> Connection:
-    port = _port(environment, "SLUICE_CLICKHOUSE_PORT", 8123)
+    port = embedded_port(environment, "SLUICE_CLICKHOUSE_PORT", 8123)
     return Connection("clickhouse_default", "clickhouse", "127.0.0.1", port, "sluice", _password(environment))
 
 
 def _password(environment: Mapping[str, str]) -> str:
     """That of the embedded ClickHouse: `make up` keeps it in a file that only its owner can read."""
-    kept = _home(environment) / "clickhouse-password"
+    kept = embedded_home(environment) / "clickhouse-password"
     try:
         return environment.get("SLUICE_CLICKHOUSE_PASSWORD") or kept.read_text()
     except FileNotFoundError:

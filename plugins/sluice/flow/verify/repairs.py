@@ -14,7 +14,7 @@ from sluice.slices import Slice
 
 @dataclass(frozen=True)
 class Repairs:
-    """Commands for one pipeline; `config` is its file where that is not in include/pipelines."""
+    """Commands for one pipeline; `config` is its file where that is not in the folder of pipelines."""
 
     pipeline: str
     config: Path | None = None

@@ -1,0 +1,94 @@
+"""Starts a run of a pipeline's backfill DAG, and reads what the run has left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from sluice.clients.airflow_rest.session import Session
+from sluice.errors import WrongUse
+from sluice.slices import utc
+
+PLAN_KEY = "dry_run"
+"""The XCom in which the task `plan` leaves the lines of a dry run."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BackfillAsked:
+    """A run over `[start, end)`; without `tables` it is of all of them."""
+
+    pipeline: str
+    start: datetime
+    end: datetime
+    mode: str = "fill"
+    dry_run: bool = False
+    tables: tuple[str, ...] = ()
+
+    @property
+    def conf(self) -> dict[str, Any]:
+        edges = {"from": _iso(self.start), "to": _iso(self.end)}
+        only = {"tables": list(self.tables)} if self.tables else {}
+        return {**edges, "mode": self.mode, "dry_run": self.dry_run, **only}
+
+
+@dataclass(frozen=True)
+class BackfillRun:
+    """A run that Airflow has; `url` is its page."""
+
+    dag_id: str
+    run_id: str
+    url: str = field(compare=False)
+
+    @property
+    def path(self) -> str:
+        return f"/dags/{quote(self.dag_id, safe='')}/dagRuns/{quote(self.run_id, safe='')}"
+
+
+def trigger(session: Session, asked: BackfillAsked, say: Tell) -> BackfillRun:
+    """Queues a run of `<pipeline>_backfill`. A DAG that is paused would leave it queued for ever: it is
+    unpaused, and `say` told.
+
+    Raises Unavailable, or WrongUse when Airflow refuses (no such DAG, no right, wrong parameters).
+    """
+    dag_id = f"{asked.pipeline}_backfill"
+    path = f"/dags/{quote(dag_id, safe='')}"
+    found = session.look(path)
+    if found is None:
+        raise WrongUse(
+            f"Airflow at {session.access.url} has no DAG {dag_id}, or the login may not see it: the pipeline "
+            "file makes it, and `airflow dags list-import-errors` shows why one is missing"
+        )
+    if found["is_paused"]:
+        _unpause(session, path, dag_id)
+        say(f"{dag_id} was paused: it is not any more; `airflow dags pause {dag_id}` pauses it again")
+    run = session.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": asked.conf})
+    run_id = str(run["dag_run_id"])
+    page = f"{session.access.url}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
+    return BackfillRun(dag_id, run_id, page)
+
+
+def _unpause(session: Session, path: str, dag_id: str) -> None:
+    try:
+        session.call("PATCH", path, {"is_paused": False})
+    except WrongUse as error:
+        raise WrongUse(
+            f"{dag_id} is paused, and nothing was started: `airflow dags unpause {dag_id}` ({error})"
+        ) from error
+
+
+def planned(session: Session, run: BackfillRun) -> list[str]:
+    """What the dry run's task `plan` has found, line by line."""
+    entry = f"{run.path}/taskInstances/plan/xcomEntries/{PLAN_KEY}?stringify=false"
+    value = session.call("GET", entry)["value"]
+    # Airflow gives what a task has set as JSON, or as its text: that goes by the way on which it was set.
+    return [str(line) for line in (json.loads(value) if isinstance(value, str) else value)]
+
+
+def _iso(instant: datetime) -> str:
+    return utc(instant).to_iso8601_string()
