@@ -53,6 +53,7 @@ def test_the_overview_by_role(airflow_app: TestClient, role: str):
     found = answer.json()
     (row,) = found["pipelines"]
     assert (row["pipeline"], row["can_start"]) == ("ads", role != "viewer")
+    assert row.get("tables") == (None if role == "viewer" else ["a.b"])
     assert "127.0.0.1:1" in row["error"] and row["cells"] == []
     assert found["user"] == role
     [expanded, wrong] = found["broken_files"]
@@ -104,6 +105,9 @@ def test_who_may_start_may_plan(airflow_app: TestClient):
         ({**PLAN, "end": "2036-11-20T09Z"}, 400, "not over"),
         ({**PLAN, "start": "2024-01-01"}, 400, "too many"),
         ({**PLAN, "more": 1}, 422, "more"),
+        ({**PLAN, "tables": ["a.c"]}, 400, "pipeline ads has no table 'a.c'; did you mean a.b?"),
+        ({**PLAN, "tables": ["x" * 501]}, 422, "tables.0"),
+        ({**PLAN, "tables": "a.b"}, 422, "tables"),
     ],
 )
 def test_a_plan_that_cannot_be_made(airflow_app: TestClient, asked: dict, status: int, said: str):

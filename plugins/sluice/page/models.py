@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -35,12 +37,14 @@ class OverviewCell(Model):
 
 
 class OverviewRow(Model):
-    """`error` is one line, where the lake or ClickHouse of the pipeline did not answer."""
+    """`error` is one line, where the lake or ClickHouse of the pipeline did not answer; `tables` are those
+    that a backfill may choose from, for who may start one."""
 
     pipeline: str
     slice_seconds: int
     can_start: bool
     paused: bool
+    tables: list[str] = Field(default_factory=list)
     behind_seconds: int | None
     anomalies: int
     cells: list[OverviewCell]
@@ -137,6 +141,7 @@ class PlanAsked(BaseModel):
     start: str = Field(max_length=40)
     end: str = Field(max_length=40)
     mode: str = Field("fill", max_length=40)
+    tables: list[Annotated[str, Field(max_length=500)]] = Field(default_factory=list, max_length=1_000)
 
 
 class PlanLine(Model):
@@ -159,6 +164,7 @@ class PlanView(Model):
     start: str
     end: str
     mode: str
+    tables: list[str] = Field(default_factory=list)
     slices: int
     units: int
     actions: dict[str, int]

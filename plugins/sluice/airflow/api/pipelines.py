@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Annotated
 
 import pendulum
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
@@ -20,6 +21,7 @@ from sluice.airflow.api.task_history import progress_of, text_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.run_params import refuse_future, requested_slices
 from sluice.clients.lake.open import open_lake
+from sluice.config.chosen_tables import tables_for
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import models
@@ -68,14 +70,18 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery 
         user=user.get_name(),
         legend=legend(),
         pipelines=[
-            row.model_copy(
-                update={"can_start": may_start(user, row.pipeline), "paused": paused.get(row.pipeline, False)}
-            )
-            for row in rows
+            row.model_copy(update={**_start_of(user, pipeline), "paused": paused.get(row.pipeline, False)})
+            for row, pipeline in zip(rows, mine, strict=True)
         ],
         broken_files=[error.public for error in found.broken],
     )
     return Response(view.model_dump_json(exclude_defaults=True), media_type="application/json")
+
+
+def _start_of(user: BaseUser, pipeline: Pipeline) -> dict[str, object]:
+    if not may_start(user, pipeline.name):
+        return {"can_start": False}
+    return {"can_start": True, "tables": [target.table for target in pipeline.targets]}
 
 
 def _paused(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
@@ -135,8 +141,9 @@ def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
     now = pendulum.now("UTC")
     slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
     planning.check(asked, slices)
-    plan = planning.plan_view(slices, dry_run(pipeline, slices, asked.mode))
-    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name)})
+    tables = tables_for(pipeline, asked.tables, asked.mode)
+    plan = planning.plan_view(slices, dry_run(pipeline, slices, asked.mode, tables))
+    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), "tables": asked.tables})
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")

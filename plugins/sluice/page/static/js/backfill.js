@@ -12,19 +12,25 @@ const MODES = [
 const ENDED = ["success", "failed"];
 const POLL_MS = 2000;
 
-export function backfillForm(place, name, mayStart, data) {
+export function backfillForm(place, name, row, data) {
+  const mayStart = row.can_start;
   const start = h("input", { type: "datetime-local", name: "from", required: true, step: "900", value: data.start.slice(0, 16), disabled: !mayStart });
   const end = h("input", { type: "datetime-local", name: "to", required: true, step: "900", value: lastWholeHour(data), disabled: !mayStart });
   const modes = MODES.map(([mode, what], index) => h("label", { class: "choice" }, h("input", { type: "radio", name: "mode", value: mode, checked: index === 0, disabled: !mayStart }), h("span", {}, h("b", {}, mode), ` ${what}`)));
+  const tables = (row.tables ?? []).map((each) => h("label", { class: "choice" }, h("input", { type: "checkbox", name: "table", value: each }), h("span", {}, each)));
   const answer = h("div", { class: "plan", "aria-live": "polite" });
   const form = h(
     "form", { "aria-label": "Backfill" },
     h("div", { class: "fields" }, h("label", {}, "From (UTC)", start), h("label", {}, "To (UTC, not included)", end)),
     h("fieldset", {}, h("legend", {}, "Mode"), modes),
+    tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all; of some, no event hour is marked complete)"), tables),
     h("button", { type: "submit", class: "primary", disabled: !mayStart }, "Show the plan"),
     !mayStart && h("p", { class: "quiet" }, "Your role may look, but not start runs."),
   );
-  const asked = () => ({ start: `${start.value}Z`, end: `${end.value}Z`, mode: new FormData(form).get("mode") });
+  const asked = () => {
+    const given = new FormData(form);
+    return { start: `${start.value}Z`, end: `${end.value}Z`, mode: given.get("mode"), tables: given.getAll("table") };
+  };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     showPlan(answer, name, asked());
@@ -47,7 +53,7 @@ async function showPlan(answer, name, asked) {
     const start = h("button", { type: "button", class: "primary", disabled: !work, onclick: () => begin(answer, name, plan, start) }, "Start");
     const does = Object.entries(plan.actions).map(([action, number]) => h("li", {}, h("b", {}, count(number)), ` ${action}`));
     replace(
-      answer, h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}`),
+      answer, h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
       h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
       work && h("p", { class: "time" }, "Time: ", h("b", {}, plan.time)),
       plan.waiting.map((line) => h("p", { class: "warn" }, line)),
@@ -67,7 +73,7 @@ const lines = (plan) => h("div", {}, table("The plan, slice by slice", [
 async function begin(answer, name, plan, button) {
   button.disabled = true;
   try {
-    const run = await api.startBackfill(plan.dag_id, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false });
+    const run = await api.startBackfill(plan.dag_id, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false, ...(plan.tables.length ? { tables: plan.tables } : {}) });
     await follow(answer, name, plan, run.dag_run_id);
   } catch (error) {
     button.disabled = false;

@@ -28,7 +28,7 @@ export async function pipelineView(view, name, range) {
     grid.show({ ...data, pipelines: [row] });
     document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
     replace(places.problem);
-    if (!form) form = backfillForm(places.backfill, name, row.can_start, data);
+    if (!form) form = backfillForm(places.backfill, name, row, data);
     exact = { from: data.start, to: asked.to === "now" ? "now" : data.end };
     await Promise.all([
       part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name))),
