@@ -183,9 +183,12 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
     assert places(first, ProblemKind.RETENTION) == late[:1]
     (mail,) = mailbox.mails
     assert (
-        mail["To"] == "ops@example.com" and mail["Subject"] == f"[sluice] {world.pipeline.name}: 6 problems"
+        mail["To"] == "ops@example.com" and mail["Subject"] == f"[sluice] {world.pipeline.name}: 2 problems"
     )
     text = mail.get_body().get_content()
+    assert (
+        f"hour overdue: 5 times, from {late[0]} to {world.hour(1).id}/dc1; of the first: not landed" in text
+    )
     assert f"Kafka will delete hour {world.hour(5).id} in 1 h" in text
     assert [post["subject"] for post in hook.posts] == [mail["Subject"]]
     assert hook.headers[0]["Authorization"] == "Bearer hook-secret"
@@ -203,6 +206,27 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
     world.watch()
     assert (len(mailbox.mails), len(hook.posts)) == (3, 3)
     assert AlarmStore(world.lake).read().alarms == {}
+
+
+def test_the_hours_of_a_new_pipeline_are_one_summary(world: World, mailbox, hook):
+    """A day of them, most from before its first record. What is done of them meanwhile is another."""
+    alarms = world.pipeline.alarms.model_copy(update={"retention": None})
+    world.pipeline = world.pipeline.model_copy(update={"heal": 24 * HOUR, "alarms": alarms})
+    assert len(places(world.watch(), ProblemKind.OVERDUE)) == 24
+    (mail,) = mailbox.mails
+    assert mail["Subject"] == f"[sluice] {world.pipeline.name}: 1 problem"
+    span = f"24 times, from slice {world.hour(24).id}/dc1 to {world.hour(1).id}/dc1"
+    text = mail.get_body().get_content()
+    assert (
+        text.count("PROBLEM") == 1
+        and f"PROBLEM hour overdue: {span}; of the first: not landed 23 hours" in text
+    )
+    world.complete(5, 4, 3, 2)
+    world.watch()
+    assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 1 over"
+    span = f"4 times, from slice {world.hour(5).id}/dc1 to {world.hour(2).id}/dc1 (open since "
+    assert f"OVER hour overdue: {span}" in mailbox.mails[-1].get_body().get_content()
+    assert (len(mailbox.mails), len(hook.posts)) == (2, 2)
 
 
 def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, hook):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -114,6 +115,9 @@ def forget(alarms: Mapping[str, Alarm], channels: Collection[str]) -> dict[str, 
 
 
 MOST_LINES = 50
+MOST_ALONE = 3
+"""Slices with one kind of problem that have a line each in a notice."""
+_OF_SLICES = frozenset({ProblemKind.OVERDUE, ProblemKind.EXPIRED, ProblemKind.RETENTION})
 LINE_CHARACTERS = 2_000
 # Full-width signs look alike, and are no markup.
 _AT = "\uff20"
@@ -124,23 +128,50 @@ _NO_LINK = {"]": "\uff3d", "//": "\uff0f\uff0f", ".": "\uff0e"}
 
 
 def subject(pipeline: str, notice: Notice) -> str:
-    """`[sluice] adx: 2 problems, 1 over`."""
-    count = len(notice.raised)
+    """`[sluice] adx: 2 problems, 1 over`: as many as the body has lines for."""
+    count, over = len(together(notice.raised)), len(together(notice.cleared))
     parts = [f"{count} problem{'s' if count != 1 else ''}"] if count else []
-    parts += [f"{len(notice.cleared)} over"] if notice.cleared else []
+    parts += [f"{over} over"] if over else []
     return f"[sluice] {pipeline}: {', '.join(parts)}"
 
 
 def body(notice: Notice) -> str:
-    """A line for each problem, and for each that is over since when it was open."""
-    lines = [f"PROBLEM {alarm.problem}" for alarm in notice.raised]
-    lines += [
-        f"OVER {alarm.problem.kind}: {alarm.problem.place} (open since {alarm.since})"
-        for alarm in notice.cleared
-    ]
+    """A line for each problem, and for each that is over since when it was open; one for many slices."""
+    lines = [f"PROBLEM {_problem(alarms)}" for alarms in together(notice.raised)]
+    lines += [f"OVER {_over(alarms)}" for alarms in together(notice.cleared)]
     more = [f"and {len(lines) - MOST_LINES:,} more: `sluice status` and `sluice verify` show all"]
     shown = [line(text, LINE_CHARACTERS) for text in lines[:MOST_LINES]]
     return "\n".join(shown + (more if len(lines) > MOST_LINES else []))
+
+
+def together(alarms: Iterable[Alarm]) -> list[list[Alarm]]:
+    """Slices that have the same problem are told of together where they are many: those of a new pipeline,
+    or after an outage."""
+    alarms = list(alarms)
+    counts = Counter(alarm.problem.kind for alarm in alarms)
+    groups: dict[str, list[Alarm]] = {}
+    for alarm in alarms:
+        kind = alarm.problem.kind
+        many = kind in _OF_SLICES and counts[kind] > MOST_ALONE
+        groups.setdefault(str(kind) if many else alarm.problem.key, []).append(alarm)
+    return list(groups.values())
+
+
+def _problem(alarms: Sequence[Alarm]) -> str:
+    first = alarms[0].problem
+    return str(first) if len(alarms) == 1 else f"{_span(alarms)}; of the first: {first.message}"
+
+
+def _over(alarms: Sequence[Alarm]) -> str:
+    first, since = alarms[0].problem, min(alarm.since for alarm in alarms)
+    what = f"{first.kind}: {first.place}" if len(alarms) == 1 else _span(alarms)
+    return f"{what} (open since {since})"
+
+
+def _span(alarms: Sequence[Alarm]) -> str:
+    first, last = alarms[0].problem, alarms[-1].problem
+    places = f"from {first.place} to {last.place.removeprefix('slice ')}"
+    return f"{first.kind}: {len(alarms):,} times, {places}"
 
 
 def mail(text: str) -> str:

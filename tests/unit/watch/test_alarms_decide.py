@@ -158,9 +158,41 @@ def test_the_message():
         "OVER hour overdue: x (open since 2026-11-20T10:00:00+00:00)",
         "OVER hour overdue: y (open since 2026-11-20T10:00:00+00:00)",
     ]
-    many = pending(decide([problem(f"{n}") for n in range(MOST_LINES + 9)], {}, (), "1"), "a")
+    tables = [Problem(ProblemKind.TABLE, f"{n}", "m") for n in range(MOST_LINES + 9)]
+    many = pending(decide(tables, {}, (), "1"), "a")
     assert len(body(many).splitlines()) == MOST_LINES + 1
     assert body(many).endswith("and 9 more: `sluice status` and `sluice verify` show all")
+
+
+def hours(count: int, kind: ProblemKind = ProblemKind.OVERDUE) -> list[Problem]:
+    return [
+        Problem(kind, f"slice 2026-11-20T{n:02}Z/dc1", f"not landed {23 - n} hours") for n in range(count)
+    ]
+
+
+def test_many_slices_with_one_problem_are_a_line_and_few_have_one_each():
+    expired = hours(2, ProblemKind.EXPIRED)
+    mixed = [*expired, Problem(ProblemKind.LAG, "seconds", "late")]
+    notice = pending(decide([*hours(24), *mixed], {}, (), "2026-11-21T00:00:00+00:00"), "a")
+    assert subject("adx", notice) == "[sluice] adx: 4 problems"
+    span = "24 times, from slice 2026-11-20T00Z/dc1 to 2026-11-20T23Z/dc1"
+    assert body(notice).splitlines() == [
+        f"PROBLEM hour overdue: {span}; of the first: not landed 23 hours",
+        "PROBLEM lag: seconds: late",
+        *(f"PROBLEM {problem}" for problem in expired),
+    ]
+    three = pending(decide(hours(3), {}, (), "now"), "a")
+    assert body(three).splitlines() == [f"PROBLEM {problem}" for problem in hours(3)]
+
+
+def test_what_is_over_is_told_together_too_since_the_first_of_them():
+    alarms = decide(hours(2), {}, (), "2026-11-21T00:00:00+00:00")
+    alarms = decide(hours(5), alarms, (), "2026-11-21T01:00:00+00:00")
+    alarms = told(alarms, "a", pending(alarms, "a"))
+    notice = pending(decide([], alarms, (), "later"), "a")
+    assert subject("adx", notice) == "[sluice] adx: 1 over"
+    span = "5 times, from slice 2026-11-20T00Z/dc1 to 2026-11-20T04Z/dc1"
+    assert body(notice) == f"OVER hour overdue: {span} (open since 2026-11-21T00:00:00+00:00)"
 
 
 def seen(count: int, **more: str) -> list[Problem]:
