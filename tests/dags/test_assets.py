@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from sluice.airflow.assets import pipeline_alias, table_asset, table_events
+from airflow.sdk import Asset
+from structlog.testing import capture_logs
+
+from sluice.airflow.assets import emit_events, pipeline_alias, table_asset, table_events
 
 
 def published(table: str, hours: int) -> list[dict]:
@@ -31,6 +34,24 @@ def test_a_big_batch_has_one_event_per_table():
 
 def test_nothing_published_is_no_event():
     assert table_events([]) == []
+
+
+def test_all_events_are_emitted_and_logged_in_one_line():
+    class Alias:
+        def __init__(self) -> None:
+            self.events: list[tuple[str, dict]] = []
+
+        def add(self, asset: Asset, extra: dict) -> None:
+            self.events.append((asset.uri, extra))
+
+    alias, rows = Alias(), published("ads.clicks", 40) + published("ads.bids", 40)
+    with capture_logs() as logs:
+        emit_events("ads", rows, {pipeline_alias("ads"): alias})
+    assert alias.events == [(f"sluice://ads/{table}", extra) for table, extra in table_events(rows)]
+    (told,) = logs
+    assert (told["event"], told["events"]) == ("asset events", 80)
+    assert told["slices"] == "40, from 2026-11-20T00Z to 2026-11-20T39Z"
+    assert told["rows"] == {"ads.clicks": sum(range(10, 50)), "ads.bids": sum(range(10, 50))}
 
 
 def test_airflow_leaves_the_names_as_they_are():

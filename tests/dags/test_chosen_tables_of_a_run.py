@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.definitions.param import process_params
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from structlog.testing import capture_logs
 
 from sluice.airflow import metrics, pipeline_dags, tasks
 from sluice.flow import steps
@@ -66,6 +68,18 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[MetricSample]:
     taken: list[MetricSample] = []
     monkeypatch.setattr(metrics, "to_airflow", taken.append)
     return taken
+
+
+def test_the_log_of_a_step_begins_with_the_version(do: Do, called: dict[str, tuple]):
+    with capture_logs() as logs:
+        do("plan")
+        do("batch.verify", RANGE)
+    begun = [one for one in logs if one["event"] == "sluice"]
+    assert [(one["version"], one["step"], one["pipeline"]) for one in begun] == [
+        (version("sluice"), "plan", "ads"),
+        (version("sluice"), "verify", "ads"),
+    ]
+    assert logs[0] == begun[0]
 
 
 def test_each_step_is_for_the_tables_and_their_rollups(do: Do, called: dict[str, tuple]):

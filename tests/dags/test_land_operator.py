@@ -9,12 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock, call
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from structlog.testing import capture_logs
 
 from local.readiness import wait_until
 from sluice.airflow.land_operator import LandOperator
+from sluice.airflow.spark_end import CommandAtDebug
 from sluice.flow import steps
 from tests.dags.pipeline_texts import TWO_TABLES
 
@@ -122,6 +125,49 @@ def test_an_error_that_the_application_expected_is_final(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
+    ("code", "said", "line"),
+    [
+        (
+            -9,
+            "26/11/20 WARN heap",
+            "landing: Spark was killed by SIGKILL: by somebody, or for want of memory",
+        ),
+        (137, "", "landing: Spark was killed by SIGKILL: "),
+        (143, "", "landing: Spark was killed by SIGTERM: "),
+        (75, "error: Kafka is away", "landing: Kafka is away"),
+        (1, "KeyError: 'a'", "landing: Spark ended with exit code 1, and said last: KeyError: 'a'"),
+        (1, "", "landing: Spark ended with exit code 1"),
+    ],
+)
+def test_spark_that_ends_is_one_line_and_its_command_is_for_who_debugs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, said: str, line: str
+):
+    monkeypatch.setenv("CODE", str(code))
+    monkeypatch.setenv("SAY", said)
+    with capture_logs() as logs, pytest.raises(AirflowException) as raised:
+        run(tmp_path)
+    told = str(raised.value)
+    assert told.startswith(line) and "\n" not in told and len(told) < 250
+    assert raised.value.__suppress_context__
+    shown = [str(one) for one in logs if one["log_level"] != "debug"]
+    assert not [one for one in shown if "spark.executor.memory" in one]
+    assert any(said in one for one in shown)
+
+
+def test_only_the_command_is_of_level_debug():
+    log = Mock()
+    quiet = CommandAtDebug(log)
+    quiet.info("Spark-Submit cmd: %s", "spark-submit …")
+    quiet.info("a line of Spark's")
+    quiet.warning("w")
+    assert log.mock_calls == [
+        call.debug("Spark-Submit cmd: %s", "spark-submit …"),
+        call.info("a line of Spark's"),
+        call.warning("w"),
+    ]
+
+
+@pytest.mark.parametrize(
     ("code", "said"), [(75, "error: Kafka is away"), (1, "KeyError: 'a'"), (137, ""), (-9, "error: half")]
 )
 def test_any_other_end_may_be_tried_again(
@@ -141,5 +187,5 @@ def test_a_killed_task_ends_its_spark_submit(tmp_path: Path, monkeypatch: pytest
         running = pool.submit(land.execute, {"params": {}, "run_id": "run 7"})
         wait_until((tmp_path / "seen.json").exists, "spark-submit has started", 30)
         land.on_kill()
-        with pytest.raises(AirflowException, match="-9"):
+        with pytest.raises(AirflowException, match="killed by SIGKILL"):
             running.result(timeout=30)

@@ -293,7 +293,7 @@ def assert_story(observed: hourly.Stack, said: str) -> None:
             f"{events} records in",
             "loaded",
             "verified",
-            "asset event",
+            "asset events",
         ),
         "verified the whole range",
     ]

@@ -6,7 +6,7 @@ and reads slice, rows and manifests from the triggering event's `extra`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,12 +48,25 @@ def table_events(
 
 def emit_events(pipeline: str, published: Sequence[dict[str, Any]], outlet_events: Any) -> None:
     """`outlet_events` are those of the task's context; the pipeline's alias is its outlet."""
-    alias = outlet_events[pipeline_alias(pipeline)]
-    for table, extra in table_events(published):
+    alias, events = outlet_events[pipeline_alias(pipeline)], table_events(published)
+    for table, extra in events:
         alias.add(table_asset(pipeline, table), extra=extra)
         count("asset_events", pipeline=pipeline, table=table)
-        hours = extra["slice"] if "slice" in extra else f"{len(extra['slices'])} slices"
-        log.info("asset event", table=table, slice=hours, rows=extra["rows"])
+    slices = sorted({row["slice"] for row in published})
+    log.info(
+        "asset events",
+        events=len(events),
+        slices=f"{len(slices)}, from {slices[0]} to {slices[-1]}" if slices else "0",
+        rows=dict(_rows(published)),
+    )
+
+
+def _rows(published: Sequence[dict[str, Any]]) -> Counter[str]:
+    """By table."""
+    rows: Counter[str] = Counter()
+    for row in published:
+        rows[row["table"]] += row["rows"]
+    return rows
 
 
 def _extras(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:

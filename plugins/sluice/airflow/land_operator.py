@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -16,6 +16,7 @@ from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail, final_reason
 from sluice.airflow.run_params import from_xcom, mode_of
+from sluice.airflow.spark_end import CommandAtDebug, spark_end
 from sluice.airflow.spark_processes import MARK, end_all
 from sluice.airflow.timeouts import extend
 from sluice.clients.connections import airflow_lookup
@@ -88,6 +89,7 @@ class LandOperator(SparkSubmitOperator):
     def _submit(self, environment: Mapping[str, str]) -> int:
         """Returns 0: the hook raises for every other exit code. Whatever ends it ends Spark first."""
         self._hook, self._mark = self._get_hook(), uuid.uuid4().hex
+        self._hook._log = cast(Any, CommandAtDebug(self._hook.log))
         try:
             self._hook.submit(self.application, env={**environment, MARK: self._mark})
         except AirflowException as error:
@@ -95,9 +97,12 @@ class LandOperator(SparkSubmitOperator):
             # The hook keeps the exit code in its exception's text and here.
             process = self._hook._submit_sp
             reason = final_reason(None if process is None else process.returncode, str(error))
-            if reason is None:
+            if reason is not None:
+                raise AirflowFailException(f"landing: {reason}") from None
+            if process is None or not process.returncode:
                 raise
-            raise AirflowFailException(f"landing: {reason}") from None
+            self.log.debug("%s", error)
+            raise AirflowException(spark_end(process.returncode, str(error))) from None
         except BaseException:  # Airflow's timeout is none of Exception's
             self._end_spark()
             raise

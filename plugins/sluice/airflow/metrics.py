@@ -9,14 +9,18 @@ from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+import structlog
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.observability import stats
 
+from sluice import __version__
 from sluice.errors import SluiceError
 from sluice.metrics.sink import MetricSample, count, taken_by
 from sluice.metrics.table import NAMES, MetricKind
 from sluice.runtime import collect_seldom
 from sluice.safe_text import label
+
+log = structlog.get_logger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +59,9 @@ def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 @contextmanager
 def measuring(pipeline: str, step: str) -> Iterator[None]:
-    """Takes what is emitted inside, and adds the step's time, its outcome and the class of its error."""
+    """Takes what is emitted inside, and adds the step's time, its outcome and the class of its error. The
+    task's log begins with the version that runs it."""
+    log.info("sluice", version=__version__, step=step, pipeline=pipeline)
     started, outcome = time.monotonic(), "done"
     with taken_by(to_airflow):
         try:

@@ -1,0 +1,52 @@
+"""How a landing's Spark ended, in a line; the provider's hook says it with the whole command, 2 kB."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from sluice.airflow.retries import EXPECTED
+from sluice.safe_text import line
+
+_COMMAND = "Spark-Submit cmd"  # how the hook's line on the command begins
+_OUTPUT = "\nLast spark-submit output:\n"  # what stands in its exception before the last lines
+_MOST = 500
+_SHELL = 128  # a shell adds it to the number of a signal
+
+
+class CommandAtDebug:
+    """The hook's logger, for which the command is of level DEBUG."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def info(self, text: str, *given: object, **fields: object) -> None:
+        say = self._log.debug if text.startswith(_COMMAND) else self._log.info
+        say(text, *given, **fields)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def spark_end(exit_code: int, told: str) -> str:
+    """What a retry may cure. `told` is the text of the hook's exception."""
+    said = [text.strip() for text in told.partition(_OUTPUT)[2].splitlines() if text.strip()]
+    expected = [text.removeprefix(EXPECTED) for text in said if text.startswith(EXPECTED)]
+    if name := _signal(exit_code):
+        return (
+            f"landing: Spark was killed by {name}: by somebody, or for want of memory, of which "
+            "it may take spark.driver.memory of the pipeline file, and what the worker's own limit leaves"
+        )
+    if expected:
+        return f"landing: {line(expected[-1])}"
+    last = f", and said last: {line(said[-1], _MOST)}" if said else ""
+    return f"landing: Spark ended with exit code {exit_code}{last}"
+
+
+def _signal(exit_code: int) -> str:
+    """`SIGKILL`; empty for an end of its own accord."""
+    number = -exit_code if exit_code < 0 else exit_code - _SHELL
+    try:
+        return signal.Signals(number).name if number > 0 else ""
+    except ValueError:
+        return ""
