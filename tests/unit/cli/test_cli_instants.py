@@ -109,7 +109,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for place in places:
         monkeypatch.setattr(f"sluice.{place}", survey)
     monkeypatch.setattr(
-        "sluice.clients.airflow_rest.trigger", lambda name, *edges, **_: survey(name, SliceRange(*edges[:2]))
+        "sluice.clients.airflow_rest.backfill_run.BackfillAsked",
+        lambda name, *asked: survey(name, SliceRange(*asked[:2])),
     )
     monkeypatch.setattr(pendulum, "now", lambda tz=None: NOW)
     return seen
