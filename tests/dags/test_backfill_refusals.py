@@ -108,6 +108,12 @@ def test_a_server_that_cannot_answer_now_is_unavailable(airflow: FakeAirflow, st
     assert f"answered {status} to GET {DAG}: try again" in refusal(Unavailable)
 
 
+def test_whether_a_run_was_queued_is_not_known_when_the_answer_is_lost(airflow: FakeAirflow):
+    airflow.answers[f"POST {RUNS}"] = [(504, PAGE)]
+    assert "answered 504 to POST" in refusal(Unavailable)
+    assert "the run may have been queued all the same" in refusal(Unavailable)
+
+
 def test_a_token_that_has_expired(airflow: FakeAirflow, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(NAME, json.dumps({"host": airflow.url, "password": "s3cret"}))
     airflow.answers[f"GET {DAG}"] = [(401, {"detail": "Invalid JWT token"})]

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sluice.clients.airflow_rest.session import Session
-from sluice.errors import WrongUse
+from sluice.errors import Unavailable, WrongUse
 from sluice.slices import utc
 
 PLAN_KEY = "dry_run"
@@ -67,10 +67,21 @@ def trigger(session: Session, asked: BackfillAsked, say: Tell) -> BackfillRun:
     if found["is_paused"]:
         _unpause(session, path, dag_id)
         say(f"{dag_id} was paused: it is not any more; `airflow dags pause {dag_id}` pauses it again")
-    run = session.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": asked.conf})
-    run_id = str(run["dag_run_id"])
+    run_id = _queue(session, path, asked)
     page = f"{session.access.url}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
     return BackfillRun(dag_id, run_id, page)
+
+
+def _queue(session: Session, path: str, asked: BackfillAsked) -> str:
+    """The run's id. Raises Unavailable where nobody knows whether there is a run now."""
+    try:
+        run = session.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": asked.conf})
+    except Unavailable as error:
+        raise Unavailable(
+            f"{error}; the run may have been queued all the same: `sluice backfill` again makes another one, "
+            "and two runs over a range load each record once"
+        ) from error
+    return str(run["dag_run_id"])
 
 
 def _unpause(session: Session, path: str, dag_id: str) -> None:

@@ -23,8 +23,11 @@ class Session:
 
     def __init__(self, client: httpx.Client, access: Access) -> None:
         self._client, self.access = client, access
+        if access.token:  # a gateway may ask for it everywhere
+            client.headers["Authorization"] = f"Bearer {access.token}"
         self._send("GET", f"{_API}/version", judge=no_api)
-        self._login()
+        if not access.token:
+            self._login()
 
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """`path` is below /api/v2."""
@@ -51,11 +54,10 @@ class Session:
         return self._send(method, path, body)
 
     def _login(self) -> None:
-        token = self.access.token or self._new_token()
-        self._client.headers["Authorization"] = f"Bearer {token}"
+        self._client.headers.pop("Authorization", None)
+        self._client.headers["Authorization"] = f"Bearer {self._new_token()}"
 
     def _new_token(self) -> str:
-        self._client.headers.pop("Authorization", None)
         path, login = self.access.token_path, self.access.login
         if login:
             body = {"username": login, "password": self.access.password}
