@@ -137,7 +137,9 @@ def test_a_run_that_is_deleted_is_an_end(airflow: FakeAirflow, session: Session)
 
 
 @pytest.mark.parametrize("old", [(401, {"detail": "Token Expired"}), (403, {"detail": "Invalid JWT token"})])
-@pytest.mark.parametrize("page", [(503, "<html>"), (404, "default backend"), (502, "")])
+@pytest.mark.parametrize(
+    "page", [(503, "<html>"), (404, "default backend"), (404, {"message": "no Route matched"})]
+)
 def test_a_server_that_restarts_is_waited_for_and_logs_in_again(airflow, session: Session, page, old):
     """A new server knows no token of the old one."""
     running = (200, {"state": "running"})

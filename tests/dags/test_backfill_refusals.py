@@ -69,7 +69,7 @@ REFUSED = {
     "a proxy's refusal": (
         "GET /api/v2/version",
         (403, PAGE),
-        "with a page and not with JSON.*check the addr",
+        "with what is not Airflow.s.*check the addr",
     ),
     "another base path": ("GET /api/v2/version", (404, {"detail": "x"}), "no REST API of Airflow 3 .*404"),
     "a wrong password": (

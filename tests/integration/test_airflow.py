@@ -86,6 +86,10 @@ class Stack:
             if path.is_file() and path.relative_to(self.lake).parts[0] not in ("_timings", "_verify")
         }
 
+    def marks(self) -> list[str]:
+        """Those of complete event hours."""
+        return sorted(str(path.relative_to(self.lake)) for path in self.lake.glob("type=*/**/_SUCCESS"))
+
     def landed_ids(self) -> list[str]:
         """The events in the lake's type/date/hour folders."""
         payloads = [
@@ -209,6 +213,27 @@ def test_the_backfill_dag(stack: Stack):
     replaced = {path for path in filled if path.startswith("type=") and path.endswith(".parquet")}
     assert replaced
     assert replaced & set(stack.files()) == set()
+
+
+@pytest.mark.long
+def test_a_backfill_of_one_table_leaves_the_other_and_marks_nothing(stack: Stack):
+    """What is left is done by a run without a choice, which publishes."""
+    done, said = stack.backfill(tables=[f"{stack.name}.clicks"])
+    assert done, said
+    assert stack.rows() == [row for row in expected_rows() if row[0] == "clicks"]
+    states, load = stack.states(), f"batch.load.{stack.name}"
+    assert (states[f"{load}.clicks"], states[f"{load}.other"]) == ({"success"}, {"skipped"})
+    steps = ("batch.land", "batch.verify", "batch.publish", "verify_all")
+    assert [states[step] for step in steps] == [{"success"}, {"success"}, {"skipped"}, {"success"}]
+    assert stack.database("SELECT * FROM asset_event") == []
+    assert stack.marks() == []
+
+    done, said = stack.backfill()
+    assert done, said
+    assert stack.rows() == expected_rows()
+    assert stack.states()["batch.publish"] == {"success"}
+    assert len(stack.database("SELECT * FROM asset_event")) == 2 * HOURS
+    assert stack.marks()
 
 
 @pytest.mark.long

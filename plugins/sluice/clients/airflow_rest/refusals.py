@@ -33,6 +33,11 @@ class Answer:
             return None
         return found if isinstance(found, dict) else None
 
+    @property
+    def not_there(self) -> bool:
+        """Whether Airflow itself says so: a gateway that has lost it answers 404, too, with other words."""
+        return self.status == 404 and "detail" in (self.content() or {})
+
 
 def refused(access: Access, answer: Answer, answered: bool = False) -> SluiceError | None:
     """The error of an answer to a call, or None for what was asked for.
@@ -48,9 +53,9 @@ def refused(access: Access, answer: Answer, answered: bool = False) -> SluiceErr
         return WrongUse(
             f"{at} refuses the login ({answer.request}: {answer.status}): {_login_remedy(access)}"
         )
-    if answer.content() is None:
+    if answer.content() is None or (answered and answer.status == 404 and not answer.not_there):
         return (Unavailable if answered else WrongUse)(
-            f"{at} answered {answer.request} ({answer.status}) with a page and not with JSON: what answers "
+            f"{at} answered {answer.request} ({answer.status}) with what is not Airflow's: what answers "
             f"there is a proxy, or the base path is wrong; {access.remedy}"
         )
     if answer.status == 403:

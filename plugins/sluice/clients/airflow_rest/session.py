@@ -39,7 +39,7 @@ class Session:
     def look(self, path: str) -> dict[str, Any] | None:
         """None for what is not there."""
         answer = self._authorized("GET", f"{_API}{path}", None)
-        if answer.status == 404 and answer.content() is not None:
+        if answer.not_there:
             return None
         if error := refused(self.access, answer, answered=True):
             raise error
