@@ -9,6 +9,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pendulum
 import pytest
@@ -136,13 +137,43 @@ def test_nobody_listens_and_nobody_answers_in_time(airflow: FakeAirflow, monkeyp
         assert "does not answer (timed out)" in refusal(Unavailable, **{NAME: connection(url)})
 
 
-def test_a_certificate_of_its_own_needs_its_ca(tmp_path: Path):
-    made = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    files = ("-keyout", tmp_path / "key.pem", "-out", tmp_path / "ca.pem")
+def certified(folder: Path, address: str) -> ssl.SSLContext:
+    """Of a server with a certificate of its own, `ca.pem` in the folder."""
+    made = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=airflow -addext subjectAltName=IP:{address}"
+    files = ("-keyout", folder / "key.pem", "-out", folder / "ca.pem")
     subprocess.run(["openssl", *made.split(), *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
-    with fake_airflow(context) as server:
+    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
+    return context
+
+
+def test_a_certificate_for_another_name(tmp_path: Path):
+    with fake_airflow(certified(tmp_path, "127.0.0.2")) as server:
+        trusted = connection(server.url, verify=str(tmp_path / "ca.pem"))
+        said = refusal(WrongUse, **{NAME: trusted})
+    assert "has a certificate for another name (" in said
+    assert said.endswith("): correct the host in connection 'sluice_airflow'")
+
+
+def test_a_server_that_cuts_off_the_handshake_is_unavailable():
+    """As one does that ends: who waits for a run goes on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            taken, _ = listening.accept()
+            taken.recv(1)
+            taken.shutdown(socket.SHUT_RDWR)
+            taken.close()
+
+        thread = Thread(target=hang_up)
+        thread.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        assert "does not answer" in refusal(Unavailable, **{NAME: connection(url)})
+        thread.join()
+
+
+def test_a_certificate_of_its_own_needs_its_ca(tmp_path: Path):
+    with fake_airflow(certified(tmp_path, "127.0.0.1")) as server:
         said = refusal(WrongUse, **{NAME: connection(server.url)})
         assert "has a certificate that is not trusted (self-signed certificate): let `verify` in" in said
         for verify in (str(tmp_path / "ca.pem"), False):

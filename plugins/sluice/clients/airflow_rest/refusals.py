@@ -14,6 +14,8 @@ from sluice.safe_text import line
 
 _LATER = (408, 425, 429)
 _MOST = 300
+_OTHER_NAME = (62, 64)  # of host and of address: X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+_CUT_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError)  # by a server that ends
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,17 @@ def no_token(access: Access, answer: Answer) -> SluiceError | None:
 def no_answer(access: Access, error: Exception) -> SluiceError:
     """A server that could not be reached, or is not whom it should be."""
     at, cause = f"Airflow at {access.url}", _root(error)
+    if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _OTHER_NAME:
+        why = line(cause.verify_message, _MOST)
+        return WrongUse(
+            f"{at} has a certificate for another name ({why}): correct the host in {access.source}"
+        )
     if isinstance(cause, ssl.SSLCertVerificationError):
         return WrongUse(
             f"{at} has a certificate that is not trusted ({line(cause.verify_message, _MOST)}): let `verify` "
             f"in the extra of {access.source} name the file of its CA"
         )
-    if isinstance(cause, ssl.SSLError):
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, _CUT_OFF):
         return WrongUse(
             f"{at} does not speak TLS as expected ({cause.reason}): is it http://? {access.remedy}"
         )
