@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import Event, land, unit
 from tests.integration.test_contents import compared, told
 from tests.integration.test_load_rows import number
@@ -147,8 +148,10 @@ def test_nested_types_beside_other_options(
         assert sorted(one for rows in servers for one in rows) == [
             (n, column) for n, (column, _) in MISFITS.items()
         ]
-    assert told(compared(two.world, chosen)) == []
+    # The rows of each partition begin at 7, and nothing else is found.
+    numbered = [(AnomalyKind.ROW_IDENTITY, "", "", "8 that follow on none")] * (2 if options.arrays else 0)
+    assert told(compared(two.world, chosen)) == numbered
     change = "ALTER TABLE {db}.clicks UPDATE at = [] WHERE t.id = 2 SETTINGS mutations_sync = 2"
     two.on(0, change)
-    [(*_, seen)] = told(compared(two.world, chosen))
+    [(*_, seen)] = [one for one in told(compared(two.world, chosen)) if one not in numbered]
     assert "other values in at" in seen
