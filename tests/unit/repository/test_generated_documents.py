@@ -42,10 +42,17 @@ BESIDE = {
     "clickhouse shard_by": "{shards: [{name: s1, connection: ch1}, {name: s2, connection: ch2}]}",
     "clickhouse.shards[]": "{name: s1, connection: ch1}",
     "clickhouse.shards[] replicas": "{name: s1}",
-    "alarms.notify[]": "{email: smtp_default, to: a@example.com}",
-    "alarms.notify[] webhook": "{}",
-    "alarms.notify[] notifier": "{}",
-    "alarms.notify[] arguments": "{notifier: a.b.C}",
+    "airflow deadline": "{on_failure: [{webhook: slack_ops}]}",
+    **{
+        f"{place}[]{key}": beside
+        for place in ("alarms.notify", "airflow.on_failure")
+        for key, beside in {
+            "": "{email: smtp_default, to: a@example.com}",
+            " webhook": "{}",
+            " notifier": "{}",
+            " arguments": "{notifier: a.b.C}",
+        }.items()
+    },
 }
 EXAMPLES = [(place, model, key) for place, model in sections() for key in keys(model) if key.example]
 UNTOLD = {(Pipeline, "name")} | {(Target, name) for name in ("types", "catch_all", "counted", "rollup")}
