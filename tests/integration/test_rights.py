@@ -34,7 +34,7 @@ assert store
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/guide/production.md").read_text()
 SQL = ROOT / "include" / "sql"
-TARGET = """CREATE TABLE events.clicks (n UInt16, size UInt32 DEFAULT abs(n), _type String,
+TARGET = """CREATE TABLE events.clicks (n UInt16, size UInt32 DEFAULT 7, _type String,
 _slice DateTime('UTC'), _cluster LowCardinality(String))
 ENGINE = MergeTree PARTITION BY toDate(_slice) ORDER BY n"""
 VIEW = """CREATE MATERIALIZED VIEW events.seen ENGINE = MergeTree ORDER BY n
@@ -156,6 +156,21 @@ def test_adding_columns_needs_a_right_of_its_own(guarded: Guarded):
     world = World(world.root, guarded.client("everything"), "events")
     world.load(pipeline, unit())
     assert world.sql("SELECT n, coupon FROM {db}.clicks") == [(1, "a")]
+
+
+def test_defaults_that_use_other_columns_need_rights_of_their_own(guarded: Guarded):
+    """Without them nothing is changed, and the GRANT is named."""
+    begin(guarded, "ALTER TABLE events.clicks MODIFY COLUMN size UInt32 DEFAULT intDiv(12, n)")
+    world = World(Path(tempfile.mkdtemp()), guarded.client("all"), "events")
+    pipeline = world.pipeline({"click": "clicks"}, clickhouse={"read": "push"})
+    land(world.lake, unit(), [event(n=0, size=5), event(n=3)])
+    with pytest.raises(ServerError, match=r"grant ALTER ADD COLUMN.*ON sluice\.") as raised:
+        world.load(pipeline, unit())
+    assert not raised.value.retryable
+    assert guarded.client("default").rows("SELECT count() FROM events.clicks") == [(0,)]
+    world = World(world.root, guarded.client("everything"), "events")
+    world.load(pipeline, unit())
+    assert sorted(world.sql("SELECT n, size FROM {db}.clicks")) == [(0, 5), (3, 4)]
 
 
 @pytest.mark.parametrize("lacking", [None, *range(len(PULL))])

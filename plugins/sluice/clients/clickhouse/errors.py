@@ -38,6 +38,7 @@ UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
 UNFINISHED = 341
 THROWN = 395  # by throwIf()
+ACCESS_DENIED = 497
 NO_CODE = 0
 NO_ROW = "a SELECT of one row gives none"
 
@@ -103,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     Rule(193, "WRONG_PASSWORD", Outcome.FINAL, _PASSWORD),
     Rule(469, "VIOLATED_CONSTRAINT", Outcome.FINAL,
          "the table's CONSTRAINT refuses a row that fits its columns: correct the constraint"),
-    Rule(497, "ACCESS_DENIED", Outcome.FINAL, _RIGHTS),
+    Rule(ACCESS_DENIED, "ACCESS_DENIED", Outcome.FINAL, _RIGHTS),
     Rule(516, "AUTHENTICATION_FAILED", Outcome.FINAL, _PASSWORD),
 )  # fmt: skip
 

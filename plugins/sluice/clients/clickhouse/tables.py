@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from sluice.clients.clickhouse.defaults import blank, where
 from sluice.clients.clickhouse.sql import Sql, identifier, literal
 from sluice.clients.clickhouse.types import parse
 
@@ -139,8 +140,9 @@ def _unquoted(name: str) -> str:
 class Column:
     """A row of system.columns; `default` is the DEFAULT's (or MATERIALIZED's …) expression.
 
-    `computed`: only the server behind an INSERT can evaluate the default, and NULL cannot ask it to. So what
-    the rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
+    `reads` are the other columns that the default uses, where it is `computed`: only the server behind an
+    INSERT can evaluate it, and it must not for rows that have a value, or NULL cannot ask for it. So what the
+    rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
     default reads these.
     """
 
@@ -149,6 +151,7 @@ class Column:
     kind: str = ""
     default: str = ""
     computed: bool = field(default=False, compare=False)
+    reads: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def filled(self) -> bool:
@@ -216,14 +219,9 @@ class Column:
     def _own(self) -> Sql:
         default = self.default
         if self.computed:
-            default = f"if({identifier(self.missing)}, {self._evaluated}, {identifier(self.given)})"
+            missing, given = identifier(self.missing), identifier(self.given)
+            default = where(missing, self._evaluated, self.reads, given)
         return Sql(f"{identifier(self.name)} {self.type}" + (f" {self.kind} {default}" if self.kind else ""))
-
-
-def blank(kind: str) -> str:
-    """The type's default value, as no constant: of constants the server computes at once what other DEFAULTs
-    make of them, and where that fails refuses the table."""
-    return f"materialize(defaultValueOfTypeName({literal(kind)}))"
 
 
 # A replicated engine's path and replica; what may follow them are the engine's own arguments.

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from sluice.clients.clickhouse.defaults import blank
 from sluice.clients.clickhouse.errors import ServerError, shorten
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
-from sluice.clients.clickhouse.tables import Column, TargetTable, blank
+from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.errors import DefaultFails
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.source.select import definitions, filled

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.errors import ACCESS_DENIED, ServerError
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable, staged_engine
 from sluice.config.pipeline import Pipeline, Target
@@ -67,6 +67,8 @@ class Staging:
                 if not self._reject_failing(error):
                     raise
         except ServerError as error:
+            if error.code == ACCESS_DENIED:  # the grant is one on Sluice's own tables
+                raise
             raise replace(error, reason=self._told(error.reason)) from error
 
     def _create(self) -> None:

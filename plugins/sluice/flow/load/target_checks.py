@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
@@ -18,6 +17,7 @@ from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.flow.load.computed_defaults import columns_read, with_computed
 from sluice.flow.load.count_targets import check_counts
 from sluice.flow.load.foreign_views import check_feeders
 from sluice.flow.load.passing_views import check_passing
@@ -31,7 +31,6 @@ _STATE_REMEDY = (
     "keep the state in a table of its own, which a materialized view of this one fills: "
     "CREATE MATERIALIZED VIEW … TO … AS SELECT sumState(…) … GROUP BY …, _slice, _cluster"
 )
-_COLUMN = re.compile(r" column_name: (.+?), result_type: ")
 
 
 def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[TargetTable, Filling]:
@@ -59,7 +58,7 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     _check_paths(found, target)
     _check_names(found, target)
     _check_place(client, pipeline, found)
-    found = _with_computed(client, found)
+    found = with_computed(client, found)
     return found, _filling(client, found, target)
 
 
@@ -149,43 +148,12 @@ def _check_materialized(client: Client, found: TargetTable) -> None:
     for column in found.columns if passing else ():
         if column.kind != "MATERIALIZED":
             continue
-        place = table(found.table)
-        tree = client.rows(render("load/explain_expression", expression=Sql(column.default), table=place))
-        read = {name for (line,) in tree for name in _COLUMN.findall(line)} & passing
+        read = passing.intersection(columns_read(client.rows, found, column))
         if read:
             definition = f"{identifier(column.name)} {column.type} DEFAULT {column.default}"
             raise TargetRefused(
                 found.table,
                 f"MATERIALIZED column {column.name} reads {min(read)}, which is EPHEMERAL: where rows are "
                 "inserted once more, it is computed without it",
-                f"ALTER TABLE {place} MODIFY COLUMN {definition}",
+                f"ALTER TABLE {table(found.table)} MODIFY COLUMN {definition}",
             )
-
-
-def _with_computed(client: Client, found: TargetTable) -> TargetTable:
-    """The table with those columns marked whose DEFAULTs the load cannot evaluate by themselves."""
-    columns = [
-        replace(column, computed=not _is_constant(client, column))
-        if column.taken and column.needs_constant
-        else column
-        for column in found.columns
-    ]
-    for column in columns:
-        if column.computed and parse(column.type).name == "Array" and "." in column.name:
-            raise TargetRefused(
-                found.table,
-                f"the DEFAULT of column {column.name} ({column.type}) depends on other columns",
-                f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} "
-                f"{column.type} {column.kind} <constant>",
-            )
-    return replace(found, columns=tuple(columns))
-
-
-def _is_constant(client: Client, column: Column) -> bool:
-    try:
-        client.rows(render("clickhouse/evaluate", expression=Sql(column.default)))
-    except ServerError as error:
-        if error.retryable:
-            raise
-        return False
-    return True

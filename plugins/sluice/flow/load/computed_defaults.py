@@ -1,0 +1,86 @@
+"""Finds what the expressions of a table's columns read, and which DEFAULTs the server has to compute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.sql import Sql, identifier, render, table
+from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.types import parse
+from sluice.errors import TargetRefused
+
+_TABLE = re.compile(r"^ *TABLE id: (\d+),")
+_COLUMN = re.compile(r" COLUMN id: \d+, column_name: (.+), result_type: .+, source_id: (\d+)$")
+
+
+def with_computed(client: Client, found: TargetTable) -> TargetTable:
+    """Returns the table with those columns marked whose DEFAULTs the load cannot evaluate by themselves, or
+    that must not be evaluated for rows that have a value. Raises TargetRefused for one of a Nested."""
+    columns = [_marked(client, found, column) for column in found.columns]
+    for column in columns:
+        if column.computed and parse(column.type).name == "Array" and "." in column.name:
+            raise TargetRefused(
+                found.table,
+                f"the DEFAULT of column {column.name} ({column.type}) depends on other columns",
+                f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} "
+                f"{column.type} {column.kind} <constant>",
+            )
+    return replace(found, columns=tuple(columns))
+
+
+def columns_read(
+    rows: Callable[[Sql], Sequence[Sequence[Any]]], found: TargetTable, column: Column
+) -> tuple[str, ...]:
+    """Returns the columns that its expression reads, also by parts of them (`t.k`) and by an ALIAS, which is
+    its own expression; `rows` runs a statement."""
+    place = table(found.table)
+    tree = [
+        line
+        for (line,) in rows(render("load/explain_expression", expression=Sql(column.default), table=place))
+    ]
+    tables = {match[1] for line in tree if (match := _TABLE.search(line))}
+    known = {other.name for other in found.columns if other.kind != "ALIAS"}
+    read = [
+        _whole(match[1], known) for line in tree if (match := _COLUMN.search(line)) and match[2] in tables
+    ]
+    return tuple(name for name in dict.fromkeys(read) if name in known)
+
+
+def _whole(name: str, known: set[str]) -> str:
+    """The column of which this is a part."""
+    while name not in known and "." in name:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def _marked(client: Client, found: TargetTable, column: Column) -> Column:
+    if not column.taken or not column.default:
+        return column
+    reads = columns_read(client.rows, found, column) if _names_another(found, column) else ()
+    computed = bool(reads) or (column.needs_constant and not _is_constant(client, column))
+    return replace(column, computed=computed, reads=reads)
+
+
+def _names_another(found: TargetTable, column: Column) -> bool:
+    """Whether it may read another column: the server is asked of those only."""
+    words = _words(column.default)
+    return any(_words(other.name) <= words for other in found.columns if other.name != column.name)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def _is_constant(client: Client, column: Column) -> bool:
+    try:
+        client.rows(render("clickhouse/evaluate", expression=Sql(column.default)))
+    except ServerError as error:
+        if error.retryable:
+            raise
+        return False
+    return True
