@@ -96,6 +96,33 @@ def test_the_reason_names_default_and_error(world: World):
     assert reason.startswith("does not fit Int64 DEFAULT v + 1: Cannot convert NULL value")
 
 
+# DEFAULTs that read a column behind them, also by an ALIAS; events, and the column that is at fault, if any.
+BEHIND = {
+    "later": (
+        "v Int64, c Int64 DEFAULT intDiv(12, b), b Int64 DEFAULT intDiv(12, v)",
+        [({"v": 0}, "b"), ({"v": 13}, "c"), ({"v": 2}, ""), ({"v": 0, "b": 0}, "c")],
+    ),
+    "alias": (
+        "v Int64, c Int64 MATERIALIZED intDiv(12, a), a Int64 ALIAS b + 0, "
+        "m Int64 MATERIALIZED intDiv(6, b), b Int64 DEFAULT intDiv(12, v)",
+        [({"v": 0}, "b"), ({"v": 2}, ""), ({"v": 0, "b": 1}, "")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BEHIND)
+def test_the_column_at_fault_is_named_wherever_it_stands(world: World, case: str):
+    columns, events = BEHIND[case]
+    pipeline = create(world, columns)
+    texts = [json.dumps({"n": n, **fields}) for n, (fields, _) in enumerate(events)]
+    land(world.lake, unit(), [Event("click", text) for text in texts])
+    world.load(pipeline, unit())
+    wanted = [(10, n, column, texts[n]) for n, (_, column) in enumerate(events) if column]
+    assert misfits(world) == wanted
+    loaded = [(n,) for n, (_, column) in enumerate(events) if not column]
+    assert [tuple(row) for row in world.sql("SELECT n FROM {db}.t ORDER BY n")] == loaded
+
+
 @pytest.mark.long
 def test_more_than_a_run_looks_for_end_it_and_destroy_nothing(world: World, monkeypatch):
     pipeline = create(world, DEFAULTS["division"][0])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from graphlib import TopologicalSorter
 
 from sluice.clients.clickhouse.defaults import blank
 from sluice.clients.clickhouse.errors import ServerError, shorten
@@ -15,6 +17,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.errors import DefaultFails
 from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.computed_defaults import columns_read
 from sluice.flow.load.source.select import definitions, filled
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
@@ -68,15 +71,22 @@ class DefaultSuspects:
     def _table(self) -> Sql:
         return self.writer.attempt.temporary("suspects")
 
-    @property
+    @cached_property
     def _computed(self) -> list[Column]:
-        """Columns that the server behind an INSERT computes."""
+        """Columns that the server behind an INSERT computes, each behind those that its expression reads."""
         kinds = ("DEFAULT", "MATERIALIZED")
-        return [
-            column
+        computed = {
+            column.name: column
             for column in self.found.columns
             if column.computed or (column.kind in kinds and not (column.taken and column.needs_constant))
-        ]
+        }
+        order = TopologicalSorter({name: self._read(column) for name, column in computed.items()})
+        return [computed[name] for name in order.static_order() if name in computed]
+
+    def _read(self, column: Column) -> tuple[str, ...]:
+        if column.taken:
+            return column.reads
+        return columns_read(self.writer.rows, self.found, column)
 
     def add(self, sources: Iterable[Sql], wanted: Sql) -> None:
         kinds = Sql(definitions(tuple(LAKE), with_slice=True))
