@@ -265,3 +265,23 @@ def test_many_columns_of_objects(world: World):
     assert rows == {0: ("[(1,{'x':[1,2]})]",) * 2}
     assert misfits[1] == ['c0[0].b["x"][1]', "does not fit UInt8", "256"]
     assert misfits[2] == ["c59", f"does not fit {kind}", '[{"a":1,"b":{"x":[1,256]}}]']
+
+
+def test_a_variant_of_similar_types_loads(world: World):
+    """ClickHouse calls such alternatives suspicious, and takes them by a setting of whoever makes the table."""
+    columns = f"v Variant(UInt8, Int64, Array(Variant(UInt8, Float64))), {KEYS}"
+    world.client.run(
+        f"CREATE TABLE {world.database}.t ({columns}) ENGINE = MergeTree ORDER BY _offset",
+        settings={"allow_suspicious_variant_types": 1},
+    )
+    fields = [{"v": 5}, {"v": -5}, {"v": [7, 0.5]}, {"v": 2**63}, {}]
+    rows, misfits = loaded(world, [json.dumps(one) for one in fields], "toString(v)")
+    assert rows == {
+        0: "5",
+        1: "-5",
+        2: "[7,0.5]",
+        4: "",
+    }
+    assert misfits.keys() == {3}
+    [(shown,)] = world.client.rows(f"SELECT count() FROM sluice.`{world.database}.t`")
+    assert shown == 4

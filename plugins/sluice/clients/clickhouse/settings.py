@@ -104,6 +104,7 @@ WRITE: dict[str, object] = {
     **STEADY,
     # Types and definitions that the target has, its temporary tables and its view may have.
     "allow_suspicious_low_cardinality_types": 1,
+    "allow_suspicious_variant_types": 1,
     "allow_suspicious_fixed_string_types": 1,
     "allow_suspicious_codecs": 1,
     "allow_suspicious_indices": 1,
