@@ -268,7 +268,7 @@ def test_many_columns_of_objects(world: World):
 
 
 def test_a_variant_of_similar_types_loads(world: World):
-    """ClickHouse calls such alternatives suspicious, and takes them by a setting of whoever makes the table."""
+    """ClickHouse calls such alternatives suspicious; who makes the table has set that they are allowed."""
     columns = f"v Variant(UInt8, Int64, Array(Variant(UInt8, Float64))), {KEYS}"
     world.client.run(
         f"CREATE TABLE {world.database}.t ({columns}) ENGINE = MergeTree ORDER BY _offset",
