@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluice.slices import HOUR, ceil, floor, from_ms
 
-_ROOM = 0.1  # of the sampled time, on both sides: a sample may miss the first and the last record
+_ROOM = 0.1  # of the sampled time: a sample may miss the last record
 COMMANDS = 3
 
 
@@ -47,13 +47,13 @@ def _init(made: Made) -> list[str]:
 
 
 def span(stamps: Sequence[int], now: datetime) -> tuple[str, str]:
-    """The whole hours around the times, with room; `now` where they reach to it."""
+    """The whole hours from the first time to the last, with room behind it; `now` where they reach to it."""
     if not stamps:
         return _hour(floor(now, HOUR)), "now"
     first, last = from_ms(min(stamps)), from_ms(max(stamps))
     room = (last - first) * _ROOM
     end = ceil(last + timedelta(milliseconds=1) + room, HOUR)
-    return _hour(floor(first - room, HOUR)), "now" if end > floor(now, HOUR) else _hour(end)
+    return _hour(floor(first, HOUR)), "now" if end > floor(now, HOUR) else _hour(end)
 
 
 def _hour(instant: datetime) -> str:
