@@ -117,6 +117,7 @@ def _told(sample: Sample, answers: InitChoices, made: PipelineProposal) -> list[
         if one.type == CATCH_ALL:
             what = f"types of less than {LEAST_SHARE:.0%}, with their payload"
         lines.append(f"{name} -> {one.table}: {one.events:,} events; {what}")
+        lines += [f"{one.table}: {one.lacking}"] if one.lacking else []
         lines += [f"{one.table}: {note}" for note in one.columns.notes()]
     return lines
 

@@ -10,6 +10,7 @@ from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import CATCH_ALL
 from sluice.doctor.propose_table import ProposedColumns, columns_of, create_table, entry, table_name
 from sluice.infer.rules import Rules
+from sluice.state.target_ddl import lacking
 
 LEAST_SHARE = 0.01
 """Of the events of a type that gets a table of its own; the others go to the catch-all."""
@@ -22,8 +23,8 @@ Existing = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """`type` is `*` for the catch-all; `existing`: the table is there and stays as it is; `arrays`: messages
-    are arrays of events."""
+    """`type` is `*` for the catch-all; `existing`: the table is there and stays as it is; `lacking`: what it
+    needs before it can be loaded; `arrays`: messages are arrays of events."""
 
     type: str
     table: str
@@ -31,6 +32,7 @@ class PlannedTable:
     columns: ProposedColumns = field(default_factory=lambda: ProposedColumns({}, {}))
     existing: bool = False
     arrays: bool = False
+    lacking: str = ""
 
     @property
     def entry(self) -> str:
@@ -72,12 +74,20 @@ def plan_tables(
     for kind, name in names.items():
         if kind == CATCH_ALL:
             count = sum(len(found) for other, found in events.items() if other not in names)
-            yield PlannedTable(kind, name, count, existing=name in existing, arrays=arrays)
+            there, lacks = name in existing, _lacking(name, existing)
+            yield PlannedTable(kind, name, count, existing=there, arrays=arrays, lacking=lacks)
         elif name in existing:
             paths = paths_into(existing[name], events[kind])
-            yield PlannedTable(kind, name, len(events[kind]), ProposedColumns({}, paths), True)
+            columns = ProposedColumns({}, paths)
+            lacks = _lacking(name, existing)
+            yield PlannedTable(kind, name, len(events[kind]), columns, existing=True, lacking=lacks)
         else:
             yield PlannedTable(kind, name, len(events[kind]), columns_of(events[kind], rules), arrays=arrays)
+
+
+def _lacking(name: str, existing: Existing) -> str:
+    found = lacking(name, existing[name]) if name in existing else None
+    return "; ".join(found) if found else ""
 
 
 def paths_into(columns: Sequence[str], events: Sequence[Mapping[str, Any]]) -> dict[str, str]:

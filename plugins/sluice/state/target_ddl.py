@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sluice.clients.clickhouse.sql import Sql, identifier, table
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import SOURCE, Rollup
@@ -22,6 +24,16 @@ def counts_creation(pipeline: Pipeline, name: str) -> str:
 
 
 NEEDED = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
+
+
+def lacking(name: str, columns: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what a table of these columns lacks of those that every target needs, and what adds them."""
+    known = set(columns)
+    missing = [needed for needed in NEEDED if needed not in known]
+    if not missing:
+        return None
+    added = ", ".join(f"ADD COLUMN {identifier(needed)} {NEEDED[needed]}" for needed in missing)
+    return f"it has no column {' and '.join(missing)}", f"ALTER TABLE {table(name)} {added}"
 
 
 def creation(pipeline: Pipeline, target: Target) -> str:

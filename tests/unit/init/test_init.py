@@ -238,6 +238,15 @@ def test_tables_that_are_there_are_not_made(tmp_path: Path, monkeypatch):
     text = (tmp_path / "p" / "shop.sql").read_text()
     assert len(statements_in(text)) == 3 and "`shop`.`order`" not in text
     assert "order -> shop.order: 150 events; there already" in report.lines
+    added = "ADD COLUMN `_slice` DateTime('UTC'), ADD COLUMN `_cluster` LowCardinality(String)"
+    lacks = f"it has no column _slice and _cluster; ALTER TABLE `shop`.`order` {added}"
+    assert f"shop.order: {lacks}" in report.lines
+    whole = {"shop.order": ("id", "_slice", "_cluster"), "shop.other": ("_cluster",)}
+    monkeypatch.setattr(room, "existing_columns", lambda client, tables: whole)
+    (again,) = [line for line in made(tmp_path, EVENTS, force=True).lines if "ALTER TABLE" in line]
+    assert again == (
+        "shop.other: it has no column _slice; ALTER TABLE `shop`.`other` ADD COLUMN `_slice` DateTime('UTC')"
+    )
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

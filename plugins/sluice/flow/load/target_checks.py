@@ -15,7 +15,7 @@ from sluice.config.clickhouse import BY_PARTITION
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load.casts.casts import UnsupportedType
-from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
+from sluice.flow.load.casts.columns import HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.computed_defaults import columns_read, with_computed
 from sluice.flow.load.count_targets import check_counts
@@ -23,7 +23,7 @@ from sluice.flow.load.foreign_views import check_feeders
 from sluice.flow.load.passing_views import check_passing
 from sluice.flow.load.rollups import target as rollups
 from sluice.flow.load.view_checks import check_views
-from sluice.state.target_ddl import NEEDED, creation
+from sluice.state.target_ddl import creation, lacking
 
 ENGINES = ("MergeTree", "ReplicatedMergeTree")
 _REMEDY = "change its type, or make it MATERIALIZED or an ALIAS"
@@ -73,12 +73,9 @@ def _check_engine(found: TargetTable) -> None:
 
 
 def _check_needed(name: str, columns: tuple[Column, ...]) -> None:
-    known = {column.name: column for column in columns if column.filled}
-    missing = [needed for needed in ALWAYS if needed not in known]
-    if missing:
-        added = ", ".join(f"ADD COLUMN {identifier(needed)} {NEEDED[needed]}" for needed in missing)
-        reason = f"it has no column {' and '.join(missing)}"
-        raise TargetRefused(name, reason, f"ALTER TABLE {table(name)} {added}")
+    found = lacking(name, (column.name for column in columns if column.filled))
+    if found is not None:
+        raise TargetRefused(name, *found)
 
 
 def _check_lake_columns(found: TargetTable) -> None:
