@@ -94,7 +94,7 @@ def wrong(kind: Any, token: str, misfit: bool, value: Any, path: str) -> str:
 
 def _plain(path: str) -> str:
     """JSON has several spellings of a key's character."""
-    return re.sub(r"\\u[0-9A-F]{4}", lambda found: found[0].lower(), path)
+    return re.sub(r"\\u([0-9A-Fa-f]{4})", lambda found: chr(int(found[1], 16)), path)
 
 
 def _clashes(value: Any) -> bool:
@@ -155,6 +155,12 @@ def test_any_value_of_any_type_fits_exactly_or_is_a_misfit_with_its_place(client
 def test_a_string_that_reads_as_a_container_is_the_misfit_itself(client: Client, name, token, path):
     [(misfit, _, found)] = evaluate(client, name, name, [event(token)])
     assert (misfit, found) == (True, path)
+
+
+def test_a_key_of_any_spelling_is_the_place_of_a_misfit(client: Client):
+    kind = "Map(UUID, UInt8)"
+    [(misfit, _, found)] = evaluate(client, kind, kind, [event(r'{"a\n\u000b\u0085\u2028": 1}')])
+    assert (misfit, _plain(found)) == (True, '["a\\n\v\x85\u2028"]')
 
 
 _OBJECTS = "Array(Tuple(a UInt8, b Nullable(String)))"
