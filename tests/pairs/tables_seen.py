@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
+from typing import Any
 
 from tests.pairs import rollups
 from tests.pairs.differences import Said, counters_differ, rows_differ
@@ -12,6 +15,7 @@ from tests.pairs.places import Home
 from tests.pairs.tables import BIDS, MAIN, OTHER, SHAPES, TRAFFIC, reading
 from tests.support.oracle import Number
 
+_INSIDE = re.compile(r'\[(\d+|"(?:[^"\\]|\\.)*")\]')
 _KEY = slice(2, 7)  # cluster, topic, partition, offset, row: of what tables.READ_LAKE reads
 _MISFITS = (
     "SELECT toUnixTimestamp(slice), cluster, topic, partition, offset, row, type, column, value, payload "
@@ -70,7 +74,7 @@ def _target_differs(expected: Expected, home: Home, table: str) -> list[str]:
 
 
 def _misfits_differ(expected: Expected, home: Home) -> list[str]:
-    """A misfit names its record and one of the columns that do not take it, with the value."""
+    """A misfit names its record and a column that does not take it, or a place in it, with the value."""
     wanted, seen, found = {}, [], []
     for misfit in expected.main[1]:
         row = misfit.row
@@ -79,7 +83,7 @@ def _misfits_differ(expected: Expected, home: Home) -> list[str]:
     for start, cluster, topic, partition, offset, number, kind, column, value, payload in home.rows(_MISFITS):
         key = (cluster, topic, partition, offset, number)
         named = columns.get(key, {})
-        right = column in named and _told(named[column], value)
+        right = any(_names(place, column, value) for place in named.items())
         seen.append((key, (start, kind, right or f"{column}={value!r}, not {dict(named)}", payload)))
     found += rows_differ("misfits of main", wanted, seen)
     others = home.rows(_OTHERS_MISFITS)
@@ -88,6 +92,20 @@ def _misfits_differ(expected: Expected, home: Home) -> list[str]:
 
 def _payload(home: Home, text: str) -> object:
     return Said(text, time_path(home.case)) if home.case.decoded else text
+
+
+def _names(place: tuple[str, Any], told: str, text: str) -> bool:
+    """Whether `told` is the column, or `["key"]` or `[0]` behind it, and `text` the value there."""
+    column, value = place
+    inside = told.removeprefix(column)
+    if not told.startswith(column) or _INSIDE.sub("", inside):
+        return False
+    for step in _INSIDE.finditer(inside):
+        try:
+            value = value[json.loads(step[1])]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return _told(value, text)
 
 
 def _told(value: object, text: str) -> bool:
