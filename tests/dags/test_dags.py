@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from airflow.sdk import DAG, AssetAlias, Param
+from airflow.sdk import DAG, Asset, AssetAlias, Param
 from airflow.sdk.definitions._internal.node import validate_key
 from airflow.sdk.definitions.param import process_params
 from airflow.sdk.exceptions import ParamValidationError
@@ -16,6 +16,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from sluice.airflow.dags import load_task_id, pipeline_dags
 from tests.dags.pipeline_texts import NO_TABLES, TWO_TABLES
 
+HOURS = [Asset(f"sluice://ads/ads.{table}/hours") for table in ("clicks", "bids")]
 STEPS = {
     "batch.land": {"resolve"},
     "batch.load.ads.clicks": {"resolve", "batch.land"},
@@ -54,7 +55,7 @@ def test_a_task_for_each_cluster_says_which_of_several_a_run_did_without(dags: d
         assert task.expand_input.value == {"cluster": ["dc1", "dc2"]}
         assert task.map_index_template == "{{ task.cluster }}"
         assert (task.trigger_rule, task.downstream_task_ids) == ("none_failed", set())
-        assert task.outlets == [AssetAlias("sluice://ads")]
+        assert task.outlets == [AssetAlias("sluice://ads"), *HOURS]
     assert "cluster" not in {task.task_id for task in dags["plain"].tasks}  # it has one
 
 
@@ -123,7 +124,7 @@ def test_what_has_landed_is_loaded_although_the_rest_has_not(dags: dict[str, DAG
 
 def test_publish_emits_through_the_pipelines_alias(dags: dict[str, DAG]):
     for dag_id in ("ads", "ads_backfill"):
-        assert dags[dag_id].get_task("batch.publish").outlets == [AssetAlias("sluice://ads")]
+        assert dags[dag_id].get_task("batch.publish").outlets == [AssetAlias("sluice://ads"), *HOURS]
 
 
 def test_land_uses_the_spark_connection_and_shows_only_the_batch(dags: dict[str, DAG]):

@@ -43,7 +43,7 @@ class Airflow:
         return self.folder / "airflow.log"
 
     def start(self) -> None:
-        (self.folder / "dags").mkdir()
+        (self.folder / "dags").mkdir(exist_ok=True)
         (self.folder / "plugins").mkdir()
         (self.folder / "dags" / "pipelines.py").write_text(DAG_FILE.format(folder=str(self.pipelines)))
         self.pipelines.mkdir(exist_ok=True)
@@ -103,6 +103,7 @@ class Airflow:
     def announced(self) -> list[tuple[str, str, int]]:
         """(asset, slice, rows) of every asset event."""
         sql = "SELECT asset.uri, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id"
+        sql += " WHERE partition_key IS NULL"
         found = [(uri, json.loads(extra)) for uri, extra in self.rows(sql)]
         return sorted((uri, extra["slice"], extra["rows"]) for uri, extra in found)
 

@@ -46,7 +46,7 @@ def clusters(stack: Stack) -> dict[str, str]:  # noqa: F811
 
 
 def announced(stack: Stack) -> list[dict]:  # noqa: F811
-    found = stack.database("SELECT extra FROM asset_event ORDER BY id")
+    found = stack.database("SELECT extra FROM asset_event WHERE partition_key IS NULL ORDER BY id")
     return [json.loads(extra) for (extra,) in found]
 
 

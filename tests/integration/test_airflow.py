@@ -103,6 +103,11 @@ class Stack:
         with closing(sqlite3.connect(self.home / "airflow.db")) as connection:
             return connection.execute(sql).fetchall()
 
+    def hour_keys(self) -> list[tuple[str, str]]:
+        """(asset, partition key) of every event of an asset of hours; a key that is None is none."""
+        sql = "SELECT asset.uri, partition_key FROM asset_event JOIN asset ON asset.id = asset_id"
+        return sorted(self.database(f"{sql} WHERE asset.uri LIKE '%/hours'"))
+
     def states(self) -> dict[str, set[str]]:
         """The states of the last run's task instances, by task."""
         last = "(SELECT run_id FROM dag_run ORDER BY id DESC LIMIT 1)"
@@ -117,6 +122,12 @@ def expected_rows() -> list[tuple]:
         ("clicks" if kind == "click" else "other", key, at.replace(minute=0, second=0))
         for key, kind, at in EVENTS
     )
+
+
+def proven_keys(name: str) -> list[tuple[str, str]]:
+    """Of both tables; the last hour waits for the slice after it."""
+    keys = [f"{START + timedelta(hours=hour):%Y-%m-%dT%H}:00:00" for hour in range(HOURS - 1)]
+    return [(f"sluice://{name}/{name}.{table}/hours", key) for table in ("clicks", "other") for key in keys]
 
 
 def publish(bootstrap: str, topic: str) -> None:
@@ -173,7 +184,8 @@ def test_the_hourly_dag_lands_its_hour_and_heals_the_ones_before(stack: Stack):
     assert {state for states in stack.states().values() for state in states} == {"success"}
 
     events = stack.database(
-        "SELECT asset.uri, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id"
+        "SELECT asset.uri, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id "
+        "WHERE partition_key IS NULL"
     )
     announced = {(uri, json.loads(extra)["slice"]): json.loads(extra)["rows"] for uri, extra in events}
     per_hour = {"clicks": 14, "other": 26}  # of 40 numbers, those that 3 divides, and the rest
@@ -182,6 +194,7 @@ def test_the_hourly_dag_lands_its_hour_and_heals_the_ones_before(stack: Stack):
         for table, rows in per_hour.items()
         for h in range(HOURS)
     }
+    assert stack.hour_keys() == proven_keys(stack.name)
 
     before = stack.files()
     done, said = stack.run(stack.name, END.isoformat())
@@ -190,6 +203,7 @@ def test_the_hourly_dag_lands_its_hour_and_heals_the_ones_before(stack: Stack):
     assert stack.files() == before
     assert stack.states()["batch.land"] == {"skipped"}
     assert stack.states()["verify_all"] == {"success"}
+    assert stack.hour_keys() == proven_keys(stack.name)
 
 
 @pytest.mark.long
@@ -232,7 +246,8 @@ def test_a_backfill_of_one_table_leaves_the_other_and_marks_nothing(stack: Stack
     assert done, said
     assert stack.rows() == expected_rows()
     assert stack.states()["batch.publish"] == {"success"}
-    assert len(stack.database("SELECT * FROM asset_event")) == 2 * HOURS
+    assert len(stack.database("SELECT * FROM asset_event WHERE partition_key IS NULL")) == 2 * HOURS
+    assert stack.hour_keys() == proven_keys(stack.name)
     assert stack.marks()
 
 

@@ -9,6 +9,7 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from sluice.airflow.assets import emit_events, pipeline_alias
 from sluice.airflow.dag_settings import of_step
+from sluice.airflow.hours import announce_hours, hour_outlets
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import CLUSTER_TASK, read_pipeline
@@ -61,6 +62,7 @@ class CatchUp(LandOperator):
                 tables=tables_of(pipeline, context["params"]),
             )
         emit_events(pipeline.name, published, context["outlet_events"])
+        announce_hours(pipeline, published, context)
 
 
 def catch_up_of_each(pipeline: Pipeline, slices: Any) -> MappedOperator:
@@ -70,7 +72,7 @@ def catch_up_of_each(pipeline: Pipeline, slices: Any) -> MappedOperator:
         pipeline=pipeline.name,
         connection=pipeline.spark_connection,
         batch=slices,
-        outlets=[pipeline_alias(pipeline.name)],
+        outlets=[pipeline_alias(pipeline.name), *hour_outlets(pipeline)],
         trigger_rule="none_failed",
         max_active_tis_per_dag=1,
         map_index_template=CLUSTER_NAME,

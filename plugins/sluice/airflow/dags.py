@@ -17,6 +17,7 @@ from sluice.airflow.cluster_task import catch_up_of_each
 from sluice.airflow.dag_settings import of_dag, of_step, run_timeout
 from sluice.airflow.deadlines import deadline
 from sluice.airflow.failed_runs import callbacks
+from sluice.airflow.hours import hour_outlets
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.pipelines import (
     ALL,
@@ -138,7 +139,7 @@ def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> None:
             for target in pipeline.targets
         }
         verified = _set(verify, pipeline, "verify")(pipeline.name, batch=batch)
-        outlets = [pipeline_alias(pipeline.name)]
+        outlets = [pipeline_alias(pipeline.name), *hour_outlets(pipeline)]
         outlet = _set(publish, pipeline, "publish", outlets=outlets)(pipeline.name, batch=batch)
         landed >> [*loads.values(), verified]
         for table, rollup in pipeline.rollups.items():

@@ -17,6 +17,7 @@ from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.airflow.assets import emit_events
+from sluice.airflow.hours import announce_hours
 from sluice.airflow.metrics import measured
 from sluice.airflow.pipelines import read_pipeline
 from sluice.airflow.retries import final_errors_fail
@@ -215,7 +216,7 @@ def verify(name: str, batch: dict[str, str]) -> None:
 @final_errors_fail
 @measured("publish")
 def publish(name: str, batch: dict[str, str]) -> None:
-    """Marks complete event hours in the lake, and emits an Airflow asset event per table and hour."""
+    """Marks complete event hours in the lake, and emits Airflow asset events per table and hour."""
     from sluice.flow import steps
 
     pipeline = read_pipeline(name)
@@ -225,6 +226,7 @@ def publish(name: str, batch: dict[str, str]) -> None:
     extend(pipeline, "publish", slices, context)
     published = steps.publish_range(pipeline, slices)
     emit_events(pipeline.name, published, context["outlet_events"])
+    announce_hours(pipeline, published, context)
 
 
 @task(trigger_rule="none_failed")

@@ -30,6 +30,7 @@ from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
+from sluice.flow.publish.proven_hours import proven_hours as proven_hours
 from sluice.flow.publish.publish import publish_range as publish_range
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve

@@ -52,6 +52,15 @@ class EventWindow:
             if self.of(hour).start < slices.end and slices.start < self.of(hour).end <= end
         ]
 
+    def needed(self, hours: Sequence[pendulum.DateTime]) -> SliceRange:
+        """All that ascending `hours`, of which there is one at least, wait for."""
+        return SliceRange(self.of(hours[0]).start, self.of(hours[-1]).end, self.length)
+
+
+def event_window(pipeline: Pipeline, first_resolved: pendulum.DateTime) -> EventWindow:
+    first = floor(first_resolved if pipeline.start is None else pipeline.start, pipeline.slice)
+    return EventWindow(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)
+
 
 def complete(
     hours: Iterable[pendulum.DateTime], window: EventWindow, incomplete: Sequence[pendulum.DateTime]
@@ -76,13 +85,11 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     span = boundaries.span()
     if span is None or not pipeline.types:
         return []
-    first = floor(span[0] if pipeline.start is None else pipeline.start, pipeline.slice)
-    window = EventWindow(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)
+    window = event_window(pipeline, span[0])
     hours = window.touched(slices, span[1])
     if not hours:
         return []
-    needed = SliceRange(window.of(hours[0]).start, window.of(hours[-1]).end, pipeline.slice)
-    found = complete(hours, window, _incomplete(pipeline, lake, boundaries, needed))
+    found = complete(hours, window, _incomplete(pipeline, lake, boundaries, window.needed(hours)))
     names = [hour.strftime("%Y-%m-%dT%H") for hour in found]
     keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
     with lake.synced_at_end() as marked:

@@ -1,0 +1,70 @@
+"""Event hours as partitions: each table has an asset `…/hours`, with a key for each hour of all tables.
+
+It is an asset of its own beside the table's: an event with a key starts only DAGs that ask for keys, and an
+alias takes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import airflow.sdk
+import structlog
+from airflow.sdk import Asset
+
+from sluice.airflow.assets import table_asset
+from sluice.config.pipeline import Pipeline
+from sluice.metrics.sink import count
+from sluice.slices import Slice, SliceRange
+
+log = structlog.get_logger(__name__)
+
+# Keys that a task chooses itself came with Airflow 3.3.
+KEYS_AT_RUNTIME = "PartitionedAtRuntime" in airflow.sdk.__all__
+KEY = "%Y-%m-%dT%H:%M:%S"
+"""Of the hour's start in UTC, as Airflow's own mappers of times read keys."""
+MOST_HOURS = 48
+"""Airflow stores a batch's keys in one request, which has five seconds by default."""
+
+
+def hours_asset(pipeline: str, table: str) -> Asset:
+    return Asset(f"{table_asset(pipeline, table).uri}/hours")
+
+
+def hour_outlets(pipeline: Pipeline) -> list[Asset]:
+    """None where Airflow takes no keys from a task: events without one would be all that it sends."""
+    if not KEYS_AT_RUNTIME:
+        return []
+    return [hours_asset(pipeline.name, target.table) for target in pipeline.targets]
+
+
+def announce_hours(pipeline: Pipeline, published: Sequence[dict[str, Any]], context: Any) -> None:
+    """Adds the keys of the hours that the published slices made whole, to every table's asset at once."""
+    from sluice.flow import steps
+
+    outlets = hour_outlets(pipeline)
+    slices = published_range(pipeline, published)
+    hours = steps.proven_hours(pipeline, slices) if outlets and slices else []
+    if len(hours) > MOST_HOURS:
+        log.warning("event hours not announced", hours=len(hours), most=MOST_HOURS, slices=str(slices))
+        hours = []
+    if not hours:
+        _without(context["task"], outlets)
+        return
+    keys = [hour.strftime(KEY) for hour in hours]
+    for asset, target in zip(outlets, pipeline.targets, strict=True):
+        context["outlet_events"][asset].add_partitions(keys)
+        count("asset_events", len(keys), pipeline=pipeline.name, table=target.table)
+    log.info("event hours", hours=len(keys), first=keys[0], last=keys[-1])
+
+
+def published_range(pipeline: Pipeline, published: Sequence[dict[str, Any]]) -> SliceRange | None:
+    """From the first slice that was published to the last."""
+    found = sorted(Slice.from_id(row["slice"], pipeline.slice) for row in published)
+    return SliceRange(found[0].start, found[-1].end, pipeline.slice) if found else None
+
+
+def _without(task: Any, outlets: Sequence[Asset]) -> None:
+    """Airflow sends an event without a key for each outlet of the try that got none."""
+    task.outlets = [outlet for outlet in task.outlets if outlet not in outlets]
