@@ -1,4 +1,4 @@
-"""Hours that consumers are told of are in the tables: lake and ClickHouse are real, all else is in process."""
+"""Hours that consumers are told of are in the tables. Lake and ClickHouse are real, all else in process."""
 
 from __future__ import annotations
 
