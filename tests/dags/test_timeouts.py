@@ -12,7 +12,7 @@ import threading
 import time
 from array import array
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -211,6 +211,16 @@ def test_only_processes_of_that_landing_are_ended(handles: bool, monkeypatch: py
         for process in found[1:]:
             process.kill()
             process.wait()
+
+
+def test_a_process_with_many_open_files_ends_them_too():
+    environment = {**os.environ, spark_processes.MARK: "many"}
+    words = [sys.executable, "-c", "import signal; signal.pause()"]
+    with ExitStack() as files, subprocess.Popen(words, env=environment) as process:
+        for _ in range(1_100):
+            files.enter_context(open(os.devnull))
+        assert spark_processes.end_all("many") == []
+        assert process.wait(30) == -signal.SIGKILL
 
 
 HOURS = SliceRange(pendulum.datetime(2026, 11, 20, 10), pendulum.datetime(2026, 11, 20, 13))

@@ -66,6 +66,8 @@ def _kill(pid: int, value: str, until: float) -> None:
         if _has(pid, value):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-                select.select([handle], [], [], max(until - time.monotonic(), 0))
+                end = select.poll()  # select() takes no handle above 1,023
+                end.register(handle, select.POLLIN)
+                end.poll(max(until - time.monotonic(), 0) * 1000)
     finally:
         os.close(handle)
