@@ -103,7 +103,7 @@ def test_wait_tells_which_tasks_run_fail_and_are_tried_again(airflow: FakeAirflo
         [task("batch.land", "running", index=1), task("batch.land", "running", 1, 0, hours)],
         [task(load, "up_for_retry", 1, 0, hours), task("batch.land", "failed", 4, 1)],
         [task(load, "running", 2, 0, hours), task("batch.land", "failed", 4, 1)],
-        [task("settle", "up_for_reschedule"), task("batch.land", "failed", 4, 1)],
+        [task("settle", "up_for_reschedule"), task("batch.publish", "skipped"), task("batch.x", "failed", 5)],
     ]
     airflow.answers[f"GET {TASKS}"] = [(200, {"task_instances": found}) for found in polls]
     airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "running"})] * 4 + [(200, {"state": "failed"})]
@@ -118,6 +118,8 @@ def test_wait_tells_which_tasks_run_fail_and_are_tried_again(airflow: FakeAirflo
         f"batch.load.db.clicks[{hours}] failed in try 1 of 4, and is tried again",
         f"batch.load.db.clicks[{hours}] runs, try 2 of 4",
         "failed",
+        "batch.x failed for good in try 5 of 5",
+        "batch.publish is skipped",
         "settle waits",
     ]
 

@@ -17,7 +17,7 @@ RUNS = f"{DAG}/dagRuns"
 THE_RUN = f"{RUNS}/manual__2026-11-21T08%3A10%3A00%2B00%3A00"
 TASKS = (
     f"{THE_RUN}/taskInstances?limit=100&state=running&state=restarting&state=deferred"
-    "&state=up_for_reschedule&state=up_for_retry&state=failed&order_by=-start_date"
+    "&state=up_for_reschedule&state=up_for_retry&state=failed&state=skipped&order_by=-start_date"
 )
 
 

@@ -71,8 +71,9 @@ def backfill(
     slices = asked_range(spec, start, to, day)
     chosen = tables_of(spec, table, check_mode(mode))
     asked = BackfillAsked(spec.name, slices.start, slices.end, mode, dry_run, tuple(sorted(chosen or ())))
-    seen = RangeProgress(spec, slices, lambda *of: narrowed(spec, survey(*of), chosen))
-    how_far = (lambda: "") if dry_run else seen.line
+    seen = RangeProgress(spec, slices, lambda *of: narrowed(spec, survey(*of), chosen), chosen)
+    # What is done again is complete all the time.
+    how_far = seen.line if mode == "fill" and not dry_run else lambda: ""
     answer = _ask(asked, str(slices), how_far if wait else None)
     if json:
         print_json({**answer, "from": slices.start, "to": slices.end})
@@ -101,7 +102,11 @@ def _ask(asked: BackfillAsked, span: str, how_far: Callable[[], str] | None) -> 
         if how_far is None:
             return {**answer, **({"plan": []} if asked.dry_run else {})}
         waiting = Wait(session, run, progress, how_far)
-        answer["state"] = waiting.until_end()
+        try:
+            answer["state"] = waiting.until_end()
+        except KeyboardInterrupt:
+            progress(f"the run goes on in Airflow: {run.url}")
+            raise
         if asked.dry_run:
             answer["plan"] = planned(session, run) if answer["state"] == "success" else []
         if answer["state"] == "failed":

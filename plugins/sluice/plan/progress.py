@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluice.config.pipeline import Pipeline
@@ -96,6 +96,7 @@ class RangeProgress:
     pipeline: Pipeline
     slices: SliceRange
     look: ReadStatuses = survey
+    tables: Collection[str] | None = None
     clock: Callable[[], float] = time.monotonic
     _first: tuple[float, int] | None = field(default=None, init=False)
 
@@ -108,15 +109,23 @@ class RangeProgress:
         now, done = self.clock(), sum(status.state.done for status in found)
         if self._first is None:
             self._first = (now, done)
-        return told(found, done, now - self._first[0], done - self._first[1])
+        return told(found, done, now - self._first[0], done - self._first[1], self.tables)
 
 
-def told(found: Sequence[UnitStatus], done: int, elapsed: float, since: int) -> str:
-    """`since` units became complete within `elapsed` seconds."""
+def told(
+    found: Sequence[UnitStatus],
+    done: int,
+    elapsed: float,
+    since: int,
+    tables: Collection[str] | None = None,
+) -> str:
+    """`since` units became complete within `elapsed` seconds; with a choice of `tables`, in these."""
     landed = sum(status.manifest is not None for status in found)
     rows = sum(status.manifest.read for status in found if status.manifest and status.state.done)
     over = sum(status.state is not UnitState.NOT_OVER for status in found)
     line = f"{done:,} of {over:,} units complete, {landed:,} landed, {rows:,} rows loaded"
+    if tables is not None:
+        line = f"{done:,} of {over:,} units loaded into {', '.join(sorted(tables))}, {landed:,} landed"
     return f"{line}, {_about((over - done) * elapsed / since)}" if since and done < over else line
 
 

@@ -128,5 +128,10 @@ def test_how_far_a_backfill_is():
     assert reach.line() == "4 of 5 units complete, 4 landed, 30 rows loaded, about 15 s left"
 
 
+def test_of_chosen_tables_nothing_else_is_said():
+    """What is loaded into them is not complete, and its records are not counted."""
+    assert told(MIXED, 2, 0.0, 0, {"db.b", "db.a"}) == "2 of 5 units loaded into db.a, db.b, 4 landed"
+
+
 def test_no_time_is_promised_for_what_is_done():
     assert "left" not in told([MIXED[0]], 1, 10.0, 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SHOWN = ("running", "restarting", "deferred", "up_for_reschedule", "up_for_retry", "failed")
+SHOWN = ("running", "restarting", "deferred", "up_for_reschedule", "up_for_retry", "failed", "skipped")
 """States of which a person is told; the others follow from them."""
 _WAITING = {"deferred": "waits", "up_for_reschedule": "waits"}
 
@@ -33,7 +33,9 @@ class TaskLook:
         if self.state == "up_for_retry":
             return f"{self.name} failed in try {self.tries} of {self.most}, and is tried again"
         if self.state == "failed":
-            return f"{self.name} failed for good in try {self.tries} of {self.most}"
+            return f"{self.name} failed for good in try {self.tries} of {max(self.tries, self.most)}"
+        if self.state == "skipped":
+            return f"{self.name} is skipped"
         again = f", try {self.tries} of {self.most}" if self.tries > 1 else ""
         return f"{self.name} {_WAITING.get(self.state, 'runs')}{again}"
 
