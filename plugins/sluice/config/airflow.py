@@ -98,6 +98,13 @@ class AirflowSettings(Section):
             raise ValueError("expected whole minutes")
         return value
 
+    @field_validator("deadline", "backfill_timeout")
+    @classmethod
+    def _some_time(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value <= timedelta(0):
+            raise ValueError("expected a duration of more than 0s, or none")
+        return value
+
     @field_validator("on_failure")
     @classmethod
     def _different(cls, value: tuple[Channel, ...]) -> tuple[Channel, ...]:

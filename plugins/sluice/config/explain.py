@@ -17,9 +17,12 @@ from sluice.config.files import VARIABLE, expand
 from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.mistakes import KeyPlace
 from sluice.config.pipeline import Pipeline
+from sluice.config.secrets import names_secret
 from sluice.config.types import OptionalDuration, Size
 from sluice.config.yaml_text import line_and_column, load, nodes
 
+# What a notifier takes may be a token: its variables are shown by their names.
+_MAY_BE_SECRET = ("arguments",)
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
@@ -82,7 +85,9 @@ class _Explained:
             return SettingInForce(name, default(key), "default")
         variables = sorted({found for found, _ in VARIABLE.findall(str(content))})
         source = ", ".join([self._line(place), *variables])
-        return SettingInForce(name, _flow(expand(content, self.environment, self.path, name)), source)
+        value = expand(content, self.environment, self.path, name)
+        secret = place[-1] in _MAY_BE_SECRET or any(map(names_secret, variables))
+        return SettingInForce(name, _flow(content if secret else value), source)
 
     def _line(self, place: KeyPlace) -> str:
         if _holds(self.own, place):

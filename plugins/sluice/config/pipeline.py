@@ -64,7 +64,8 @@ class Pipeline(Section):
     good.
     Example: `15m`"""
     start: Instant | None = None
-    """The earliest slice ever, on a slice's edge; without it the first that was resolved.
+    """The earliest slice of hourly runs, and of `verify` without a range, on a slice's edge; without it the
+    first that was resolved. A range that is asked for may begin earlier.
     Example: `2026-11-01T00:00Z`"""
     settle: Duration = timedelta(minutes=2)
     """Wait after a slice's end before it is resolved. Example: `5m`"""
@@ -170,6 +171,11 @@ class Pipeline(Section):
             raise ValueError("start: expected an instant on a slice's edge")
         if self.airflow.offset and not self.airflow.offset < self.slice:
             raise ValueError("airflow: offset: expected less than a slice")
+        wait, time = self.settle - self.airflow.offset, self.airflow.run_timeout
+        if isinstance(time, timedelta) and time <= wait:
+            raise ValueError(
+                "airflow: run_timeout: expected more than the wait for `settle`: no run would land"
+            )
         if self.airflow.offset and self.slice in NO_CRON:
             raise ValueError("airflow: offset: expected none with slices of 45m and 90m, which no cron has")
         return self

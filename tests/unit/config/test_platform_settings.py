@@ -139,6 +139,16 @@ def test_what_a_variable_of_the_defaults_says_is_not_for_others(tmp_path: Path):
         ),
         ("airflow: {on_failure: [{email: a}]}", "airflow.on_failure[0]: expected `to` with `email`"),
         ("airflow: {deadline: 45m}", "airflow: deadline: expected `on_failure`, the channels"),
+        (
+            "airflow: {deadline: 0s, on_failure: [{webhook: a}]}",
+            "airflow.deadline: expected a duration of more",
+        ),
+        ("airflow: {backfill_timeout: 0s}", "airflow.backfill_timeout: expected a duration of more than 0s"),
+        ("airflow: {run_timeout: 2m}", "airflow: run_timeout: expected more than the wait for `settle`"),
+        (
+            "settle: 1h\nairflow: {run_timeout: 55m, offset: 5m}",
+            "airflow: run_timeout: expected more than the wait for `settle`",
+        ),
         ("airflow: {retries: -1}", "airflow.retries: expected at least 0"),
         ("airflow: {backfills: 0}", "airflow.backfills: expected at least 1"),
         (f"airflow: {{tags: [{'x' * 101}]}}", "airflow.tags[0]: expected at most 100 characters"),
@@ -155,6 +165,24 @@ def test_a_mistake_is_one_line(tmp_path: Path, own: str, said: str):
             read(tmp_path, own, defaults)
         assert f": {said}" in str(raised.value)
         assert "\n" not in str(raised.value)
+
+
+def test_a_run_is_longer_than_its_wait_for_records(tmp_path: Path):
+    assert read(tmp_path, "settle: 1h\nairflow: {run_timeout: 56m, offset: 5m}").airflow.offset
+
+
+def test_variables_that_may_be_secret_are_shown_by_their_names(tmp_path: Path):
+    """Of a channel's arguments any, elsewhere those whose names say it."""
+    own = (
+        'airflow:\n  owner: "${SOME_TOKEN}"\n  tags: ["${TAG}"]\n'
+        '  on_failure: [{notifier: a.B, arguments: {to: "${WHO}", text: "{subject}"}}]\n'
+    )
+    environment = {"SOME_TOKEN": "hunter2", "WHO": "hunter3", "TAG": "tier-1"}
+    read(tmp_path, own, **environment)
+    found = {one.key: (one.value, one.source) for one in explain(tmp_path / "ads.yaml", environment)}
+    assert found["airflow.owner"] == ("${SOME_TOKEN}", "line 5, SOME_TOKEN")
+    assert found["airflow.tags"] == ("[tier-1]", "line 6, TAG")
+    assert found["airflow.on_failure[0].arguments"] == ("{to: '${WHO}', text: '{subject}'}", "line 7, WHO")
 
 
 def test_it_is_said_where_a_value_is_from(tmp_path: Path):
