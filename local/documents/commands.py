@@ -41,7 +41,8 @@ this folder the command is `.venv/bin/sluice`.
 | mode | does |
 | --- | --- |
 | `fill` | what is missing or stale (the default) |
-| `reload` | loads ClickHouse again from the lake; Kafka is not needed |
+| `refill` | `fill`, and what was loaded before a column was added and may have its field |
+| `reload` | loads ClickHouse again from the lake, and lands what has not landed |
 | `reland` | reads Kafka again with the same boundaries, and replaces the slice everywhere |"""
 
 

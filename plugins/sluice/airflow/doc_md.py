@@ -39,7 +39,8 @@ Does any past range of **{pipeline.name}** (again); overlapping ranges and repea
 | mode | does |
 | --- | --- |
 | `fill` | what is missing or stale |
-| `reload` | loads ClickHouse again from the lake; Kafka is not needed |
+| `refill` | `fill`, and what was loaded before a column was added and may have its field |
+| `reload` | loads ClickHouse again from the lake, and lands what has not landed |
 | `reland` | reads Kafka again with the same boundaries and replaces the hours in the lake and in ClickHouse |
 
 `from` and `to` are widened to whole slices. `tables` names those that are loaded and verified, each with its

@@ -29,11 +29,11 @@ def parse(conn_id: str, text: str) -> Connection:
     """A connection from Airflow's JSON or URI form (airflow.models.connection, 3.3). Raises WrongUse."""
     try:
         return _from_json(conn_id, text) if text.lstrip().startswith("{") else _from_uri(conn_id, text)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError):
         # The text may hold a password, and a parser's message may quote the text.
         raise WrongUse(
-            f"AIRFLOW_CONN_{conn_id.upper()} is neither Airflow's JSON nor its URI form "
-            f"({type(error).__name__}): see Airflow's documentation on connections"
+            f"AIRFLOW_CONN_{conn_id.upper()} is neither Airflow's JSON nor its URI form: see Airflow's "
+            "documentation on connections"
         ) from None
 
 
