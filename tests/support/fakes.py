@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -93,7 +94,9 @@ class MemoryLake:
             return len(self.objects[key][0]) if key in self.objects else None
 
     def begin(self, key: str) -> Path:
-        return Path(tempfile.mkstemp(prefix="sluice-fake-")[1])
+        descriptor, path = tempfile.mkstemp(prefix="sluice-fake-")
+        os.close(descriptor)
+        return Path(path)
 
     def finish(self, key: str, path: Path) -> None:
         self.put(key, path.read_bytes())
