@@ -130,9 +130,7 @@ def test_one_table_is_loaded_and_verified_and_no_hour_is_marked(user: User):
     assert rows(user) == whole
 
     assert "did you mean pushes?" in commands_refused(user, "run", *RANGE, "--table", "pushs")
-    assert "choose no table" in commands_refused(
-        user, "run", *RANGE, "--table", "other", "--mode", "reland"
-    )
+    assert "choose no table" in commands_refused(user, "run", *RANGE, "--table", "other", "--mode", "reland")
     assert "has no table 'x'" in commands_refused(user, "verify", "--table", "x")
     assert rows(user) == whole
 
