@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -75,17 +75,21 @@ def backfill(
     # What is done again is complete all the time.
     how_far = seen.line if mode == "fill" and not dry_run else lambda: ""
     answer = _ask(asked, str(slices), how_far if wait else None)
-    if json:
-        print_json({**answer, "from": slices.start, "to": slices.end})
-    else:
-        for line in answer.get("plan", ()):
-            print_line(line)
-    if dry_run and not wait:
-        progress("the task `plan` logs what the run would do; --wait shows it here")
+    _print(asked, answer, json, wait)
     if answer["state"] == "failed" and not dry_run:
         refuse_missing(spec, survey(spec, slices), mode, answer["run_id"])
     if answer["state"] in ("failed", "deleted"):
         raise typer.Exit(1)
+
+
+def _print(asked: BackfillAsked, answer: Mapping[str, Any], json: bool, waited: bool) -> None:
+    if json:
+        print_json({**answer, "from": asked.start, "to": asked.end})
+    else:
+        for line in answer.get("plan", ()):
+            print_line(line)
+    if asked.dry_run and not waited:
+        progress("the task `plan` logs what the run would do; --wait shows it here")
 
 
 def _ask(asked: BackfillAsked, span: str, how_far: Callable[[], str] | None) -> dict[str, Any]:

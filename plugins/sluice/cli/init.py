@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,25 +103,29 @@ def init(
     It asks at most five questions on a terminal, and overwrites nothing without --force.
     Example: sluice init shop --file orders.ndjson --yes --apply
     """
-    from sluice.init.init import apply_statements
-    from sluice.init.init import init as make
-
-    folder = into or pipelines_folder()
-    editors = SCHEMA if (folder / SCHEMA).is_file() else ""
     if format not in KINDS:
         raise WrongUse(f"--format {format}: expected {', '.join(KINDS)}")
+    folder = into or pipelines_folder()
+    editors = SCHEMA if (folder / SCHEMA).is_file() else ""
     form = MessageForm(format, schema, message, registry)
     request = InitRequest(
         name, topic, file, bootstrap, connection, clickhouse, folder, kind, time, database, lake, sample,
         misfits, force, apply, editors, form,
     )  # fmt: skip
-    if topic is None and file is None:
-        if name is None or not apply:
-            raise WrongUse("name what to sample: `--topic T`, or `--file F` (`-` is standard input)")
-        _print(apply_statements(request, name), json)
-        return
     silent = yes or json or file == "-" or not sys.stdin.isatty()
-    _print(make(request, (lambda _: "") if silent else _ask, pendulum.now("UTC")), json)
+    _print(_made(request, (lambda _: "") if silent else _ask), json)
+
+
+def _made(request: InitRequest, ask: Callable[[Question], str]) -> Report:
+    """Writes the files of a sample, or runs the statements of those that are there."""
+    from sluice.init.init import apply_statements
+    from sluice.init.init import init as make
+
+    if request.topic is not None or request.file is not None:
+        return make(request, ask, pendulum.now("UTC"))
+    if request.name is None or not request.apply:
+        raise WrongUse("name what to sample: `--topic T`, or `--file F` (`-` is standard input)")
+    return apply_statements(request, request.name)
 
 
 def _ask(question: Question) -> str:

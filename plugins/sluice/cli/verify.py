@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pendulum
@@ -25,7 +26,10 @@ from sluice.cli.options import (
 from sluice.cli.output import print_facts, print_json, print_line, progress
 
 if TYPE_CHECKING:
+    from sluice.config.pipeline import Pipeline
     from sluice.flow.verify.anomaly import Anomaly
+    from sluice.flow.verify.audit import AuditScope
+    from sluice.slices import SliceRange
 
 _PATIENCE_SECONDS = 2.0
 
@@ -59,45 +63,64 @@ def verify(
     Without a range: every hour that is known, and all that the lake and the tables hold. With --table what
     other tables lack is no anomaly, and the page keeps what the last look at all of them has found.
     """
-    from sluice.clients.lake.open import open_lake
     from sluice.errors import Busy
-    from sluice.flow.contents.accepted import accept as accept_missing
-    from sluice.flow.contents.compare import auditor
-    from sluice.flow.verify import audit as verification
+    from sluice.flow.verify.audit import AuditScope
     from sluice.flow.verify.repairs import commands
-    from sluice.flow.verify.verdict_store import note_verified
-    from sluice.plan.waiting import missing_lines
 
     spec = load_pipeline(pipeline, config)
     start, to = day_or(spec, start, to, day)
-    slices = known_range(spec, start, to)
-    tables = tables_of(spec, table)
-    look = verification.AuditScope(True, start is None, checksums, contents, config, tables)
+    scope = AuditScope(True, start is None, checksums, contents, config, tables_of(spec, table))
+    seen = _verified(spec, known_range(spec, start, to), scope, accept=accept, clean=clean)
+    if json:
+        named = [anomaly.as_dict() for anomaly in seen.anomalies]
+        said = {"anomalies": named, "notes": seen.notes, "commands": commands(seen.anomalies)}
+        print_json({**seen.facts, **said})
+    else:
+        _print(seen.facts, seen.anomalies, (*seen.notes, *seen.missing))
+    if seen.anomalies:
+        raise typer.Exit(1)
+    if seen.busy:
+        raise Busy(f"{'; '.join(seen.busy)}: verify the contents again")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a verify has found. `missing`: lines on hours that are not complete; `busy`: on rows that could
+    not be compared."""
+
+    facts: Mapping[str, Any]
+    anomalies: Sequence[Anomaly]
+    notes: Sequence[str]
+    missing: Sequence[str]
+    busy: Sequence[str]
+
+
+def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: bool, clean: bool) -> _Seen:
+    """Audits the range and compares its rows or fields; keeps the verdict where all tables were looked at."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.contents.accepted import accept as accept_missing
+    from sluice.flow.contents.compare import auditor
+    from sluice.flow.verify import audit as verification
+    from sluice.flow.verify.verdict_store import note_verified
+    from sluice.plan.waiting import missing_lines
+
     say = _Progress()
-    found, anomalies, notes = verification.audit(spec, slices, look, say)
-    removed = verification.clean(spec, anomalies, look, say) if clean else 0
+    found, anomalies, notes = verification.audit(spec, slices, scope, say)
+    removed = verification.clean(spec, anomalies, scope, say) if clean else 0
     if removed:
-        found, anomalies, notes = verification.audit(spec, slices, look, say)
-    looker = auditor(spec, config, say, anomalies, tables)
-    compared = looker.whole(found) if contents else looker.fields(found)
+        found, anomalies, notes = verification.audit(spec, slices, scope, say)
+    looker = auditor(spec, scope.config, say, anomalies, scope.tables)
+    compared = looker.whole(found) if scope.contents else looker.fields(found)
     accepted = accept_missing(open_lake(spec), compared.anomalies) if accept else []
     anomalies = [*anomalies, *(one for one in compared.anomalies if one not in accepted)]
     notes = [*notes, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
-    if tables is None:
+    if scope.tables is None:
         note_verified(open_lake(spec), slices, found, anomalies, pendulum.now("UTC"), compared.covered)
     records = sum(s.manifest.read for s in found if s.manifest)
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
-    facts |= {"rows_compared": compared.rows} if contents else {}
+    facts |= {"rows_compared": compared.rows} if scope.contents else {}
     facts |= {"accepted": len(accepted)} if accept else {}
-    if json:
-        named = [anomaly.as_dict() for anomaly in anomalies]
-        print_json({**facts, "anomalies": named, "notes": notes, "commands": commands(anomalies)})
-    else:
-        _print(facts, anomalies, (*notes, *missing_lines(spec, found)))
-    if anomalies:
-        raise typer.Exit(1)
-    if compared.busy:
-        raise Busy(f"{'; '.join(compared.busy)}: verify the contents again")
+    return _Seen(facts, anomalies, notes, missing_lines(spec, found), compared.busy)
 
 
 def _print(facts: Mapping[str, Any], anomalies: Sequence[Anomaly], lines: Sequence[str]) -> None:

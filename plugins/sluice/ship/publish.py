@@ -65,30 +65,24 @@ def publish(
     Record time is the event's time plus `lag`; that of the line before where an event has none; now where the
     pipeline takes the time from the record. A missing topic is made. Each record of a file has its batch and
     its line in the header `sluice_batch`. An interruption ends it after what was sent is acknowledged.
-
     `on_report` hears what was acknowledged, also when an error is raised then. Raises WrongUse for a file or
     topic that does not do, KafkaUnavailable, LakeUnavailable, EventsRefused, Busy, Fenced.
     """
     _check(order)
     cluster, topic = choose(pipeline, order.topic)
-    stream = not order.follow and _is_stream(order.source)
-    batches = [] if stream or order.follow else batches_of(order.source, settings_for(pipeline))
-    if order.batch is not None and len(batches) > 1:
-        raise WrongUse(f"--batch names one batch, and {order.source} has {len(batches)}")
+    batches = _batches(pipeline, order)
     interruption = Interruption()
     with (
         interruption.heard(),
         open_publisher(settings_of(cluster), topic, PARTITIONS, order.follow) as publisher,
     ):
         progress = ShipProgress(f"{cluster.cluster}/{topic}", on_progress)
-        times = RecordTimes(pipeline.event, order.lag)
         keys = RecordKeys(order.key, pipeline.event.arrays)
-        shipment = Shipment(publisher, times, keys, progress)
+        shipment = Shipment(publisher, RecordTimes(pipeline.event, order.lag), keys, progress)
         worker: Follower | Shipper
         if order.follow:
-            worker = Follower(
-                Path(order.source), shipment, _state(order, publisher), interruption, on_progress
-            )
+            place = _state(order, publisher)
+            worker = Follower(Path(order.source), shipment, place, interruption, on_progress)
             run = worker.run
         else:
             register = Register(open_lake(pipeline), cluster.cluster, topic, publisher.facts.uuid)
@@ -115,6 +109,16 @@ def _check(order: ShipOrder) -> None:
         raise WrongUse("--state is where --follow keeps its place: add --follow")
     if order.batch is not None:
         given_id(order.batch)
+
+
+def _batches(pipeline: Pipeline, order: ShipOrder) -> Sequence[Batch]:
+    """Empty for what has no end, or is read only once. Raises WrongUse for several under one id."""
+    if order.follow or _is_stream(order.source):
+        return []
+    found = batches_of(order.source, settings_for(pipeline))
+    if order.batch is not None and len(found) > 1:
+        raise WrongUse(f"--batch names one batch, and {order.source} has {len(found)}")
+    return found
 
 
 def _is_stream(source: str) -> bool:

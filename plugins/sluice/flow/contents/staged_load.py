@@ -14,29 +14,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sluice import crash_points
-from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
-from sluice.clients.clickhouse.sharding import Placement, placement_of
+from sluice.clients.clickhouse.sharding import placement_of
 from sluice.clients.clickhouse.shards import Server
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.rollups import Rollup
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
 from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.destinations import staged_names
 from sluice.flow.load.fencing import LoadAttempt
-from sluice.flow.load.rollups.staging import RollupStaging
+from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.shard_filter import ShardFilter
-from sluice.flow.load.source.pull_or_push import Reading, choose_reading
+from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
-from sluice.state.ledger import Commits, committed, unit_of
+from sluice.state.ledger import unit_of
 
 _CANCELLED = 394
 _KEEPING = "MergeTree ORDER BY tuple()"
@@ -55,19 +53,8 @@ class Staged:
     fed: Mapping[str, Sql]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A target on one server, and the lake that its rows come from."""
-
-    client: Client
-    pipeline: Pipeline
-    target: Target
-    lake: Lake
-    placement: Placement
-
-    def ledger(self) -> Commits:
-        """What is committed now, by unit."""
-        return committed(self.client, self.pipeline, self.lake.url, self.target)
+class Stage(LoadPlace):
+    """A place of loads whose rows are looked at and thrown away."""
 
     @contextmanager
     def staged(
@@ -91,17 +78,9 @@ class Stage:
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
-        if not any(work.long_numbers for work in works):
-            filling = filling.of_short_numbers()
-        known = (self.pipeline, self.target, keeping_all(found), filling, works)
-        tools = (writer, ShardFilter(self.placement, found, writer))
-        rollup = self.target.rollup
-        if rollup is not None:
-            reading, source = Reading(self.lake, None), partial(self.source, rollup)
-            staging: Staging = RollupStaging(*known, reading, *tools, rollup, source)
-        else:
-            read = reading or choose_reading(client, self.pipeline, self.lake, works[0].unit)
-            staging = Staging(*known, read, *tools)
+        sieve = ShardFilter(self.placement, found, writer)
+        place = replace(self, client=client)
+        staging = place.staging(keeping_all(found), filling, works, writer, sieve, reading)
         try:
             _create_fence(writer, works)
             crash_points.reached(Verify.LISTED)
@@ -113,11 +92,6 @@ class Stage:
             for made in (attempt.fence, *staging.tables):
                 client.run(render("clickhouse/drop_table", table=made))
             crash_points.reached(Verify.DROPPED)
-
-    def source(self, rollup: Rollup) -> Commits:
-        """What is committed of the table that a rollup is made from."""
-        source = next(t for t in self.pipeline.targets if t.table == rollup.source)
-        return committed(self.client, self.pipeline, self.lake.url, source)
 
 
 def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> Stage:

@@ -26,7 +26,7 @@ from sluice.errors import SluiceError
 from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.commit import commit_again, commit_each
 from sluice.flow.land.engine import Engine
-from sluice.flow.land.expiry import refuse_compacted, unit_reads
+from sluice.flow.land.expiry import Reads, refuse_compacted, unit_reads
 from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.parts import in_parts
 from sluice.flow.land.read import LandingAttempt
@@ -79,9 +79,8 @@ def land(
     Raises NotResolved, RecordsExpired, ExpiredMeanwhile, CompactedAway, Conservation, SparkFailed, and what
     Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
     A unit that cannot land, or has expired, does not hold up the others: NotAllLanded, or its own error, is
-    raised at the end. Only `reland`, which would replace what is there, does nothing at all where a unit has
-    expired. Before a cluster's first manifest a failure leaves nothing of it behind; after it the next call
-    goes on.
+    raised at the end. Only `reland` replaces what is there, and does nothing where a unit has expired.
+    Before a cluster's first manifest a failure leaves nothing of it behind; after it the next call goes on.
     """
     boundaries = BoundaryLog(lake).read()
     units = units_of(pipeline, slices, boundaries)
@@ -90,14 +89,10 @@ def land(
     own = [unit for unit in units if unit.cluster in pipeline.clusters]
     todo = [unit for unit in own if needs_landing(old.get(unit), mode, token)]
     reads = unit_reads(pipeline, boundaries, todo, old, topics_of)
-    if reads.failed and len(pipeline.clusters) == 1:
-        raise next(iter(reads.failed.values()))
-    if reads.expired and mode == "reland":
-        raise reads.expired[0]
+    _refuse(pipeline, reads, mode)
     crash_points.reached(Land.PLANNED)
     ids = {cluster: uuid.uuid4().hex[:16] for cluster in pipeline.clusters}
-    offsets = sum(read.offsets for read in reads.all)
-    say(f"{len(own)} units, {len(todo)} to land, {offsets:,} offsets to read")
+    say(f"{len(own)} units, {len(todo)} to land, {sum(r.offsets for r in reads.all):,} offsets to read")
     for line in described(reads.all):
         say(line)
     attempt = LandingAttempt(pipeline, lake, ids, engine, say, topics_of, pipeline.evolving_types)
@@ -107,15 +102,31 @@ def land(
     landed = tuple(m for m in manifests if m.attempt == ids[m.cluster])
     tell_changes(lake, units, landed, old, say)
     failed = {**reads.failed, **failed}
-    for cluster, error in failed.items() if len(pipeline.clusters) > 1 or reads.expired else ():
-        say(waits(cluster, error))
-    for error in reads.expired[1:]:
-        say(str(error))
-    if reads.expired:
+    _raise_failed(pipeline, failed, reads.expired, say)
+    return Landing(len(own), landed, failed)
+
+
+def _refuse(pipeline: Pipeline, reads: Reads, mode: str) -> None:
+    """Raises what stands before anything is read."""
+    if reads.failed and len(pipeline.clusters) == 1:
+        raise next(iter(reads.failed.values()))
+    if reads.expired and mode == "reland":
         raise reads.expired[0]
+
+
+def _raise_failed(
+    pipeline: Pipeline, failed: Mapping[str, SluiceError], expired: Sequence[SluiceError], say: Say
+) -> None:
+    """Says why clusters and units have not landed; raises for an expired unit, and where no cluster could be
+    landed."""
+    for cluster, error in failed.items() if len(pipeline.clusters) > 1 or expired else ():
+        say(waits(cluster, error))
+    for error in expired[1:]:
+        say(str(error))
+    if expired:
+        raise expired[0]
     if failed.keys() == set(pipeline.clusters):
         raise next(iter(failed.values()))
-    return Landing(len(own), landed, failed)
 
 
 def _clusters(

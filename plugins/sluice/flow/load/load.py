@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -16,24 +16,20 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.rollups import Rollup
 from sluice.crash_points import Load, Step
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
-from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution
 from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
 from sluice.flow.load.keep_rows import TakesRowsOut
+from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.replicas import Replicas, own_tables
 from sluice.flow.load.rollups.decide import Choice, RollupFacts
 from sluice.flow.load.rollups.hours import choose as choose_rollup
-from sluice.flow.load.rollups.staging import RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
-from sluice.flow.load.source.pull_or_push import Reading, choose_reading
-from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, choose, cut
 from sluice.flow.load.writer import Writer
@@ -43,7 +39,7 @@ from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
 from sluice.state.lease import Lease
-from sluice.state.ledger import Commits, LedgerRow, committed, unit_of
+from sluice.state.ledger import Commits, unit_of
 from sluice.state.manifests import read_manifests
 from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
 
@@ -97,6 +93,10 @@ class _Loading:
     def __post_init__(self) -> None:
         self.client = self.client.reading(STEADY)
 
+    @property
+    def _place(self) -> LoadPlace:
+        return LoadPlace(self.client, self.pipeline, self.target, self.lake, self.placement)
+
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
         found, _ = inspect_target(self.client, self.pipeline, self.target)
         check_may_add(self.client, self.pipeline, self.target, found)
@@ -134,7 +134,7 @@ class _Loading:
         if found.replicated:
             self._replicas(lease).await_settled(own_tables(found), self.pipeline.clickhouse.lease)
         crash_points.reached(Step.FENCED_OFF)
-        ledger = committed(self.client, self.pipeline, self.lake.url, self.target)
+        ledger = self._place.ledger()
         todo, skipped = self._choose(units, ledger)
         crash_points.reached(Step.CHECKED)
         loaded = self._runs(lease, todo, ledger) if todo else []
@@ -171,30 +171,11 @@ class _Loading:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         rollup = self.target.rollup
         if rollup is not None:
-            made = RollupFacts(rollup, self._source(rollup), *how)
+            made = RollupFacts(rollup, self._place.source(rollup), *how)
             return choose_rollup(self.client, self.pipeline, made, units)
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
         return choose(self.pipeline, self.target, landed, *how, additions, self.placement.shard)
-
-    def _source(self, rollup: Rollup) -> Mapping[Unit, LedgerRow]:
-        """What the ledger holds of the table that a rollup is made from."""
-        source = next(t for t in self.pipeline.targets if t.table == rollup.source)
-        return committed(self.client, self.pipeline, self.lake.url, source)
-
-    def _staging(
-        self, found: TargetTable, filling: Filling, works: list[LoadWork], writer: Writer
-    ) -> Staging:
-        if not any(work.long_numbers for work in works):
-            filling = filling.of_short_numbers()
-        known = (self.pipeline, self.target, found, filling, works)
-        tools = (writer, ShardFilter(self.placement, found, writer))
-        rollup = self.target.rollup
-        if rollup is not None:
-            source = partial(self._source, rollup)
-            return RollupStaging(*known, Reading(self.lake, None), *tools, rollup, source)
-        reading = choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
-        return Staging(*known, reading, *tools)
 
     def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
         self._add_columns(lease, todo, ledger)
@@ -212,7 +193,8 @@ class _Loading:
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
             writer = Writer(self.client, attempt, lease.renew, unit, units, self._write_settings(found))
-            staging = self._staging(found, filling, works, writer)
+            sieve = ShardFilter(self.placement, found, writer)
+            staging = self._place.staging(found, filling, works, writer, sieve)
             known = (self.pipeline, self.target, found, works, staging, writer)
             run = LoadRun(*known, self.lake.url, self.token, replicated=self.others is not None)
             try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sharding import placement_of
@@ -50,23 +51,13 @@ def load_shards(
     # Airflow's own look-up is for the thread that its task runs in.
     connections = {s.name: tuple(map(find, s.connections)) for s in pipeline.clickhouse.parts}
 
+    how: Any = {"mode": mode, "token": token, "on_progress": on_progress, "patience": patience}
+
     def one(shard: Shard) -> LoadResult:
         with connect_replicas(connections[shard.name]) as clients:
             client, others = clients[0], clients[1:] if shard.replicas else None
             placement = placement_of(pipeline.clickhouse, shard, target.table)
-            result = load(
-                pipeline,
-                target,
-                places,
-                lake,
-                client,
-                mode=mode,
-                token=token,
-                on_progress=on_progress,
-                patience=patience,
-                placement=placement,
-                others=others,
-            )
+            result = load(pipeline, target, places, lake, client, **how, placement=placement, others=others)
             then(client, result)
             return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -81,17 +81,11 @@ def ask(
     placed: dict[int, tuple[list[int], list[FoundBy]]] = {}
     future: list[FutureStamped] = []
     for partition, answers in found.items():
-        end = before.ends[partition]
-        offsets = [end if offset == NONE else offset for offset in answers.offsets]
-        how = [FoundBy.END if offset == NONE else FoundBy.RECORD for offset in answers.offsets]
         future += _reports(cluster, topic, partition, answers, limit)
         starts = _read_on(known, partition, instants, answers, limit)
-        if starts:
-            records = reader.records(topic, partition, min(starts.values()), end)
-            wanted = [(starts[row], stamps[row]) for row in starts]
-            for row, offset in zip(starts, cuts(records, wanted, end, limit), strict=True):
-                offsets[row], how[row] = offset, FoundBy.SCAN
-        placed[partition] = offsets, how
+        end = before.ends[partition]
+        records = reader.records(topic, partition, min(starts.values()), end) if starts else ()
+        placed[partition] = _placed(answers, starts, stamps, records, end, limit)
     ended = [partition for partition, (_, how) in placed.items() if FoundBy.END in how]
     highest = reader.high_watermarks(topic, ended) if ended else {}
     after = reader.describe(topic)
@@ -101,14 +95,28 @@ def ask(
         number: PartitionAnswers(before.log_starts[number], after.log_starts[number], offsets, how)
         for number, (offsets, how) in placed.items()
     }
-    held = [
-        WaitingOffsets(cluster, topic, p, after.ends[p], count) for p, count in after.held(highest).items()
-    ]
+    held = after.held(highest).items()
+    waiting = tuple(WaitingOffsets(cluster, topic, p, after.ends[p], count) for p, count in held)
     started = any(start > 0 for start in after.log_starts.values())
     since = kept_since(to_ms(now), reader.kept_ms(topic)) if started else None
-    return TopicAnswers(
-        Answers(cluster, topic, before.uuid, instants, said, since), tuple(future), tuple(held)
-    )
+    return TopicAnswers(Answers(cluster, topic, before.uuid, instants, said, since), tuple(future), waiting)
+
+
+def _placed(
+    answers: PartitionLookUp,
+    starts: Mapping[int, int],
+    stamps: Sequence[int],
+    records: Iterable[tuple[int, int]],
+    end: int,
+    limit: int,
+) -> tuple[list[int], list[FoundBy]]:
+    """Each row's offset in one partition, and how it was found: for the rows of `starts` in `records`."""
+    offsets = [end if offset == NONE else offset for offset in answers.offsets]
+    how = [FoundBy.END if offset == NONE else FoundBy.RECORD for offset in answers.offsets]
+    wanted = [(start, stamps[row]) for row, start in starts.items()]
+    for row, offset in zip(starts, cuts(records, wanted, end, limit), strict=True):
+        offsets[row], how[row] = offset, FoundBy.SCAN
+    return offsets, how
 
 
 def cuts(

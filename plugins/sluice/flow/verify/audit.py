@@ -151,13 +151,10 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: AuditScope
         say(f"comparing {files:,} files with the lake" + (", byte by byte" if look.checksums else ""))
         seen = look_at_lake(pipeline, lake, slices, manifests, listing, look.whole, look.checksums)
         span = SliceSpan() if look.whole else SliceSpan.of(slices)
-        tables: list[TableFacts] = []
-        shards: list[TableFacts] = []
+        counted: list[tuple[TableFacts, tuple[TableFacts, ...]]] = []
         for target in pipeline.chosen(look.tables):
             say(f"counting {target.table}")
-            table, parts = look_at_shards(servers, pipeline, target, held[target.table], span)
-            tables.append(table)
-            shards += parts
+            counted.append(look_at_shards(servers, pipeline, target, held[target.table], span))
     return VerifyFacts(
         pipeline,
         slices,
@@ -167,7 +164,7 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: AuditScope
         unreadable,
         look.whole,
         seen,
-        tuple(tables),
-        tuple(shards),
+        tuple(table for table, _ in counted),
+        tuple(part for _, parts in counted for part in parts),
         tuple(look_at_left(pipeline, lake, say, look.tables)),
     )

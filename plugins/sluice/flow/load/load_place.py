@@ -1,0 +1,64 @@
+"""A target on one server, and what its rows are made from: files of the lake, or rows of another table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.sharding import Placement
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import Rollup
+from sluice.flow.load.casts.columns import Filling
+from sluice.flow.load.rollups.staging import RollupStaging
+from sluice.flow.load.shard_filter import ShardFilter
+from sluice.flow.load.source.pull_or_push import Reading, choose_reading
+from sluice.flow.load.staging import Staging
+from sluice.flow.load.work import LoadWork
+from sluice.flow.load.writer import Writer
+from sluice.state.ledger import Commits, committed
+
+
+@dataclass(frozen=True)
+class LoadPlace:
+    """`client` is of the shard that `placement` says."""
+
+    client: Client
+    pipeline: Pipeline
+    target: Target
+    lake: Lake
+    placement: Placement
+
+    def ledger(self) -> Commits:
+        """Reads what is committed now, by unit."""
+        return committed(self.client, self.pipeline, self.lake.url, self.target)
+
+    def source(self, rollup: Rollup) -> Commits:
+        """Reads what is committed of the table that a rollup is made from."""
+        source = next(t for t in self.pipeline.targets if t.table == rollup.source)
+        return committed(self.client, self.pipeline, self.lake.url, source)
+
+    def staging(
+        self,
+        found: TargetTable,
+        filling: Filling,
+        works: Sequence[LoadWork],
+        writer: Writer,
+        sieve: ShardFilter,
+        reading: Reading | None = None,
+    ) -> Staging:
+        """Chooses how `works` are staged, and without a `reading` how the server gets the lake's files.
+
+        Raises Refused where it cannot get them as the pipeline file says."""
+        if not any(work.long_numbers for work in works):
+            filling = filling.of_short_numbers()
+        known = (self.pipeline, self.target, found, filling, works)
+        rollup = self.target.rollup
+        if rollup is not None:
+            source = partial(self.source, rollup)
+            return RollupStaging(*known, Reading(self.lake, None), writer, sieve, rollup, source)
+        reading = reading or choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
+        return Staging(*known, reading, writer, sieve)
