@@ -66,7 +66,8 @@ def test_three_attempts_never_reach_a_wrong_state(begin, modes: tuple[str, ...])
     found = search([begin], Model(modes).moves, wrong)
     print(f"{modes}: {found}")
     assert found.trace == ()
-    assert found.states > 100_000
+    # A `fill` of what is committed ends at once: three of them have 3,616 states.
+    assert found.states > (3_000 if begin is COMMITTED else 100_000)
 
 
 @pytest.mark.long
