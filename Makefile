@@ -61,6 +61,7 @@ test: setup tools lint
 
 tools:
 	@local/test_tools.sh
+	@$(PYTHON) -m local.class_data
 
 # The pictures of README.md, out of the run that tests the page.
 screenshots: setup tools

@@ -1,6 +1,8 @@
 """One Kafka broker (KRaft, one node) out of Maven Central's jars.
 
 python -m local.kafka_broker --data DIR --port 9092 [--controller-port 9093]
+
+`KAFKA_OPTS` has more options for its JVM, as in Kafka's own scripts.
 """
 
 import argparse
@@ -11,7 +13,8 @@ from pathlib import Path
 
 from local.java import JavaMissing, java
 from local.secret_file import PRIVATE
-from local.versions import KAFKA_JARS_DIR
+from local.versions import BROKER_CLASSES, KAFKA_JARS_DIR
+from sluice.flow.land.spark_needs import class_data
 
 HEAP = "512m"
 
@@ -48,7 +51,8 @@ LOGGING = {
 
 def java_command(main_class: str, *arguments: str) -> list[str]:
     logging = [f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in LOGGING.items()]
-    return [java(), f"-Xmx{HEAP}", *logging, "-cp", f"{KAFKA_JARS_DIR}/*", main_class, *arguments]
+    options = [f"-Xmx{HEAP}", *class_data(BROKER_CLASSES), *os.environ.get("KAFKA_OPTS", "").split()]
+    return [java(), *options, *logging, "-cp", f"{KAFKA_JARS_DIR}/*", main_class, *arguments]
 
 
 def write_configuration(data: Path, port: int, controller_port: int, more: str = "") -> Path:

@@ -41,3 +41,6 @@ SPARK_JARS_DIR = FETCHED / f"spark-kafka-{SPARK}"
 CHDB_DIR = FETCHED / f"chdb-{CHDB}"
 CHDB_PACKAGE = "@chdb/lib-linux-x64-gnu"
 CHDB_LIBRARY = CHDB_DIR / "libchdb.so"
+# Archives of Java's loaded classes: local/class_data.py.
+SPARK_CLASSES = FETCHED / "class-data" / "spark.jsa"
+BROKER_CLASSES = FETCHED / "class-data" / "broker.jsa"

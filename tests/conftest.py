@@ -47,6 +47,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault(PASSWORD, secrets.token_urlsafe(24))  # that of every ClickHouse of this session
+    # Tests start many JVMs that live for seconds: the second compiler costs them more than it gains.
+    for options in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
+        os.environ.setdefault(options, "-XX:TieredStopAtLevel=1")
     # Airflow makes its home when it is imported: keep the developer's own out of it.
     home = f"airflow-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     os.environ.setdefault("AIRFLOW_HOME", str(Path(config.rootpath, ".pytest_cache", home)))

@@ -12,6 +12,9 @@ from sluice.runtime import PACKAGE, PROJECT, SHIPPED
 
 APPLICATION = SHIPPED / "spark_jobs" / "land.py"
 _JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
+# `make tools` makes it: local/class_data.py.
+_CLASSES = PROJECT / ".deps" / "class-data" / "spark.jsa"
+_NO_REMARKS = ("-Xlog:disable", "-Xlog:all=error:stderr")
 # What must not be seen in Spark's UI, its event log or a printed plan.
 _SECRET = "(?i)secret|password|token|access[.]?key|credential|jaas|ssl[.].*key|certificate"  # noqa: S105 - a pattern
 # A task gathers tens of MB and gives them back, again and again: it keeps that memory, instead of having the
@@ -31,7 +34,9 @@ def settings(local: bool) -> dict[str, str]:
     logging = APPLICATION.with_name("log4j2.properties").as_uri()
     conf = {
         # Throughput counts, not pauses: G1, the default, takes a tenth of the processor more.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile={logging}", "-XX:+UseParallelGC", *class_data(_CLASSES)]
+        ),
         # A record that does not fit into memory fails its task, not Spark: the task reads it by itself.
         "spark.executor.killOnFatalError.depth": "0",
         "spark.redaction.regex": _SECRET,
@@ -47,6 +52,14 @@ def settings(local: bool) -> dict[str, str]:
         # So that `spark.pyspark.python` names the workers' Python alone.
         conf |= {"spark.pyspark.driver.python": sys.executable}
     return conf
+
+
+def class_data(archive: Path) -> tuple[str, ...]:
+    """Returns the options with which a JVM maps an archive of classes; none where there is no archive.
+
+    A JVM passes over one that does not fit, and is told to log nothing about it.
+    """
+    return (f"-XX:SharedArchiveFile={archive}", *_NO_REMARKS) if archive.exists() else ()
 
 
 def jars(environment: Mapping[str, str]) -> tuple[str, ...]:
