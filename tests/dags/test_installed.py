@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -22,7 +23,6 @@ from sluice.airflow.plugin import SluicePage
 from sluice.airflow.provider import get_provider_info
 from sluice.cli.airflow_files import dags as print_dags
 from sluice.errors import WrongUse
-from sluice.runtime import PACKAGE
 from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
 from tests.support.documents import samples
 
@@ -114,6 +114,24 @@ def test_the_page_is_an_entry_point():
     assert entry.load() is SluicePage
 
 
+def test_a_started_process_holds_nothing_that_an_upgrade_replaces(tmp_path: Path):
+    """Scheduler, workers and DAG processor load plugin and provider, and fork for each task: what they have
+    imported stays old when another wheel is installed, and the task imports the rest of that one."""
+    code = (
+        "import sys\n"
+        "from airflow import plugins_manager\n"
+        "from airflow.providers_manager import ProvidersManager\n"
+        "plugins_manager._get_plugins(), ProvidersManager().providers\n"
+        "print(*(name for name in sys.modules if name.split('.')[0] == 'sluice'))"
+    )
+    environment = {**os.environ, "AIRFLOW__CORE__PLUGINS_FOLDER": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    kept = {f"sluice.airflow.{name}" for name in ("copies", "plugin", "provider")}
+    assert set(ran.stdout.splitlines()[-1].split()) == {"sluice", "sluice.airflow"} | kept
+
+
 def library(folder: Path) -> Path:
     (folder / "sluice").mkdir(parents=True)
     (folder / "sluice/__init__.py").write_text("")
@@ -136,7 +154,7 @@ def test_which_copy_is_the_second(tmp_path: Path):
 def test_wheel_and_folder_together_are_one_clear_error(folder: Path, tmp_path: Path, monkeypatch):
     copied = library(tmp_path / "plugins")
     monkeypatch.setenv("AIRFLOW__CORE__PLUGINS_FOLDER", str(copied.parent))
-    told = rf"^two copies of sluice: {PACKAGE} is imported, and there is {copied}; install the wheel only"
+    told = rf"^two copies of sluice: {copies.PACKAGE} is imported, and there is {copied}; install the wheel"
     for used in (lambda: pipeline_dags(folder), SluicePage.on_load):
         with pytest.raises(WrongUse, match=told):
             used()

@@ -1,4 +1,8 @@
-"""Refuses two copies of the library: which one a process imports would depend on its `sys.path`."""
+"""Refuses two copies of the library: which one a process imports would depend on its `sys.path`.
+
+Every process of Airflow loads this file with the plugin when it starts, and keeps it for all its tasks. So it
+imports no other of Sluice's, which an upgrade would leave old beside new ones.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,15 @@ from pathlib import Path
 
 from airflow.configuration import conf
 
-from sluice.errors import WrongUse
-from sluice.runtime import PACKAGE
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def refuse_second_copy() -> None:
     """Raises WrongUse where Airflow's plugins folder has one, and another is installed."""
     other = second_copy(Path(conf.get("core", "plugins_folder") or "."), PACKAGE, _installed())
     if other is not None:
+        from sluice.errors import WrongUse
+
         raise WrongUse(
             f"two copies of sluice: {PACKAGE} is imported, and there is {other}; install the wheel only, and "
             "delete the folder in Airflow's plugins folder"
