@@ -1,7 +1,7 @@
 """Makes a release out of a clean tree: `make release VERSION=x.y.z`. It pushes nothing.
 
-Lint and unit tests have to pass; then the version is set where it stands, the wheel and the source archive
-are built into dist/, and commit and tag are made.
+Lint and unit tests have to pass; then the version is set where it stands, the wheel, the source archive and
+the wheel's constraints are built into dist/, and commit and tag are made.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ CHECKS = (
     (sys.executable, "-m", "pytest", "-q", "tests/unit"),
 )
 LIBRARY, COMPOSE, CHANGELOG = "plugins/sluice/__init__.py", "docker-compose.yaml", "CHANGELOG.md"
+PINS = "requirements.txt"
 SINCE, REFERENCE = "local/documents/since.json", "docs/guide/reference/pipeline-file.md"
 _VERSION = re.compile(r'(?m)^(__version__ = ")(.+)(")$')
 _IMAGE = re.compile(r"(?m)^(\s*image: sluice:)(\S+)()$")
+_PIN = re.compile(r"(?m)^[\w.\[\]-]+==[^\\\n]*[^\\\s]")
 _UNRELEASED = "## [Unreleased]\n"
 
 
@@ -85,7 +87,7 @@ def _make(root: Path, version: str, changed: dict[str, str]) -> list[Path]:
     try:
         for name, text in changed.items():
             (root / name).write_text(text)
-        built = _build(root, version)
+        built = build(root, version, root / "dist")
         _git(root, "commit", "-q", "-m", f"Sluice {version}", "--", *changed)
         _git(root, "tag", "-a", f"v{version}", "-m", f"Sluice {version}")
     except BaseException:
@@ -94,12 +96,19 @@ def _make(root: Path, version: str, changed: dict[str, str]) -> list[Path]:
     return built
 
 
-def _build(root: Path, version: str) -> list[Path]:
+def build(root: Path, version: str, into: Path) -> list[Path]:
+    """Wheel, source archive, and the constraints that a user installs the wheel with. Raises NotReleased."""
     command = [PROGRAMS / "uv", "build", "-q", "--no-build-isolation", "--python", sys.executable]
-    done = subprocess.run([*command, "--out-dir", root / "dist", root], capture_output=True, text=True)
+    done = subprocess.run([*command, "--out-dir", into, root], capture_output=True, text=True)
     if done.returncode:
         raise NotReleased(f"it cannot be built: {done.stderr.strip()}")
-    return sorted((root / "dist").glob(f"sluice-{version}*"))
+    (into / f"sluice-{version}-constraints.txt").write_text(constraints((root / PINS).read_text()))
+    return sorted(into.glob(f"sluice-{version}*"))
+
+
+def constraints(pins: str) -> str:
+    """The pins without their hashes: with hashes pip takes no wheel of one's own."""
+    return "".join(f"{pin}\n" for pin in _PIN.findall(pins))
 
 
 def _git(root: Path, *words: str) -> str:

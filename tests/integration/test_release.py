@@ -12,8 +12,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from local.release import CHANGELOG, COMPOSE, LIBRARY, REFERENCE, SINCE, NotReleased, release
+from local.release import CHANGELOG, COMPOSE, LIBRARY, PINS, REFERENCE, SINCE, NotReleased, release
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +35,7 @@ def git(root: Path, *words: str) -> str:
 def tree(tmp_path: Path) -> Path:
     root = tmp_path / "tree"
     root.mkdir()
-    for name in (*PARTS, COMPOSE, CHANGELOG):
+    for name in (*PARTS, PINS, COMPOSE, CHANGELOG):
         part = ROOT / name
         no_caches = shutil.ignore_patterns("__pycache__")
         shutil.copytree(part, root / name, ignore=no_caches) if part.is_dir() else shutil.copy(part, root)
@@ -50,8 +51,14 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_release(tree: Path):
-    wheel, archive = sorted(release(tree, "9.8.7", DAY, [PASSES]), key=lambda path: path.suffix, reverse=True)
+    constraints, wheel, archive = release(tree, "9.8.7", DAY, [PASSES])
     assert (wheel.name, archive.name) == ("sluice-9.8.7-py3-none-any.whl", "sluice-9.8.7.tar.gz")
+    assert constraints.name == "sluice-9.8.7-constraints.txt"
+    pinned = {
+        (one.name, str(one.specifier)) for one in map(Requirement, constraints.read_text().splitlines())
+    }
+    assert {("apache-airflow", "==3.3.2"), ("pyspark", "==4.2.0")} < pinned
+    assert len(pinned) == (ROOT / PINS).read_text().count("==")
     inside = zipfile.ZipFile(wheel).read("sluice/__init__.py").decode()
     assert '__version__ = "9.8.7"' in inside
     with tarfile.open(archive) as packed:

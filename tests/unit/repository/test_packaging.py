@@ -11,6 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from local.versions import SPARK_KAFKA_JARS
 from tests.unit.repository.test_imports import imported
 
 ROOT = Path(__file__).parents[3]
@@ -73,6 +74,12 @@ def test_spark_and_its_client_are_of_one_version():
     """The second one's files overwrite the first one's."""
     pinned = {one.name: str(one.specifier) for one in OPTIONAL if one.name.startswith("pyspark")}
     assert pinned == {"pyspark": f"=={pins()['pyspark']}", "pyspark-client": f"=={pins()['pyspark']}"}
+
+
+def test_the_guide_fetches_the_jars_that_the_stack_runs_on():
+    page = (ROOT / "docs/guide/airflow.md").read_text()
+    named = re.findall(r'"(\S+) (\S+) (\d\S+)"', page)
+    assert sorted(named) == sorted((jar.organisation, jar.name, jar.version) for jar in SPARK_KAFKA_JARS)
 
 
 def test_extras_are_what_the_airflow_room_imports_and_what_the_embedded_stack_has_beside():
