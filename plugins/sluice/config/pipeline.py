@@ -74,6 +74,7 @@ class Pipeline(Section):
     Example: `3h`"""
     heal: Duration = _DAY
     """How far back each hourly run does all that is missing. Older hours follow in parts, back to `start`.
+    What was deleted from a table is not missing: `sluice verify` finds it.
     Example: `2d`"""
     on_expired: Literal["fail", "land_rest"] = "fail"
     """What a slice does whose offsets Kafka no longer has: fail, or land the rest and record the loss.
