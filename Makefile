@@ -1,5 +1,6 @@
 # What can be asked for: setup, demo, demo-wide, test, faults, mutants, screenshots, docs, up, down, status, bench,
-# release, pins, shell, clean; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See README.md.
+# release, pins, shell, clean, test-stock; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See
+# README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -7,7 +8,7 @@ PYTEST := $(PYTHON) -m pytest
 JOBS := 2
 
 .PHONY: setup up down status shell demo demo-wide test tools screenshots docs lint faults mutants bench release pins clean
-.PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster
+.PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster test-stock
 
 setup:
 	@local/setup.sh
@@ -58,6 +59,11 @@ test: setup tools lint
 	$(PYTEST) tests/unit tests/dags -n $(JOBS) --dist worksteal
 	$(PYTEST) tests/integration tests/faults -n $(JOBS) --dist loadfile
 	$(PYTEST) tests/browser
+
+# From the wheel alone: a stock Airflow on PostgreSQL, by docs/guide/airflow.md as written, with kills, a hundred
+# pipelines, upgrade and rollback; then that each Airflow which the wheel declares takes it. Ten minutes.
+test-stock: setup-cluster
+	$(PYTEST) tests/stock tests/integration/test_stock_airflow.py --long -s
 
 tools:
 	@local/test_tools.sh

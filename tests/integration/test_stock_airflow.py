@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.dags.pipeline_texts import TWO_TABLES, WRONG_TABLE
 from tests.integration.test_wheel import ROOT, UV, run
+from tests.stock import wheels
 
 pytestmark = pytest.mark.integration
 
@@ -52,21 +54,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stock")
-    built = run(
-        UV,
-        "-q",
-        "build",
-        "--no-build-isolation",
-        "--python",
-        sys.executable,
-        "--wheel",
-        "--out-dir",
-        folder,
-        ROOT,
-    )
-    assert built.returncode == 0, built.stderr
-    return next(folder.glob("*.whl"))
+    return wheels.wheel(tmp_path_factory.mktemp("wheel"), wheels.version_of(ROOT))
 
 
 def lent(python: Path, wheel: Path) -> None:
@@ -82,17 +70,28 @@ def lent(python: Path, wheel: Path) -> None:
             Path(packages, path.name).symlink_to(path)
 
 
-def own(python: Path, wheel: Path) -> None:
-    """As a user does, at the versions of requirements.txt."""
-    asked = f"{wheel}[airflow,spark]"
-    pins = ("-c", ROOT / "requirements.txt")
-    done = run(UV, "-q", "pip", "install", "--python", python, "--no-verify-hashes", asked, *pins)
-    assert done.returncode == 0, done.stderr
+@dataclass(frozen=True)
+class Stock:
+    """As somebody does who has this Airflow, by docs/guide/airflow.md."""
+
+    airflow: str
+
+    def __call__(self, python: Path, wheel: Path) -> None:
+        (constraints,) = wheel.parent.glob("*-constraints.txt")
+        tried = f"apache-airflow=={self.airflow}"
+        pins = ["--constraint", constraints] if tried in constraints.read_text().splitlines() else []
+        wheels.stock_airflow(python.parents[1], self.airflow, constraints if pins else None)
+        done = run(python, "-m", "pip", "install", "-q", f"{wheel}[airflow,spark]", tried, *pins)
+        assert done.returncode == 0, done.stderr
+        assert f"Version: {self.airflow}\n" in run(python, "-m", "pip", "show", "apache-airflow").stdout
 
 
-@pytest.fixture(scope="module", params=[lent, pytest.param(own, marks=pytest.mark.long)])
+WAYS = [lent, *(pytest.param(Stock(one), marks=pytest.mark.long, id=one) for one in ("3.2.2", "3.3.2"))]
+
+
+@pytest.fixture(scope="module", params=WAYS)
 def python(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    venv = tmp_path_factory.mktemp(request.param.__name__) / "venv"
+    venv = tmp_path_factory.mktemp("stock") / "venv"
     assert run(UV, "-q", "venv", "--python", sys.executable, venv).returncode == 0
     request.param(venv / "bin/python", wheel)
     return venv / "bin/python"
