@@ -149,15 +149,16 @@ def test_another_version_under_a_running_landing(stock: World, section: str):
 
 def test_nothing_is_left_after_it_is_uninstalled(stock: World):
     """But for what the page names: rows and values are as before."""
-    stock.reader.type("rm -r dags/hourly_report.py dags/daily_report.py dags/some.py")
+    stock.reader.type("rm dags/hourly_report.py dags/daily_report.py dags/some.py")
     stock.reader.follow("Uninstall")
+    stock.reader.type("for dag in hourly_report daily_report; do airflow dags delete --yes $dag; done")
     assert stock.airflow.sql("SELECT run_id FROM dag_run WHERE dag_id LIKE 'ads%'") == []
     assert stock.client.rows("SELECT name FROM system.databases WHERE name = 'sluice'") == []
     packages = stock.reader.type("pip list")
     assert "pyspark" in packages and "sluice" not in packages
     stock.check()
-    active = "SELECT uri FROM asset_active WHERE uri LIKE 'sluice://ads/%'"
-    stock.airflow.wait(lambda: stock.airflow.sql(active) == [], "the assets to go")
+    active = "SELECT uri FROM asset_active WHERE uri LIKE 'sluice://ads/%/hours'"
+    stock.airflow.wait(lambda: stock.airflow.sql(active) == [], "the hours' assets to go")
 
 
 def test_each_block_of_the_guide_was_done(stock: World):

@@ -51,6 +51,12 @@ def wheel(into: Path, version: str) -> Path:
     return next(path for path in build(tree, version, into) if path.suffix == ".whl")
 
 
+def tried(constraints: Path) -> str:
+    """The version of Airflow in them."""
+    (found,) = re.findall(r"(?m)^apache-airflow==(.+)$", constraints.read_text())
+    return found
+
+
 def stock_airflow(venv: Path, version: str, constraints: Path | None) -> None:
     """Airflow and PostgreSQL's drivers in a new environment with pip, and nothing else."""
     run(sys.executable, "-m", "venv", "--clear", venv)

@@ -24,8 +24,6 @@ from tests.stock.events import HOURS, Sent, first_hour, made, publish
 from tests.stock.guide import Reader, unknown_places
 from tests.stock.platform import USER, StockAirflow, postgres
 
-AIRFLOW = "3.3.2"
-
 
 @dataclass
 class World:
@@ -102,30 +100,16 @@ def world(folder: Path) -> Iterator[World]:
         database = postgres(folder / "postgres", password)
         found = {one: job.result() for one, job in built.items()}
         constraints = found[version].with_name(f"sluice-{version}-constraints.txt")
-        installed = pool.submit(wheels.stock_airflow, folder / "venv", AIRFLOW, constraints)
+        installed = pool.submit(wheels.stock_airflow, folder / "venv", wheels.tried(constraints), constraints)
         events = made(start)
         publish(broker.bootstrap, events)
         installed.result()
     airflow = StockAirflow(home, folder / "venv", database.port, password)
     for name in (found[version].name, constraints.name, found[wheels.later(version)].name):
         shutil.copy(folder / "dist" / name, home)
-    login = secrets.token_urlsafe(12)
-    (home / "passwords.json").write_text(json.dumps({USER: login}))
-    places = {
-        "VERSION": version,
-        "kafka.dc1:9092": broker.bootstrap,
-        "clickhouse.dc1": at.host,
-        '"port": 8123': f'"port": {at.port}',
-        '"login": "sluice", "password": "…"': f'"login": "{at.at.user}", "password": "{at.password}"',
-        "https://airflow.example.com/base": airflow.url,
-        '"login": "ann", "password": "…"': f'"login": "{USER}", "password": "{login}"',
-        "/etc/ssl/own-ca.pem": certifi.where(),
-        "file:///srv/lake": f"file://{folder / 'lake'}",
-        "2026-11-20T08:00Z": iso(start),
-        "2026-11-20T11:00Z": iso(start + timedelta(hours=HOURS)),
-    }
-    assert unknown_places(places) == []
-    reader = Reader(home, airflow.settings(), places, client_of(at).run)
+    own = places(version, broker, at, airflow, start) | {"file:///srv/lake": f"file://{folder / 'lake'}"}
+    assert unknown_places(own) == []
+    reader = Reader(home, airflow.settings(), own, client_of(at).run)
     reader.type("airflow db migrate")
     try:
         yield World(folder, broker, at, airflow, reader, found, version, start, events)
@@ -134,6 +118,26 @@ def world(folder: Path) -> Iterator[World]:
         for server in (broker, at):
             server.kill()
         database.stop()
+
+
+def places(
+    version: str, broker: KafkaBroker, at: ClickHouseServer, airflow: StockAirflow, start: datetime
+) -> dict[str, str]:
+    """What the page's addresses, passwords and times are here; who logs in to Airflow gets a password."""
+    login = secrets.token_urlsafe(12)
+    (airflow.home / "passwords.json").write_text(json.dumps({USER: login}))
+    return {
+        "VERSION": version,
+        "kafka.dc1:9092": broker.bootstrap,
+        "clickhouse.dc1": at.host,
+        '"port": 8123': f'"port": {at.port}',
+        '"login": "sluice", "password": "…"': f'"login": "{at.at.user}", "password": "{at.password}"',
+        "https://airflow.example.com/base": airflow.url,
+        '"login": "ann", "password": "…"': f'"login": "{USER}", "password": "{login}"',
+        "/etc/ssl/own-ca.pem": certifi.where(),
+        "2026-11-20T08:00Z": iso(start),
+        "2026-11-20T11:00Z": iso(start + timedelta(hours=HOURS)),
+    }
 
 
 def iso(instant: datetime) -> str:
