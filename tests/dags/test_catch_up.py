@@ -157,7 +157,7 @@ def test_only_what_a_retry_cures_is_tried_again_by_airflow(
     there = Steps(lacking=[0], cause=cause)
     monkeypatch.setattr(module, "steps", there)
     monkeypatch.setattr(module, "survey_past", there.survey)
-    monkeypatch.setattr(module, "knock", lambda cluster, topics_of: cause)
+    monkeypatch.setattr(module, "probe_cluster", lambda cluster, topics_of: cause)
     monkeypatch.setenv("SLUICE_PIPELINES", str(config.parent))
     batch = {"from": str(RANGE.start), "to": str(RANGE.end)}
     task = CatchUp(task_id="cluster", pipeline="ads", connection="spark_default", batch=batch, cluster="dc2")

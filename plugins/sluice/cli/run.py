@@ -38,7 +38,7 @@ from sluice.state.status import UnitStatus
 if TYPE_CHECKING:
     from sluice.flow.batch_loop import Landings
 
-# What spark_jobs/land.py exits with when doing it again can cure the error.
+# What spark_jobs/land.py exits with when the error is retryable.
 _TEMPORARY = 75
 _ROUNDS = 5
 _MOST_OUTSIDE = 10_000  # slices on each side of a range whose manifests are read
@@ -184,14 +184,14 @@ def refuse_missing(
     token: str,
     silent: Mapping[str, SluiceError] | None = None,
 ) -> None:
-    """Raises ClusterWaits for the first cluster of which something has not landed; the others are told.
+    """Raises ClusterWaits for the first cluster of which something has not landed; prints the others.
 
     `silent` says why clusters could not be resolved; one that went away later is asked again.
     """
-    from sluice.clients.kafka.probe import knock_at
+    from sluice.clients.kafka.probe import probe_clusters
 
     left, known = waiting(spec, found, mode, token), silent or {}
-    causes = {**known, **knock_at(spec, [part.cluster for part in left if part.cluster not in known])}
+    causes = {**known, **probe_clusters(spec, [part.cluster for part in left if part.cluster not in known])}
     errors = [part.error(spec, causes[part.cluster], mode) for part in left]
     for error in errors[1:]:
         progress(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from sluice.clients.kafka.probe import knock
+from sluice.clients.kafka.probe import probe_cluster
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.chosen_tables import Tables
@@ -41,7 +41,7 @@ def catch_up(
     if left is None:
         say(f"cluster {cluster}: nothing is missing of {slices}")
         return []
-    cause = knock(pipeline.cluster(cluster), topics_of)
+    cause = probe_cluster(pipeline.cluster(cluster), topics_of)
     if cause is not None:
         raise left.error(pipeline, cause, mode)
     say(f"{left}; the cluster answers: catching up")

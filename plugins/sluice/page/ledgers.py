@@ -23,9 +23,9 @@ _Found = Mapping[str, Mapping[str, Ledger]]
 def ask_together(
     clients: Clients, pool: Executor, wanted: Sequence[tuple[Pipeline, SliceRange]]
 ) -> list[PendingLedgers]:
-    """An answer for each of the different pipelines; the statements are on their way when this returns.
+    """Starts the statements, and returns an answer for each of the different pipelines.
 
-    A server is knocked at once, whoever asks: one that does not answer costs all of them one time-out.
+    Each server gets one statement for all pipelines: one that does not answer costs one time-out.
     """
     questions = [_question(pipeline, slices) for pipeline, slices in wanted]
     together: dict[tuple[str, ...], tuple[Shard, list[LedgerQuestion]]] = {}

@@ -55,11 +55,11 @@ class Clients:
     """By the connection's name its ClickHouse, or None for one that cannot even be begun with."""
 
     def __init__(self, **known: Ledger | None) -> None:
-        self.known, self.knocks = known, []
+        self.known, self.probes = known, []
 
     def of(self, shard: Shard) -> Ledger:
         (name,) = shard.connections
-        self.knocks.append(name)
+        self.probes.append(name)
         if self.known[name] is None:
             raise ClickHouseUnavailable("h:1", "away")
         return self.known[name]
@@ -105,7 +105,7 @@ def test_what_does_not_answer_is_only_its_own_pipelines(away):
     mine = [named("a", connection="away"), named("b", connection="one"), named("c", connection="away")]
     clients = Clients(one=Ledger(0), away=away)
     assert asked(clients, *mine) == [ClickHouseUnavailable, {"events.b": [10]}, ClickHouseUnavailable]
-    assert sorted(clients.knocks) == ["away", "one"]  # and not a time-out for each pipeline
+    assert sorted(clients.probes) == ["away", "one"]  # and not a time-out for each pipeline
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whether a cluster can be read now, and if not why: what a run says of one that it did without."""
+"""Probes whether Kafka clusters can be read now; a run reports the errors of those that it skipped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 
 
-def knock(cluster: Cluster, topics_of: TopicsOf = open_topics) -> SluiceError | None:
-    """The error of the first topic that cannot be described; None when the cluster answers for all."""
+def probe_cluster(cluster: Cluster, topics_of: TopicsOf = open_topics) -> SluiceError | None:
+    """Returns the error of the first topic that cannot be described; None when all of them answer."""
     try:
         with topics_of(cluster) as reader:
             for topic in cluster.topics:
@@ -23,13 +23,13 @@ def knock(cluster: Cluster, topics_of: TopicsOf = open_topics) -> SluiceError | 
     return None
 
 
-def knock_at(
+def probe_clusters(
     pipeline: Pipeline, clusters: Iterable[str], topics_of: TopicsOf = open_topics
 ) -> dict[str, SluiceError | None]:
-    """As `knock`, of several clusters side by side."""
+    """Probes several clusters side by side. Returns each one's error, or None, by name."""
     names = list(clusters)
     if not names:
         return {}
     with ThreadPoolExecutor(len(names)) as pool:
-        said = pool.map(lambda name: knock(pipeline.cluster(name), topics_of), names)
-        return dict(zip(names, said, strict=True))
+        errors = pool.map(lambda name: probe_cluster(pipeline.cluster(name), topics_of), names)
+        return dict(zip(names, errors, strict=True))

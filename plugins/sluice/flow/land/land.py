@@ -15,7 +15,7 @@ from typing import Any
 import pendulum
 
 from sluice import crash_points
-from sluice.clients.kafka.probe import knock
+from sluice.clients.kafka.probe import probe_cluster
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
@@ -167,7 +167,7 @@ def _part(
 
 
 def _answers(attempt: LandingAttempt, cluster: str) -> bool:
-    return knock(attempt.pipeline.cluster(cluster), attempt.topics_of) is None
+    return probe_cluster(attempt.pipeline.cluster(cluster), attempt.topics_of) is None
 
 
 def _commit(
