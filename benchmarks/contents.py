@@ -1,4 +1,4 @@
-"""What it costs to compare contents: the share that each run looks at, and all rows of an hour.
+"""What it costs to compare contents: the share that each run samples, and all rows of an hour.
 
     python -m benchmarks.contents [--events 5000000] [--rounds 5] [--share]
 
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--share", action="store_true", help="only what a run looks at")
+    parser.add_argument("--share", action="store_true", help="only what a run samples")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sluice-contents-") as folder:
         root = Path(folder)

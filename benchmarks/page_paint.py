@@ -1,9 +1,9 @@
 """How long a person waits: from the click to painted cells, in Chromium, from Airflow's own web server.
 
 Each view is opened four times: by a browser that has nothing of the page yet, from a server that nobody has
-asked for an overview yet (`first`: like every server it has looked ahead by itself after the first request,
-for the icon in Airflow's navigation), by another such browser (`new browser`), and by one that has the
-page's files already, twice. A person is in Airflow when they click: what server, browser and tab do for
+asked for an overview yet (`first`: like every server it has warmed its caches by itself after the first
+request, for the icon in Airflow's navigation), by another such browser (`new browser`), and by one that has
+the page's files already, twice. A person is in Airflow when they click: what server, browser and tab do for
 themselves after their start is over by then. The time is the page's own clock: from the beginning of the
 navigation to the frame after the cells.
 """

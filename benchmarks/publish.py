@@ -3,7 +3,7 @@
     python -m benchmarks.publish [--count 1000000] [--rounds 3]
 
 The bare producer reads the lines and produces them with the file's own times, without headers, without a
-look at the events, without counting answers: the least that a program of one's own would do.
+parse the events, without counting answers: the least that a program of one's own would do.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _event(number: int, mixed: int, name: str, user: str, ms: int) -> bytes:
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """A topic that keeps its records for ever: their timestamps may be years old."""
+    """A topic that never deletes its records: their timestamps may be years old."""
     new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([new])[topic].result(_DEADLINE_SECONDS)

@@ -1,7 +1,7 @@
 """Runs a program that does not outlive its parent: `leash.py PARENT PROGRAM …`.
 
 The program takes this process over. subprocess's `preexec_fn` would do it with less, but it runs Python
-between fork and exec: with threads in the parent, a lock that one of them held is then held for ever.
+between fork and exec: with threads in the parent, a lock that one of them held is then never released.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs a Procfile in the foreground and keeps a note of what runs: `python -m local.runner`.
 
 Airflow runs as the four parts that `airflow standalone` starts, because standalone's log servers listen
-on every interface and these can be told not to.
+on every interface and these have a setting against it.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     spark-submit … spark_jobs/land.py --config FILE --from A --to B --mode fill|reload|reland [--token T]
 
 Prints progress, and as its last line the result as JSON. An error of Sluice's is one line on stderr; the
-exit code is the error's own, or 75 (sysexits.h, EX_TEMPFAIL) when doing it again can cure it.
+exit code is the error's own, or 75 (sysexits.h, EX_TEMPFAIL) when it is retryable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Exceptions, grouped by remedy: correct the input, do it again, or change the world first.
+"""Exceptions, grouped by remedy: correct the input, retry, or change something outside Sluice first.
 
-`retryable` says whether the same step, done again later, can succeed without anybody doing anything:
-Airflow retries only those. `exit_code` is the command's: 1 the answer is no, 2 wrong use, 3 something
-unavailable. `message` is one line that names the place and the remedy; fields and properties fill it in.
+`retryable` says whether the same step can succeed later with nothing changed: Airflow retries only those.
+`exit_code` is the command's: 1 the answer is no, 2 wrong use, 3 something unavailable. `message` is one line
+that names the place and the remedy; fields and properties fill it in.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class EndInFuture(WrongUse):
 
 
 class Unavailable(SluiceError):
-    """A server did not answer, or not in time. Doing it again later cures it."""
+    """A server did not answer, or not in time. Retryable."""
 
     exit_code = 3
     retryable = True
@@ -276,7 +276,7 @@ class NotSent(Unavailable):
 
 @dataclass(eq=False)
 class ClockBehind(SluiceError):
-    """The range of a run is over by another machine's clock, and not by this one's. Waiting cures it."""
+    """The range of a run is over by another machine's clock, and not by this one's. Retryable."""
 
     host: str
     now: str
@@ -511,7 +511,7 @@ class BatchUnreadable(Refused):
     until: int
     reason: str
     message = (
-        "offsets [{start}, {until}) of {cluster}/{topic}/{partition} cannot be read ({reason}): look at the "
+        "offsets [{start}, {until}) of {cluster}/{topic}/{partition} cannot be read ({reason}): inspect the "
         "broker's log; without them the slice does not land"
     )
 

@@ -167,7 +167,7 @@ def test_a_dag_that_is_paused_while_it_is_waited_for_is_told(airflow, session: S
     states = [(200, {"state": state}) for state in ("queued", "queued", "success")]
     airflow.answers[f"GET {THE_RUN}"] = states
     airflow.answers[f"GET {DAG}"] = [(200, {"is_paused": True}), (200, {"is_paused": False})]
-    monkeypatch.setattr(wait, "LOOK_SECONDS", -1.0)
+    monkeypatch.setattr(wait, "REPORT_SECONDS", -1.0)
     told: list[str] = []
     assert waiting(session, told, lambda: "1 of 2 units").until_end() == "success"
     paused = "ads_backfill is paused, and starts no task: `airflow dags unpause ads_backfill` lets it go on"

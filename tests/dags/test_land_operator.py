@@ -130,7 +130,7 @@ def test_an_error_that_the_application_expected_is_final(tmp_path: Path, monkeyp
         (
             -9,
             "26/11/20 WARN heap",
-            "landing: Spark was killed by SIGKILL: by somebody, or for want of memory",
+            "landing: Spark was killed by SIGKILL: by an operator, or for want of memory",
         ),
         (137, "", "landing: Spark was killed by SIGKILL: "),
         (143, "", "landing: Spark was killed by SIGTERM: "),

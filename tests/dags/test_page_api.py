@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from sluice.airflow import plugin
 from sluice.airflow.api import pipelines
-from sluice.airflow.api.app import look_ahead, version_of
+from sluice.airflow.api.app import version_of, warm_caches
 from sluice.clients.lake.layout import manifest
 from sluice.clients.lake.open import open_lake
 from sluice.state.months import UnitSummary, encode, key_of
@@ -68,7 +68,7 @@ def test_the_problems_that_the_watch_sees(airflow_app: TestClient):
     since, soon = "2026-11-20T12:00:00+00:00", "Kafka will delete hour 2026-11-20T10Z in 3 h 10 min"
     expiring = Alarm(Problem(ProblemKind.RETENTION, "slice 2026-11-20T10Z/dc1", soon), since)
     over = Alarm(
-        Problem(ProblemKind.LAG, "ads", "9 hours behind"), since, told=("webhook hook_ops",), over=True
+        Problem(ProblemKind.LAG, "ads", "9 hours behind"), since, notified=("webhook hook_ops",), over=True
     )
     known = WatchState({alarm.problem.key: alarm for alarm in (expiring, over)})
     AlarmStore(open_lake(ads)).change(lambda _: known)
@@ -199,7 +199,7 @@ def test_the_server_looks_ahead_once_when_it_has_begun_to_serve(monkeypatch: pyt
             await page({}, None, None)
 
     monkeypatch.setattr(plugin, "_build", lambda: app)
-    monkeypatch.setattr(plugin, "_look_ahead", lambda: told.append("ahead"))
+    monkeypatch.setattr(plugin, "_warm_caches", lambda: told.append("ahead"))
     asyncio.run(visit(plugin.Page()))
     assert told == ["answered", "ahead", "answered", "answered"]
 
@@ -211,7 +211,7 @@ def test_what_the_server_has_looked_at_ahead_it_remembers(airflow_app: TestClien
     for name in (begun, month):
         units = {f"{name}-05T10Z": dict.fromkeys(ads.clusters, UnitSummary("complete", "a", "a"))}
         open_lake(ads).put(key_of(name), encode(units))
-    look_ahead().join(60)
+    warm_caches().join(60)
     _, days = pipelines.memory.of(ads).days[month]
     assert days[f"{month}-05"].counts == {"late": 23, "verified": 1}
     open_lake(ads).delete([key_of(begun), key_of(month)])

@@ -11,7 +11,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.verify.anomaly import AnomalyKind
-from sluice.flow.verify.read_tables import SliceSpan, look_at_table
+from sluice.flow.verify.read_tables import SliceSpan, read_target
 from tests.integration import test_contents
 from tests.integration.landed import World, event, land, unit
 from tests.integration.test_contents import compared
@@ -81,7 +81,7 @@ def test_a_view_that_no_load_could_fill(world: World, pipeline: Pipeline, select
     [note] = [note for note in notes(world, found) if "clicks is not compared" in note]
     assert why in note and re.search(r"view v\b", note)
     # Counts go on, too.
-    facts = look_at_table(world.client, pipeline, pipeline.targets[0], {}, SliceSpan())
+    facts = read_target(world.client, pipeline, pipeline.targets[0], {}, SliceSpan())
     assert facts.rows[unit()] == {"": 4}
     assert [why in note for note in facts.notes] == ([True] if why != "raw" else [])
     rows = world.sql("SELECT count() FROM {db}.clicks")

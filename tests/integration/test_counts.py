@@ -18,7 +18,7 @@ from sluice.errors import TargetRefused
 from sluice.flow.load.load import load
 from sluice.flow.verify.check import check
 from sluice.flow.verify.facts import VerifyFacts
-from sluice.flow.verify.read_tables import SliceSpan, look_at_table
+from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
@@ -99,7 +99,7 @@ class Place:
         now, log = pendulum.now("UTC"), BoundaryLog(self.lake).read()
         ledgers = {t.table: committed(self.client, spec, self.lake.url, t) for t in spec.targets}
         tables = tuple(
-            look_at_table(self.client, spec, t, ledgers[t.table], SliceSpan.of(slices)) for t in spec.targets
+            read_target(self.client, spec, t, ledgers[t.table], SliceSpan.of(slices)) for t in spec.targets
         )
         found = tuple(statuses(spec, units, log, manifests, ledgers, now))
         facts = VerifyFacts(spec, slices, now, log, found, tables=tables)

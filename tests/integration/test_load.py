@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.connections.connection import Connection
 from sluice.errors import ClickHouseUnavailable, Conservation, Refused, TargetRefused
 from sluice.flow.load.protocol import LoadRun
-from sluice.flow.verify.read_tables import SliceSpan, look_at_table
+from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.ledger import committed
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
@@ -98,7 +98,7 @@ def test_counts_and_ledger_as_verify_reads_them(world: World):
     assert (rows[unit()].manifest, rows[unit()].types) == (manifest.id, ("click",))
     assert [(r.landed, r.rows, r.misfits) for r in (rows[unit()], rows[unit(1)])] == [(3, 2, 1), (0, 0, 0)]
     span = SliceSpan.of(SliceRange(START, START.add(hours=2)))
-    held = look_at_table(world.client, pipeline, target, rows, span)
+    held = read_target(world.client, pipeline, target, rows, span)
     assert (held.rows, held.misfits) == ({unit(): {"": 2}}, {unit(): {"click": 1}})
     world.sql("DROP TABLE {db}.clicks SYNC")
     assert committed(world.client, pipeline, world.lake.url, target) == {}

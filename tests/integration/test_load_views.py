@@ -17,7 +17,7 @@ from sluice.flow.contents.compare_tables import Comparing
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.fencing import fences, stagings
 from sluice.flow.load.work import work_for
-from sluice.flow.verify.read_views import look_at_views
+from sluice.flow.verify.read_views import read_views
 from sluice.flow.verify.repairs import Repairs
 from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifests
@@ -90,7 +90,7 @@ def verified(world: World, pipeline: Pipeline) -> None:
     found = read_table(world.client, world.database, "clicks")
     assert found is not None
     span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
-    seen = look_at_views(world.client, pipeline, pipeline.targets[0], found, span)
+    seen = read_views(world.client, pipeline, pipeline.targets[0], found, span)
     compared = [fed for fed in seen.fed if fed.covered]
     for fed in compared:
         assert fed.covered == set(HOURS) and fed.there == fed.given, fed.view

@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.crash_points import Step
 from sluice.errors import TargetChanged
-from sluice.flow.verify.read_views import look_at_views
+from sluice.flow.verify.read_views import read_views
 from sluice.slices import Unit
 from tests.integration.landed import START, World, client_of, event, land, unit
 
@@ -68,7 +68,7 @@ def compared(world: World) -> dict[Unit, bool]:
     pipeline = world.pipeline({"click": "clicks"})
     found = read_table(world.client, world.database, "clicks")
     span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
-    seen = look_at_views(world.client, pipeline, pipeline.targets[0], found, span)
+    seen = read_views(world.client, pipeline, pipeline.targets[0], found, span)
     return {u: one.there.get(u) == one.given.get(u) for one in seen.fed for u in one.covered}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.lag import look_behind
+from sluice.cli.lag import read_behind
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.page.rows import RequestedRange, rows_of
@@ -61,7 +61,7 @@ def cells(memory: StatusCache, spec: Pipeline, days: int) -> Mapping[str, str] |
 
 
 def tables(memory: StatusCache, spec: Pipeline) -> Mapping[str, str]:
-    (status, _) = memory.look(spec, HOURS).statuses
+    (status, _) = memory.snapshot(spec, HOURS).statuses
     gone = memory.clients.gone(spec)
     return {row.table: row.state for row in unit_view(spec, status, Summaries([]), gone).tables}
 
@@ -76,7 +76,7 @@ def test_an_hour_of_a_table_that_is_gone(world: World, pipeline: Pipeline, days:
     world.sql("RENAME TABLE {db}.clicks TO {db}.away")
     found = survey(pipeline, HOURS)
     note(open_lake(pipeline), found)
-    said = look_behind(pipeline, found)
+    said = read_behind(pipeline, found)
     assert {str(status.state) for status in found} == {"landed"} and list(said.gone) == [clicks]
     gone = dict.fromkeys(ids, "no-table") if days == 1 else {"no-table": 2}
     assert cells(memory, pipeline, days) == cells(memory, pipeline, days) == gone

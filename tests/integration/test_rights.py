@@ -21,7 +21,7 @@ from sluice.errors import Refused, TargetRefused
 from sluice.flow.contents.compare_tables import Comparing
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.work import work_for
-from sluice.flow.verify.read_tables import SliceSpan, look_at_table
+from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import SliceRange
 from sluice.state.ledger import committed
@@ -118,7 +118,7 @@ def cycle(guarded: Guarded, login: str) -> None:
     assert (contents.anomalies, contents.rows) == ([], 1)
     ledger = committed(world.client, pipeline, world.lake.url, target)
     span = SliceSpan.of(SliceRange(START, START.add(hours=1)))
-    held = look_at_table(world.client, pipeline, target, ledger, span)
+    held = read_target(world.client, pipeline, target, ledger, span)
     assert held.rows == {unit(): {"click": 1}}
     assert world.sql("SELECT n FROM {db}.clicks") == [(5,)]
 

@@ -11,7 +11,7 @@ from sluice.crash_points import Step
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.verify.check_derived import check_rollup
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
-from sluice.flow.verify.read_tables import SliceSpan, look_at_table
+from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
@@ -75,7 +75,7 @@ def anomalies(rolled: Rolled) -> list:
     found = []
     for target in (t for t in pipeline.targets if t.rollup):
         ledger = committed(world.client, pipeline, world.lake.url, target)
-        held: TableFacts = look_at_table(world.client, pipeline, target, ledger, SliceSpan.of(slices))
+        held: TableFacts = read_target(world.client, pipeline, target, ledger, SliceSpan.of(slices))
         facts = VerifyFacts(pipeline, slices, START, Boundaries(), (), whole=True)
         found += check_rollup(facts, held, Repairs("p"))
     return found

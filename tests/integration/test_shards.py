@@ -18,7 +18,7 @@ from sluice.crash_points import Step
 from sluice.errors import ShardsRefused, ShardsWait, WrongUse
 from sluice.flow.load.fencing import stagings
 from sluice.flow.verify.facts import LeftRows
-from sluice.flow.verify.read_shards import look_at_left
+from sluice.flow.verify.read_shards import read_left
 from sluice.state.lease import Lease
 from sluice.state.shard_ledgers import ledgers_by_shard, ledgers_of
 from tests.integration.landed import client_of, event, land, unit
@@ -135,7 +135,7 @@ def test_another_list_of_shards_leaves_each_row_once(two: Shards, mode: str):
     assert two.load(by_number, unit()).summary()["loaded"] == 0
     last = two.world.pipeline(spec, clickhouse=shards("s1"))
     assert two.load(last, unit(), mode=mode).summary()["rows"] == 12
-    left = list(look_at_left(last, two.world.lake, lambda line: None))
+    left = list(read_left(last, two.world.lake, lambda line: None))
     assert left == [LeftRows("s2", connection("s2"), pipeline_table(last), 6)]
 
 

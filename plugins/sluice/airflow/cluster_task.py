@@ -40,7 +40,7 @@ class CatchUp(LandOperator):
 
     @final_errors_fail
     def execute(self, context: Any) -> None:
-        """Raises ClusterWaits (AirflowFailException where no retry cures it), and what the steps raise."""
+        """Raises ClusterWaits (AirflowFailException where it is permanent), and what the steps raise."""
         from sluice.flow.catch_up import catch_up
 
         pipeline, mode = read_pipeline(self.pipeline), mode_of(context["params"])

@@ -57,8 +57,8 @@ def watch(pipeline: Pipeline) -> str:
     healed = pendulum.duration(seconds=pipeline.heal.total_seconds()).in_words()
     overdue = pendulum.duration(seconds=(pipeline.settle + bounds.overdue).total_seconds()).in_words()
     return f"""\
-Looks at **{pipeline.name}** every {every} and tells of a
-problem once, and once more when it is over.
+Observes **{pipeline.name}** every {every} and notifies of a problem
+once, and once more when it is over.
 
 | problem | when |
 | --- | --- |
@@ -70,12 +70,12 @@ problem once, and once more when it is over.
 | lag | the newest complete hour, or the records not landed, are beyond a bound |
 | partition stands still | no record while the topic's other partitions move |
 | anomaly | the last verify of an hour has found a broken equation |
-| schema changed | fields of events are new, have vanished, or have another kind: told once |
+| schema changed | fields of events are new, have vanished, or have another kind: notified once |
 | server error, replication queue, parts, disk | ClickHouse is in trouble |
 | unavailable | Kafka or ClickHouse does not answer |
 | more problems | over 1,000 are open; the others are counted |
 
-Told are:{channels}
+Notified channels:{channels}
 
 Bounds and channels are the `alarms:` block of the pipeline file; what is open is in the lake, `_alarms/`.
 """

@@ -24,10 +24,10 @@ def _notify(pipeline: str, channel: Channel, context: Any) -> None:
     """Raises NotSent."""
     from sluice.airflow.notifiers import send
 
-    send(channel, f"[sluice] {pipeline}: run failed", told(context))
+    send(channel, f"[sluice] {pipeline}: run failed", failure_text(context))
 
 
-def told(context: Any) -> str:
+def failure_text(context: Any) -> str:
     """The DAG, its run, Airflow's reason, and the task that Airflow names, where it does."""
     lines = [
         f"DAG {context['dag'].dag_id}, run {context['run_id']}",

@@ -50,7 +50,7 @@ class LandOperator(SparkSubmitOperator):
 
     @final_errors_fail
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException for what no retry cures, AirflowException for the rest."""
+        """Raises AirflowFailException for permanent errors, AirflowException for retryable ones."""
         with measuring(self.pipeline, "land"):
             pipeline = read_pipeline(self.pipeline)
             slices = from_xcom(self.batch, pipeline.slice)

@@ -93,7 +93,7 @@ def _fill(value: Any, subject: str, text: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Webhook addresses are secrets, and httpx's messages quote them: of those only the kind is told."""
+    """Webhook addresses are secrets, and httpx's messages quote them: only the error's kind is reported."""
     if isinstance(error, httpx.HTTPStatusError):
         return f"HTTP {error.response.status_code}"
     if isinstance(error, httpx.HTTPError | httpx.InvalidURL):

@@ -32,7 +32,7 @@ class Page:
         await self._app(scope, receive, send)
         if not self._served:  # the icon in Airflow's navigation, long before the page itself is opened
             self._served = True
-            _look_ahead()
+            _warm_caches()
 
 
 def _build() -> Asgi:
@@ -41,10 +41,10 @@ def _build() -> Asgi:
     return create_app()
 
 
-def _look_ahead() -> None:
-    from sluice.airflow.api.app import look_ahead
+def _warm_caches() -> None:
+    from sluice.airflow.api.app import warm_caches
 
-    look_ahead()
+    warm_caches()
 
 
 class SluicePage(AirflowPlugin):

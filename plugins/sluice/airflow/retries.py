@@ -1,4 +1,4 @@
-"""Which failures Airflow does again: only those that doing again can cure."""
+"""Which failures Airflow retries: retryable ones only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sluice.safe_text import line
 _LONGEST_DELAY = timedelta(minutes=15)
 
 # How spark_jobs/land.py ends for an error that it expected: this line, and the error's exit code, which
-# is 75 (sysexits.h, EX_TEMPFAIL) when doing it again can cure it.
+# is 75 (sysexits.h, EX_TEMPFAIL) when it is retryable.
 EXPECTED = "error: "
 FINAL_EXITS = frozenset({1, 2, 3})
 
@@ -35,9 +35,9 @@ def retries(count: int, delay: timedelta) -> dict[str, Any]:
 
 
 def final_errors_fail(step: Callable[P, R]) -> Callable[P, R]:
-    """A SluiceError that no retry cures ends the task with its one-line message; others pass through.
+    """Ends the task with the one-line message of a permanent SluiceError; other errors pass through.
 
-    Airflow's timeout, which a retry cures, is raised until the step has ended.
+    Airflow's timeout, which is retryable, is raised until the step has ended.
     """
 
     @wraps(step)
@@ -54,9 +54,9 @@ def final_errors_fail(step: Callable[P, R]) -> Callable[P, R]:
 
 
 def final_reason(exit_code: int | None, output: str) -> str | None:
-    """What a landing that ended with `exit_code` says that no retry cures, else None.
+    """Returns the permanent error of a landing that ended with `exit_code`, else None.
 
     An exit code alone is not enough: Python and spark-submit end with 1 for whatever they did not expect.
     """
-    said = [told.removeprefix(EXPECTED) for told in output.splitlines() if told.startswith(EXPECTED)]
+    said = [text.removeprefix(EXPECTED) for text in output.splitlines() if text.startswith(EXPECTED)]
     return said[-1] if said and exit_code in FINAL_EXITS else None

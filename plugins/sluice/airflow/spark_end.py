@@ -28,13 +28,13 @@ class CommandAtDebug:
         return getattr(self._log, name)
 
 
-def spark_end(exit_code: int, told: str) -> str:
-    """What a retry may cure. `told` is the text of the hook's exception."""
-    said = [text.strip() for text in told.partition(_OUTPUT)[2].splitlines() if text.strip()]
+def spark_end(exit_code: int, message: str) -> str:
+    """Returns the text of a retryable failure. `message` is the text of the hook's exception."""
+    said = [text.strip() for text in message.partition(_OUTPUT)[2].splitlines() if text.strip()]
     expected = [text.removeprefix(EXPECTED) for text in said if text.startswith(EXPECTED)]
     if name := _signal(exit_code):
         return (
-            f"landing: Spark was killed by {name}: by somebody, or for want of memory, of which "
+            f"landing: Spark was killed by {name}: by an operator, or for want of memory, of which "
             "it may take spark.driver.memory of the pipeline file, and what the worker's own limit leaves"
         )
     if expected:

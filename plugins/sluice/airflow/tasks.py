@@ -48,7 +48,7 @@ BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch
 @final_errors_fail
 @measured("plan")
 def plan_hour(name: str) -> dict[str, str]:
-    """The slices that every run looks at: its own, and back to `heal` before its end."""
+    """Returns the range of every run: its own slices, and back to `heal` before its end."""
     from sluice.flow import steps
 
     context, pipeline = get_current_context(), read_pipeline(name)
@@ -112,7 +112,7 @@ def settle(name: str, slices: dict[str, str]) -> bool:
 @final_errors_fail
 @measured("resolve")
 def resolve(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
-    """Stores the boundaries of the slices, once and for ever, then cuts what has work to do into batches:
+    """Stores the boundaries of the slices, once and for good, then cuts what has work to do into batches:
     each is landed by one Spark application."""
     pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
@@ -124,7 +124,7 @@ def resolve(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
 @final_errors_fail
 @measured("resolve")
 def resolve_hour(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
-    """Stores the boundaries of the slices, once and for ever, and cuts what has work to do into batches.
+    """Stores the boundaries of the slices, once and for good, and cuts what has work to do into batches.
     Batches of older hours that are not complete follow: a part of them in each run, the oldest first."""
     pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)

@@ -1,4 +1,4 @@
-"""The DAG `<name>_watch`: every few minutes one look at the pipeline; alarms and gauges come from it."""
+"""The DAG `<name>_watch`: observes the pipeline every few minutes, notifies channels and sets gauges."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watch_dag(pipeline: Pipeline) -> DAG:
         max_active_runs=1,
         dagrun_timeout=pendulum.duration(minutes=max(10, 2 * minutes)),
         **of_dag(pipeline, "watch"),
-        description=f"Problems of {pipeline.name}, told once and once more when they are over",
+        description=f"Notifies channels of the problems of {pipeline.name}, and of their end",
         doc_md=doc_md.watch(pipeline),
     ) as dag:
         watch.override(**of_step(pipeline, "watch"), retries=0)(pipeline.name)
@@ -40,21 +40,21 @@ def watch_dag(pipeline: Pipeline) -> DAG:
 @final_errors_fail
 @measured("watch")
 def watch(name: str) -> dict[str, int]:
-    """Looks for problems and tells each channel of `alarms.notify` those that are new and those that are
-    over. What was told is kept in the lake, so that nobody is told twice."""
+    """Observes the pipeline and notifies each channel of `alarms.notify` of problems that are new or over.
+    Notified channels are stored in the lake, so that none is notified twice."""
     from sluice.airflow.notifiers import send
     from sluice.clients.lake.open import open_lake
     from sluice.metrics.sink import emit
     from sluice.watch import gauges
-    from sluice.watch.watch import watch as look_and_tell
+    from sluice.watch.watch import watch as observe_and_notify
 
     pipeline, now = read_pipeline(name), pendulum.now("UTC")
     lake = open_lake(pipeline)
-    watched = look_and_tell(pipeline, lake, now, send)
+    watched = observe_and_notify(pipeline, lake, now, send)
     emit(gauges.watched(pipeline, watched, lake.url, now))
     for problem in watched.problems:
         log.warning(line(problem.message), problem=str(problem.kind), place=line(problem.place))
     for channel, (new, over) in watched.sent.items():
-        log.info("told", channel=channel, new=new, over=over)
-    log.info("watched", slices=str(watched.sight.slices), problems=len(watched.problems))
-    return {"problems": len(watched.problems), "told": len(watched.sent)}
+        log.info("notified", channel=channel, new=new, over=over)
+    log.info("watched", slices=str(watched.observation.slices), problems=len(watched.problems))
+    return {"problems": len(watched.problems), "notified": len(watched.sent)}

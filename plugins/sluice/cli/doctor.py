@@ -23,7 +23,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 
 NewestOption = Annotated[
-    int, typer.Option("--sample", min=0, help="Newest records of each partition to look at.")
+    int, typer.Option("--sample", min=0, help="Newest records of each partition to read.")
 ]
 Ddl = Annotated[
     str | None, typer.Option("--ddl", metavar="TYPE", help="Only propose a CREATE TABLE for this type.")
@@ -90,8 +90,8 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
         }
         print_json({"type": kind, "events": len(events), **answer})
         return
-    told = f"{len(events):,} events of type {', '.join(sorted(kinds))}"
-    print_line(f"-- from {told}; below `tables:` in the pipeline file:")
+    source = f"{len(events):,} events of type {', '.join(sorted(kinds))}"
+    print_line(f"-- from {source}; below `tables:` in the pipeline file:")
     print_line(f"-- {proposal.entry}")
     for note in notes[:_NOTES]:
         print_line(f"-- {note}")

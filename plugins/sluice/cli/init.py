@@ -60,7 +60,7 @@ Into = Annotated[
     Path | None, typer.Option("--into", help="Folder of both files; else that of the pipelines.")
 ]
 SampleOption = Annotated[
-    int, typer.Option("--sample", min=1, max=100_000, help="Records that are looked at, at most.")
+    int, typer.Option("--sample", min=1, max=100_000, help="Records that are read, at most.")
 ]
 Misfits = Annotated[
     float,

@@ -49,8 +49,8 @@ class Behind:
         return int((pendulum.now("UTC") - done[-1].end).total_seconds()) if done else None
 
 
-def look_behind(spec: Pipeline, found: list[UnitStatus], with_lag: bool = False) -> Behind:
-    """`found` is a look at some hours of the pipeline."""
+def read_behind(spec: Pipeline, found: list[UnitStatus], with_lag: bool = False) -> Behind:
+    """Reads how far the pipeline is behind. `found` are the statuses of some of its hours."""
     newest, older = _newest(spec, found), _older(spec)
     return Behind(newest, older, _waiting(spec, newest, older) if with_lag else None, _gone(spec, found))
 
@@ -84,8 +84,8 @@ def as_json(behind: Behind) -> dict[str, Any]:
 
 
 def _newest(spec: Pipeline, found: list[UnitStatus]) -> list[UnitStatus]:
-    """`found`, or a look at the newest hours where it ends before them: a range of old hours says nothing of
-    how far the pipeline is behind."""
+    """Returns `found`, or a survey of the newest hours where it ends before them: a range of old hours says
+    nothing of how far the pipeline is behind."""
     from sluice.state.survey import survey
 
     slices = known_range(spec, None, "now", newest=NEWEST)
@@ -104,7 +104,7 @@ def _waiting(spec: Pipeline, newest: list[UnitStatus], older: Backlog) -> Lag:
 
 
 def _older(spec: Pipeline) -> Backlog:
-    """What is not complete of the hours before those that each hourly run looks at."""
+    """Returns what is not complete of the hours before the range of the hourly runs."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.choose_backlog import seen_backlog
 

@@ -60,7 +60,8 @@ def text_of(text: str, style: str = "") -> FlowingLine:
 
 
 def console(wide: bool = False) -> Console:
-    """The terminal, with its width. Where nobody looks, or with --wide, a line is as long as it is."""
+    """Returns the console, with the terminal's width. Without a terminal, or with --wide, lines are not
+    cut."""
     return Console(width=None if sys.stdout.isatty() and not wide else _UNBOUNDED)
 
 
@@ -79,9 +80,9 @@ def print_checks(checks: Iterable[Check]) -> list[Check]:
     found: list[Check] = []
     for check in checks:
         found.append(check)
-        told = f"{check.found}; {check.remedy}" if check.remedy else check.found
+        text = f"{check.found}; {check.remedy}" if check.remedy else check.found
         level = Text(f"{check.level:<4} ", style=_STYLES[check.level])
-        rest = line(f"{check.area:<10} {check.place}: {told}")
+        rest = line(f"{check.area:<10} {check.place}: {text}")
         console.print(level.append(rest, style="none"), soft_wrap=True)
     counts = {level: sum(check.level is level for check in found) for level in Level}
     console.print(", ".join(f"{count} {level}" for level, count in counts.items()))

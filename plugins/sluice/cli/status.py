@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from sluice.cli import lag, status_lines
-from sluice.cli.lag import Behind, look_behind
+from sluice.cli.lag import Behind, read_behind
 from sluice.cli.options import (
     NEWEST,
     Config,
@@ -39,8 +39,8 @@ from sluice.state.status import UnitStatus
 
 _MOST_TYPES = 8
 _OTHER_LINES, _FEWEST = 14, 6  # of a terminal: all but the hours, and the hours that are shown anyway
-WatchOption = Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")]
-Every = Annotated[float, typer.Option("--every", min=1, help="Seconds between two looks with --watch.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")]
+Every = Annotated[float, typer.Option("--every", min=1, help="Seconds between two refreshes with --watch.")]
 Changes = Annotated[
     bool,
     typer.Option(
@@ -78,8 +78,8 @@ def status(
         return show_changes(spec, start, to, json)
     if watch:
         return _watch(spec, start, to, every, with_lag, wide)
-    found, title = _look(spec, start, to)
-    behind = look_behind(spec, found, with_lag)
+    found, title = _survey(spec, start, to)
+    behind = read_behind(spec, found, with_lag)
     if json:
         print_json(_answer(spec, found, behind))
     else:
@@ -89,19 +89,19 @@ def status(
 def _watch(
     spec: Pipeline, start: str | None, to: str, every: float, with_lag: bool, wide: bool = False
 ) -> None:
-    """Redraws the newest hours that fit the terminal; elsewhere the looks follow each other."""
+    """Redraws the newest hours that fit the terminal; without a terminal, prints one after the other."""
     screen = console(wide)
     with Live(console=screen, auto_refresh=False) if screen.is_terminal else nullcontext() as live:
         while True:
-            found, title = _look(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
-            behind = look_behind(spec, found, with_lag)
+            found, title = _survey(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
+            behind = read_behind(spec, found, with_lag)
             seen = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
             view = Group(*shown(spec, found, title, behind), text_of(seen, style="dim"))
             screen.print(view, crop=False) if live is None else live.update(view, refresh=True)
             time.sleep(every)
 
 
-def _look(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) -> tuple[list[UnitStatus], str]:
+def _survey(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) -> tuple[list[UnitStatus], str]:
     from sluice.state.survey import survey
 
     slices = known_range(spec, start, to, newest=newest)
@@ -110,7 +110,7 @@ def _look(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) -> t
 
 def show_hours(spec: Pipeline, found: list[UnitStatus], title: str, wide: bool = False) -> None:
     """Prints the hours, then rows per table and how far the pipeline is behind."""
-    show(*shown(spec, found, title, look_behind(spec, found)), wide=wide)
+    show(*shown(spec, found, title, read_behind(spec, found)), wide=wide)
 
 
 def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:

@@ -61,7 +61,7 @@ def verify(
 
     Exit code 1 when something is broken; each anomaly names its place and the command that repairs it.
     Without a range: every hour that is known, and all that the lake and the tables hold. With --table what
-    other tables lack is no anomaly, and the page keeps what the last look at all of them has found.
+    other tables lack is no anomaly, and the page keeps the verdict of the last run over all of them.
     """
     from sluice.errors import Busy
     from sluice.flow.verify.audit import AuditScope
@@ -96,7 +96,7 @@ class _Seen:
 
 
 def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: bool, clean: bool) -> _Seen:
-    """Audits the range and compares its rows or fields; keeps the verdict where all tables were looked at."""
+    """Audits the range and compares its rows or fields; keeps the verdict where all tables were read."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.contents.accepted import accept as accept_missing
     from sluice.flow.contents.compare import auditor

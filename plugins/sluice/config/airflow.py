@@ -28,7 +28,7 @@ class StepSettings(Section):
     queue: _Name | None = None
     """Queue of the executor. Example: `spark`"""
     pool: _Name | None = None
-    """Airflow pool; make it first, for a task whose pool is not there waits for ever.
+    """Airflow pool; make it first, for a task whose pool is missing never starts.
     Example: `sluice_land`"""
     priority: _Priority | None = None
     """Airflow's priority weight. Example: `10`"""
@@ -46,7 +46,7 @@ class AirflowSettings(Section):
     queue: _Name | None = None
     """Queue of the executor; without it Airflow's default. Example: `etl`"""
     pool: _Name = "default_pool"
-    """Airflow pool; make it first, for a task whose pool is not there waits for ever. Example: `sluice`"""
+    """Airflow pool; make it first, for a task whose pool is missing never starts. Example: `sluice`"""
     priority: _Priority = 1
     """Airflow's priority weight. Example: `10`"""
     timeout: Timeout = "auto"
@@ -54,7 +54,7 @@ class AirflowSettings(Section):
     times what as many units and rows took in earlier runs; each further try has twice as long.
     Example: `6h`"""
     retries: int = Field(3, ge=0, le=100)
-    """How often a step is tried again, when a retry can cure its error. Example: `5`"""
+    """How often a step is retried after a retryable error. Example: `5`"""
     retry_delay: Duration = timedelta(seconds=30)
     """Wait before the first retry; it doubles, up to 15m. Example: `1m`"""
     steps: dict[Step, StepSettings] = Field(default_factory=dict)
@@ -113,7 +113,7 @@ class AirflowSettings(Section):
         return value
 
     @model_validator(mode="after")
-    def _told(self) -> AirflowSettings:
+    def _notified(self) -> AirflowSettings:
         if self.deadline is not None and not self.on_failure:
             raise ValueError("deadline: expected `on_failure`, the channels that are notified")
         return self

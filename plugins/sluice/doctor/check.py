@@ -28,7 +28,7 @@ class Area(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """`place` is what was looked at; `found` what is so; `remedy` what to do, empty where it is well.
+    """`place` is what was checked; `found` what is so; `remedy` what to do, empty where it is well.
 
     `unreachable`: nobody answered, so that nothing is known of what is behind.
     """
@@ -70,11 +70,11 @@ def failed(area: Area, place: str, error: SluiceError) -> Check:
     return Check(area, place, Level.FAIL, found or remedy, remedy, isinstance(error, Unavailable))
 
 
-def guarded(area: Area, place: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
-    """What `look` finds; an error of Sluice's ends it, and is its last check."""
+def guarded(area: Area, place: str, checks: Callable[[], Iterable[Check]]) -> list[Check]:
+    """Returns the checks that `checks` yields; an error of Sluice's ends it, and is the last check."""
     found: list[Check] = []
     try:
-        for check in look():
+        for check in checks():
             found.append(check)
     except SluiceError as error:
         found.append(failed(area, place, error))

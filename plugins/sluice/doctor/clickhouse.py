@@ -50,8 +50,8 @@ def clickhouse_checks(
     yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
     for target in pipeline.targets:
         place = f"table {target.table}"
-        look = partial(_target, client, pipeline, lake_url, target, user, ddl_of)
-        yield from guarded(Area.CLICKHOUSE, place, look)
+        checks = partial(_target, client, pipeline, lake_url, target, user, ddl_of)
+        yield from guarded(Area.CLICKHOUSE, place, checks)
 
 
 def version_check(address: str, version: str) -> Check:
@@ -91,10 +91,10 @@ def _target(
         return
     places = {fed.view: "a table of its own" if fed.called == fed.view else fed.table for fed in found.fed}
     views = ", ".join(f"{view} to {place}" for view, place in places.items())
-    told = f"{found.engine}, {len(filling.columns)} columns are filled" + (
+    text = f"{found.engine}, {len(filling.columns)} columns are filled" + (
         f"; views {views}" if views else ""
     )
-    yield ok(Area.CLICKHOUSE, found.table, told)
+    yield ok(Area.CLICKHOUSE, found.table, text)
     yield _owner(client, pipeline, lake_url, target)
     for name in (found.table, *(fed.table for fed in found.stored)):
         yield from _granted(client, user, _TARGET_RIGHTS, table(name))

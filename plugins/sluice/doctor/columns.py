@@ -22,7 +22,7 @@ from sluice.type_fields import FieldPath
 
 _HALVES = re.compile("[\ud800-\udfff]")
 
-MOST_FIELDS = 100  # without a column, of which each is told
+MOST_FIELDS = 100  # without a column, that are reported one by one
 
 
 @dataclass(frozen=True)
@@ -66,21 +66,21 @@ def fit_checks(
     place = f"table {target.table}"
     type_field = tuple((pipeline.event.type.field or "").split("."))
     found = fit(columns, target.columns, events, type_field)
-    told = f"{len(events):,} events; columns with a field: {', '.join(found.filled) or 'none'}"
-    yield ok(Area.SCHEMA, place, told)
+    text = f"{len(events):,} events; columns with a field: {', '.join(found.filled) or 'none'}"
+    yield ok(Area.SCHEMA, place, text)
     for name in found.empty:
         remedy = f"if it has another name in the event: `columns: {{{name}: path.to.field}}`"
-        told = f"column {name} has no field in any of them: it takes its DEFAULT"
-        yield warn(Area.SCHEMA, place, told, remedy)
+        text = f"column {name} has no field in any of them: it takes its DEFAULT"
+        yield warn(Area.SCHEMA, place, text, remedy)
     if target.catch_all and any(column.name == "_payload" for column in columns):
         return
     unfilled = [(path, kind) for path, kind in found.unfilled.items() if RESERVED not in path]
     for path, kind in unfilled[:MOST_FIELDS]:
-        told = f"field {visible('.'.join(path))} has no column: it stays in the lake"
-        yield warn(Area.SCHEMA, place, told, add_column(target, columns, path, kind))
+        text = f"field {visible('.'.join(path))} has no column: it stays in the lake"
+        yield warn(Area.SCHEMA, place, text, add_column(target, columns, path, kind))
     if len(unfilled) > MOST_FIELDS:
-        told = f"{len(unfilled) - MOST_FIELDS:,} more fields have no column: they stay in the lake"
-        yield warn(Area.SCHEMA, place, told, "`sluice doctor --ddl TYPE` proposes a table for them")
+        text = f"{len(unfilled) - MOST_FIELDS:,} more fields have no column: they stay in the lake"
+        yield warn(Area.SCHEMA, place, text, "`sluice doctor --ddl TYPE` proposes a table for them")
 
 
 def add_column(target: Target, columns: Sequence[Column], path: FieldPath, kind: str) -> str:

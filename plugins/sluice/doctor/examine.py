@@ -1,4 +1,4 @@
-"""The whole examination: looks at everything a pipeline needs, in the order in which the data flows."""
+"""Runs all checks of what a pipeline needs, in the order in which the data flows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from sluice.state.shard_ledgers import check_different
 @dataclass(frozen=True)
 class Examination:
     """`slices` is the range to be filled, `sample` how many of the newest records of each partition are
-    looked at. Whatever does not answer is a check of its own, and the others are made all the same."""
+    looked at. What does not answer is a failed check, and the others are made all the same."""
 
     pipeline: Pipeline
     config: Path
@@ -108,7 +108,7 @@ class Examination:
             return error
 
     def _ddl_of(self, target: Target) -> str:
-        """Empty where no event can be looked at: a check of its own says why."""
+        """Empty where no event can be read: a check of its own says why."""
         sample = self._sampled
         types = {} if isinstance(sample, SluiceError) else sample.types()
         return ddl_command(self.pipeline, self.config, target, types)

@@ -50,8 +50,8 @@ def _rights(facts: TopicFacts) -> Check:
     if silent:
         remedy = "check that its leader serves fetches, and max.message.bytes"
         return warn(Area.KAFKA, _place(facts), f"partition {silent[0]} gave no record within 10 s", remedy)
-    told = "DESCRIBE and READ" if facts.rights is not None else "a record could be read"
-    return ok(Area.KAFKA, _place(facts), f"rights: {told}")
+    proof = "DESCRIBE and READ" if facts.rights is not None else "a record could be read"
+    return ok(Area.KAFKA, _place(facts), f"rights: {proof}")
 
 
 def _expired(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: datetime) -> Check:
@@ -78,7 +78,7 @@ def _complete_from(partition: PartitionFacts, now: datetime) -> datetime:
 def _retention(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: datetime) -> Check:
     kept_ms = facts.number("retention.ms")
     if kept_ms is None or not 0 <= kept_ms < _FOR_EVER // timedelta(milliseconds=1):
-        return ok(Area.KAFKA, _place(facts), "retention.ms: records are kept for ever")
+        return ok(Area.KAFKA, _place(facts), "retention.ms: records are never deleted")
     kept = timedelta(milliseconds=kept_ms)
     found = f"retention.ms keeps records for {_words(kept)}"
     if since < now - kept:

@@ -28,7 +28,9 @@ def lake_checks(lake: Lake) -> Iterator[Check]:
 def _writes(lake: Lake, key: str) -> Iterator[Check]:
     first, second, third = (uuid.uuid4().hex.encode() for _ in range(3))
     if not lake.create(key, first):
-        yield fail(Area.LAKE, lake.url, f"a new object {key} was refused", "look who writes into _doctor/")
+        yield fail(
+            Area.LAKE, lake.url, f"a new object {key} was refused", "find out what writes into _doctor/"
+        )
         return
     yield ok(Area.LAKE, lake.url, "can be written")
     broken = []

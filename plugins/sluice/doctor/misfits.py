@@ -44,8 +44,8 @@ def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[
     [(rows, *found)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
     for count, column, kind, value in zip(*found, strict=True):
         if count:
-            told = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
-            yield warn(Area.SCHEMA, place, told, f"expected {kind}: correct the column or the producer")
+            text = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
+            yield warn(Area.SCHEMA, place, text, f"expected {kind}: correct the column or the producer")
     if not rows:
         yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
 

@@ -1,4 +1,4 @@
-"""Are Airflow's pools there that tasks name? One that is not holds its tasks for ever, and no page of Airflow
+"""Checks that the pools of tasks exist: a task whose pool is missing never starts, and no page of Airflow
 says so."""
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def pool_checks(
         if pool in known:
             yield ok(Area.AIRFLOW, place, "is there")
         else:
-            found = "is not there: a task that names it waits for ever"
+            found = "is not there: a task that names it never starts"
             yield fail(Area.AIRFLOW, place, found, f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`")

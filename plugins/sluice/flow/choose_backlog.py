@@ -1,4 +1,4 @@
-"""Looks at the backlog and chooses what of it a run takes: the adapter of `sluice.plan.backlog`."""
+"""Reads the backlog and chooses what of it a run takes: the adapter of `sluice.plan.backlog`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
 
 MOST_WINDOWS = 4
-"""Ranges of the backlog that are looked at to say what of it is done since a step last noted it."""
+"""Ranges of the backlog that are surveyed for units completed since a step last noted them."""
 
 
 def backlog_before(
@@ -38,7 +38,7 @@ def backlog_before(
 
 
 def seen_backlog(pipeline: Pipeline, lake: Lake, until: datetime) -> Backlog:
-    """As `backlog_before`, after a look at the oldest of it; changes nothing.
+    """Reads as `backlog_before` does, and surveys the oldest part; changes nothing.
 
     Raises what the lake and ClickHouse raise.
     """
@@ -102,7 +102,7 @@ def _bring(
 
 
 def _resolved(pipeline: Pipeline, boundaries: Boundaries, unit: Unit) -> bool:
-    """What was never resolved has not landed, and need not be looked for."""
+    """Leaves out what was never resolved: it has not landed."""
     gone = unit.cluster not in pipeline.clusters
     topics = () if gone else pipeline.cluster(unit.cluster).topics
     return gone or boundaries.ranges(unit.slice, unit.cluster, topics) is not None

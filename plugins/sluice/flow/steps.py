@@ -61,9 +61,9 @@ log = logging.getLogger(__name__)
 
 
 def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
-    """The slices that the run of `own` looks at each time: `heal` back from its end, not before `start`.
+    """Returns the range of the run of `own`: `heal` back from its end, not before `start`.
 
-    Of older ones `sluice.look_back` takes a part.
+    Of older ones `sluice.flow.choose_backlog` takes a part.
     """
     start = floor(own.end - pipeline.heal, pipeline.slice)
     if pipeline.start is not None:
@@ -165,13 +165,20 @@ def load_table(
     lake = open_lake(pipeline)
     rejected: list[tuple[str, int]] = []
 
-    def look(client: Client, result: LoadResult) -> None:
+    def read_rejected(client: Client, result: LoadResult) -> None:
         rejected.extend(_rejected(client, result))
 
     with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
         units = list(finish_moves(lake, units_of(pipeline, slices, BoundaryLog(lake).read())))
         result = load_shards(
-            pipeline, target, units, lake, mode=mode_of(mode), token=token, on_progress=say, then=look
+            pipeline,
+            target,
+            units,
+            lake,
+            mode=mode_of(mode),
+            token=token,
+            on_progress=say,
+            then=read_rejected,
         )
         found = result.summary()
         count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
@@ -189,7 +196,7 @@ def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
 
 def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None = None) -> list[UnitStatus]:
     """The state of each unit. Raises Conservation, naming every place, when an equation of the range does not
-    hold. With a choice of `tables` only these are looked at, the states are those in them, and no verdict is
+    hold. With a choice of `tables` only these are read, the states are those in them, and no verdict is
     kept: nothing is known of the others.
 
     That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
@@ -210,7 +217,7 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     for text in (*notes, *contents.busy):
         log.info("verify %s: %s", pipeline.name, line(text))
     for finding in [finding for finding in findings if finding.kind is AnomalyKind.FIELD_MISSING]:
-        log.warning("%s", line(str(finding)))  # the hour is exact: it is told, and stops nothing
+        log.warning("%s", line(str(finding)))  # the hour is exact: it is logged, and stops nothing
     findings = [finding for finding in findings if finding.kind is not AnomalyKind.FIELD_MISSING]
     if findings and all(_on_its_way(finding, found) for finding in findings):
         raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")

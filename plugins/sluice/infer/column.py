@@ -52,10 +52,10 @@ class InferredColumn:
     def comment(self) -> str:
         """In how many events, examples, and why this type; bounded, and to be quoted."""
         share = "all" if self.present == self.total else f"{_percent(self.present, self.total)} of"
-        told = [f"in {share} {self.total:,} events", self.why]
-        told += [f"such as {', '.join(self.examples)}"] if self.examples else []
-        told += [self.warning] if self.refused else []
-        return line("; ".join(told), _COMMENT)
+        parts = [f"in {share} {self.total:,} events", self.why]
+        parts += [f"such as {', '.join(self.examples)}"] if self.examples else []
+        parts += [self.warning] if self.refused else []
+        return line("; ".join(parts), _COMMENT)
 
     @property
     def warning(self) -> str:

@@ -76,8 +76,8 @@ def _map(
             return None
         kind = nullable(kind)
     found = MapOf(kind)
-    told = f"{count:,} objects with {len(keys):,} different keys and values of one type: {why}"
-    return Finding(found, told) if rules.fills(found.text) else None
+    reason = f"{count:,} objects with {len(keys):,} different keys and values of one type: {why}"
+    return Finding(found, reason) if rules.fills(found.text) else None
 
 
 def _tuple(

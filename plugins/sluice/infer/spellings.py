@@ -84,7 +84,7 @@ def fraction_digits(text: str) -> int:
 
 def epoch_digits(value: Any) -> int | None:
     """Digits of the fraction of a number that counts seconds (0, or 3 for milliseconds) since 1970; None
-    where it does not look like one."""
+    where it does not resemble one."""
     low, high = _SECONDS
     if not isinstance(value, int):
         digits = -int(value.as_tuple().exponent) if isinstance(value, Decimal) else -1

@@ -79,8 +79,8 @@ def statements_text(database: str, tables: Iterable[PlannedTable], source: str) 
     """The statements, each with what a reader has to know of it."""
     parts = [f"-- Made by `sluice init` from {line(source)}.", f"{create_database(database)};"]
     for one in tables:
-        told = "every other type" if one.type == "*" else f"type {visible(one.type)}"
-        parts.append(f"\n-- {one.table}: {one.events:,} events of the sample, {told}")
+        types = "every other type" if one.type == "*" else f"type {visible(one.type)}"
+        parts.append(f"\n-- {one.table}: {one.events:,} events of the sample, {types}")
         if one.existing:
             parts.append("-- The table is there, and stays as it is.")
             continue

@@ -60,7 +60,7 @@ def init(request: InitRequest, answer: Callable[[Question], str], now: datetime)
         write_all(dict(zip(files, (made.pipeline, made.statements), strict=True)), request.force)
         if request.apply and client:
             run_statements(client, statements_in(made.statements))
-    lines = (*_told(sample, answers, made), *([note] if note else []))
+    lines = (*_summary(sample, answers, made), *([note] if note else []))
     return Report(lines, files, tuple(commands(_made(request, answers), made.stamps, now)))
 
 
@@ -102,7 +102,7 @@ def _connect(request: InitRequest, stack: ExitStack) -> tuple[Client | None, str
         return None, f"ClickHouse was not asked which tables are there: {error}"
 
 
-def _told(sample: Sample, answers: InitChoices, made: PipelineProposal) -> list[str]:
+def _summary(sample: Sample, answers: InitChoices, made: PipelineProposal) -> list[str]:
     types = made.sample.types()
     lines = [f"sampled {sample.source}: {sum(types.values()):,} events of {len(types):,} types"]
     lines += [f"unparsed: {count:,} {reason}" for reason, count in sorted(made.sample.refused.items())]

@@ -9,7 +9,7 @@ from sluice.config.message_format import JSON
 from sluice.infer.rules import MISFITS
 
 SAMPLE = 5_000
-"""Records that are looked at."""
+"""Records that are read."""
 
 
 @dataclass(frozen=True)

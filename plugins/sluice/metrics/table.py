@@ -123,8 +123,8 @@ COUNTERS = _metrics(
     ("alarms_raised", "problems", "Problems that a channel was notified of", "pipeline"),
     ("alarms_cleared", "problems", "Ends of problems that a channel was notified of", "pipeline"),
     (
-        "watch_looks",
-        "looks",
+        "watch_runs",
+        "runs",
         "Runs of the watch: an alarm on their absence says that nobody watches",
         "pipeline",
     ),

@@ -39,7 +39,7 @@ URGENCY = {cell: number for number, cell in enumerate(Cell)}
 # Of a slice that a table which is not there lacks.
 _LACKING = frozenset({UnitState.LANDED, UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS})
 
-# Told apart without colour; the page's legend shows sign and meaning.
+# Distinguishable without colour; the page's legend shows sign and meaning.
 SIGNS = {
     Cell.BEFORE: "",
     Cell.OPEN: "·",

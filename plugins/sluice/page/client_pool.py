@@ -16,8 +16,8 @@ from sluice.flow.load.missing_targets import gone
 
 
 class Clients:
-    """One for each ClickHouse connection, as long as the connection is the same: making one costs more than
-    a look. Threads may ask side by side; at worst both make one."""
+    """One client for each ClickHouse connection, as long as the connection is the same: making one costs more
+    than a snapshot. Threads may ask side by side; at worst both make one."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Connection, Client]] = {}
@@ -35,11 +35,11 @@ class Clients:
                 return self._client(connection)
             except Unavailable as error:
                 silent = silent or error
-        assert silent is not None, "a shard has a connection"  # noqa: S101 - told to the type checker
+        assert silent is not None, "a shard has a connection"  # noqa: S101 - narrows the type
         raise silent
 
     def gone(self, pipeline: Pipeline) -> frozenset[str]:
-        """Target tables that a server does not have; of one that does not answer nobody knows."""
+        """Returns target tables that a server does not have; one that does not answer is left out."""
         found: set[str] = set()
         tables = [target.table for target in pipeline.targets]
         with suppress(Unavailable):

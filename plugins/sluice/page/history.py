@@ -1,6 +1,6 @@
-"""The overview of past hours out of the summaries that the steps keep: no look at lake or ledger. Pure.
+"""The overview of past hours from the summaries that the steps keep; lake and ledger are not read. Pure.
 
-A year of ten pipelines is 87,600 hours, so hours are told apart by their ids alone, which sort as their
+A year of ten pipelines is 87,600 hours, so hours are identified by their ids alone, which sort as their
 instants do, and a cell is worked out once for all hours that are alike.
 """
 
@@ -89,7 +89,7 @@ class Past:
         key = (_signature(units), self._edges.around(name), work, anomalies)
         cell = self._alike.get(key)
         if cell is None:
-            cell = self._alike[key] = _cell(_look(name, units, self._edges), work, anomalies, self._gone)
+            cell = self._alike[key] = _cell(_facts_of(name, units, self._edges), work, anomalies, self._gone)
         return PastHour(name, cell, work, anomalies, units)
 
     def constant(self, month: StoredMonth) -> tuple[object, ...] | None:
@@ -120,7 +120,7 @@ class Past:
 
 
 def _signature(units: Units) -> _Signature:
-    """All of a slice's units that _look asks for."""
+    """Returns all of a slice's units that `_facts_of` reads."""
     if len(units) == 1:  # as nearly always, and a year has thousands
         ((cluster, unit),) = units.items()
         return (cluster, unit.state, unit.seal != "", unit.verified == unit.seal)
@@ -164,7 +164,7 @@ class _SliceFacts(NamedTuple):
 _OPEN = _SliceFacts((), over=False)
 
 
-def _look(name: str, units: Units, edges: _Edges) -> _SliceFacts:
+def _facts_of(name: str, units: Units, edges: _Edges) -> _SliceFacts:
     if name > edges.over:
         return _OPEN
     overdue, expected = name <= edges.overdue, name > edges.unexpected
@@ -181,11 +181,13 @@ def _look(name: str, units: Units, edges: _Edges) -> _SliceFacts:
     return _SliceFacts(states, True, verified, overdue, expected)
 
 
-def _cell(look: _SliceFacts, work: SliceActivity | None, anomalies: int, gone: bool) -> Cell:
+def _cell(facts: _SliceFacts, work: SliceActivity | None, anomalies: int, gone: bool) -> Cell:
     """What a step wrote of an hour that was not over then says nothing of it now."""
-    states = [UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state) for state in look.states]
-    known = tuple(states) if look.over else (UnitState.NOT_OVER,)
-    return cell_of(CellFacts(known, look.verified, anomalies, work, look.overdue, look.expected, gone))
+    states = [
+        UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state) for state in facts.states
+    ]
+    known = tuple(states) if facts.over else (UnitState.NOT_OVER,)
+    return cell_of(CellFacts(known, facts.verified, anomalies, work, facts.overdue, facts.expected, gone))
 
 
 @cache

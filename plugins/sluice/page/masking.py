@@ -1,4 +1,4 @@
-"""What a payload looks like without its values: structure and field names, and kinds in their place. Pure.
+"""Masks a payload: keeps structure and field names, and puts kinds in place of values. Pure.
 
 A payload may be cut anywhere, and need not be JSON: it is shown as far as it is, and what follows is hidden.
 """

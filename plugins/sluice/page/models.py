@@ -114,7 +114,7 @@ class Anomalies(Model):
     """What is open, and the last verifications, the newest first."""
 
     anomalies: list[AnomalyRow]
-    looks: list[VerificationRow]
+    verifications: list[VerificationRow]
 
 
 class ProblemRow(Model):

@@ -74,11 +74,11 @@ def _resolved(units: Mapping[str, UnitSummary]) -> bool:
     return any(unit.seal or unit.offsets for unit in units.values())
 
 
-def hours_of(sight: OverviewSnapshot, noted: Summaries, around: OverviewContext) -> list[Hour]:
+def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewContext) -> list[Hour]:
     """Exact hours; the summaries only say under which seal each unit was verified."""
     broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
-    pairs = zip(sight.statuses, sight.summaries, strict=True)
+    pairs = zip(snapshot.statuses, snapshot.summaries, strict=True)
     for piece, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
         own = list(group)
         verified = all(_verified(status, unit, noted.of(piece.id)) for status, unit in own)
@@ -128,7 +128,7 @@ def _hour(
 
 @dataclass(frozen=True)
 class OverviewSnapshot:
-    """What a look has found: `statuses` slice by slice, each one's summary, and the boundaries it went by."""
+    """The state of a range: `statuses` slice by slice, each one's summary, and the boundaries they go by."""
 
     statuses: list[UnitStatus]
     summaries: list[UnitSummary]

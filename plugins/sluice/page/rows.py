@@ -1,4 +1,4 @@
-"""The rows of the overview: each looks at a pipeline, and never fails for the others' sake."""
+"""The rows of the overview, one for each pipeline. One pipeline's failure does not affect the other rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sluice.state.status import complete_slices
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
 T = TypeVar("T", Hour, Day)
-# More of them get in each other's way: much of a look is this process's own work.
+# More threads are slower: much of a row is this process's own work.
 _SIDE_BY_SIDE = 4
 
 
@@ -69,7 +69,7 @@ class RequestedRange:
         return SliceRange.widen(self.start, self.end, length)
 
     def halves(self, length: timedelta) -> tuple[SliceRange, SliceRange]:
-        """Of a range of hours those that summaries tell of, which may be none, and the newest: looked at."""
+        """Divides hours into those read from summaries, which may be none, and the newest, read exactly."""
         whole = self.slices(length)
         newest = SliceRange.widen(max(whole.start, whole.end - EXACT), whole.end, length)
         return SliceRange(whole.start, newest.start, length), newest
@@ -114,42 +114,44 @@ def _row(
     runs: Sequence[DagRunView],
     ledgers: PendingLedgers,
 ) -> OverviewRow:
-    slices, eyes = asked.slices(pipeline.slice), memory.of(pipeline)
+    slices, cache = asked.slices(pipeline.slice), memory.of(pipeline)
     lake = open_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
     broken = sum(one.breaks for one in verdict.anomalies)
-    noted = read_summaries(lake, slices, eyes.months)
+    noted = read_summaries(lake, slices, cache.months)
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
     if asked.zoom == "days":
         first = first_instant(pipeline, None, noted)
-        around = OverviewContext(pipeline, work, verdict, first, asked.now, eyes.begins(lake))
-        days = _told(memory, around, lambda it: days_of(slices, noted, it, eyes.days))
+        around = OverviewContext(pipeline, work, verdict, first, asked.now, cache.begins(lake))
+        days = _with_missing_tables(memory, around, lambda it: days_of(slices, noted, it, cache.days))
         return _as_row(pipeline, [_day_cell(day) for day in days], _behind(slices, noted, asked), broken)
     past, newest = asked.halves(pipeline.slice)
-    sight = eyes.look(newest, ledgers)
-    begins = eyes.begins(lake) if len(past) else {}
+    snapshot = cache.snapshot(newest, ledgers)
+    begins = cache.begins(lake) if len(past) else {}
     around = OverviewContext(
-        pipeline, work, verdict, first_instant(pipeline, sight.boundaries), asked.now, begins
+        pipeline, work, verdict, first_instant(pipeline, snapshot.boundaries), asked.now, begins
     )
-    hours = _told(memory, around, lambda it: hours_past(past, noted, it) + hours_of(sight, noted, it))
-    done = complete_slices(sight.statuses)
+    hours = _with_missing_tables(
+        memory, around, lambda it: hours_past(past, noted, it) + hours_of(snapshot, noted, it)
+    )
+    done = complete_slices(snapshot.statuses)
     behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, noted, asked)
     return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
 
 
-def _told(
+def _with_missing_tables(
     memory: StatusCache, around: OverviewContext, make: Callable[[OverviewContext], list[T]]
 ) -> list[T]:
-    """What is made of the hours, where some are late after a look at whether a table is gone: the answer is
-    remembered, so that days need not be worked out twice."""
-    eyes = memory.of(around.pipeline)
-    found = make(replace(around, gone=eyes.gone))
+    """Returns what `make` makes of the hours. Where some are late, asks whether a target table is missing,
+    and caches the answer, so that days need not be computed twice."""
+    cache = memory.of(around.pipeline)
+    found = make(replace(around, gone=cache.gone))
     if not {Cell.LATE, Cell.NO_TABLE} & {cell for one in found for cell in one.cells}:
         return found
     gone = bool(memory.clients.gone(around.pipeline))
-    if gone != eyes.gone:
-        eyes.gone = gone
+    if gone != cache.gone:
+        cache.gone = gone
         found = make(replace(around, gone=gone))
     return found
 

@@ -122,7 +122,8 @@ def _file(file: LandedFile) -> FileRow:
 
 
 def event_hours_of(lake: Lake, pipeline: Pipeline, piece: Slice) -> list[EventHour]:
-    """Whether the hours that begin in the slice have their `_SUCCESS`, by a look for each configured type."""
+    """Returns whether the hours that begin in the slice have their `_SUCCESS`: a read for each configured
+    type."""
     hours = [hour.strftime("%Y-%m-%dT%H") for hour in _hours(piece)] if pipeline.types else []
     keys = [layout.hour_success(name, hour) for hour in hours for name in pipeline.types]
     marked = dict(zip(keys, each(lambda key: lake.size(key) is not None, keys), strict=True))

@@ -1,9 +1,9 @@
-"""Looks at a short range exactly, as `sluice.state.survey` does, and remembers what cannot have changed.
+"""Reads a short range exactly, as `sluice.state.survey` does, and caches what cannot have changed.
 
 Boundary entries are never changed, and a manifest that the lake lists with the same time and size is the
-same. So a look costs a listing, one look for a new boundary entry, and one query; a unit of which all
-three say what they said before has the status that it had. A manifest lists its files, and of a wide hour
-it has megabytes: a status is remembered without it.
+same. So a snapshot costs a listing, one read for a new boundary entry, and one query; a unit of which all
+three are unchanged has its cached status. A manifest lists its files, and of a wide hour it has megabytes:
+a status is cached without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.page.bounded_cache import BoundedCache
 from sluice.page.client_pool import Clients
-from sluice.page.days import CachedDays as SeenDays
+from sluice.page.days import CachedDays
 from sluice.page.ledgers import LedgersByTable, PendingLedgers
 from sluice.page.memory_sizes import size_of_boundaries, size_of_manifest, size_of_status
 from sluice.page.overview import OverviewSnapshot
@@ -91,36 +91,36 @@ class RangeFacts:
 
 @dataclass
 class PipelineCache:
-    """One pipeline's memory. Threads may look side by side; at worst both read the same."""
+    """One pipeline's cache. Threads may use it side by side; at worst both read the same."""
 
     pipeline: Pipeline
     shelf: BoundedCache = field(default_factory=BoundedCache)
     months: CachedMonths = field(default_factory=dict)
-    days: SeenDays = field(default_factory=dict)
+    days: CachedDays = field(default_factory=dict)
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    gone: bool = False  # whether a target table was not there when somebody last asked
+    gone: bool = False  # whether a target table was missing at the last check
 
-    def look(
+    def snapshot(
         self, slices: SliceRange, ledgers: PendingLedgers, now: datetime | None = None
     ) -> OverviewSnapshot:
-        """The statuses without manifests. `ledgers` are the same slices'. Raises what they and the lake
-        raise."""
+        """Returns the statuses, without manifests. `ledgers` are the same slices'. Raises what they and the
+        lake raise."""
         facts = self.facts(slices, ledgers, now)
         found = {unit: self._known(facts, unit) for unit in facts.units}
         for group in facts.groups([unit for unit, known in found.items() if known is None]):
-            found.update(self._looked(facts, group, self._manifests(facts, group)))
+            found.update(self._read(facts, group, self._manifests(facts, group)))
         known = [one for one in found.values() if one is not None]  # without those of no cluster of the file
         return OverviewSnapshot(
             [one.status for one in known], [one.summary for one in known], facts.boundaries
         )
 
     def walk(self, facts: RangeFacts) -> Iterator[CachedStatus]:
-        """Each unit with its manifest, in order: who keeps no status keeps no manifest."""
+        """Yields each unit with its manifest, in order, and keeps no manifest."""
         for group in facts.groups(facts.units):
             manifests = self._manifests(facts, group)
             found = {unit: self._known(facts, unit) for unit in group}
             fresh = [unit for unit, known in found.items() if known is None]
-            found.update(self._looked(facts, fresh, manifests))
+            found.update(self._read(facts, fresh, manifests))
             for unit, known in found.items():
                 if known is not None:
                     yield replace(known, status=replace(known.status, manifest=manifests.get(unit)))
@@ -143,7 +143,7 @@ class PipelineCache:
         return found
 
     def begins(self, lake: Lake) -> dict[str, datetime]:
-        """Where the clusters that were added later begin; with one cluster nobody looks."""
+        """Returns where the clusters that were added later begin; with one cluster nothing is read."""
         if len(self.pipeline.clusters) == 1:
             return {}
         found = spans(self.pipeline, self.boundaries(lake)).begins
@@ -156,12 +156,12 @@ class PipelineCache:
             return known
         return None
 
-    def _looked(
+    def _read(
         self, facts: RangeFacts, units: Sequence[Unit], manifests: Mapping[Unit, Manifest]
     ) -> dict[Unit, CachedStatus]:
         found: dict[Unit, CachedStatus] = {}
-        told = (facts.boundaries, manifests, facts.ledgers, facts.now)
-        for status in statuses(self.pipeline, units, *told):
+        evidence = (facts.boundaries, manifests, facts.ledgers, facts.now)
+        for status in statuses(self.pipeline, units, *evidence):
             # A manifest that has gone since the listing has no stamp.
             stamp = facts.stamps.get(status.unit) if status.manifest is not None else None
             light = replace(status, manifest=None)
@@ -190,24 +190,24 @@ def _by_unit(ledgers: LedgersByTable) -> dict[Unit, dict[str, LedgerRow]]:
 
 
 class StatusCache:
-    """Everything that this process remembers, by pipeline; a changed pipeline file begins anew."""
+    """Everything that this process has cached, by pipeline; a changed pipeline file begins anew."""
 
     def __init__(self) -> None:
         self.clients = Clients()
         self.shelf = BoundedCache()
-        self._eyes: dict[str, PipelineCache] = {}
+        self._caches: dict[str, PipelineCache] = {}
         self._lock = threading.Lock()
 
     def of(self, pipeline: Pipeline) -> PipelineCache:
         with self._lock:
-            found = self._eyes.get(pipeline.name)
+            found = self._caches.get(pipeline.name)
             if found is None or found.pipeline != pipeline:
-                found = self._eyes[pipeline.name] = PipelineCache(pipeline, self.shelf)
+                found = self._caches[pipeline.name] = PipelineCache(pipeline, self.shelf)
             return found
 
-    def look(self, pipeline: Pipeline, slices: SliceRange) -> OverviewSnapshot:
-        """As `sluice.state.survey.survey`, with all manifests: of a slice or two. Raises what the lake and
-        ClickHouse raise."""
+    def snapshot(self, pipeline: Pipeline, slices: SliceRange) -> OverviewSnapshot:
+        """Reads as `sluice.state.survey.survey` does, with all manifests: for a slice or two. Raises what the
+        lake and ClickHouse raise."""
         facts = self._facts(pipeline, slices)
         found = list(self.of(pipeline).walk(facts))
         return OverviewSnapshot(
@@ -215,7 +215,7 @@ class StatusCache:
         )
 
     def walk(self, pipeline: Pipeline, slices: SliceRange) -> Iterator[UnitStatus]:
-        """As `look`, unit by unit: of a range, for who keeps no manifest."""
+        """Yields what `snapshot` returns, unit by unit: for a range whose manifests do not fit in memory."""
         return (one.status for one in self.of(pipeline).walk(self._facts(pipeline, slices)))
 
     def _facts(self, pipeline: Pipeline, slices: SliceRange) -> RangeFacts:

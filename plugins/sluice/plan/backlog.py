@@ -2,7 +2,7 @@
 
 The pipeline's hours begin at the file's `start`, else at the first stored boundary. The monthly summaries say
 which of them are complete, so that years of hours cost a few objects. A summary is no evidence: units that it
-does not call complete are looked at before anything is done about them. Pure.
+does not call complete are surveyed before anything is done about them. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LANDED = frozenset({str(UnitState.LANDED), str(UnitState.STALE)})
 class Backlog:
     """Units that are over and not complete, oldest first, with the state in which they were last seen.
 
-    `whole`: there are no others, which nobody has looked for because of their number.
+    `whole`: there are no others that were left out because of their number.
     """
 
     states: Mapping[Unit, UnitState] = field(default_factory=dict)
@@ -75,7 +75,8 @@ class Backlog:
         return replace(self, states=kept)
 
     def seen(self, found: Iterable[UnitStatus]) -> Backlog:
-        """After a look at some of its units. What was known to have expired stays so until it lands."""
+        """Returns the backlog after a survey of some of its units. What has expired stays so until it
+        lands."""
         states = dict(self.states)
         for status in found:
             expired = states.get(status.unit) is UnitState.EXPIRED and status.manifest is None

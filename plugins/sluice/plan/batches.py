@@ -13,7 +13,7 @@ from sluice.slices import Slice, SliceRange
 MAX_ROWS = 50_000_000
 MAX_SLICES = 9_000
 OLDER_SLICES = 240
-"""What an hourly run looks at of older hours that are not complete: ten days of hours."""
+"""Older hours that are not complete, of which an hourly run surveys at most so many: ten days of hours."""
 
 
 @dataclass(frozen=True)

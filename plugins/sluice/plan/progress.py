@@ -91,35 +91,36 @@ ReadStatuses = Callable[[Pipeline, SliceRange], Sequence[UnitStatus]]
 
 @dataclass
 class RangeProgress:
-    """Remembers the first look: rate and time left are those since then."""
+    """Remembers the first survey: rate and time left are those since then."""
 
     pipeline: Pipeline
     slices: SliceRange
-    look: ReadStatuses = survey
+    read: ReadStatuses = survey
     tables: Collection[str] | None = None
     clock: Callable[[], float] = time.monotonic
     _first: tuple[float, int] | None = field(default=None, init=False)
 
     def line(self) -> str:
-        """What is complete now; what is unavailable is said instead: the run itself goes on."""
+        """Returns how much is complete now, or the error of the survey: the run itself goes on."""
         try:
-            found = self.look(self.pipeline, self.slices)
+            found = self.read(self.pipeline, self.slices)
         except SluiceError as error:
             return f"how far it is cannot be seen: {error}"
         now, done = self.clock(), sum(status.state.done for status in found)
         if self._first is None:
             self._first = (now, done)
-        return told(found, done, now - self._first[0], done - self._first[1], self.tables)
+        return progress_line(found, done, now - self._first[0], done - self._first[1], self.tables)
 
 
-def told(
+def progress_line(
     found: Sequence[UnitStatus],
     done: int,
     elapsed: float,
     since: int,
     tables: Collection[str] | None = None,
 ) -> str:
-    """`since` units became complete within `elapsed` seconds; with a choice of `tables`, in these."""
+    """Formats the progress. `since` units became complete within `elapsed` seconds; with a choice of
+    `tables`, in these."""
     landed = sum(status.manifest is not None for status in found)
     rows = sum(status.manifest.read for status in found if status.manifest and status.state.done)
     over = sum(status.state is not UnitState.NOT_OVER for status in found)

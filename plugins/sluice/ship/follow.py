@@ -77,8 +77,8 @@ class Follower:
                 return find(place, rotated(self.path))
 
     def _turn(self, log: LogFile) -> None:
-        """One look at the log, and what follows from it."""
-        step = decide(log.look(), self._there(), self.patience)
+        """Inspects the log once, and acts on it."""
+        step = decide(log.inspect(), self._there(), self.patience)
         if step is TailStep.LEAVE:
             self._leave(log)
         elif step is TailStep.BEGIN_AGAIN:
@@ -94,7 +94,7 @@ class Follower:
     def _begin_again(self, log: LogFile) -> None:
         """The file was truncated. What was not shipped by then may be in a copy (`copytruncate`), and what
         was written since in later ones."""
-        ours, place = log.look(), log.place
+        ours, place = log.inspect(), log.place
         self.say(f"{self.path} was truncated at byte {place.offset:,}: it goes on from its start")
         self._left(log)
         known = newest(rotated(self.path))
@@ -117,11 +117,11 @@ class Follower:
         """
         while self._log is None and not self.interruption.asked:
             self._drain()
-            with suppress(Moved):  # the look around is old: the next one finds the file under its new name
-                place, done_ns = self._look_around(place, done_ns)
+            with suppress(Moved):  # the listing is old: the next one finds the file under its new name
+                place, done_ns = self._advance(place, done_ns)
 
-    def _look_around(self, place: FilePosition, done_ns: int | None) -> tuple[FilePosition, int | None]:
-        """One step of `_go_on`. The log is opened before the look at the others: a file that is rotated away
+    def _advance(self, place: FilePosition, done_ns: int | None) -> tuple[FilePosition, int | None]:
+        """One step of `_go_on`. The log is opened before the others are listed: a file that is rotated away
         meanwhile is not missed. Raises Moved."""
         there, among = self._open(), rotated(self.path)
         try:
@@ -210,7 +210,7 @@ class Follower:
         self.interruption.pause(POLL_SECONDS)
         self.shipment.publisher.serve()
         if self._sending is not None:
-            self._sending.look()
+            self._sending.poll()
             self._sending.check()
             self._bookmark.save()
 

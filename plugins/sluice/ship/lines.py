@@ -18,7 +18,7 @@ READ_BYTES = 1 << 20
 class Chunk:
     """Events, and the number of each one's line, from 1. Empty lines are counted, and are no events.
 
-    `last` is the number of the last line looked at.
+    `last` is the number of the last line read.
     """
 
     events: Sequence[bytes]

@@ -48,7 +48,7 @@ class LogFile:
     def file(self) -> tuple[int, int]:
         return self.place.device, self.place.inode
 
-    def look(self) -> TailedFile:
+    def inspect(self) -> TailedFile:
         found, place = os.fstat(self._descriptor), self.place
         still = time.monotonic() - self._grew
         fits = self.fits(place)
@@ -65,7 +65,8 @@ class LogFile:
         return self.place
 
     def read(self) -> LogChunk | None:
-        """The next whole lines, or None when there is none, or the file was truncated since the last look.
+        """The next whole lines, or None when there is none, or the file was truncated since the last
+        inspection.
         Raises WrongUse for a line that is too long."""
         block = self._next(READ_BYTES)
         if block is not None and b"\n" not in block and len(block) == READ_BYTES:

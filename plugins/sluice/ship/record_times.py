@@ -149,7 +149,7 @@ class SourceTimes:
         return np.where(start, now if self.last is None else self.last, own.times[before])
 
     def _first(self, now: int, facts: TopicLimits) -> int | None:
-        """The first time that the source has; it is looked for once."""
+        """Returns the first time that the source has; it is read once."""
         ahead, self.ahead = self.ahead, nothing
         for events in ahead():
             own = self.times.own(events, now, facts)

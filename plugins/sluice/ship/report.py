@@ -91,7 +91,7 @@ class ShipProgress:
     def __post_init__(self) -> None:
         self._then = (self.clock(), 0, 0, 0)
 
-    def look(self, events: int, size: int, unacknowledged: int) -> None:
+    def update(self, events: int, size: int, unacknowledged: int) -> None:
         """`size` in bytes; the first three are those since the start."""
         then, events_then, size_then, waiting_then = self._then
         seconds = self.clock() - then

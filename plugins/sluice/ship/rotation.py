@@ -21,7 +21,7 @@ _PACKED = r"(\.gz|\.zst)?"
 
 
 class Moved(Exception):
-    """A file has lost its name since it was looked for."""
+    """A file was renamed since it was listed."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,15 @@ class Rotated:
 def rotated(log: Path) -> list[Rotated]:
     """`app.log.1`, `app.log-20261120.gz`, `app-20261120.log` …, the newest first, without the log itself.
 
-    Looks until it sees the same twice: while numbers are shifted, a file that is there may have no name that
-    one look finds.
+    Lists until two listings agree: while numbers are shifted, one listing may miss a file that is there.
     """
-    found = _look(log)
-    while (again := _look(log)) != found:
+    found = _list(log)
+    while (again := _list(log)) != found:
         found = again
     return found
 
 
-def _look(log: Path) -> list[Rotated]:
+def _list(log: Path) -> list[Rotated]:
     own, stem, ending = re.escape(log.name), re.escape(log.stem), re.escape(log.suffix)
     named = re.compile(f"({own}{_NUMBERED}|{stem}{_NUMBERED}{ending}){_PACKED}")
     found = []

@@ -60,24 +60,24 @@ class Sending:
     window: InFlight
 
     def ship(self, chunk: Chunk, place: Callable[[SourceTimes], Any]) -> None:
-        """Hands the chunk over, and looks at what has become of earlier ones; `place`, once the chunk's times
+        """Hands the chunk over, and polls for the delivery of earlier ones; `place`, once the chunk's times
         are known, is settled with it."""
         self._send(chunk, place)
         self.shipment.publisher.serve()
-        self.look()
+        self.poll()
         self.check()
 
     def pass_over(self, chunk: Chunk) -> None:
         """An earlier attempt has shipped it."""
         self.times.passed(chunk.events, _now_ms(), self.shipment.publisher.facts)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Settles what can be settled, and says how far it is."""
         place = self.window.settled()
         if place is not None:
             self.settle(place)
         sent = self.shipment
-        sent.progress.look(sent.events, sent.bytes, sent.publisher.unacknowledged)
+        sent.progress.update(sent.events, sent.bytes, sent.publisher.unacknowledged)
 
     def check(self) -> None:
         if self.window.undelivered:
@@ -89,8 +89,8 @@ class Sending:
         publisher = self.shipment.publisher
         while publisher.unacknowledged and (until is None or time.monotonic() < until):
             publisher.flush(_SERVE_SECONDS)
-            self.look()
-        self.look()
+            self.poll()
+        self.poll()
 
     def drain(self) -> None:
         """Waits until every event is acknowledged."""
@@ -118,7 +118,7 @@ class Sending:
             sent.bytes += len(event)
 
     def _error(self, undelivered: Undelivered | None) -> SluiceError:
-        assert undelivered is not None  # noqa: S101 - told to the type checker
+        assert undelivered is not None  # noqa: S101 - narrows the type
         error, publisher = undelivered.error, self.shipment.publisher
         if unavailable(error):
             return publisher.gone(error.str())

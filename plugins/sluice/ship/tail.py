@@ -15,7 +15,7 @@ class TailStep(StrEnum):
 
 @dataclass(frozen=True)
 class TailedFile:
-    """The open file. `seen` bytes of it have been looked at (up to `offset` they are shipped).
+    """The open file. `seen` bytes of it have been read (up to `offset` they are shipped).
 
     `fits`: the bytes before `offset` are those that were shipped. `still` is how long, in seconds, it has
     not grown.

@@ -60,11 +60,11 @@ class Lease:
         deadline = clock() + patience.total_seconds()
         watch: LeaseWatch | None = None
         while True:
-            looked_at = clock()
+            read_at = clock()
             found = lake.read(layout.lease(table))
             watch = observe(watch, found, clock())
             earlier = None if found is None else decode(found.data, f"{lake.url}/{layout.lease(table)}")
-            if may_take(earlier, watch, looked_at):
+            if may_take(earlier, watch, read_at):
                 mine = claim.after(earlier, above)
                 lease = cls(lake, table, mine, clock, sleep)
                 if lease._write(mine, None if found is None else found.version):

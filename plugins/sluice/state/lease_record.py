@@ -57,20 +57,20 @@ class LeaseWatch:
 
 
 def observe(watch: LeaseWatch | None, found: StoredObject | None, now: float) -> LeaseWatch | None:
-    """The watch after a look that ended at `now`."""
+    """Returns the watch after a read that ended at `now`."""
     if found is None or (watch is not None and watch.version == found.version):
         return watch
     return LeaseWatch(found.version, now)
 
 
-def may_take(state: LeaseState | None, watch: LeaseWatch | None, looked_at: float) -> bool:
+def may_take(state: LeaseState | None, watch: LeaseWatch | None, read_at: float) -> bool:
     """Whether the lease is free: never held, given back, or seen to stand still for the holder's term.
 
-    `looked_at` is when the last look began, so that a slow look does not count as standing still.
+    `read_at` is when the last read began, so that a slow read does not count as standing still.
     """
     if state is None or state.released:
         return True
-    return watch is not None and looked_at - watch.since >= state.term_seconds
+    return watch is not None and read_at - watch.since >= state.term_seconds
 
 
 _DECODER = msgspec.json.Decoder(LeaseState)

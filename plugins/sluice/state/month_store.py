@@ -40,7 +40,7 @@ def merge_months(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken 
 
         def change(data: bytes | None, new: Month = new, place: str = place) -> bytes:
             old = {} if data is None else months.decode(data, place)
-            return months.encode(months.merged(old, new, looked=broken is not None))
+            return months.encode(months.merged(old, new, verified=broken is not None))
 
         update_object(lake, months.key_of(name), change)
 

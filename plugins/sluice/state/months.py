@@ -1,7 +1,7 @@
 """One object per month with a line per unit: enough to show a year of hours without a listing.
 
 `_summary/2026-11.json` is a copy, never evidence: manifests and the ledger decide. The steps write it from
-what they have just looked at, so it is as old as the last step over the hour. Pure.
+what they have just read, so it is as old as the last step over the hour. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLDER = "_summary/"
 
 
 class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One unit as it was when a step last looked; counts are records, `rows` and `misfits` of all tables.
+    """One unit as it was when a step last read it; counts are records, `rows` and `misfits` of all tables.
 
     `verified` is the seal under which its equations were last seen to hold, or empty.
     """
@@ -125,7 +125,7 @@ Broken = frozenset[tuple[str, str]]
 
 
 def by_month(found: Iterable[UnitStatus], broken: Broken | None) -> dict[str, Month]:
-    """The summaries of units that a step has looked at. `broken` is None where nobody verified them."""
+    """Returns the summaries of units that a step has read. `broken` is None where nobody verified them."""
     months: dict[str, Month] = defaultdict(dict)
     for status in found:
         unit = status.unit
@@ -163,14 +163,14 @@ def seal_of(status: UnitStatus) -> str:
     return hashlib.sha256("\n".join((manifest, *commits)).encode()).hexdigest()[:12]
 
 
-def merged(old: Month, new: Month, looked: bool) -> Month:
-    """`new` over `old`. Unless it was verified just now (`looked`), a unit that still has the seal under
+def merged(old: Month, new: Month, verified: bool) -> Month:
+    """`new` over `old`. Unless it was verified just now (`verified`), a unit that still has the seal under
     which it was verified stays verified."""
     result = {name: dict(units) for name, units in old.items()}
     for name, units in new.items():
         own = result.setdefault(name, {})
         for cluster, unit in units.items():
-            own[cluster] = unit if looked else _kept(own.get(cluster), unit)
+            own[cluster] = unit if verified else _kept(own.get(cluster), unit)
     return result
 
 

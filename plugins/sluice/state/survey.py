@@ -1,4 +1,4 @@
-"""Looks at the lake, ClickHouse and (for a plan) Kafka, and says the state of each unit of a range."""
+"""Reads the lake, ClickHouse and (for a plan) Kafka, and returns the state of each unit of a range."""
 
 from __future__ import annotations
 

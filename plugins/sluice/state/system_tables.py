@@ -58,7 +58,7 @@ def create_system_tables(client: Client, replicated: bool = False) -> None:
 
 
 def _own_tables(client: Client) -> dict[str, _OwnTable]:
-    return {name: _OwnTable(*told) for name, *told in client.rows(render("state/own_tables"))}
+    return {name: _OwnTable(*row) for name, *row in client.rows(render("state/own_tables"))}
 
 
 def _check_replicated(client: Client, there: Mapping[str, _OwnTable]) -> None:

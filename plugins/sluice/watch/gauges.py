@@ -1,4 +1,4 @@
-"""What a look of the watch has seen, as gauges. A gauge that nobody sets keeps its last value, so those of
+"""The gauges of one run of the watch. A gauge that is no longer set keeps its last value, so those of
 labels that are known are set also where they are 0."""
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ MOST_PARTITIONS = 200
 
 
 def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> Iterator[MetricSample]:
-    """Every gauge that one look gives."""
-    sight, name = seen.sight, pipeline.name
-    yield sample("watch_looks", 1, pipeline=name)
-    yield from _hours(pipeline, sight, seen.log_starts, now)
-    yield from _partitions(name, sight)
+    """Yields every gauge of one run."""
+    observation, name = seen.observation, pipeline.name
+    yield sample("watch_runs", 1, pipeline=name)
+    yield from _hours(pipeline, observation, seen.log_starts, now)
+    yield from _partitions(name, observation)
     yield from _wrong(name, seen, now)
-    yield from _server(pipeline, sight)
+    yield from _server(pipeline, observation)
     if lake_url.startswith("file://") and (folder := Path(lake_url.removeprefix("file://"))).exists():
         yield sample("lake_free_bytes", shutil.disk_usage(folder).free, pipeline=name)
 
 
 def _hours(
-    pipeline: Pipeline, sight: Observation, earlier: Mapping[str, LogStart], now: datetime
+    pipeline: Pipeline, observation: Observation, earlier: Mapping[str, LogStart], now: datetime
 ) -> Iterator[MetricSample]:
-    name, found = pipeline.name, sight.found
+    name, found = pipeline.name, observation.found
     states = Counter(str(status.state) for status in found)
     for state in UnitState:
         yield sample("units_in_state", states[str(state)], pipeline=name, state=state)
-    lost = sum(state is UnitState.EXPIRED for state in sight.older.states.values())
+    lost = sum(state is UnitState.EXPIRED for state in observation.older.states.values())
     yield sample("units_expired", states[str(UnitState.EXPIRED)] + lost, pipeline=name)
-    yield sample("boundary_entries", sight.boundaries.entries, pipeline=name)
-    left = [threat.at for threat in threats((*sight.oldest, *found), sight.topics, earlier, now)]
+    yield sample("boundary_entries", observation.boundaries.entries, pipeline=name)
+    left = [threat.at for threat in threats((*observation.oldest, *found), observation.topics, earlier, now)]
     if left:
         yield sample("retention_seconds_left", (min(left) - now).total_seconds(), pipeline=name)
-    if sight.server is not None:
-        yield from _complete(pipeline, found, sight.older, now)
+    if observation.server is not None:
+        yield from _complete(pipeline, found, observation.older, now)
     landed_ones = [status for status in found if status.manifest is not None]
     if landed_ones:
         newest = max(s.unit.slice.end for s in landed_ones)
@@ -83,9 +83,9 @@ def _newest(found: Iterable[UnitStatus]) -> list[UnitStatus]:
     return list({status.unit.cluster: status for status in sorted(found, key=lambda s: s.unit)}.values())
 
 
-def _partitions(name: str, sight: Observation) -> Iterator[MetricSample]:
-    own = sorted(sight.lag.partitions, key=lambda p: -p.records)
-    if not sight.lag.errors:
+def _partitions(name: str, observation: Observation) -> Iterator[MetricSample]:
+    own = sorted(observation.lag.partitions, key=lambda p: -p.records)
+    if not observation.lag.errors:
         yield sample("lag_records", sum(p.records for p in own), pipeline=name)
     for cluster, count in Counter(p.cluster for p in own).items():
         yield sample("partitions", count, pipeline=name, cluster=cluster)
@@ -104,30 +104,30 @@ def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[MetricSample]:
     for problem_kind in ProblemKind:
         yield sample("problems_open", kinds[str(problem_kind)], pipeline=name, kind=problem_kind)
     yield sample("partitions_still", kinds[str(ProblemKind.STILL)], pipeline=name)
-    open_ones = Counter(one.kind for one in seen.sight.verdict.anomalies)
+    open_ones = Counter(one.kind for one in seen.observation.verdict.anomalies)
     for kind in AnomalyKind:
         yield sample("anomalies_open", open_ones[str(kind)], pipeline=name, kind=kind)
     for source in (ProblemSource.KAFKA, ProblemSource.CLICKHOUSE):
-        yield sample("unavailable", int(source in seen.sight.silent), pipeline=name, source=source)
+        yield sample("unavailable", int(source in seen.observation.silent), pipeline=name, source=source)
     yield sample("alarms_sent", len(seen.sent), pipeline=name)
     yield sample("alarms_raised", sum(new for new, _ in seen.sent.values()), pipeline=name)
     yield sample("alarms_cleared", sum(over for _, over in seen.sent.values()), pipeline=name)
-    if seen.sight.verdict.looks:
-        last = utc(datetime.fromisoformat(seen.sight.verdict.looks[-1].at))
+    if seen.observation.verdict.verifications:
+        last = utc(datetime.fromisoformat(seen.observation.verdict.verifications[-1].at))
         yield sample("verify_age_seconds", (now - last).total_seconds(), pipeline=name)
 
 
-def _server(pipeline: Pipeline, sight: Observation) -> Iterator[MetricSample]:
-    if sight.server is None:
+def _server(pipeline: Pipeline, observation: Observation) -> Iterator[MetricSample]:
+    if observation.server is None:
         return
     name = pipeline.name
-    errors = {error.code: error.count for error in sight.server.errors}
+    errors = {error.code: error.count for error in observation.server.errors}
     for code in WATCHED:
         yield sample("server_errors", errors.get(code, 0), pipeline=name, code=code)
-    parts, queues = dict(sight.server.parts), dict(sight.server.queues)
+    parts, queues = dict(observation.server.parts), dict(observation.server.queues)
     for target in pipeline.targets:
         yield sample("table_parts", parts.get(target.table, 0), pipeline=name, table=target.table)
         yield sample("replication_queue", queues.get(target.table, 0), pipeline=name, table=target.table)
-    for disk in sight.server.disks:
+    for disk in observation.server.disks:
         yield sample("server_disk_free_bytes", disk.free, pipeline=name, disk=disk.name)
         yield sample("server_disk_total_bytes", disk.total, pipeline=name, disk=disk.name)

@@ -1,4 +1,4 @@
-"""Who has to be told what: from the problems now and those that are known. Pure."""
+"""Which notices each channel gets: from the problems now and the stored alarms. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sluice.safe_text import line
 from sluice.watch.problems import EVENTS, Alarm, Problem, ProblemKind, ProblemSource
 
 MOST = 1_000
-"""Problems that are kept and told one by one."""
+"""Problems that are stored, and have a notice each."""
 MESSAGE_CHARACTERS, PLACE_CHARACTERS = 4_000, 500
 _CHECKSUM = 8
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What one channel has to be told."""
+    """The alarms that one channel has to be notified of."""
 
     raised: tuple[Alarm, ...]
     cleared: tuple[Alarm, ...]
@@ -30,8 +30,8 @@ class Notice:
 
 
 def bounded(now: Iterable[Problem], known: Mapping[str, Alarm]) -> tuple[Problem, ...]:
-    """The problems that are known, and as many new ones as there is room for; one more says how many others
-    there are. Texts are cut: a place, by which a problem is known again, keeps a checksum."""
+    """Returns the known problems, and as many new ones as there is room for; one more says how many others
+    there are. Texts are cut: a place, which identifies a problem, keeps a checksum."""
     found = [_cut(problem) for problem in now]
     others = {key for key, alarm in known.items() if alarm.problem.kind is not ProblemKind.MORE}
     new = [problem for problem in found if problem.key not in others]
@@ -44,7 +44,7 @@ def bounded(now: Iterable[Problem], known: Mapping[str, Alarm]) -> tuple[Problem
 
 def _more(left: Collection[Problem]) -> Problem:
     sources = tuple(sorted({source for problem in left for source in problem.sources}))
-    message = f"{len(left):,} more are not told one by one: `sluice status` and `sluice verify` show all"
+    message = f"{len(left):,} more have no notice of their own: `sluice status` and `sluice verify` show all"
     return Problem(ProblemKind.MORE, f"beyond {MOST:,}", message, sources)
 
 
@@ -65,10 +65,10 @@ def decide(
     at: str,
     unseen: Collection[str] = (),
 ) -> dict[str, Alarm]:
-    """The alarms after a look: new problems are open, those that are gone are over.
+    """Returns the alarms after a run of the watch: new problems are open, those that are gone are over.
 
-    One whose source is in `blind`, because it did not answer, stays as it is: nobody knows. So does one whose
-    key is in `unseen`: it is not over, but told of otherwise. An event, whose hour is no longer watched, is
+    One whose source is in `blind`, because it did not answer, stays as it is. So does one whose key is in
+    `unseen`: it is not over, but part of another problem. An event, whose hour is no longer watched, is
     forgotten.
     """
     there = {problem.key: problem for problem in now}
@@ -78,40 +78,42 @@ def decide(
             continue
         if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind)):
             after[key] = alarm
-        elif alarm.told and alarm.problem.kind not in EVENTS:
+        elif alarm.notified and alarm.problem.kind not in EVENTS:
             after[key] = replace(alarm, over=True)
     return after
 
 
 def _seen(alarm: Alarm | None, problem: Problem, at: str) -> Alarm:
-    """A problem that comes back before everybody has heard of its end is told again to those who have."""
+    """Opens an alarm again. A channel that was notified of its end is notified of the problem again."""
     return Alarm(problem, at) if alarm is None else replace(alarm, problem=problem, over=False)
 
 
 def pending(alarms: Mapping[str, Alarm], channel: str) -> Notice:
-    """What `channel` has not been told yet, in a stable order."""
+    """Returns what `channel` has not been notified of yet, in a stable order."""
     ordered = [alarms[key] for key in sorted(alarms)]
     return Notice(
-        raised=tuple(a for a in ordered if not a.over and channel not in a.told),
-        cleared=tuple(a for a in ordered if a.over and channel in a.told),
+        raised=tuple(a for a in ordered if not a.over and channel not in a.notified),
+        cleared=tuple(a for a in ordered if a.over and channel in a.notified),
     )
 
 
-def told(alarms: Mapping[str, Alarm], channel: str, notice: Notice) -> dict[str, Alarm]:
-    """The alarms after `channel` has been told; one that is over and known to nobody is forgotten."""
+def with_notified(alarms: Mapping[str, Alarm], channel: str, notice: Notice) -> dict[str, Alarm]:
+    """Returns the alarms after `channel` was notified; one that is over for all channels is forgotten."""
     after = dict(alarms)
     for alarm in notice.raised:
-        after[alarm.problem.key] = replace(alarm, told=(*alarm.told, channel))
+        after[alarm.problem.key] = replace(alarm, notified=(*alarm.notified, channel))
     for alarm in notice.cleared:
-        rest = tuple(name for name in alarm.told if name != channel)
-        after[alarm.problem.key] = replace(alarm, told=rest)
-    return {key: alarm for key, alarm in after.items() if alarm.told or not alarm.over}
+        rest = tuple(name for name in alarm.notified if name != channel)
+        after[alarm.problem.key] = replace(alarm, notified=rest)
+    return {key: alarm for key, alarm in after.items() if alarm.notified or not alarm.over}
 
 
 def forget(alarms: Mapping[str, Alarm], channels: Collection[str]) -> dict[str, Alarm]:
-    """Without channels that the pipeline file no longer has: nobody is there to be told."""
-    kept = {key: replace(a, told=tuple(c for c in a.told if c in channels)) for key, a in alarms.items()}
-    return {key: alarm for key, alarm in kept.items() if alarm.told or not alarm.over}
+    """Removes channels that the pipeline file no longer has."""
+    kept = {
+        key: replace(a, notified=tuple(c for c in a.notified if c in channels)) for key, a in alarms.items()
+    }
+    return {key: alarm for key, alarm in kept.items() if alarm.notified or not alarm.over}
 
 
 MOST_LINES = 50
@@ -145,8 +147,8 @@ def body(notice: Notice) -> str:
 
 
 def together(alarms: Iterable[Alarm]) -> list[list[Alarm]]:
-    """Slices that have the same problem are told of together where they are many: those of a new pipeline,
-    or after an outage."""
+    """Groups slices that have the same problem where they are many: those of a new pipeline, or after an
+    outage."""
     alarms = list(alarms)
     counts = Counter(alarm.problem.kind for alarm in alarms)
     groups: dict[str, list[Alarm]] = {}

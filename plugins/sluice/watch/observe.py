@@ -1,4 +1,4 @@
-"""Looks at lake, Kafka and ClickHouse for the watch. What does not answer is told, and leaves the rest."""
+"""Reads lake, Kafka and ClickHouse for the watch. The error of a source that does not answer is kept."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Observation:
-    """All that one look has seen. `silent` says of each source that did not answer why.
+    """What one run of the watch has read. `silent`: why a source did not answer, by source.
 
-    Without ClickHouse `found` holds only units that have not landed: of the others nobody knows the state.
+    Without ClickHouse `found` holds only units that have not landed: the state of the others is unknown.
     `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
     the first units of it that have not landed: of these Kafka deletes records first. `changes` are those of
     the fields of events in `slices`, `added` the columns that loads have added for them.
@@ -79,7 +79,7 @@ class Observation:
 
 
 def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
-    """The last `heal` of complete slices, not before `start`: what each hourly run looks at."""
+    """Returns the last `heal` of complete slices, not before `start`: the range of each hourly run."""
     end = floor(now, pipeline.slice)
     start = floor(end - pipeline.heal, pipeline.slice)
     if pipeline.start is not None:
@@ -87,12 +87,12 @@ def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
     return SliceRange(start, end, pipeline.slice)
 
 
-def look(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
-    """Changes nothing. Raises LakeUnavailable: without the lake nothing is known at all."""
+def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
+    """Reads everything that the watch judges, and changes nothing. Raises LakeUnavailable."""
     slices = watched_range(pipeline, now)
     silent: dict[ProblemSource, str] = {}
     older = (
-        _told(ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start))
+        _unless_silent(ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start))
         or Backlog()
     )
     first = older.unlanded(_OLDEST)
@@ -143,7 +143,9 @@ def _kafka(
     own = set(pipeline.clusters) - mute.keys()
     recent = units_of(pipeline, watched_range(pipeline, now), resolution.boundaries)
     asked = [unit for unit in (*older, *recent) if unit.cluster in own]
-    lost = _told(ProblemSource.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked))
+    lost = _unless_silent(
+        ProblemSource.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked)
+    )
     return resolution.boundaries, lost or {}, mute
 
 
@@ -157,11 +159,11 @@ def _clickhouse(
             tables = [target.table for target in pipeline.targets]
             return ledgers, joined([(name, server_facts(client, tables)) for name, client in clients])
 
-    return _told(ProblemSource.CLICKHOUSE, silent, ask) or (None, None)
+    return _unless_silent(ProblemSource.CLICKHOUSE, silent, ask) or (None, None)
 
 
 def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
-    """Raises what the client raises."""
+    """Reads one server's errors, queues, parts and disks. Raises what the client raises."""
     known = {"tables": list(tables)}
     recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
     return ServerFacts(
@@ -194,12 +196,15 @@ def _topics(
                 with open_inquiry(cluster) as inquiry:
                     return {(cluster.cluster, topic): inquiry.facts(topic) for topic in own}
 
-            topics = {**topics, **(_told(ProblemSource.KAFKA, silent, ask) or {})}
+            topics = {**topics, **(_unless_silent(ProblemSource.KAFKA, silent, ask) or {})}
     return topics
 
 
-def _told(source: ProblemSource, silent: dict[ProblemSource, str], ask: Callable[[], T]) -> T | None:
-    """What `ask` answers; None when it is unavailable, which is noted. An unavailable lake is raised."""
+def _unless_silent(source: ProblemSource, silent: dict[ProblemSource, str], ask: Callable[[], T]) -> T | None:
+    """Returns what `ask` answers; None when the source is unavailable, which is noted in `silent`.
+
+    Raises: LakeUnavailable.
+    """
     try:
         return ask()
     except Unavailable as error:

@@ -38,7 +38,7 @@ EVENTS = frozenset({ProblemKind.SCHEMA})
 
 
 class ProblemSource(StrEnum):
-    """Where one has to look to see a problem. When it does not answer, nothing of it is known to be over."""
+    """The system in which a problem is seen. While it does not answer, none of its problems is over."""
 
     KAFKA = "kafka"
     CLICKHOUSE = "clickhouse"
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def key(self) -> str:
-        """The same for the same problem in every look at it."""
+        """Identifies the problem: it is the same in every run of the watch."""
         return f"{self.kind}|{self.place}"
 
     def __str__(self) -> str:
@@ -65,14 +65,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Alarm:
-    """A problem that is or was open since `since` (ISO 8601, UTC), and the channels that know of it.
+    """A problem that is or was open since `since` (ISO 8601, UTC), and the channels notified of it.
 
-    `over`: it is gone, and the channels in `told` have still to hear that.
+    `over`: it is gone, and the channels in `notified` have still to be notified of its end.
     """
 
     problem: Problem
     since: str
-    told: tuple[str, ...] = ()
+    notified: tuple[str, ...] = ()
     over: bool = False
 
 
@@ -120,5 +120,5 @@ def decode(data: bytes, place: str) -> WatchState:
         return _DECODER.decode(data)
     except msgspec.DecodeError as error:
         raise SluiceError(
-            f"{place} holds no alarms ({error}): delete it; open problems are told again"
+            f"{place} holds no alarms ({error}): delete it; channels are notified of open problems again"
         ) from error

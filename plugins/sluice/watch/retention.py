@@ -129,7 +129,7 @@ def retention(
 def log_starts(
     now_at: Mapping[str, int], earlier: Mapping[str, LogStart], now: datetime
 ) -> dict[str, LogStart]:
-    """What the next look has to know, by `cluster/topic/partition`."""
+    """Returns what the next run of the watch needs, by `cluster/topic/partition`."""
     moved = {name: seen_at(earlier.get(name), offset, now) for name, offset in now_at.items()}
     return {**earlier, **moved}
 

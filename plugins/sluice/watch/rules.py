@@ -38,7 +38,7 @@ def overdue(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> I
             yield Problem(ProblemKind.EXPIRED, place, message, _BOTH)
         elif status.manifest is None:
             since = _ago(now, status.unit.slice.end)
-            message = f"not landed {since} after its end; look at the runs of DAG {pipeline.name}"
+            message = f"not landed {since} after its end; inspect the runs of DAG {pipeline.name}"
             yield Problem(ProblemKind.OVERDUE, place, message, _BOTH)
 
 
@@ -46,7 +46,7 @@ def not_committed(
     pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime, missing: Collection[str] = ()
 ) -> Iterator[Problem]:
     """Hours that are in the lake and late, by the table that lacks them. A `missing` table is a problem of
-    its own, which no load task cures."""
+    its own, which no load task repairs."""
     lacking: dict[str, list[UnitStatus]] = {}
     for status in _late(pipeline, found, now):
         if status.manifest is not None:
@@ -58,7 +58,7 @@ def not_committed(
         hours = str(first) if len(late) == 1 else f"{len(late)} units from {first} to {last}"
         since = _ago(now, first.slice.end)
         message = (
-            f"{hours} landed and not committed, {since} after the end of the first; look at its load task"
+            f"{hours} landed and not committed, {since} after the end of the first; inspect its load task"
         )
         yield Problem(ProblemKind.NOT_COMMITTED, f"table {table}", message, _BOTH)
 

@@ -1,4 +1,4 @@
-"""One look at a pipeline, and what has to be told about it. Told is at least once, and as a rule once."""
+"""One run of the watch: observes a pipeline and notifies its channels. Delivery is at least once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sluice.errors import NotSent
 from sluice.slices import utc
 from sluice.state.lease import Lease
 from sluice.watch import notices, rules, transactions
-from sluice.watch.notices import Notice, bounded, decide, forget, pending, told
-from sluice.watch.observe import Observation, look
+from sluice.watch.notices import Notice, bounded, decide, forget, pending, with_notified
+from sluice.watch.observe import Observation, observe
 from sluice.watch.problems import LogStart, Problem, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.server import server_problems
 from sluice.watch.store import AlarmStore
 
-# One watcher at a time, so that nobody is told twice. A crashed one is waited for this long.
+# One watcher at a time, so that no channel is notified twice. A crashed one is waited for this long.
 _TERM = timedelta(seconds=20)
 _PATIENCE = timedelta(seconds=60)
 _LEASE = "alarms"
@@ -35,59 +35,68 @@ Send = Callable[[Channel, str, str], None]
 
 @dataclass(frozen=True)
 class Watched:
-    """What a look has seen, its problems, and how many each channel has just been told (new, over).
+    """The observation, its problems, and how many each channel has just been notified of (new, over).
 
-    `log_starts` are those that earlier looks had seen.
+    `log_starts` are those of earlier runs.
     """
 
-    sight: Observation
+    observation: Observation
     problems: tuple[Problem, ...]
     log_starts: Mapping[str, LogStart]
     sent: Mapping[str, tuple[int, int]]
 
 
 def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
-    """Raises NotSent after all channels were tried, Busy when another watch is at work, LakeUnavailable."""
+    """Observes the pipeline, stores its alarms and notifies the channels.
+
+    Raises: NotSent after all channels were tried, Busy when another watch is at work, LakeUnavailable.
+    """
     store = AlarmStore(lake)
     with Lease.acquire(lake, _LEASE, uuid.uuid4().hex, _TERM, _PATIENCE) as lease, lease.keep():
-        sight = look(pipeline, lake, now)
+        observation = observe(pipeline, lake, now)
         known = store.read()
-        problems = bounded(problems_of(pipeline, sight, known, now), known.alarms)
-        store.change(lambda known: after(pipeline, known, sight, problems, now))
+        problems = bounded(problems_of(pipeline, observation, known, now), known.alarms)
+        store.change(lambda known: after(pipeline, known, observation, problems, now))
         sent = _tell(pipeline, store, send)
-    return Watched(sight, problems, known.log_starts, sent)
+    return Watched(observation, problems, known.log_starts, sent)
 
 
 def problems_of(
-    pipeline: Pipeline, sight: Observation, known: WatchState, now: datetime
+    pipeline: Pipeline, observation: Observation, known: WatchState, now: datetime
 ) -> Iterator[Problem]:
-    """Every problem that a look shows, after what earlier looks have seen. Pure."""
-    yield from sight.unavailable()
-    yield from rules.overdue(pipeline, sight.found, now)
-    yield from rules.older(pipeline, sight.older)
-    yield from retention(pipeline, (*sight.oldest, *sight.found), sight.topics, known.log_starts, now)
-    yield from transactions.held_up(pipeline, sight.lag, known.open, now)
-    yield from rules.anomalies(sight.verdict.anomalies)
-    yield from rules.changed(pipeline, sight.changes)
-    yield from rules.added(pipeline, sight.added)
-    yield from rules.still(pipeline, sight.slices, sight.boundaries, sight.found, now)
-    if sight.server is not None:
-        missing = {table for table, _ in sight.server.missing}
-        yield from rules.not_committed(pipeline, sight.found, now, missing)
-        yield from rules.behind(pipeline, sight.found, sight.lag_records, now)
-        yield from server_problems(pipeline, sight.server)
+    """Yields every problem of an observation; `known` is what earlier runs stored. Pure."""
+    yield from observation.unavailable()
+    yield from rules.overdue(pipeline, observation.found, now)
+    yield from rules.older(pipeline, observation.older)
+    yield from retention(
+        pipeline, (*observation.oldest, *observation.found), observation.topics, known.log_starts, now
+    )
+    yield from transactions.held_up(pipeline, observation.lag, known.open, now)
+    yield from rules.anomalies(observation.verdict.anomalies)
+    yield from rules.changed(pipeline, observation.changes)
+    yield from rules.added(pipeline, observation.added)
+    yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.found, now)
+    if observation.server is not None:
+        missing = {table for table, _ in observation.server.missing}
+        yield from rules.not_committed(pipeline, observation.found, now, missing)
+        yield from rules.behind(pipeline, observation.found, observation.lag_records, now)
+        yield from server_problems(pipeline, observation.server)
 
 
 def after(
-    pipeline: Pipeline, known: WatchState, sight: Observation, problems: tuple[Problem, ...], now: datetime
+    pipeline: Pipeline,
+    known: WatchState,
+    observation: Observation,
+    problems: tuple[Problem, ...],
+    now: datetime,
 ) -> WatchState:
-    """What is known after the look. Pure."""
+    """Returns what is stored after the observation. Pure."""
     channels = [channel.name for channel in pipeline.alarms.notify]
     at = utc(now).isoformat(timespec="seconds")
-    unseen = rules.still_open(sight.older)
-    alarms = decide(problems, forget(known.alarms, channels), sight.silent.keys(), at, unseen)
-    starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in sight.lag.partitions}
-    open_now = transactions.seen(sight.lag, known.open, now)
+    unseen = rules.still_open(observation.older)
+    alarms = decide(problems, forget(known.alarms, channels), observation.silent.keys(), at, unseen)
+    starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in observation.lag.partitions}
+    open_now = transactions.seen(observation.lag, known.open, now)
     begins = log_starts(starts, known.log_starts, now)
     return WatchState(alarms, _own(pipeline, begins), _own(pipeline, open_now))
 
@@ -118,4 +127,4 @@ def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[
 
 
 def _noted(known: WatchState, channel: str, notice: Notice) -> WatchState:
-    return replace(known, alarms=told(known.alarms, channel, notice))
+    return replace(known, alarms=with_notified(known.alarms, channel, notice))

@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from sluice.cli import lag, status_lines
 from sluice.cli import status as command
 from sluice.cli.commands import commands
-from sluice.cli.lag import Behind, look_behind
+from sluice.cli.lag import Behind, read_behind
 from sluice.cli.options import known_range
 from sluice.errors import WrongUse
 from sluice.plan.backlog import Backlog
@@ -90,9 +90,9 @@ def test_live_it_looks_until_it_is_stopped(config, monkeypatch, capsys):
         if len(slept) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_look", lambda *_: ([status(0, next(looks), tables=["e.clicks"])], "p"))
+    monkeypatch.setattr(command, "_survey", lambda *_: ([status(0, next(looks), tables=["e.clicks"])], "p"))
     monkeypatch.setattr(command.time, "sleep", sleep)
-    monkeypatch.setattr(command, "look_behind", lambda *_: NOTHING)
+    monkeypatch.setattr(command, "read_behind", lambda *_: NOTHING)
     with pytest.raises(KeyboardInterrupt):
         command.status(*config[:1], watch=True, every=7, config=Path(config[2]))
     out = capsys.readouterr().out
@@ -143,8 +143,8 @@ def test_many_days_are_told_by_month():
 def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys):
     found = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
     older = Backlog({unit(-40): UnitState.MISSING, unit(-39): UnitState.EXPIRED})
-    monkeypatch.setattr(command, "_look", lambda *_: (found, "p"))
-    monkeypatch.setattr(command, "look_behind", lambda *_: Behind(found, older))
+    monkeypatch.setattr(command, "_survey", lambda *_: (found, "p"))
+    monkeypatch.setattr(command, "read_behind", lambda *_: Behind(found, older))
     commands(args=["status", *config], standalone_mode=False)
     said = " ".join(capsys.readouterr().out.split())
     assert (
@@ -170,10 +170,10 @@ def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatc
     monkeypatch.setattr(lag, "_older", lambda _: Backlog())
     monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=6, minutes=10))
     old = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
-    assert text_of(*lag.lines(look_behind(spec, old))).strip() == "lag: 4,200 s"
+    assert text_of(*lag.lines(read_behind(spec, old))).strip() == "lag: 4,200 s"
     assert asked == [str(SliceRange(TEN, TEN.add(hours=6)))]
     newest = [status(5, UnitState.COMPLETE, tables=["e.clicks"])]
-    assert look_behind(spec, newest).seconds == 600
+    assert read_behind(spec, newest).seconds == 600
     assert len(asked) == 1
 
 

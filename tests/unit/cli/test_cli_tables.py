@@ -96,8 +96,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     partition = PartitionLag(CLUSTER, TOPIC, 11, None, 0, 12_345_678, 12_345_678, 1_234.5, 86_400, 1_000_000)
     lag = Behind(hours()[:1], Backlog(), Lag("", [partition], []), {TABLE: "CREATE TABLE … creates it"})
     monkeypatch.setattr("sluice.flow.steps.dry_run", dry_run)
-    monkeypatch.setattr(status_command, "_look", lambda *_: (hours(), f"{PIPELINE} [a, b)"))
-    monkeypatch.setattr(status_command, "look_behind", lambda *_: lag)
+    monkeypatch.setattr(status_command, "_survey", lambda *_: (hours(), f"{PIPELINE} [a, b)"))
+    monkeypatch.setattr(status_command, "read_behind", lambda *_: lag)
     monkeypatch.setattr(run_command, "_steps", lambda *_: (hours()[:1], {}))
     traffic = [TrafficHour(TEN.int_timestamp + 3600 * n, f"{TOPIC}/{n}", 1e7, 12_345_678) for n in range(30)]
     monkeypatch.setattr(traffic_report, "traffic_of", lambda *_: traffic)

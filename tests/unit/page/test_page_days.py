@@ -65,13 +65,13 @@ def around(verdict: Verdict) -> OverviewContext:
     return OverviewContext(pipeline(settle="2m"), work, verdict, unit(0).slice.end, NOW)
 
 
-def sight(found: list[UnitStatus]) -> OverviewSnapshot:
+def snapshot(found: list[UnitStatus]) -> OverviewSnapshot:
     return OverviewSnapshot(found, [summary_of(status) for status in found], Boundaries())
 
 
 def test_hours(lake):
     found = [missing(unit(0)), *FOUND[1:]]
-    hours = hours_of(sight(found), month_store.read_summaries(lake, TEN), around(read_verdict(lake)))
+    hours = hours_of(snapshot(found), month_store.read_summaries(lake, TEN), around(read_verdict(lake)))
     assert [hour.cell for hour in hours] == EXPECTED
     assert [hour.slice.id for hour in hours] == list(ids_of(TEN))
     assert (hours[1].read, hours[1].rows, hours[1].rejected) == (52, 50, 2)
@@ -91,7 +91,7 @@ def test_days_say_of_each_hour_what_hours_say(lake):
 def test_summarised_hours_say_what_exact_ones_say(lake):
     noted, now = month_store.read_summaries(lake, TEN), around(read_verdict(lake))
     del noted.months[0].units[unit(0).slice.id]
-    assert hours_past(TEN, noted, now) == hours_of(sight([missing(unit(0)), *FOUND[1:]]), noted, now)
+    assert hours_past(TEN, noted, now) == hours_of(snapshot([missing(unit(0)), *FOUND[1:]]), noted, now)
 
 
 def test_a_summarised_hour_names_the_cluster_that_it_lacks():
@@ -129,7 +129,7 @@ def test_hours_that_are_alike_are_no_more_than_alike(known, first, begin, broken
     """A cell that is worked out once for many hours is that of each hour asked for alone."""
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     month = {unit(hour).slice.id: units for hour, units in enumerate(known)}
-    look = verdicts.look_at(TEN, 1, 1, len(broken), NOW)
+    look = verdicts.verification_of(TEN, 1, 1, len(broken), NOW)
     told = [verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in broken]
     verdict = verdicts.after(Verdict(), look, told)
     begins = {"dc2": START.add(hours=begin)}
@@ -181,7 +181,7 @@ def test_days_that_are_remembered_are_those_worked_out_anew(looks):
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     for noted, broken, working, first, now, later, begin in looks:
         known |= noted
-        look = verdicts.look_at(DAYS, 1, 1, len(broken), NOW)
+        look = verdicts.verification_of(DAYS, 1, 1, len(broken), NOW)
         told = [verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=name), look) for name in broken]
         verdict = verdicts.after(Verdict(), look, told)
         work = {
@@ -248,7 +248,7 @@ def test_a_look_replaces_only_what_it_looked_at():
     verdict = verdicts.within(
         verdicts.after(
             Verdict(),
-            (look := verdicts.look_at(TEN, 1, 1, 1, NOW)),
+            (look := verdicts.verification_of(TEN, 1, 1, 1, NOW)),
             [
                 verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look)
                 for h in (1, 8)

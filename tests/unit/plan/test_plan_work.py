@@ -11,7 +11,7 @@ from sluice.cli import plan as command
 from sluice.flow.resolve.preview import Preview
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.plan import has_work, to_land, work_of
-from sluice.plan.progress import RangeProgress, told
+from sluice.plan.progress import RangeProgress, progress_line
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -119,10 +119,10 @@ def test_many_hours_of_a_plan_are_summed_up(monkeypatch, capsys):
 
 
 def test_how_far_a_backfill_is():
-    looks = iter([MIXED, [replace(s, state=UnitState.COMPLETE) if s.manifest else s for s in MIXED]])
+    surveys = iter([MIXED, [replace(s, state=UnitState.COMPLETE) if s.manifest else s for s in MIXED]])
     times = iter([100.0, 130.0])
     slices = SliceRange(DAY, DAY.add(hours=6))
-    reach = RangeProgress(None, slices, look=lambda *_: next(looks), clock=lambda: next(times))
+    reach = RangeProgress(None, slices, read=lambda *_: next(surveys), clock=lambda: next(times))
     assert reach.line() == "2 of 5 units complete, 4 landed, 15 rows loaded"
     # two more in 30 s, one is left
     assert reach.line() == "4 of 5 units complete, 4 landed, 30 rows loaded, about 15 s left"
@@ -130,8 +130,10 @@ def test_how_far_a_backfill_is():
 
 def test_of_chosen_tables_nothing_else_is_said():
     """What is loaded into them is not complete, and its records are not counted."""
-    assert told(MIXED, 2, 0.0, 0, {"db.b", "db.a"}) == "2 of 5 units loaded into db.a, db.b, 4 landed"
+    assert (
+        progress_line(MIXED, 2, 0.0, 0, {"db.b", "db.a"}) == "2 of 5 units loaded into db.a, db.b, 4 landed"
+    )
 
 
 def test_no_time_is_promised_for_what_is_done():
-    assert "left" not in told([MIXED[0]], 1, 10.0, 1)
+    assert "left" not in progress_line([MIXED[0]], 1, 10.0, 1)

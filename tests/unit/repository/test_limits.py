@@ -89,12 +89,12 @@ def test_the_time_of_an_event(at: str, reason: str | None):
 def test_open_anomalies(found: int, kept: int):
     """Those that were open before stay, and the look says how many it has found."""
     start = pendulum.datetime(2026, 1, 1)
-    look = summary.look_at(SliceRange(start, start.add(hours=1)), 1, 1, found, start)
+    look = summary.verification_of(SliceRange(start, start.add(hours=1)), 1, 1, found, start)
     some = [
         Anomaly(AnomalyKind.ROWS_MISSING, "1", "0", type=f"t{n}", slice="2026-01-01T00Z")
         for n in range(found)
     ]
     verdict = summary.after(Verdict(), look, [summary.opened(one, look) for one in some])
-    assert len(verdict.anomalies) == kept and verdict.looks[-1].found == found
+    assert len(verdict.anomalies) == kept and verdict.verifications[-1].found == found
     assert [one.place for one in verdict.anomalies[:2]] == [one.place for one in some[:2]]
     assert summary.decode(summary.encode(verdict), "") == verdict

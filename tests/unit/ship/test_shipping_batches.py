@@ -260,9 +260,9 @@ def test_the_progress_line():
         (4, 3_000, 8_000_000, 25),
         (7, 3_000, 8_000_000, 0),
     ):
-        progress.look(events, size, waiting)
+        progress.update(events, size, waiting)
     now[0] = 99
-    progress.look(3_000, 8_000_000, 0)  # nothing has happened
+    progress.update(3_000, 8_000_000, 0)  # nothing has happened
     assert said == [
         "published 3,000 rows, 8.0 MB, to dc1/clicks: 750 rows/s, 2.0 MB/s, 25 unacknowledged",
         "published 3,000 rows, 8.0 MB, to dc1/clicks: 0 rows/s, 0.0 MB/s, 0 unacknowledged",

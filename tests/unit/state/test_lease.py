@@ -50,7 +50,7 @@ def stored(lake) -> LeaseState:
 
 class TestDeciding:
     @pytest.mark.parametrize(
-        ("found", "watch", "looked_at", "free"),
+        ("found", "watch", "read_at", "free"),
         [
             (None, None, 0.0, True),
             (state(released=True), LeaseWatch("v", 0.0), 0.0, True),
@@ -62,9 +62,9 @@ class TestDeciding:
         ],
     )
     def test_may_take(
-        self, found: LeaseState | None, watch: LeaseWatch | None, looked_at: float, free: bool
+        self, found: LeaseState | None, watch: LeaseWatch | None, read_at: float, free: bool
     ) -> None:
-        assert may_take(found, watch, looked_at) is free
+        assert may_take(found, watch, read_at) is free
 
     def test_a_watch_starts_again_with_each_version(self) -> None:
         watch = observe(None, None, 0.0)

@@ -52,7 +52,7 @@ def test_a_broken_unit_is_not_verified_and_stays_open_until_it_is_verified_again
     second = SliceRange(START.add(hours=1), START.add(hours=2))
     note_verified(lake, second, [found[1]], [], NOW.add(minutes=2))
     assert [one.slices for one in read_verdict(lake).anomalies] == [("2026-11-20T10Z",)]
-    assert [look.found for look in read_verdict(lake).looks] == [0, 1, 0]
+    assert [verification.found for verification in read_verdict(lake).verifications] == [0, 1, 0]
 
     note_verified(lake, DAY, found, [], NOW.add(minutes=3))
     assert read_verdict(lake).anomalies == ()
@@ -84,19 +84,21 @@ def test_an_anomaly_of_one_cluster_leaves_the_other_verified():
 
 
 def test_an_anomaly_without_an_hour_goes_when_its_whole_range_is_verified_again():
-    look = verdicts.look_at(DAY, 1, 1, 1, NOW)
+    verification = verdicts.verification_of(DAY, 1, 1, 1, NOW)
     old = verdicts.after(
-        verdicts.Verdict(), look, [verdicts.opened(Anomaly(AnomalyKind.STALLED, "a", "b"), look)]
+        verdicts.Verdict(),
+        verification,
+        [verdicts.opened(Anomaly(AnomalyKind.STALLED, "a", "b"), verification)],
     )
     part = SliceRange(START, START.add(hours=1))
-    assert len(verdicts.after(old, verdicts.look_at(part, 1, 1, 0, NOW), []).anomalies) == 1
-    assert verdicts.after(old, verdicts.look_at(DAY, 1, 1, 0, NOW), []).anomalies == ()
+    assert len(verdicts.after(old, verdicts.verification_of(part, 1, 1, 0, NOW), []).anomalies) == 1
+    assert verdicts.after(old, verdicts.verification_of(DAY, 1, 1, 0, NOW), []).anomalies == ()
 
 
 def test_what_is_not_done_yet_is_open_but_breaks_nothing():
-    look = verdicts.look_at(DAY, 1, 1, 1, NOW)
+    verification = verdicts.verification_of(DAY, 1, 1, 1, NOW)
     kinds = (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS, AnomalyKind.ROWS_EXTRA)
-    opened = [verdicts.opened(Anomaly(kind, "a", "b"), look) for kind in kinds]
+    opened = [verdicts.opened(Anomaly(kind, "a", "b"), verification) for kind in kinds]
     assert [one.breaks for one in opened] == [False, False, True]
 
 

@@ -16,7 +16,7 @@ from sluice.flow.resolve import resolve as resolving
 from sluice.flow.resolve.expired import retained_losses
 from sluice.slices import SliceRange
 from sluice.state import survey as surveying
-from sluice.watch import observe as looking
+from sluice.watch import observe as observing
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.support.page_world import START, pipeline
 
@@ -45,7 +45,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Asked:
     def servers(_: object) -> Iterator[tuple[Server, ...]]:
         yield (Server(Shard.model_construct(name="", connection="c"), client),)
 
-    for module in (surveying, looking):
+    for module in (surveying, observing):
         monkeypatch.setattr(module, "connect_shards", servers)
     monkeypatch.setattr(surveying, "open_lake", lambda _: lake)
     return client
@@ -59,11 +59,11 @@ def test_a_survey_reads_the_ledger_of_its_range_only(client: Asked):
 
 def test_a_watch_reads_the_ledger_of_what_it_watches(client: Asked, monkeypatch: pytest.MonkeyPatch):
     kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: []})})
-    monkeypatch.setattr(looking, "resolve", lambda *known: resolving.resolve(*known, kafka.topics_of))
-    monkeypatch.setattr(looking, "retained_losses", lambda *known: retained_losses(*known, kafka.topics_of))
-    monkeypatch.setattr(looking, "ask_topics", lambda _: ({}, []))
+    monkeypatch.setattr(observing, "resolve", lambda *known: resolving.resolve(*known, kafka.topics_of))
+    monkeypatch.setattr(observing, "retained_losses", lambda *known: retained_losses(*known, kafka.topics_of))
+    monkeypatch.setattr(observing, "ask_topics", lambda _: ({}, []))
     spec = pipeline(heal="3h")
-    looking.look(spec, MemoryLake(), pendulum.datetime(2026, 11, 20, 13, 10))
+    observing.observe(spec, MemoryLake(), pendulum.datetime(2026, 11, 20, 13, 10))
     assert [(asked["start"], asked["end"]) for asked in client.parameters] == [SECONDS]
 
 

@@ -1,4 +1,4 @@
-"""Who is told what: each problem once, and once more when it is over."""
+"""Each channel is notified of each problem once, and once more when it is over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.flow.verify.verdict import Verdict
 from sluice.plan.lag import Lag
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
-from sluice.watch.notices import MOST_LINES, body, bounded, decide, forget, pending, subject, told
+from sluice.watch.notices import MOST_LINES, body, bounded, decide, forget, pending, subject, with_notified
 from sluice.watch.observe import Observation
 from sluice.watch.problems import (
     Alarm,
@@ -33,14 +33,14 @@ def problem(place: str, message: str = "m", *sources: ProblemSource) -> Problem:
 
 
 def rounds(*looks: list[Problem], channels=("a",)) -> list[tuple[list[str], list[str]]]:
-    """(places raised, places cleared) that channel `a` is told at each look."""
+    """(places raised, places cleared) that channel `a` is notified of in each run."""
     alarms: dict[str, Alarm] = {}
     heard = []
     for at, problems in enumerate(looks):
         alarms = decide(problems, alarms, (), str(at))
         for channel in channels:
             notice = pending(alarms, channel)
-            alarms = told(alarms, channel, notice)
+            alarms = with_notified(alarms, channel, notice)
             if channel == "a":
                 raised = [alarm.problem.place for alarm in notice.raised]
                 heard.append((raised, [alarm.problem.place for alarm in notice.cleared]))
@@ -78,7 +78,7 @@ def test_what_nobody_was_told_of_is_forgotten_without_a_word():
 
 def test_a_channel_that_failed_is_told_the_next_time_and_the_other_not_again():
     alarms = decide([problem("x")], {}, (), "1")
-    alarms = told(alarms, "a", pending(alarms, "a"))  # b was unavailable
+    alarms = with_notified(alarms, "a", pending(alarms, "a"))  # b was unavailable
     alarms = decide([problem("x")], alarms, (), "2")
     assert not pending(alarms, "a")
     assert [a.problem.place for a in pending(alarms, "b").raised] == ["x"]
@@ -90,9 +90,9 @@ def test_a_channel_that_failed_is_told_the_next_time_and_the_other_not_again():
 def test_back_before_everybody_heard_of_its_end():
     alarms: dict[str, Alarm] = decide([problem("x")], {}, (), "1")
     for channel in ("a", "b"):
-        alarms = told(alarms, channel, pending(alarms, channel))
+        alarms = with_notified(alarms, channel, pending(alarms, channel))
     alarms = decide([], alarms, (), "2")
-    alarms = told(alarms, "a", pending(alarms, "a"))
+    alarms = with_notified(alarms, "a", pending(alarms, "a"))
     alarms = decide([problem("x")], alarms, (), "3")
     assert [a.since for a in pending(alarms, "a").raised] == ["1"]
     assert not pending(alarms, "b")
@@ -100,7 +100,7 @@ def test_back_before_everybody_heard_of_its_end():
 
 def test_what_cannot_be_seen_is_not_over():
     seen = decide([problem("x", "m", ProblemSource.KAFKA, ProblemSource.LAKE)], {}, (), "1")
-    seen = told(seen, "a", pending(seen, "a"))
+    seen = with_notified(seen, "a", pending(seen, "a"))
     assert not pending(decide([], seen, {ProblemSource.KAFKA}, "2"), "a")
     assert pending(decide([], seen, {ProblemSource.CLICKHOUSE}, "2"), "a").cleared
 
@@ -115,14 +115,14 @@ def test_an_event_is_told_once_and_has_no_end():
         ([], []),
     ]
     seen = decide([event], {}, (), "1")
-    assert decide([], told(seen, "a", pending(seen, "a")), (), "2") == {}
+    assert decide([], with_notified(seen, "a", pending(seen, "a")), (), "2") == {}
 
 
 def test_a_channel_that_is_no_longer_in_the_file_is_forgotten():
-    alarms = told(
+    alarms = with_notified(
         decide([problem("x")], {}, (), "1"), "old", pending(decide([problem("x")], {}, (), "1"), "old")
     )
-    assert forget(alarms, ["new"])["hour overdue|x"].told == ()
+    assert forget(alarms, ["new"])["hour overdue|x"].notified == ()
     over = decide([], alarms, (), "2")
     assert forget(over, ["new"]) == {}
 
@@ -150,7 +150,7 @@ def test_the_stored_form_comes_back_as_it_was():
 
 def test_the_message():
     alarms = decide([problem("x", "late"), problem("y", "late")], {}, (), "2026-11-20T10:00:00+00:00")
-    alarms = told(alarms, "a", pending(alarms, "a"))
+    alarms = with_notified(alarms, "a", pending(alarms, "a"))
     notice = pending(decide([problem("z", "{{ 7 * 7 }}")], alarms, (), "now"), "a")
     assert subject("adx", notice) == "[sluice] adx: 1 problem, 2 over"
     assert body(notice).splitlines() == [
@@ -188,7 +188,7 @@ def test_many_slices_with_one_problem_are_a_line_and_few_have_one_each():
 def test_what_is_over_is_told_together_too_since_the_first_of_them():
     alarms = decide(hours(2), {}, (), "2026-11-21T00:00:00+00:00")
     alarms = decide(hours(5), alarms, (), "2026-11-21T01:00:00+00:00")
-    alarms = told(alarms, "a", pending(alarms, "a"))
+    alarms = with_notified(alarms, "a", pending(alarms, "a"))
     notice = pending(decide([], alarms, (), "later"), "a")
     assert subject("adx", notice) == "[sluice] adx: 1 over"
     span = "5 times, from slice 2026-11-20T00Z/dc1 to 2026-11-20T04Z/dc1"
@@ -206,17 +206,17 @@ def test_problems_that_are_kept_have_a_bound():
     assert kept[:1000] == tuple(seen(1000))
     [more] = kept[1000:]
     assert (more.kind, more.place) == (ProblemKind.MORE, "beyond 1,000") and more.message.startswith(
-        "234 more are"
+        "234 more have"
     )
     alarms = decide(kept, {}, (), "1")
     assert len(alarms) == 1001
     # Those that are known stay, whatever comes before them; one that is over makes room for one.
     now = [*seen(1300)[1200:], *seen(1000)[1:]]
-    again = bounded(now, told(alarms, "a", pending(alarms, "a")))
-    assert again[:-1] == tuple(seen(1000)[1:]) and again[-1].message.startswith("100 more are")
+    again = bounded(now, with_notified(alarms, "a", pending(alarms, "a")))
+    assert again[:-1] == tuple(seen(1000)[1:]) and again[-1].message.startswith("100 more have")
     gone = {key: alarm for key, alarm in alarms.items() if alarm.problem.place != "slice 00000"}
     assert [p.place for p in bounded(now, gone)][:2] == ["slice 01200", "slice 00001"]
-    assert bounded(now, gone)[-1].message.startswith("99 more are")
+    assert bounded(now, gone)[-1].message.startswith("99 more have")
     assert bounded(seen(700), alarms) == tuple(seen(700))
 
 
@@ -230,7 +230,7 @@ def test_what_is_kept_never_grows_beyond(looks: list[list[int]], silent: bool):
             now = [problem(f"{number:02}", "m", ProblemSource.KAFKA) for number in numbers]
             problems = bounded(now, alarms)
             alarms = decide(problems, alarms, {ProblemSource.KAFKA} if silent and at % 2 else (), str(at))
-            alarms = told(alarms, "a", pending(alarms, "a"))
+            alarms = with_notified(alarms, "a", pending(alarms, "a"))
             assert len(alarms) <= 11
             kept = {p.key for p in problems}
             assert kept >= {p.key for p in now} or any(p.kind is ProblemKind.MORE for p in problems)
@@ -253,7 +253,7 @@ def test_partitions_of_topics_that_the_file_has_no_more_are_forgotten():
     spec, slices = pipeline(), SliceRange(start, start.add(hours=1))
     known = WatchState({}, {name: LogStart(5, 1) for name in names}, {name: Open(7, 2) for name in names})
     lag = Lag(at="", partitions=[], errors=["it is silent"])
-    sight = Observation(slices, Boundaries(), (), lag, {}, Verdict(), None)
-    kept = after(spec, known, sight, (), start)
+    observation = Observation(slices, Boundaries(), (), lag, {}, Verdict(), None)
+    kept = after(spec, known, observation, (), start)
     assert kept.log_starts == {name: LogStart(5, 1) for name in names[:2]}
     assert kept.open == {name: Open(7, 2) for name in names[:2]}

@@ -113,8 +113,8 @@ def test_a_look_at_an_hour_with_a_renamed_field_shows_one_problem(tmp_path):
     changes = tuple(changes_of(lake, manifests, manifests, pytest.fail))
     slices = SliceRange(TEN, TEN.add(hours=3))
     lag = Lag("", [], [])
-    sight = Observation(slices, Boundaries(), tuple(found), lag, {}, Verdict(), None, changes=changes)
-    problems = list(problems_of(pipeline(), sight, WatchState(), TEN.add(hours=3)))
+    observation = Observation(slices, Boundaries(), tuple(found), lag, {}, Verdict(), None, changes=changes)
+    problems = list(problems_of(pipeline(), observation, WatchState(), TEN.add(hours=3)))
     (changed,) = [problem for problem in problems if problem.kind is ProblemKind.SCHEMA]
     assert changed.place == "slice 2026-11-20T12Z/dc1, type click"
     assert "likely `uid` now" in changed.message

@@ -49,7 +49,7 @@ def _may(
 
 
 def readable_pipeline(pipeline: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep) -> Pipeline:
-    """The pipeline of that name. 404 also where the user may not read its DAG: its name is no secret told."""
+    """Returns the pipeline of that name. 404 also where the user may not read its DAG: names are secret."""
     for _, found in find_pipelines(selection=Selection(among=frozenset({pipeline}))).sound:
         if may_read(user, pipeline):
             return found

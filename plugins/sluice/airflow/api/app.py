@@ -57,7 +57,7 @@ def create_app() -> FastAPI:
     app.middleware("http")(Gate())
     app.middleware("http")(_with_headers)
     app.add_exception_handler(SluiceError, _explained)
-    app.add_exception_handler(RequestValidationError, _told)
+    app.add_exception_handler(RequestValidationError, _invalid)
     app.mount(f"/static/{VERSION}", StaticFiles(directory=STATIC), name="versioned")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     html = (STATIC / "index.html").read_text(encoding="utf-8").replace('"static/', f'"static/{VERSION}/')
@@ -90,9 +90,9 @@ def _explained(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": one_line(str(error))}, status)
 
 
-def _told(request: Request, error: Exception) -> JSONResponse:
-    """One line of what is wrong with a request, without what it held."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - told to the type checker
+def _invalid(request: Request, error: Exception) -> JSONResponse:
+    """Answers one line of what is wrong with a request, without its values."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows the type
     wrong = [f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()]
     return JSONResponse({"detail": one_line("; ".join(wrong), 300)}, 422)
 
@@ -100,15 +100,15 @@ def _told(request: Request, error: Exception) -> JSONResponse:
 _VIEWS = ("48h", "8760h")
 
 
-def look_ahead() -> threading.Thread:
-    """Begins to look at every pipeline as the overview does, which remembers what cannot change. What is out
-    of reach is said by the overview, when somebody asks for it."""
-    thread = threading.Thread(target=_look, name="sluice-look-ahead", daemon=True)
+def warm_caches() -> threading.Thread:
+    """Warms the caches at start, in a thread: makes the overview of every pipeline once. Errors are not
+    reported here: the overview itself reports them when it is asked for."""
+    thread = threading.Thread(target=_warm_caches, name="sluice-warm-caches", daemon=True)
     thread.start()
     return thread
 
 
-def _look() -> None:
+def _warm_caches() -> None:
     sound = known.sound()
     for since in _VIEWS:
         rows_of(known.memory, sound, RequestedRange.of(since, "now", pendulum.now("UTC")), {})

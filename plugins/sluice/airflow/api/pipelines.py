@@ -121,9 +121,9 @@ def anomalies(pipeline: Readable) -> models.Anomalies:
     verdict = read_verdict(open_lake(pipeline))
     return models.Anomalies(
         anomalies=anomaly_rows(verdict.anomalies),
-        looks=[
-            models.VerificationRow.model_validate(look, from_attributes=True)
-            for look in reversed(verdict.looks)
+        verifications=[
+            models.VerificationRow.model_validate(verification, from_attributes=True)
+            for verification in reversed(verdict.verifications)
         ],
     )
 

@@ -48,16 +48,16 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) ->
     """Offsets, rows, tables, files, timings, runs and anomalies of one slice."""
     piece, now = _piece(pipeline, slice_id), pendulum.now("UTC")
     only, start = _only(piece), int(piece.start.timestamp())
-    lake, sight = open_lake(pipeline), memory.look(pipeline, _only(piece))
+    lake, snapshot = open_lake(pipeline), memory.snapshot(pipeline, _only(piece))
     noted, verdict = read_summaries(lake, only), within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, piece.start)
     work = work_of(runs, (start,), pipeline.slice)
-    waiting = any(status.state is UnitState.LANDED for status in sight.statuses)
+    waiting = any(status.state is UnitState.LANDED for status in snapshot.statuses)
     gone = memory.clients.gone(pipeline) if waiting else frozenset()
-    landed = {status.unit: status.manifest for status in sight.statuses if status.manifest}
-    first = first_instant(pipeline, sight.boundaries)
+    landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
+    first = first_instant(pipeline, snapshot.boundaries)
     around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone))
-    hour = next(iter(hours_of(sight, noted, around)), None)
+    hour = next(iter(hours_of(snapshot, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
     rows = run_rows(session, runs, start)
@@ -70,11 +70,11 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) ->
         running=hour.work.phase if hour.work else "",
         before=Slice(piece.start - piece.length, piece.length).id,
         after=Slice(piece.end, piece.length).id if piece.end <= now else "",
-        units=[unit_view(pipeline, status, noted, gone) for status in sight.statuses],
+        units=[unit_view(pipeline, status, noted, gone) for status in snapshot.statuses],
         event_hours=event_hours_of(lake, pipeline, piece),
         anomalies=anomaly_rows(verdict.anomalies),
         changes=change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
-        timings=timings_of(piece, _timings(lake, _days(sight.statuses, rows))),
+        timings=timings_of(piece, _timings(lake, _days(snapshot.statuses, rows))),
         runs=rows,
     )
 
@@ -84,7 +84,7 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
     """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse; of their
     payloads what the caller may see."""
     piece = _piece(pipeline, slice_id)
-    found = memory.look(pipeline, _only(piece)).statuses
+    found = memory.snapshot(pipeline, _only(piece)).statuses
     manifests = [status.manifest for status in found if status.manifest]
     with connect_shards(pipeline) as servers:
         asked = [server.client for server in servers if server.client]

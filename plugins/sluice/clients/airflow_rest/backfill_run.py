@@ -51,14 +51,14 @@ class BackfillRun:
 
 
 def trigger(session: Session, asked: BackfillAsked, say: Tell) -> BackfillRun:
-    """Queues a run of `<pipeline>_backfill`. A DAG that is paused would leave it queued for ever: it is
-    unpaused, and `say` told.
+    """Queues a run of `<pipeline>_backfill`. A run of a paused DAG never starts: the DAG is unpaused, which
+    `say` reports.
 
-    Raises Unavailable, or WrongUse when Airflow refuses (no such DAG, no right, wrong parameters).
+    Raises: Unavailable, or WrongUse when Airflow refuses (no such DAG, no right, wrong parameters).
     """
     dag_id = f"{asked.pipeline}_backfill"
     path = f"/dags/{quote(dag_id, safe='')}"
-    found = session.look(path)
+    found = session.read(path)
     if found is None:
         raise WrongUse(
             f"Airflow at {session.access.url} has no DAG {dag_id}, or the login may not see it: the pipeline "

@@ -1,4 +1,4 @@
-"""Calls of Airflow's REST API by one who has logged in, and logs in again when the server has forgotten."""
+"""Calls Airflow's REST API with a login, and logs in again when the server no longer accepts the token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Judge = Callable[[Access, Answer], SluiceError | None]
 
 
 class Session:
-    """`call` and `look` raise Unavailable, and WrongUse for what is refused."""
+    """`call` and `read` raise Unavailable, and WrongUse for what is refused."""
 
     def __init__(self, client: httpx.Client, access: Access) -> None:
         self._client, self.access = client, access
@@ -36,8 +36,8 @@ class Session:
             raise error
         return answer.content() or {}
 
-    def look(self, path: str) -> dict[str, Any] | None:
-        """None for what is not there."""
+    def read(self, path: str) -> dict[str, Any] | None:
+        """Sends a GET; returns None for what is not there."""
         answer = self._authorized("GET", f"{_API}{path}", None)
         if answer.not_there:
             return None

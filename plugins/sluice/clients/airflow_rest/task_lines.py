@@ -1,4 +1,4 @@
-"""What the tasks of a run are doing, in lines: those that changed since the look before. Pure."""
+"""What the tasks of a run are doing, in lines: those that changed since the snapshot before. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 SHOWN = ("running", "restarting", "deferred", "up_for_reschedule", "up_for_retry", "failed", "skipped")
-"""States of which a person is told; the others follow from them."""
+"""States that are reported; the others follow from them."""
 _WAITING = {"deferred": "waits", "up_for_reschedule": "waits"}
 
 
 @dataclass(frozen=True)
-class TaskLook:
+class TaskSnapshot:
     """One task, or one of those that a task is mapped to; `tries` of at most `most`."""
 
     name: str
@@ -21,7 +21,7 @@ class TaskLook:
     most: int
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> TaskLook:
+    def of(cls, entry: Mapping[str, Any]) -> TaskSnapshot:
         """Of a task instance as the API has it, whose `max_tries` are those after the first."""
         index = entry["map_index"]
         shown = entry.get("rendered_map_index") or index
@@ -29,7 +29,7 @@ class TaskLook:
         return cls(name, str(entry["state"]), int(entry["try_number"]), int(entry["max_tries"]) + 1)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         if self.state == "up_for_retry":
             return f"{self.name} failed in try {self.tries} of {self.most}, and is tried again"
         if self.state == "failed":
@@ -40,13 +40,13 @@ class TaskLook:
         return f"{self.name} {_WAITING.get(self.state, 'runs')}{again}"
 
 
-def looks(entries: Iterable[Mapping[str, Any]]) -> dict[str, TaskLook]:
-    return {look.name: look for look in map(TaskLook.of, entries)}
+def snapshots(entries: Iterable[Mapping[str, Any]]) -> dict[str, TaskSnapshot]:
+    return {task.name: task for task in map(TaskSnapshot.of, entries)}
 
 
-def changed(before: Mapping[str, TaskLook], now: Mapping[str, TaskLook]) -> Iterator[str]:
+def changed(before: Mapping[str, TaskSnapshot], now: Mapping[str, TaskSnapshot]) -> Iterator[str]:
     """A sensor that is asked again and again stays one that waits."""
-    for name, look in now.items():
+    for name, task in now.items():
         known = before.get(name)
-        if known is None or known.told != look.told:
-            yield look.told
+        if known is None or known.text != task.text:
+            yield task.text

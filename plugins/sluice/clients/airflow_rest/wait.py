@@ -1,4 +1,4 @@
-"""Waits for a run's end, and tells what its tasks do meanwhile."""
+"""Waits for a run's end, and reports what its tasks do meanwhile."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from sluice.clients.airflow_rest.backfill_run import BackfillRun, Tell
 from sluice.clients.airflow_rest.session import Session
-from sluice.clients.airflow_rest.task_lines import SHOWN, TaskLook, changed, looks
+from sluice.clients.airflow_rest.task_lines import SHOWN, TaskSnapshot, changed, snapshots
 from sluice.errors import Unavailable
 
 DELETED = "deleted"
 ENDED = frozenset({"success", "failed", DELETED})
 POLL_SECONDS = 2.0
-LOOK_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 SILENT_SECONDS = 600.0
 """How long a server may be silent: one that restarts is back in a minute or two."""
 _MOST_TASKS = 100  # as many as Airflow gives at once, and more than run at a time
@@ -34,28 +34,29 @@ class Wait:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _state: str = field(default="", init=False)
-    _tasks: dict[str, TaskLook] = field(default_factory=dict, init=False)
+    _tasks: dict[str, TaskSnapshot] = field(default_factory=dict, init=False)
     _silent_since: float | None = field(default=None, init=False)
 
     def until_end(self) -> str:
-        """`success`, `failed` or `deleted`. A run that is cleared meanwhile goes on until it ends again.
+        """Waits, and returns `success`, `failed` or `deleted`. A run that is cleared meanwhile goes on until
+        it ends again.
 
-        Raises Unavailable when Airflow stays silent; the run goes on without anybody who waits.
+        Raises: Unavailable when Airflow stays silent for `SILENT_SECONDS`; the run itself goes on.
         """
-        next_look = self.clock() + LOOK_SECONDS
+        next_report = self.clock() + REPORT_SECONDS
         while True:
             self._poll()
             if self._state in ENDED:
                 return self._state
-            if self.clock() > next_look and self._silent_since is None:
-                self._look()
-                next_look = self.clock() + LOOK_SECONDS
+            if self.clock() > next_report and self._silent_since is None:
+                self._report()
+                next_report = self.clock() + REPORT_SECONDS
             self.sleep(POLL_SECONDS)
 
     def failed(self) -> list[str]:
         """The first tasks of the run that failed, and how many more did."""
         found = self.session.call("GET", f"{self._instances}&state=failed&order_by=start_date")
-        names = [TaskLook.of(entry).name for entry in found["task_instances"][:_NAMED]]
+        names = [TaskSnapshot.of(entry).name for entry in found["task_instances"][:_NAMED]]
         more = int(found.get("total_entries") or len(names)) - len(names)
         return [*names, *([f"{more} more"] if more > 0 else [])]
 
@@ -78,14 +79,14 @@ class Wait:
             self.say(line)
         self._state, self._tasks = state, tasks
 
-    def _read(self) -> tuple[str, dict[str, TaskLook]]:
-        found = self.session.look(self.run.path)
+    def _read(self) -> tuple[str, dict[str, TaskSnapshot]]:
+        found = self.session.read(self.run.path)
         if found is None:
             return DELETED, {}
         states = "".join(f"&state={state}" for state in SHOWN)
-        # The newest first: those that failed long ago are told.
-        listed: dict[str, Any] | None = self.session.look(f"{self._instances}{states}&order_by=-start_date")
-        return str(found["state"]), looks(reversed((listed or {}).get("task_instances", [])))
+        # The newest first: those that failed long ago were reported.
+        listed: dict[str, Any] | None = self.session.read(f"{self._instances}{states}&order_by=-start_date")
+        return str(found["state"]), snapshots(reversed((listed or {}).get("task_instances", [])))
 
     def _wait_for_server(self, error: Unavailable) -> None:
         now = self.clock()
@@ -95,7 +96,7 @@ class Wait:
         elif now - self._silent_since > SILENT_SECONDS:
             raise Unavailable(f"{error}; run {self.run.run_id} goes on without it: {self.run.url}") from error
 
-    def _look(self) -> None:
+    def _report(self) -> None:
         try:
             lines = [*self._paused(), self.how_far()]
         except Unavailable as error:
@@ -105,8 +106,8 @@ class Wait:
             self.say(line)
 
     def _paused(self) -> Iterator[str]:
-        """Somebody may pause the DAG while its run is under way."""
-        found = self.session.look(self.run.path.rpartition("/dagRuns/")[0])
+        """Yields a line where the DAG was paused while its run is under way."""
+        found = self.session.read(self.run.path.rpartition("/dagRuns/")[0])
         if found is not None and found["is_paused"]:
             name = self.run.dag_id
             yield f"{name} is paused, and starts no task: `airflow dags unpause {name}` lets it go on"

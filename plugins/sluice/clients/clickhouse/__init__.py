@@ -1,1 +1,1 @@
-"""ClickHouse: the client, quoting, types, and what tables look like."""
+"""ClickHouse: the client, quoting, types, and the shapes of tables."""

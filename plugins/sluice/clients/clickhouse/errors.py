@@ -1,9 +1,9 @@
 """What an error of ClickHouse means for the statement that met it, in one table.
 
 `RETRY`: nothing was done, or only blocks of a statement, which the next attempt removes. `UNKNOWN`: the
-statement may still take effect; the next attempt fences, looks, and does it again. Both are retried, and the
-next attempt does the same for both. `FINAL`: a person has to act; so is every code that is not here.
-Codes: https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
+statement may still take effect; the next attempt fences, reads the state, and runs it again. Both are
+retried, and the next attempt does the same for both. `FINAL`: a person has to act; so is every code that is
+not here. Codes: https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 """
 
 from __future__ import annotations

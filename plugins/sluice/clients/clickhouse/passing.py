@@ -90,7 +90,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _merges(client: Client, text: str, table: str) -> bool:
-    """The server looks for the pattern anywhere in a name."""
+    """Returns whether the pattern occurs anywhere in the name, as the server matches it."""
     found = _MERGE.match(text)
     if found is None:
         return False

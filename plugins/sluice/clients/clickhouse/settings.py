@@ -59,7 +59,7 @@ STEADY: dict[str, object] = {
     "cast_string_to_dynamic_use_inference": 0,
     "cast_string_to_variant_use_inference": 0,  # a string stays a string
     "check_conversion_from_numbers_to_enum": 1,
-    "date_time_overflow_behavior": "ignore",  # the casts look at the range themselves
+    "date_time_overflow_behavior": "ignore",  # the casts check the range themselves
     "decimal_check_overflow": 1,
     "precise_float_parsing": 1,
     "json_type_escape_dots_in_keys": 0,
@@ -85,7 +85,7 @@ STEADY: dict[str, object] = {
     "max_hyperscan_regexp_length": 0,
     "max_hyperscan_regexp_total_length": 0,
     "use_hive_partitioning": 0,
-    # A table of 1,000 columns is one long statement: who looks for conditions that occur twice is busy for
+    # A table of 1,000 columns is one long statement: who searches for conditions that occur twice is busy for
     # minutes.
     "optimize_extract_common_expressions": 0,
     "optimize_and_compare_chain": 0,

@@ -30,7 +30,7 @@ class Server:
         """Raises ShardUnavailable; with one `connection` what the connection raised."""
         if self.client is not None:
             return self.client
-        assert self.error is not None  # noqa: S101 - told to the type checker
+        assert self.error is not None  # noqa: S101 - narrows the type
         if not self.shard.name:
             raise self.error
         raise ShardUnavailable(self.shard.name, str(self.error)) from self.error

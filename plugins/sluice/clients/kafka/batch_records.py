@@ -42,7 +42,7 @@ def parts_of(batch: StoredBatch, max_record: int) -> Iterator[Part]:
 def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Offsets and timestamps of the batch's records, some thousand at once; no record is held, however
     small. Where the header says them all, nothing is decompressed. Raises Unreadable."""
-    if batch.told:
+    if batch.stamps_known:
         yield np.arange(batch.start, batch.until), np.full(batch.records, batch.max_stamp)
         return
     with _ends():

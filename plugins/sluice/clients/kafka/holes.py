@@ -1,7 +1,7 @@
 """Which offsets Kafka leaves without a record on purpose: what compaction removed, and what transactions
 leave behind (markers, aborted records). Any other missing offset is a lost record.
 
-Batches' headers say it, without a look at their records.
+Batches' headers say it; their records are not read.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def joined(holes: Iterable[Hole]) -> list[Hole]:
 
 
 class BatchAdmin(FetchAdmin):
-    """Also looks at batches as they are stored: no consumer shows markers, or that a record was aborted."""
+    """Also reads batches as they are stored: no consumer shows markers, or that a record was aborted."""
 
     def left(self, place: TopicPartition, holes: Sequence[Hole], isolation: str) -> list[Hole]:
         """What of the holes, which are in order, neither markers nor aborted records explain."""

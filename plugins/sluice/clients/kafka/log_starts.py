@@ -20,7 +20,7 @@ def kept_ms(settings: Mapping[str, str]) -> int | None:
     """How long a topic keeps every record, by its effective settings; None where they do not say it.
 
     A segment goes when its newest record is older than `retention.ms` (Kafka, UnifiedLog). So a younger
-    record is there. How long a segment may grow, and when it is looked at, only keeps records longer. Nothing
+    record is there. How long a segment may grow, and when it is checked, only keeps records longer. Nothing
     is known where segments go by size, where a topic is compacted, and where nothing goes by age: then
     something else has moved the log start.
     """

@@ -4,7 +4,7 @@ holds the answer, and a small one may hold more than its memory.
 The rule is Kafka's (FileRecords.searchForTimestamp): the first offset whose record is stamped so, also of a
 marker or an aborted record. Stamps are in any order, so offsets cannot be bisected. But the answer to an
 earlier instant lies before or on that of a later one: batches are read from such an answer on, and their
-headers say which of them to look into.
+headers say which of them to unpack.
 """
 
 from __future__ import annotations

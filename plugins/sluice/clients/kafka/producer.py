@@ -27,7 +27,7 @@ _QUEUE_EVENTS = 100_000
 _DELIVERY_MS = 60_000
 _FULL_SECONDS = 0.1
 _PURGE_SECONDS = 5.0
-# What a broker that comes back cures; librdkafka has tried again until its time was over.
+# Retryable errors of a broker, which librdkafka has retried until its time was over.
 _UNAVAILABLE = {
     KafkaError._MSG_TIMED_OUT,
     KafkaError._TIMED_OUT,
@@ -113,11 +113,11 @@ class Publisher:
         return len(self._client)
 
     def gone(self, reason: str) -> KafkaUnavailable:
-        told = f"{reason}; {self._trouble}" if self._trouble else reason
-        return KafkaUnavailable(self.settings.cluster, self.settings.bootstrap, " ".join(told.split()))
+        text = f"{reason}; {self._trouble}" if self._trouble else reason
+        return KafkaUnavailable(self.settings.cluster, self.settings.bootstrap, " ".join(text.split()))
 
     def abandon(self) -> None:
-        """Gives up what is not acknowledged; each event's callback is told so."""
+        """Gives up what is not acknowledged; each event's callback gets the error."""
         with suppress(KafkaException):
             self._client.purge()
         self._client.flush(_PURGE_SECONDS)
@@ -127,7 +127,7 @@ class Publisher:
 
 
 def unavailable(error: KafkaError) -> bool:
-    """Whether doing it again later can cure it; all other errors are about the event or the topic."""
+    """Returns whether the error is retryable; all others are about the event or the topic."""
     return error.fatal() or error.retriable() or error.code() in _UNAVAILABLE
 
 

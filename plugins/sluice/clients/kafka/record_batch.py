@@ -65,9 +65,9 @@ class StoredBatch(NamedTuple):
         return self.records == self.until - self.start
 
     @property
-    def told(self) -> bool:
-        """Whether `max_stamp` is the time of all its records, one at each of its offsets. Of negative
-        times the header says nothing."""
+    def stamps_known(self) -> bool:
+        """Whether the header gives the time of all its records, one at each of its offsets: `max_stamp`.
+        Of negative times the header says nothing."""
         return self.whole and (self.log_append_time or (self.records == 1 and self.max_stamp >= 0))
 
 

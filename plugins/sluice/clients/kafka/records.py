@@ -100,7 +100,7 @@ class BoundedReader:
             at = found.batches[-1].until
 
     def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[RecordBody]:
-        """The records at `offsets`, which ascend. Batches between them are not looked into."""
+        """Yields the records at `offsets`, which ascend. Batches between them are not unpacked."""
         place, number = TopicPartition(topic, partition), 0
         while number < len(offsets):
             found = self._held_at(place, offsets[number])

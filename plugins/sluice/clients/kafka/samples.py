@@ -1,4 +1,4 @@
-"""Some records of a topic, to look at what its events are like. Nothing is committed or moved."""
+"""Samples records of a topic. No offset is committed or moved."""
 
 from __future__ import annotations
 

@@ -180,8 +180,8 @@ def _refuse_unknown(found: Connection, extra: Mapping[str, str]) -> None:
 
 
 def _refuse_old_key(found: Connection, name: str | None) -> None:
-    """Two of the three clients read PKCS#1 and SEC 1, and Java fails in the middle of a landing. A file that
-    cannot be read is told by whoever needs it.
+    """Refuses PKCS#1 and SEC 1: two of the three clients read them, and Java fails in the middle of a
+    landing. A file that cannot be read is reported by the client that needs it.
 
     Source: Kafka's DefaultSslEngineFactory, PemStore: `PRIVATE KEY` and `ENCRYPTED PRIVATE KEY` only.
     """

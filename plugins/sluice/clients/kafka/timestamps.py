@@ -64,7 +64,7 @@ def _parts(reader: BoundedReader, span: OffsetSpan) -> Iterator[_Part]:
 
 
 def _is_lone(batch: StoredBatch) -> bool:
-    return batch.records == 1 and batch.told
+    return batch.records == 1 and batch.stamps_known
 
 
 def _gathered(parts: Iterable[_Part]) -> Iterator[_Part]:

@@ -32,7 +32,7 @@ _REMEDIES = {
 
 @contextmanager
 def explained(url: str) -> Iterator[None]:
-    """Raises LakeRefused for what a person has to cure, LakeUnavailable for other failures of the disk.
+    """Raises LakeRefused for permanent failures of the disk, LakeUnavailable for retryable ones.
 
     FileNotFoundError passes: it is an answer, not a failure.
     """

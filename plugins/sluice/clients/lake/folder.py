@@ -70,7 +70,7 @@ class FolderLake:
         emptied: set[str] = set()
         with explained(self.url), Syncs.of(self.root) as syncs:
             yield replace(self, syncs=syncs, emptied=emptied)
-            # Once each, and not while folders are being made: an ext4 without a journal looks for an inode
+            # Once each, and not while folders are being made: an ext4 without a journal searches for an inode
             # past all that were freed in the last minutes (recently_deleted in its ialloc.c).
             for folder in sorted(emptied):
                 tidy(folder, str(self.root))

@@ -160,7 +160,7 @@ def refusal(url: str, reason: str, number: int, message: str = "") -> SluiceErro
 
 @contextmanager
 def explained(url: str) -> Iterator[None]:
-    """Raises LakeUnavailable for what another try cures, LakeRefused for what a person has to cure."""
+    """Raises LakeUnavailable for retryable failures, LakeRefused for permanent ones."""
     try:
         yield
     except boto.ClientError as error:

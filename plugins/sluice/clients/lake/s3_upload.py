@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_PARTS = 10_000
 PART_BYTES = 8 << 20
 _SIDE_BY_SIDE = 4
-_CHECKSUM: Final = "CRC32"  # boto3's own default, which an upload in parts has to be told
+_CHECKSUM: Final = "CRC32"  # boto3's own default, which an upload in parts has to name
 _WRITER = "sluice-writer"
 _ANY = "*"
 # "Taken", or a repeated request whose first answer was lost: the upload is over, or its object is there.

@@ -20,7 +20,7 @@ _UNDERSTOOD = {
     "service_config.s3": ("endpoint_url", "bucket_name"),
 }
 _INNER = ("config_kwargs", "session_kwargs", "service_config")
-# Airflow looks at these only where there is a role_arn.
+# Airflow reads these only where there is a role_arn.
 _OF_A_ROLE = ("assume_role_method", "assume_role_kwargs")
 
 

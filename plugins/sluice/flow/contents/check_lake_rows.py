@@ -24,7 +24,7 @@ _CHANGED = "the pipeline file as it is now decides what a payload says"
 
 @dataclass
 class LakeContents:
-    """Anomalies of a lake's rows; `rows` were looked at, `too_deep` of them could not be read."""
+    """Anomalies of a lake's rows; `rows` were checked, `too_deep` of them could not be read."""
 
     rows: int = 0
     too_deep: int = 0
@@ -34,8 +34,8 @@ class LakeContents:
 def check_unit(
     pipeline: Pipeline, lake: Lake, unit: Unit, manifest: Manifest, repairs: Repairs
 ) -> LakeContents:
-    """Every row of every file of a unit. A file that is missing or damaged is told by its size or checksum,
-    and is an anomaly here, too. Raises what the lake raises."""
+    """Checks every row of every file of a unit. A file that is missing, or has another size or checksum, is
+    an anomaly here, too. Raises what the lake raises."""
     found, identities = LakeContents(), IdentityCounter(manifest)
     whole = True
     for file in (*manifest.files, *manifest.rejected):

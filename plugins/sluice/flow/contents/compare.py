@@ -1,4 +1,4 @@
-"""Compares contents: all of a range (`sluice verify --contents`), or the share that each run looks at."""
+"""Compares contents: all of a range (`sluice verify --contents`), or the share that each run samples."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.status import UnitStatus
 
-RUN_UNITS = 24  # newest ones of a cluster in which a run looks for missing fields
+RUN_UNITS = 24  # newest ones of a cluster in which a run searches for missing fields
 _AGAIN = 3
 """How often a table is compared that a load takes away meanwhile."""
 
 
 @dataclass(frozen=True)
 class Auditor:
-    """One pipeline's contents, of its tables only `tables`. `known` anomalies of counts are not told again as
-    other values."""
+    """One pipeline's contents, of its tables only `tables`. `known` anomalies of counts are not reported
+    again as other values."""
 
     pipeline: Pipeline
     lake: Lake
@@ -92,7 +92,7 @@ class Auditor:
     def sample(self, found: Sequence[UnitStatus]) -> ContentsReport:
         """A bounded share of it, and all of the units whose contents were wrong when they were last compared.
 
-        A table that is being loaded is left out: its own run looks at it.
+        A table that is being loaded is left out: its own run compares it.
         """
         contents, landed = ContentsReport(), _landed(found)
         doubtful = doubtful_units(read_verdict(self.lake))
@@ -106,7 +106,7 @@ class Auditor:
                 [pair for pair in landed if by_unit[pair[0]] not in again],
                 most_bytes=None if self.lake.url.startswith("file://") else FETCHED_BYTES,
             ):
-                share.look(servers, chosen, by_unit[chosen.unit], contents)
+                share.check(servers, chosen, by_unit[chosen.unit], contents)
             contents.anomalies += self._fields(servers, landed, RUN_UNITS, contents)
         contents.anomalies = self._new(contents.anomalies)
         return contents
@@ -164,16 +164,16 @@ class Auditor:
     ) -> list[Anomaly]:
         accepted = read_accepted(self.lake)
         fields = fields_of(servers[0].reached, self.pipeline.chosen(self.tables))
-        look = SampledFields(self.pipeline, self.lake, fields, self.repairs, self.say)
-        found = [anomaly for anomaly in look.check(landed, most) if anomaly.key not in accepted]
-        contents.covered[AnomalyKind.FIELD_MISSING] = frozenset(look.looked)
+        sampled = SampledFields(self.pipeline, self.lake, fields, self.repairs, self.say)
+        found = [anomaly for anomaly in sampled.check(landed, most) if anomaly.key not in accepted]
+        contents.covered[AnomalyKind.FIELD_MISSING] = frozenset(sampled.checked)
         return found
 
     def _new(self, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
-        """Without what a count has told already of the same unit and table."""
-        told = {(a.slice, a.cluster, a.table) for a in self.known if a.table}
+        """Removes what a count has reported already of the same unit and table."""
+        counted = {(a.slice, a.cluster, a.table) for a in self.known if a.table}
         kinds = (AnomalyKind.VALUES, AnomalyKind.MISFITS)
-        return [a for a in anomalies if a.kind not in kinds or (a.slice, a.cluster, a.table) not in told]
+        return [a for a in anomalies if a.kind not in kinds or (a.slice, a.cluster, a.table) not in counted]
 
 
 def auditor(

@@ -1,4 +1,4 @@
-"""Looks whether units have lost a field that a column is filled from, against the units before them."""
+"""Finds units that have lost a field that a column is filled from, compared with the units before them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SampledFields:
     fields: Mapping[str, Mapping[FieldPath, str]]
     repairs: Repairs
     say: Say
-    looked: list[tuple[str, str]] = field(default_factory=list)
+    checked: list[tuple[str, str]] = field(default_factory=list)
     _samples: dict[tuple[Unit, str], FieldSample] = field(default_factory=dict)
 
     def check(self, landed: Sequence[tuple[Unit, Manifest]], most: int | None) -> Iterator[Anomaly]:
@@ -64,8 +64,8 @@ class SampledFields:
             history = [*self._before(own[0][0]), *own]
             first = len(history) - (len(own) if most is None else min(most, len(own)))
             for number in range(first, len(history)):
-                self.looked.append((history[number][0].slice.id, cluster))
-                self.say(f"looking for fields that are missing since {history[number][0]}")
+                self.checked.append((history[number][0].slice.id, cluster))
+                self.say(f"searching for fields that are missing since {history[number][0]}")
                 yield from self._unit(history[number], history[:number][::-1])
 
     def _before(self, unit: Unit) -> list[tuple[Unit, Manifest]]:

@@ -1,6 +1,6 @@
 """Fields that events had until now, and have no more: a producer has renamed them. Pure.
 
-A column takes its DEFAULT then, every count holds, and only a look at the events tells.
+A column takes its DEFAULT then, every count holds, and only the events show it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from sluice.flow.contents.payload import field
 from sluice.type_fields import FieldPath
 
-MOST_ROWS = 500  # of a type that are looked at in a unit
+MOST_ROWS = 500  # of a type that are read in a unit
 FEWEST_ROWS = 50  # fewer of them say nothing
 HISTORY = 3  # earlier units that are compared with
 _GONE, _THERE = 0.9, 0.1  # shares of events without the field
@@ -68,7 +68,7 @@ def _paths(value: Mapping[str, Any], place: FieldPath) -> Iterable[FieldPath]:
 def gone(now: FieldSample, earlier: Sequence[FieldSample], fields: Iterable[FieldPath]) -> list[MissingField]:
     """`earlier`: samples of the units before, the nearest first.
 
-    Told only where the share jumps: a unit whose predecessor lacks the field already is as that one was.
+    Reported only where the share jumps: a unit whose predecessor lacks the field already is as that one was.
     """
     known = [sample for sample in earlier if sample.rows >= FEWEST_ROWS]
     if now.rows < FEWEST_ROWS or not known:

@@ -107,8 +107,8 @@ class FileJudge:
                 f"_type {there!r} in the folder of {folder!r}",
             )
         if self.folder.hour not in times:
-            told = hour_name(times[0]) if times else "none"
-            yield AnomalyKind.ROW_HOUR, f"event hour {told}, by its payload", hour_name(self.folder.hour)
+            hour = hour_name(times[0]) if times else "none"
+            yield AnomalyKind.ROW_HOUR, f"event hour {hour}, by its payload", hour_name(self.folder.hour)
 
     def _type(self, event: dict[str, Any], rows: FileColumns, number: int) -> str | None:
         if self._type_path is not None:

@@ -16,7 +16,7 @@ from sluice.state.manifests import read_manifests
 class ContentsReport:
     """`rows` of the lake and of the tables were compared; `busy` says what was being loaded meanwhile.
 
-    `covered`: the units, as (slice id, cluster), that were looked at for each kind of anomaly.
+    `covered`: the units, as (slice id, cluster), that were checked for each kind of anomaly.
     """
 
     rows: int = 0

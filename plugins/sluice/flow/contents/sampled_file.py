@@ -37,7 +37,7 @@ class Share:
     repairs: Repairs
     tables: Collection[str] | None = None
 
-    def look(
+    def check(
         self, servers: Sequence[Server], chosen: SampledRowGroup, status: UnitStatus, contents: ContentsReport
     ) -> None:
         """Compares the file's sample with its payloads and with the tables; adds to `contents`."""

@@ -1,7 +1,7 @@
 """A bounded share of what a run has landed and loaded, compared by content.
 
 Of the units that a run verifies, files are chosen by a hash of manifest and name: other ones in each landing,
-so that over time all places are looked at. Of a file the first rows of one row group are taken.
+so that over time all places are read. Of a file the first rows of one row group are taken.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FETCHED_BYTES = 16 << 20  # a file of a lake that is no folder is fetched whole
 
 @dataclass(frozen=True)
 class SampledRowGroup:
-    """A file of one type, and which of its row groups is looked at."""
+    """A file of one type, and which of its row groups is read."""
 
     unit: Unit
     manifest: Manifest
@@ -50,7 +50,7 @@ class SampledRowGroup:
 def choose(
     landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES, most_bytes: int | None = None
 ) -> list[SampledRowGroup]:
-    """Files of one type each; those of many types, or larger ones, are looked at by `--contents` only."""
+    """Files of one type each; those of many types, or larger ones, are read by `--contents` only."""
     found = [
         (_digest(manifest, file), SampledRowGroup(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
         for unit, manifest in landed
@@ -135,7 +135,7 @@ def _events(lake: Lake, file: LandedFile, most: int) -> list[dict[str, Any]]:
 
 
 def _read(payload: str) -> dict[str, Any] | None:
-    """None for one that is told elsewhere: it is no event."""
+    """Returns None for one that another check reports: it is no event."""
     try:
         return read_event(payload.encode())
     except (UnreadablePayload, TooDeep):

@@ -54,7 +54,7 @@ class Staged:
 
 
 class Stage(LoadPlace):
-    """A place of loads whose rows are looked at and thrown away."""
+    """A place of loads whose rows are compared and thrown away."""
 
     @contextmanager
     def staged(

@@ -56,7 +56,7 @@ def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenF
 
 
 def unexplained(gap: Gap, visible: int) -> bool:
-    """Whether a second look at the gap, which met `visible` records, met other than was read."""
+    """Returns whether a second read of the gap, with `visible` records, differs from the first."""
     return visible != gap.until - gap.start - gap.missing
 
 
@@ -72,7 +72,7 @@ def refuse_bare(unit: Unit, place: TopicPartitionKey, hole: tuple[int, int]) -> 
     where = f"offsets [{hole[0]}, {hole[1]}) of {unit.cluster}/{place[0]}/{place[1]}"
     return Conservation(
         f"slice {unit}: {where} hold no record, and neither compaction nor a transaction explains it: the "
-        "broker has lost them; nothing was committed: look at its log (an unclean leader election?), or, if "
+        "broker has lost them; nothing was committed: inspect its log (an unclean leader election?), or, if "
         "the topic was compacted before, give it `compact` in cleanup.policy back until the slice has landed"
     )
 

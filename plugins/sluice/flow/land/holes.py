@@ -1,4 +1,4 @@
-"""The second look at offsets that Spark did not bring, and that its tasks could not explain.
+"""The second read of offsets that Spark did not bring, and that its tasks could not explain.
 
 What batches' headers do not call a marker or aborted, a plain consumer seeks to, and reads on. A hole is
 explained when it meets no record there either, the log's start is not behind the hole, and
@@ -20,7 +20,7 @@ from sluice.flow.land.task.reports import Gap
 from sluice.manifest import TopicPartitionKey
 from sluice.slices import Unit
 
-NEAR = 20_000  # offsets between two holes that are read faster than another look begins
+NEAR = 20_000  # offsets between two holes that are read faster than another read begins
 
 
 class Consumer(Protocol):
@@ -37,10 +37,10 @@ Holes = Mapping[Unit, Mapping[TopicPartitionKey, Sequence[Gap]]]
 
 
 def explain(topics: Consumer, holes: Holes, log_starts: Mapping[TopicPartitionKey, int]) -> None:
-    """Looks at all holes of one cluster's units, as they are after the read.
+    """Checks that every hole of one cluster's units is explained, as the log is after the read.
 
-    Raises ExpiredMeanwhile when a log's start has passed a hole, Conservation when the consumer meets
-    records that Spark did not bring, or when nothing explains why there are none.
+    Raises: ExpiredMeanwhile when a log's start has passed a hole, Conservation when the consumer meets
+        records that Spark did not bring, or when nothing explains why there are none.
     """
     by_place: dict[TopicPartitionKey, list[tuple[Gap, Unit]]] = {}
     for unit, places in holes.items():
@@ -52,7 +52,7 @@ def explain(topics: Consumer, holes: Holes, log_starts: Mapping[TopicPartitionKe
                 lost = min(log_starts[place], gap.until)
                 raise ExpiredMeanwhile(unit.cluster, *place, unit.slice.id, gap.start, lost)
         for near in _neighbours(_left(topics, place, sorted(found, key=lambda one: one[0].start))):
-            _look(topics, place, near)
+            _explain_by_reading(topics, place, near)
 
 
 def _left(
@@ -72,7 +72,9 @@ def _is_whole(gap: Gap) -> bool:
     return gap.missing == gap.until - gap.start
 
 
-def _look(topics: Consumer, place: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]) -> None:
+def _explain_by_reading(
+    topics: Consumer, place: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
+) -> None:
     offsets = (offset for offset, _ in topics.records(*place, holes[0][0].start, holes[-1][0].until))
     found = without_record(offsets, [gap for gap, _ in holes])
     for (gap, unit), empty in zip(holes, found, strict=True):

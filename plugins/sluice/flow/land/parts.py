@@ -63,7 +63,8 @@ def in_parts(reads: Sequence[UnitRead], land: LandUnits, answers: Callable[[], b
 
 
 def _of_a_unit(error: SluiceError) -> bool:
-    """Not what another try cures, or what is the same for all units: a topic, a registry, a pipeline file."""
+    """Returns whether one unit may have caused the error: not a retryable one, nor one of a topic or a
+    file."""
     if isinstance(error, TopicRecreated):
         return False
     return isinstance(error, SparkFailed) or (not error.retryable and error.exit_code == 1)

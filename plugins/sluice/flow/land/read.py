@@ -98,7 +98,7 @@ class LandingAttempt:
             starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
             holes = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
             if holes:
-                self.say(f"{cluster}: a second look at {_count(holes):,} offsets that hold no record")
+                self.say(f"{cluster}: a second read of {_count(holes):,} offsets that hold no record")
                 with self.topics_of(self.pipeline.cluster(cluster)) as topics:
                     explain(topics, holes, starts)
 

@@ -100,7 +100,7 @@ def _orphans(client: Client) -> list[str]:
     """Returns the mutations of sluice.rejected, of whatever target, that no attempt waits for any more.
 
     An attempt drops its fence after its mutations are done. So a fence that is gone once its mutation has
-    been seen belongs to nobody; the mutation is retried for ever, and every later one waits behind it.
+    been seen belongs to nobody; the mutation is retried forever, and every later one waits behind it.
     """
     found: Iterable[Any] = client.rows(render("load/orphaned_mutations"))
     reads: dict[str, str] = dict(found)

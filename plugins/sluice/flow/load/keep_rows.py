@@ -40,7 +40,7 @@ class NewMisfits:
 
 @dataclass(frozen=True)
 class KeepRows:
-    """The look at one attempt's staged rows, before anything is revoked."""
+    """Checks one attempt's staged rows, before anything is revoked."""
 
     found: TargetTable
     works: Sequence[LoadWork]

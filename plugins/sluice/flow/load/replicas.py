@@ -21,7 +21,7 @@ from sluice.flow.load.fencing import fence_off
 from sluice.flow.load.quorum import ReplicaState, has_to_wait, lacking, still_active
 from sluice.state.lease import Lease
 
-_LOOK_SECONDS = 2.0
+_POLL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Replicas:
 
     def take_over(self) -> None:
         """Raises ReplicaActive while a replica that does not answer may still be writing."""
-        mine, reached = self._look()
+        mine, reached = self._read_states()
         for client in (self.client, *self.others):
             fence_off(client, self.target.table, self.lease.renew)
         if has_to_wait(mine, reached, self.lease.replica):
             self._wait(self.clickhouse.takeover)
-            mine, reached = self._look()
+            mine, reached = self._read_states()
         self.lease.settle(mine.name)
 
     def await_quorum(self, patience: timedelta) -> None:
@@ -61,7 +61,7 @@ class Replicas:
             if self.clock() >= deadline:
                 raise TooFewReplicas(self.target.table, state.live, state.live + short)
             self.lease.renew()
-            self.sleep(_LOOK_SECONDS)
+            self.sleep(_POLL_SECONDS)
 
     def await_settled(self, tables: Sequence[str], patience: timedelta) -> None:
         """Waits for inserts of before that have not reached their quorum. Raises QuorumPending.
@@ -74,9 +74,9 @@ class Replicas:
             if self.clock() >= deadline:
                 raise QuorumPending(self.target.table, ", ".join(path for (path,) in pending))
             self.lease.renew()
-            self.sleep(_LOOK_SECONDS)
+            self.sleep(_POLL_SECONDS)
 
-    def _look(self) -> tuple[ReplicaState, set[str]]:
+    def _read_states(self) -> tuple[ReplicaState, set[str]]:
         mine = state_of(self.client, self.target)
         reached = {mine.name, *(state_of(other, self.target).name for other in self.others)}
         if active := still_active(mine, reached):
@@ -88,7 +88,7 @@ class Replicas:
         end = self.clock() + term.total_seconds()
         while (left := end - self.clock()) > 0:
             self.lease.renew()
-            self.sleep(min(_LOOK_SECONDS, left))
+            self.sleep(min(_POLL_SECONDS, left))
 
 
 def state_of(client: Client, target: Target) -> ReplicaState:

@@ -43,7 +43,7 @@ def load_shards(
     """`load` on each shard; what one of them meets does not stop the others. `then` is called
     with what each shard has loaded.
 
-    With one `connection` it raises what `load` raises. With shards: ShardsWait when loading again cures it,
+    With one `connection` it raises what `load` raises. With shards: ShardsWait when the failure is retryable,
     and ShardsRefused when a person has to act, both after the other shards are done.
     """
     places = list(units)

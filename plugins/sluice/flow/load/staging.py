@@ -57,8 +57,8 @@ class Staging:
         return self.writer.attempt.misfits
 
     def stage(self) -> None:
-        """Fills the staging table, and by it those of the views. What a CONSTRAINT or a view refuses is told
-        of the table or view that would have refused it."""
+        """Fills the staging table, and by it those of the views. The error of a CONSTRAINT or a view names
+        the table or view that would have refused the rows."""
         try:
             self._create()
             try:
@@ -69,7 +69,7 @@ class Staging:
         except ServerError as error:
             if error.code == ACCESS_DENIED:  # the grant is one on Sluice's own tables
                 raise
-            raise replace(error, reason=self._told(error.reason)) from error
+            raise replace(error, reason=self._with_names_of_tables(error.reason)) from error
 
     def _create(self) -> None:
         parts = {"target": table(self.found.table), "engine": staged_engine(self.found)}
@@ -101,8 +101,8 @@ class Staging:
             self._insert_own(failing)
         return bool(failing)
 
-    def _told(self, reason: str) -> str:
-        for own, meant in sorted(self.views.told.items(), reverse=True):
+    def _with_names_of_tables(self, reason: str) -> str:
+        for own, meant in sorted(self.views.meanings.items(), reverse=True):
             reason = re.sub(rf"{re.escape(own)}\b", meant.replace("\\", r"\\"), reason)
         return reason
 
@@ -150,7 +150,7 @@ class Staging:
             self.writer.run("stage", sql)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """This shard's rows and misfits by unit, after the second look at units that lack rows.
+        """Returns this shard's rows and misfits by unit, after a second read of units that lack rows.
 
         Raises Conservation when the lake's files do not hold what landed, on this shard and all others.
         """

@@ -1,4 +1,4 @@
-"""Refuses a target table that cannot be loaded exactly, with the statement that cures it."""
+"""Refuses a target table that cannot be loaded exactly, with the statement that repairs it."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class ViewStaging:
         return (*views, *(self._staged(name) for name in self._names if name != self.found.table))
 
     @property
-    def told(self) -> dict[str, str]:
-        """What is meant by the names of the attempt's own tables."""
+    def meanings(self) -> dict[str, str]:
+        """The tables and views that the attempt's own ones stand for, by the names of its own."""
         views = {fed.table: fed.called for fed in self.found.fed}
         names = {f"{SYSTEM}.{own}": views.get(name, name) for name, own in self._names.items()}
         return {**names, **{f"{SYSTEM}.{own}": view for view, own in self._doubles.items()}}

@@ -1,4 +1,4 @@
-"""Event hours that every table has: what consumers of hours are told of."""
+"""Event hours that every table has: those are published to consumers of hours."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class AnomalyKind(StrEnum):
     LEFT = "left shard"  # one that is not in the pipeline file any more, and still holds rows
 
 
-# What only a look at rows can tell, and a look that counts cannot take back.
+# What only a comparison of rows can find, and a comparison of counts cannot clear.
 ROW_KINDS = (
     AnomalyKind.ROW_PAYLOAD,
     AnomalyKind.ROW_TYPE,
@@ -110,7 +110,7 @@ class Anomaly:
 
     @property
     def key(self) -> str:
-        """The same for the same problem in every look at it, however its counts change."""
+        """Identifies the anomaly: it is the same in every verification, however its counts change."""
         unit = "/".join((self.slice, self.cluster, self.topic, str(self.partition)))
         shard = (self.shard,) if self.shard else ()
         return "|".join((self.kind, unit, self.type, self.table, self.file, *shard))

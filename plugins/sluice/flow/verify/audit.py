@@ -1,4 +1,4 @@
-"""verify: looks at everything, judges, and removes only what nobody can need."""
+"""verify: reads everything, judges, and deletes only superseded files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.locate import locate
 from sluice.flow.verify.notes import notes
-from sluice.flow.verify.read_lake import list_files, look_at_lake, own, read_all
+from sluice.flow.verify.read_lake import list_files, own, read_all, read_lake
 from sluice.flow.verify.read_loads import LoadWatch, leases_of, unmoved
-from sluice.flow.verify.read_shards import look_at_left, look_at_shards
+from sluice.flow.verify.read_shards import read_left, read_shards
 from sluice.flow.verify.read_tables import SliceSpan
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.settling import Settled, TwoReads
@@ -38,11 +38,11 @@ from sluice.state.units import units_of
 
 @dataclass(frozen=True)
 class AuditScope:
-    """How far verify looks. `everywhere`: for the slices' files in every folder, not only in those that
-    their manifests name and in the range's own days. `whole`: at all that the lake and the tables hold, of
+    """What verify reads. `everywhere`: lists the slices' files in every folder, not only in those that their
+    manifests name and in the range's own days. `whole`: reads all that the lake and the tables hold, of
     whatever slice. `checksums`: reads every file's bytes. `config`: the pipeline's file, for commands.
-    `contents` are compared, too: what counts and sums leave out is not told. `tables`: only these are looked
-    at, and what others lack is no anomaly."""
+    `contents` are compared, too: notes on what counts and sums leave out are omitted. `tables`: only these
+    are read, and what others lack is no anomaly."""
 
     everywhere: bool = False
     whole: bool = False
@@ -62,22 +62,24 @@ class Findings(NamedTuple):
 
 
 def audit(
-    pipeline: Pipeline, slices: SliceRange, look: AuditScope = AuditScope(), say: Say = lambda _: None
+    pipeline: Pipeline, slices: SliceRange, scope: AuditScope = AuditScope(), say: Say = lambda _: None
 ) -> Findings:
-    """Every anomaly of the range, and the state of its units. Files of generations that a `reland` has
-    replaced are removed.
+    """Returns every anomaly of the range, and the state of its units. Files of generations that a `reland`
+    has replaced are removed.
 
-    Somebody may land or load meanwhile: what that explains is looked at again until it stands still, and
-    is no anomaly before. Raises Busy when nothing else is wrong and it does not stand still for ten terms of
-    the lease, and what the lake and ClickHouse raise.
+    A landing or load may run meanwhile: what it explains is read again until it is unchanged between two
+    reads, and is no anomaly before.
+
+    Raises: Busy when nothing else is wrong and it changes for ten terms of the lease; and what the lake and
+        ClickHouse raise.
     """
-    lake, repairs = open_lake(pipeline), Repairs(pipeline.name, look.config)
-    facts = look_at(pipeline, lake, slices, look, say)
+    lake, repairs = open_lake(pipeline), Repairs(pipeline.name, scope.config)
+    facts = read_facts(pipeline, lake, slices, scope, say)
     anomalies = check(facts, repairs)
     moving: list[str] = []
     pending: frozenset[tuple[str, str]] = frozenset()
     if anomalies:
-        facts, settled, moving = _settled(pipeline, lake, look, say, facts, repairs)
+        facts, settled, moving = _settled(pipeline, lake, scope, say, facts, repairs)
         anomalies = list(settled.sure)
         pending = frozenset((anomaly.slice, anomaly.cluster) for anomaly in settled.pending)
     remove(lake, dead(facts), say)
@@ -86,27 +88,27 @@ def audit(
         located = locate(facts, clients, lake, anomalies, say)
     found = [s for s in facts.found if (s.unit.slice.id, s.unit.cluster) not in pending]
     return Findings(
-        found, located, [*notes(facts, look.contents), *(f"not verified: {line}" for line in moving)]
+        found, located, [*notes(facts, scope.contents), *(f"not verified: {line}" for line in moving)]
     )
 
 
 def _settled(
-    pipeline: Pipeline, lake: Lake, look: AuditScope, say: Say, facts: VerifyFacts, repairs: Repairs
+    pipeline: Pipeline, lake: Lake, scope: AuditScope, say: Say, facts: VerifyFacts, repairs: Repairs
 ) -> tuple[VerifyFacts, Settled, list[str]]:
-    """The last look, what it settled, and lines about what was still moving."""
+    """Returns the facts of the last read, what it settled, and lines about what was still changing."""
     with connect_shards(pipeline, READ_QUORUM) as servers:
         names = leases_of(servers, pipeline)
     watch = LoadWatch(lake, names, pipeline.clickhouse.lease.total_seconds())
     while True:
-        idle = watch.look()
-        again = look_at(pipeline, lake, facts.slices, look, say)
-        looks = TwoReads(facts, again, unmoved(idle, watch.look()))
-        settled = looks.settle(check(facts, repairs), check(again, repairs))
+        idle = watch.read()
+        again = read_facts(pipeline, lake, facts.slices, scope, say)
+        reads = TwoReads(facts, again, unmoved(idle, watch.read()))
+        settled = reads.settle(check(facts, repairs), check(again, repairs))
         facts = again
         if not settled.pending:
             return facts, settled, []
         moving = watch.busy(names) or [f"{pipeline.name} {facts.slices} is being landed or loaded"]
-        say(f"{'; '.join(moving)}: looking again")
+        say(f"{'; '.join(moving)}: reading again")
         if not watch.wait():
             break
     if not settled.sure:
@@ -114,11 +116,11 @@ def _settled(
     return facts, settled, moving
 
 
-def clean(pipeline: Pipeline, anomalies: Sequence[Anomaly], look: AuditScope, say: Say) -> int:
+def clean(pipeline: Pipeline, anomalies: Sequence[Anomaly], scope: AuditScope, say: Say) -> int:
     """Removes files that no manifest lists, and says how many: of a range only those its slices brought."""
     kinds = (AnomalyKind.FILE_UNKNOWN, AnomalyKind.ATTEMPT)
     files = [a for a in anomalies if a.kind in kinds and a.command.endswith("--clean")]
-    keys = [a.file for a in files if look.whole or a.slice]
+    keys = [a.file for a in files if scope.whole or a.slice]
     remove(open_lake(pipeline), keys, say)
     return len(keys)
 
@@ -130,14 +132,16 @@ def remove(lake: Lake, keys: Sequence[str], say: Say) -> None:
         lake.delete(keys)
 
 
-def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: AuditScope, say: Say) -> VerifyFacts:
-    """Everything that verify judges by. Raises what the lake and ClickHouse raise."""
+def read_facts(
+    pipeline: Pipeline, lake: Lake, slices: SliceRange, scope: AuditScope, say: Say
+) -> VerifyFacts:
+    """Reads everything that verify judges by. Raises what the lake and ClickHouse raise."""
     boundaries = BoundaryLog(lake).read()
     units = units_of(pipeline, slices, boundaries)
     listing = None
-    if look.whole or look.everywhere:
+    if scope.whole or scope.everywhere:
         say("listing the lake")
-        listing = list_files(lake) if look.whole else own(list_files(lake), slices)
+        listing = list_files(lake) if scope.whole else own(list_files(lake), slices)
     say(f"reading {len(units):,} manifests")
     manifests, unreadable = read_all(lake, units)
     with connect_shards(pipeline, READ_QUORUM) as servers:
@@ -148,23 +152,23 @@ def look_at(pipeline: Pipeline, lake: Lake, slices: SliceRange, look: AuditScope
         now = pendulum.now("UTC")
         found = statuses(pipeline, units, boundaries, manifests, ledgers, now)
         files = sum(len(m.files) + len(m.rejected) for m in manifests.values())
-        say(f"comparing {files:,} files with the lake" + (", byte by byte" if look.checksums else ""))
-        seen = look_at_lake(pipeline, lake, slices, manifests, listing, look.whole, look.checksums)
-        span = SliceSpan() if look.whole else SliceSpan.of(slices)
+        say(f"comparing {files:,} files with the lake" + (", byte by byte" if scope.checksums else ""))
+        seen = read_lake(pipeline, lake, slices, manifests, listing, scope.whole, scope.checksums)
+        span = SliceSpan() if scope.whole else SliceSpan.of(slices)
         counted: list[tuple[TableFacts, tuple[TableFacts, ...]]] = []
-        for target in pipeline.chosen(look.tables):
+        for target in pipeline.chosen(scope.tables):
             say(f"counting {target.table}")
-            counted.append(look_at_shards(servers, pipeline, target, held[target.table], span))
+            counted.append(read_shards(servers, pipeline, target, held[target.table], span))
     return VerifyFacts(
         pipeline,
         slices,
         now,
         boundaries,
-        tuple(narrowed(pipeline, found, look.tables)),
+        tuple(narrowed(pipeline, found, scope.tables)),
         unreadable,
-        look.whole,
+        scope.whole,
         seen,
         tuple(table for table, _ in counted),
         tuple(part for _, parts in counted for part in parts),
-        tuple(look_at_left(pipeline, lake, say, look.tables)),
+        tuple(read_left(pipeline, lake, say, scope.tables)),
     )

@@ -99,5 +99,5 @@ def _reload(facts: VerifyFacts, row: LedgerRow, repairs: Repairs) -> tuple[str, 
 
 
 def _within(facts: VerifyFacts, unit: Unit) -> bool:
-    """Whether the look has counted the hour's rows."""
+    """Returns whether the hour's rows were counted."""
     return facts.whole or facts.slices.start <= unit.slice.start < facts.slices.end

@@ -102,7 +102,7 @@ def _compare(
         if theirs is not None and theirs.until < theirs.start:
             continue
         known = mine or theirs
-        assert known is not None  # noqa: S101 - told to the type checker
+        assert known is not None  # noqa: S101 - narrows the type
         expected = f"[{theirs.start}, {theirs.until})" if theirs else "none, by its boundaries"
         seen = (
             f"[{mine.start}, {mine.until}) in its manifest" if mine else "no such partition in its manifest"

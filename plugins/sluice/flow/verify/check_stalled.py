@@ -8,7 +8,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.slices import SliceRange
 
-_ADVICE = "look at its leader, and at what the partitioner of the producers sends there"
+_ADVICE = "inspect its leader, and what the partitioner of the producers sends there"
 
 
 def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:

@@ -19,8 +19,8 @@ _ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline fi
 
 def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """With `on_expired: land_rest` a recorded loss is accepted: `status` shows it, no equation breaks."""
-    looked_at, missing = {table.table for table in facts.tables}, missing_tables(facts)
-    targets = {name: one for name, one in targets_of(facts.pipeline).items() if name in looked_at}
+    chosen, missing = {table.table for table in facts.tables}, missing_tables(facts)
+    targets = {name: one for name, one in targets_of(facts.pipeline).items() if name in chosen}
     for status in facts.found:
         anomaly = partial(Anomaly, slice=status.unit.slice.id, cluster=status.unit.cluster)
         if status.unit in facts.unreadable:

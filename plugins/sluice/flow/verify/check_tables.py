@@ -54,13 +54,13 @@ def _unit(
     wanted = _wanted(facts.pipeline, target, manifest)
     row, unit = status.tables[target.table], status.unit
     total, misfits = sum(wanted.values()), table.misfits.get(unit, {})
-    told = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
+    anomaly_of = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     if row.rows + row.misfits != total:
         seen = f"{row.rows:,} rows and {row.misfits:,} misfits in the ledger"
-        yield told(AnomalyKind.LEDGER, f"{total:,} rows landed", seen)
+        yield anomaly_of(AnomalyKind.LEDGER, f"{total:,} rows landed", seen)
     if sum(misfits.values()) != row.misfits:
         seen = f"{sum(misfits.values()):,} in {REJECTED}"
-        yield told(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen)
+        yield anomaly_of(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen)
         misfits = {}
     again = 0
     for anomaly, amount in _records(manifest, identities.get(unit, [])):
@@ -68,9 +68,9 @@ def _unit(
         yield replace(anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     for name, expected, there in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
         if there > expected and there - expected != again:
-            yield told(AnomalyKind.ROWS_EXTRA, f"{expected:,} rows", f"{there:,}", type=name)
+            yield anomaly_of(AnomalyKind.ROWS_EXTRA, f"{expected:,} rows", f"{there:,}", type=name)
         elif there < expected and not table.may_lack(unit):
-            yield told(AnomalyKind.ROWS_MISSING, f"{expected:,} rows", f"{there:,}", type=name)
+            yield anomaly_of(AnomalyKind.ROWS_MISSING, f"{expected:,} rows", f"{there:,}", type=name)
 
 
 def _wanted(pipeline: Pipeline, target: Target, manifest: Manifest) -> dict[str, int]:
@@ -100,19 +100,19 @@ def _records(manifest: Manifest, found: list[RowIdentities]) -> Iterator[tuple[A
     ranges = {(r.topic, r.partition): (r.start, r.until) for r in manifest.ranges}
     for one in found:
         start, until = ranges.get((one.topic, one.partition), (0, 0))
-        told = partial(Anomaly, topic=one.topic, partition=one.partition)
+        anomaly_of = partial(Anomaly, topic=one.topic, partition=one.partition)
         if one.rows > one.different and (one.by_row or manifest.rows is None):
             what, expected = "records", "a row for each record"
             if manifest.rows is not None:
                 what, expected = "different ones", "each row of a record once"
             seen = f"{one.rows:,} rows of {one.different:,} {what}"
             again = one.rows - one.different
-            yield told(AnomalyKind.ROWS_DUPLICATE, expected, seen), again
+            yield anomaly_of(AnomalyKind.ROWS_DUPLICATE, expected, seen), again
         if one.first < start or one.last >= until:
             expected = f"offsets in [{start}, {until})"
             seen = f"offsets from {one.first} to {one.last}"
             span = (one.first, one.last + 1)
-            yield told(AnomalyKind.ROWS_FOREIGN, expected, seen, offsets=span), 0
+            yield anomaly_of(AnomalyKind.ROWS_FOREIGN, expected, seen, offsets=span), 0
 
 
 def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:

@@ -18,7 +18,7 @@ _NOTHING = "no rows"
 def check_views(
     facts: VerifyFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
 ) -> Iterator[Anomaly]:
-    """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` cures both."""
+    """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` repairs both."""
     for whole in facts.tables:
         for table in [part for part in facts.shards if part.table == whole.table] or [whole]:
             for anomaly in _of(facts, table, repairs, broken):

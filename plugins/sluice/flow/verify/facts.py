@@ -1,4 +1,4 @@
-"""What verify knows when it judges: values only, gathered by `sluice.verification.look`."""
+"""What verify knows when it judges: values only, read by `sluice.flow.verify.audit`."""
 
 from __future__ import annotations
 

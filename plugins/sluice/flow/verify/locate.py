@@ -1,4 +1,4 @@
-"""Which records a table lacks or has twice: looked up only for the few units whose counts are wrong."""
+"""Which records a table lacks or has twice: located up only for the few units whose counts are wrong."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def locate(
     known = {table.table: table.identities[0].by_row for table in facts.tables if table.identities}
     units = {(s.unit.slice.id, s.unit.cluster): (s.unit, m) for s, m in facts.landed}
     found: list[Anomaly] = []
-    looked: dict[tuple[str, str, str], tuple[Places, Places]] = {}
+    located: dict[tuple[str, str, str], tuple[Places, Places]] = {}
     for anomaly in anomalies:
         place = (anomaly.slice, anomaly.cluster, anomaly.table)
         if anomaly.kind not in _SOUGHT or anomaly.table not in known or place[:2] not in units:
             found.append(anomaly)
             continue
         unit, manifest = units[place[:2]]
-        if place not in looked and (len(looked) >= MOST_UNITS or manifest.landed > MOST_ROWS):
+        if place not in located and (len(located) >= MOST_UNITS or manifest.landed > MOST_ROWS):
             found.append(anomaly)
             continue
-        if place not in looked:
-            say(f"looking for the records of {anomaly.place}")
+        if place not in located:
+            say(f"locating the records of {anomaly.place}")
             target = next(t for t in facts.pipeline.targets if t.table == anomaly.table)
             by_row = known[target.table]
-            looked[place] = _look(facts, clients, lake, target, unit, manifest, by_row)
-        found += _placed(anomaly, looked[place][anomaly.kind is AnomalyKind.ROWS_DUPLICATE])
+            located[place] = _locate(facts, clients, lake, target, unit, manifest, by_row)
+        found += _placed(anomaly, located[place][anomaly.kind is AnomalyKind.ROWS_DUPLICATE])
     return found
 
 
-def _look(
+def _locate(
     facts: VerifyFacts,
     clients: Sequence[Client],
     lake: Lake,

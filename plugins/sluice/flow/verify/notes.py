@@ -1,4 +1,4 @@
-"""What a look could not compare. Pure."""
+"""What a verification could not compare. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sluice.flow.verify.facts import VerifyFacts
 
 
 def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
-    """A line for each table of a view that is not compared, or whose rows a TTL may have deleted.
+    """Yields a line for each table of a view that is not compared, or whose rows a TTL may have deleted.
 
-    `contents`: the tables of views are compared row by row, and what is not then is told there.
+    `contents`: the tables of views are compared row by row, and that comparison has its own notes.
     """
     for table in facts.tables:
         yield from () if contents else table.notes

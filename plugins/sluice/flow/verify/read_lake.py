@@ -1,4 +1,4 @@
-"""Looks at the lake: manifests that may be damaged, listings by prefix, checksums."""
+"""Reads the lake: manifests that may be damaged, listings by prefix, checksums."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def list_files(lake: Lake, prefixes: Iterable[str] = EVERYWHERE) -> dict[str, in
     return {i.key: i.size for items in found for i in items if not i.key.endswith("/_SUCCESS")}
 
 
-def look_at_lake(
+def read_lake(
     pipeline: Pipeline,
     lake: Lake,
     slices: SliceRange,
@@ -67,7 +67,7 @@ def look_at_lake(
         found = list_files(lake, folders(pipeline, slices, manifests.values()))
         strange = own({key: found[key] for key in found.keys() - listed.keys()}, slices)
         listing = {key: found[key] for key in found.keys() & listed.keys()} | strange
-    sizes = {**listing, **_looked_up(lake, [key for key in listed if key not in listing])}
+    sizes = {**listing, **_sizes_of(lake, [key for key in listed if key not in listing])}
     units = _units(pipeline, sizes.keys() - listed.keys())
     read, _ = read_all(lake, [unit for unit in units.values() if later or unit not in manifests])
     missing = [f for f in listed.values() if f.key not in sizes]
@@ -104,7 +104,7 @@ def _id(instant: pendulum.DateTime, slices: SliceRange) -> str:
     return Slice(instant, slices.length).id
 
 
-def _looked_up(lake: Lake, keys: Sequence[str]) -> dict[str, int]:
+def _sizes_of(lake: Lake, keys: Sequence[str]) -> dict[str, int]:
     """Files that came after the listing, or lie outside of the listed folders."""
     sizes = zip(keys, each_if_slow(lake.size, keys), strict=True)
     return {key: size for key, size in sizes if size is not None}

@@ -51,30 +51,30 @@ class LoadWatch:
     def __post_init__(self) -> None:
         self._deadline = self.clock() + _PATIENCE_TERMS * self.term
 
-    def look(self) -> dict[str, tuple[str, ...]]:
+    def read(self) -> dict[str, tuple[str, ...]]:
         """The versions of each table's leases, of the tables that nobody loads."""
         names = sorted({name for own in self.names.values() for name in own})
-        seen = dict(zip(names, each_if_slow(self._look, names), strict=True))
+        seen = dict(zip(names, each_if_slow(self._read, names), strict=True))
         return {
             table: tuple(version for name in own if (version := seen[name]) is not None)
             for table, own in self.names.items()
             if all(seen[name] is not None for name in own)
         }
 
-    def _look(self, name: str) -> str | None:
+    def _read(self, name: str) -> str | None:
         """The lease's version; None while somebody may hold it."""
-        looked_at = self.clock()
+        read_at = self.clock()
         key = layout.lease(name)
         found = self.lake.read(key)
         watch = observe(self._watches.get(name), found, self.clock())
         self._watches[name] = watch
         state: LeaseState | None = None if found is None else decode(found.data, f"{self.lake.url}/{key}")
-        free = may_take(state, watch, looked_at)
+        free = may_take(state, watch, read_at)
         self._holders[name] = "" if free else str(state)
         return None if not free else ("" if found is None else found.version)
 
     def busy(self, tables: Iterable[str]) -> list[str]:
-        """A line for each of the tables that somebody loads, by the last look."""
+        """Returns a line for each of the tables that is being loaded, by the last read."""
         held = {
             table: [h for name in self.names[table] if (h := self._holders.get(name))] for table in tables
         }
@@ -89,5 +89,5 @@ class LoadWatch:
 
 
 def unmoved(before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """The tables that nobody has loaded from one look at the leases to the next."""
+    """Returns the tables that no attempt has loaded between two reads of the leases."""
     return frozenset(table for table, versions in before.items() if after.get(table) == versions)

@@ -1,4 +1,4 @@
-"""Looks at a table on every shard, and puts together what they hold."""
+"""Reads a table on every shard, and adds up what they hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Unavailable, WrongUse
 from sluice.flow.verify.facts import ByType, LeftRows, TableFacts
-from sluice.flow.verify.read_tables import SliceSpan, look_at_table
+from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.known_shards import left
@@ -30,7 +30,7 @@ from sluice.state.shard_ledgers import merge
 Held = Mapping[Unit, LedgerRow]
 
 
-def look_at_shards(
+def read_shards(
     servers: Servers, pipeline: Pipeline, target: Target, held: Mapping[str, Held], span: SliceSpan
 ) -> tuple[TableFacts, tuple[TableFacts, ...]]:
     """The table as a whole, and its part on each shard (none with one `connection`).
@@ -39,11 +39,11 @@ def look_at_shards(
     """
     if not pipeline.clickhouse.shards:
         [ledger] = held.values()
-        return look_at_table(servers[0].reached, pipeline, target, ledger, span), ()
+        return read_target(servers[0].reached, pipeline, target, ledger, span), ()
 
     def part(server: Server) -> TableFacts:
         client, shard = server.reached, server.shard
-        found = look_at_table(client, pipeline, target, held[shard.name], span)
+        found = read_target(client, pipeline, target, held[shard.name], span)
         away = _misplaced(client, pipeline, target, server, span)
         return replace(found, shard=shard.name, misplaced=away)
 
@@ -97,7 +97,7 @@ def _misplaced(
     return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
 
 
-def look_at_left(
+def read_left(
     pipeline: Pipeline, lake: Lake, say: Say, tables: Collection[str] | None = None
 ) -> Iterator[LeftRows]:
     """One for each table with rows. Of a server that is gone nobody can read anything: `say` tells it."""
@@ -106,7 +106,7 @@ def look_at_left(
             try:
                 client = open_client(find(conn_id))
             except (Unavailable, WrongUse) as error:
-                say(f"shard {shard} has left the list, and cannot be looked at: {error}")
+                say(f"shard {shard} has left the list, and cannot be read: {error}")
                 continue
             with closing(client):
                 yield from _held(client, pipeline.chosen(tables), shard, conn_id)

@@ -1,4 +1,4 @@
-"""Looks at ClickHouse: what a target, sluice.rejected and the tables of its views hold. Grouped statements,
+"""Reads ClickHouse: what a target, sluice.rejected and the tables of its views hold. Grouped statements,
 one of a kind for each table, however many slices."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.counts import OWN
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts
-from sluice.flow.verify.read_views import look_at_views
+from sluice.flow.verify.read_views import read_views
 from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import LedgerRow, unit_of
@@ -49,7 +49,7 @@ class SliceSpan:
         return {"start": self.start, "end": self.end}
 
 
-def look_at_table(
+def read_target(
     client: Client, pipeline: Pipeline, target: Target, ledger: Mapping[Unit, LedgerRow], span: SliceSpan
 ) -> TableFacts:
     """Raises what the client raises."""
@@ -63,7 +63,7 @@ def look_at_table(
     if not {"_slice", "_cluster"} <= _names(found):
         return TableFacts(target.table, misfits=misfits, ledger=ledger)
     rows = _rows(client, pipeline, target, found, span)
-    views = look_at_views(client, pipeline, target, found, span.parameters)
+    views = read_views(client, pipeline, target, found, span.parameters)
     return TableFacts(
         table=target.table,
         expiring=forgets(found),
@@ -75,7 +75,7 @@ def look_at_table(
         notes=views.notes,
         projections=found.projections,
         ledger=ledger,
-        counted=look_at_counts(client, pipeline, target, found, span.parameters),
+        counted=read_counts(client, pipeline, target, found, span.parameters),
         viewed=not ledger or view_stands(client, found),
     )
 
@@ -147,7 +147,7 @@ def _counted(rows: Sequence[Sequence[Any]]) -> RowsByOffsets:
     return found
 
 
-def look_at_counts(
+def read_counts(
     client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Mapping[str, int]
 ) -> dict[Unit, dict[str, int]]:
     """By unit and event type; nothing for a table of events. Raises what the client raises."""

@@ -56,7 +56,7 @@ class ViewTableShape:
         )
 
     def _holds(self, at: int, stamps: Collection[str]) -> bool:
-        """A load looks at the views right before its commit, so one of a later second has them, also where
+        """A load reads the views right before its commit, so one of a later second has them, also where
         another version of the server writes their SELECTs in another way."""
         if not stamps:  # of a version that kept none
             return at >= self.changed

@@ -37,7 +37,7 @@ class Views:
     notes: tuple[str, ...] = ()
 
 
-def look_at_views(
+def read_views(
     client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: ViewParameters
 ) -> Views:
     """The views of a target and of its views' tables. A source with a TTL forgets what it has given."""

@@ -57,8 +57,8 @@ def _instant(at: datetime) -> str:
 
 
 def commands(anomalies: Iterable[Anomaly]) -> list[str]:
-    """Each command once, in an order that works: a `reland` also loads again, `--clean` looks last, and a
-    command of another kind comes behind it."""
+    """Returns each command once, in an order that works: a `reland` also loads again, `--clean` is last, and
+    a command of another kind comes behind it."""
     found = dict.fromkeys(anomaly.command for anomaly in anomalies if anomaly.command)
     order = ("--mode reland", "--mode fill", "--mode reload", "--clean")
     return sorted(found, key=lambda command: [*(part in command for part in order), True].index(True))

@@ -1,8 +1,9 @@
 """Which anomalies stand although somebody loads meanwhile. Pure.
 
 A load revokes a unit's ledger row before it touches its rows, and commits it with a higher generation. So
-rows of a unit that is committed alike in two looks stood still between them. A unit without a row in both may
-be under way: then only a lease that nobody has held, or that stands still for its term, says that it is not.
+rows of a unit that is committed alike in two reads did not change between them. A unit without a row in both
+may be under way: then only a lease that nobody has held, or that stands still for its term, says that it is
+not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sluice.state.status import UnitStatus
 
 @dataclass(frozen=True)
 class Settled:
-    """`sure`: seen by both looks while nothing of it moved. `pending` has to be looked at again."""
+    """`sure`: found by both reads while nothing of it changed. `pending` has to be read again."""
 
     sure: tuple[Anomaly, ...] = ()
     pending: tuple[Anomaly, ...] = ()
@@ -30,14 +31,14 @@ class Settled:
 
 @dataclass(frozen=True)
 class TwoReads:
-    """Two looks at the same range; `quiet` are targets that nobody has loaded during the second one."""
+    """Two reads of the same range; `quiet` are targets that no attempt loaded during the second one."""
 
     first: VerifyFacts
     second: VerifyFacts
     quiet: Collection[str]
 
     def settle(self, before: Iterable[Anomaly], after: Sequence[Anomaly]) -> Settled:
-        """`before` and `after`: what each look has found."""
+        """Judges the anomalies of both reads, `before` and `after`."""
         known = {anomaly.key for anomaly in before}
         sure = [a for a in after if a.key in known and self._stood_still(a)]
         kept = {id(anomaly) for anomaly in sure}
@@ -55,9 +56,9 @@ class TwoReads:
 
     @cached_property
     def _units(self) -> Mapping[tuple[str, str], Unit]:
-        looks = (self.first, self.second)
-        found = (status.unit for facts in looks for status in facts.found)
-        held = (unit for facts in looks for table in facts.tables for unit in table.ledger)
+        reads = (self.first, self.second)
+        found = (status.unit for facts in reads for status in facts.found)
+        held = (unit for facts in reads for table in facts.tables for unit in table.ledger)
         return {(unit.slice.id, unit.cluster): unit for unit in (*held, *found)}
 
     def _same_manifests(self, unit: Unit | None) -> bool:

@@ -1,6 +1,6 @@
-"""The open anomalies of a pipeline: what verify has found and nobody has yet seen to be in order again.
+"""The open anomalies of a pipeline: found by verify, and not yet verified to be repaired.
 
-`_verify/latest.json` holds them and the last looks. A look at a range replaces what was known of that
+`_verify/latest.json` holds them and the last verifications. One of a range replaces the anomalies of that
 range only, so a broken hour stays visible until that very hour is verified again. Pure.
 """
 
@@ -20,12 +20,12 @@ from sluice.slices import SliceRange, utc
 KEY = "_verify/latest.json"
 _OF_NEIGHBOURS = (AnomalyKind.GAP, AnomalyKind.OVERLAP, AnomalyKind.BACKWARD)
 MOST = 1000
-LOOKS = 20
+MOST_VERIFICATIONS = 20
 _SLICE = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z", re.ASCII)
 
 
 CoveredUnits = Mapping[str, Collection[tuple[str, str]]]
-"""The units, as (slice id, cluster), that a look has looked at for a kind; of other kinds all."""
+"""The units, as (slice id, cluster), that were verified for a kind; for other kinds all of the range."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class Verification:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`looks` are the newest last."""
+    """`verifications` are in order, the newest last."""
 
     anomalies: tuple[OpenAnomaly, ...] = ()
-    looks: tuple[Verification, ...] = field(default=())
+    verifications: tuple[Verification, ...] = field(default=())
 
 
 _DECODER = msgspec.json.Decoder(Verdict)
@@ -90,13 +90,16 @@ def encode(verdict: Verdict) -> bytes:
 
 
 def after(
-    old: Verdict, look: Verification, found: Iterable[OpenAnomaly], covered: CoveredUnits | None = None
+    old: Verdict,
+    verification: Verification,
+    found: Iterable[OpenAnomaly],
+    covered: CoveredUnits | None = None,
 ) -> Verdict:
-    """What is open after a look: all that it found, and the old ones that it did not look at."""
-    start, until = (utc(datetime.fromisoformat(text)) for text in (look.start, look.until))
+    """Returns what is open after a verification: its anomalies, and the old ones that it did not cover."""
+    start, until = (utc(datetime.fromisoformat(text)) for text in (verification.start, verification.until))
     seen = covered or {}
     kept = tuple(a for a in old.anomalies if not (_seen(a, start, until) and _covered(a, seen)))
-    return Verdict((*kept, *found)[:MOST], (*old.looks, look)[-LOOKS:])
+    return Verdict((*kept, *found)[:MOST], (*old.verifications, verification)[-MOST_VERIFICATIONS:])
 
 
 def _covered(anomaly: OpenAnomaly, covered: CoveredUnits) -> bool:
@@ -110,7 +113,7 @@ def doubtful_units(verdict: Verdict) -> frozenset[tuple[str, str]]:
 
 
 def _seen(anomaly: OpenAnomaly, start: datetime, until: datetime) -> bool:
-    """Whether a look at `[start, until)` covered all that the anomaly was about."""
+    """Returns whether a verification of `[start, until)` covered all that the anomaly was about."""
     if anomaly.slices:
         ids = (f"{start:%Y-%m-%dT%H%MZ}", f"{until:%Y-%m-%dT%H%MZ}")
         return all(ids[0] <= _minutes(name) < ids[1] for name in anomaly.slices)
@@ -122,11 +125,11 @@ def _minutes(slice_id: str) -> str:
     return slice_id if len(slice_id) > 14 else slice_id[:-1] + "00Z"
 
 
-def look_at(slices: SliceRange, units: int, records: int, found: int, now: datetime) -> Verification:
+def verification_of(slices: SliceRange, units: int, records: int, found: int, now: datetime) -> Verification:
     return Verification(_text(now), _text(slices.start), _text(slices.end), units, records, found)
 
 
-def opened(anomaly: Anomaly, look: Verification) -> OpenAnomaly:
+def opened(anomaly: Anomaly, verification: Verification) -> OpenAnomaly:
     """An anomaly of verify's as it is kept. One between neighbours names two hours, one of a file has it in
     the file's name; a type that is called like an hour names none."""
     place = replace(anomaly, type="", table="", file=anomaly.file.rpartition("/")[2]).place
@@ -140,14 +143,14 @@ def opened(anomaly: Anomaly, look: Verification) -> OpenAnomaly:
         advice=anomaly.advice,
         slices=tuple(dict.fromkeys(filter(None, named))),
         cluster=anomaly.cluster,
-        start=look.start,
-        until=look.until,
-        found_at=look.at,
+        start=verification.start,
+        until=verification.until,
+        found_at=verification.at,
     )
 
 
 def within(verdict: Verdict, slices: SliceRange) -> Verdict:
-    """Those that concern the range: of an anomaly without an hour, whether its look did."""
+    """Returns the anomalies of the range: one without an hour belongs to its verification's range."""
     mine = tuple(a for a in verdict.anomalies if _touches(a, slices))
     return replace(verdict, anomalies=mine)
 

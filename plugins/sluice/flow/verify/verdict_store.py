@@ -28,16 +28,16 @@ def note_verified(
     now: datetime,
     covered: CoveredUnits | None = None,
 ) -> None:
-    """Keeps what verify has found in `slices`: `broken` are its anomalies, and all other units hold, but for
-    open anomalies of kinds that were not looked at (`covered`)."""
+    """Stores what verify has found in `slices`: `broken` are its anomalies, and all other units are in order,
+    but for open anomalies of kinds that were not verified (`covered`)."""
     records = sum(status.manifest.read for status in found if status.manifest)
-    look = verdicts.look_at(slices, len(found), records, len(broken), now)
-    opened = [verdicts.opened(one, look) for one in broken]
+    verification = verdicts.verification_of(slices, len(found), records, len(broken), now)
+    opened = [verdicts.opened(one, verification) for one in broken]
     open_now: list[OpenAnomaly] = []
 
     def change(data: bytes | None) -> bytes:
         old = Verdict() if data is None else verdicts.decode(data, f"{lake.url}/{verdicts.KEY}")
-        verdict = verdicts.after(old, look, opened, covered)
+        verdict = verdicts.after(old, verification, opened, covered)
         open_now[:] = verdicts.within(verdict, slices).anomalies
         return verdicts.encode(verdict)
 

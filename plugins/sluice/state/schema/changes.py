@@ -69,8 +69,8 @@ def _of(having: int, rows: int) -> str:
 
 
 def changes_in(window: Sequence[TypeFields]) -> list[FieldChange]:
-    """Of the last of `window`, which are slices of one type and cluster, the oldest first. No slice but the
-    last one is told again."""
+    """Returns the changes in the last of `window`, which are slices of one type and cluster, oldest first.
+    Changes of earlier slices are not reported again."""
     kinds = [one.kinds for one in window]
     if all(own == kinds[-1] for own in kinds):
         return []

@@ -18,7 +18,7 @@ from sluice.type_fields import TypeFields
 
 COMPARED, LOOK_BACK, EARLIER = timedelta(hours=24), timedelta(days=7), timedelta(days=31)
 """A slice is compared with so many landed slices with rows as COMPARED has, of those within LOOK_BACK. Once
-something seems to have changed, what comes and goes is looked for within EARLIER."""
+something seems to have changed, what comes and goes is searched for within EARLIER."""
 _FEWEST_SLICES = 24
 
 Fields = Mapping[str, TypeFields]

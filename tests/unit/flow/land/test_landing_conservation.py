@@ -104,7 +104,7 @@ def test_a_refusal_says_both_numbers_and_the_place():
     )
     assert str(refuse_bare(UNIT, ("bids", 3), (7, 9))) == (
         "slice 2026-01-01T00Z/dc1: offsets [7, 9) of dc1/bids/3 hold no record, and neither compaction nor a "
-        "transaction explains it: the broker has lost them; nothing was committed: look at its log (an "
+        "transaction explains it: the broker has lost them; nothing was committed: inspect its log (an "
         "unclean leader election?), or, if the topic was compacted before, give it `compact` in "
         "cleanup.policy back until the slice has landed"
     )

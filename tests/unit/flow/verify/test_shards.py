@@ -188,7 +188,7 @@ def test_a_shard_that_goes_away_while_its_ledger_is_read_is_told(monkeypatch):
     servers = tuple(Server(shard, Absent(n)) for n, shard in enumerate(two.clickhouse.shards))
     monkeypatch.setattr(audit, "connect_shards", lambda *_: nullcontext(servers))
     with pytest.raises(ShardUnavailable, match="^shard s2: it went away while its ledger was read$"):
-        audit.look_at(two, MemoryLake(), FACTS.slices, audit.AuditScope(), print)
+        audit.read_facts(two, MemoryLake(), FACTS.slices, audit.AuditScope(), print)
 
 
 def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):

@@ -115,12 +115,12 @@ def held(lake: FolderLake) -> Lease:
 
 def test_a_lease_that_is_held_is_a_load_until_it_is_given_back(lake: FolderLake):
     lease, watching = held(lake), watch(lake, Clock())
-    assert watching.look() == {"e.other": ("",)}
+    assert watching.read() == {"e.other": ("",)}
     assert [line.split(" by ")[0] for line in watching.busy(("e.clicks", "e.other"))] == [
         "table e.clicks is being loaded"
     ]
     lease.release()
-    assert set(watching.look()) == {"e.clicks", "e.other"}
+    assert set(watching.read()) == {"e.clicks", "e.other"}
     assert watching.busy(("e.clicks", "e.other")) == []
 
 
@@ -129,7 +129,7 @@ def test_a_lease_of_a_dead_holder_is_no_load_after_its_term(lake: FolderLake):
     held(lake)
     watching = watch(lake, clock)
     waited = 0
-    while "e.clicks" not in watching.look():
+    while "e.clicks" not in watching.read():
         assert watching.wait()
         waited += 1
     assert (waited, clock.now) == (10, 30.0)
@@ -140,13 +140,13 @@ def test_a_living_holder_is_waited_for_ten_terms(lake: FolderLake):
     watching = watch(lake, clock)
     while watching.wait():
         lease.renew()
-        assert "e.clicks" not in watching.look()
+        assert "e.clicks" not in watching.read()
     assert clock.now == 300.0
 
 
 def test_a_load_from_its_beginning_to_its_end_between_two_looks_is_seen(lake: FolderLake):
     watching = watch(lake, Clock())
-    before = watching.look()
+    before = watching.read()
     held(lake).release()
     assert lake.read(layout.lease("e.clicks")) is not None
-    assert unmoved(before, watching.look()) == {"e.other"}
+    assert unmoved(before, watching.read()) == {"e.other"}

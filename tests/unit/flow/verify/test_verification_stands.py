@@ -47,7 +47,7 @@ class TestStalled:
             AnomalyKind.STALLED,
             "records, as in the topic's other partitions",
             f"none since 2026-11-20T{since}Z, {slices} slices",
-            advice="look at its leader, and at what the partitioner of the producers sends there",
+            advice="inspect its leader, and what the partitioner of the producers sends there",
             partition=partition,
             offsets=(at, at),
             **self.PLACE,

@@ -37,7 +37,7 @@ def whole_answer(
 class Deadline:
     """While it is entered, and as the `trace` of a request: shuts the connection down when the time is over.
 
-    The request has to open a connection of its own. A body that ends with its connection looks whole then:
+    The request has to open a connection of its own. A body that ends with its connection seems whole then:
     `over` says that it is not.
     """
 

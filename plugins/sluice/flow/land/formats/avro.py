@@ -84,7 +84,7 @@ class _Size:
 
 @dataclass
 class _SchemaWalk:
-    """A look at a schema and all within it, at each named type once; `recursive`: one holds itself."""
+    """Walks a schema and all within it, each named type once; `recursive`: one holds itself."""
 
     named: Mapping[str, Any]
     known: dict[str, _Size | None] = field(default_factory=dict)
@@ -122,8 +122,8 @@ class _SchemaWalk:
 
 
 def _checked(parsed: Any, named: Mapping[str, Any]) -> Schema:
-    look = _SchemaWalk(named)
-    values = look.size(parsed).values
+    walk = _SchemaWalk(named)
+    values = walk.size(parsed).values
     if values > MOST_VALUES:
         raise BadSchema(f"each of its messages has {values:,} values: expected at most {MOST_VALUES:,}")
-    return Schema(parsed, look.recursive)
+    return Schema(parsed, walk.recursive)

@@ -18,7 +18,7 @@ _ENCODER = msgspec.json.Encoder(decimal_format="string", uuid_format="canonical"
 def json_text(event: Any) -> bytes:
     """Raises UnicodeEncodeError for half a surrogate pair, TypeError for what no schema gives."""
     text = _ENCODER.encode(event)
-    # The encoder writes NaN as null: rarely is there a null to look behind.
+    # The encoder writes NaN as null: rarely is there a null to check.
     return _ENCODER.encode(_finite(event)) if b"null" in text else text
 
 

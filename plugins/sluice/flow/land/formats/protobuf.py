@@ -128,8 +128,8 @@ def _found(pool: DescriptorPool, name: str) -> Descriptor:
 
 
 def _event(message: Message) -> Any:
-    """Names as in the .proto file. A field that can be told to be absent is left out when it is; others have
-    their value, 0 and the empty ones included, as the message itself does not hold those."""
+    """Returns the event, with names as in the .proto file. A field with presence is left out when it is
+    absent; others have their value, 0 and the empty ones included, as the message does not hold those."""
     own = message.DESCRIPTOR.full_name
     if own.startswith(_PACKAGE):
         name = own.removeprefix(_PACKAGE)

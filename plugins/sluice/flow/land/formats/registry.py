@@ -25,7 +25,7 @@ from sluice.flow.land.formats.answer_deadline import whole_answer
 SECONDS = 20
 """For an answer, from the connection to its last byte."""
 WAITS = (0.5, 1.0, 2.0, 4.0)
-"""Seconds before each further try of a call that a later one may cure."""
+"""Seconds before each further try of a call that failed with a retryable error."""
 _LOOPBACK = ("localhost", "127.0.0.1")
 _TRY_LATER = (408, 429)
 _NO_SUBJECT, _NO_VERSION, _NO_SCHEMA = 40401, 40402, 40403
@@ -111,7 +111,7 @@ def address_of(connection: Connection) -> Address:
 
 
 class SchemaRegistry:
-    """One per task. `schema` answers the same for ever: an id never gets another schema."""
+    """One per task. `schema` caches its answers: an id never gets another schema."""
 
     def __init__(
         self, address: Address, serialized: bool, sleep: Callable[[float], None] = time.sleep

@@ -40,7 +40,7 @@ def decoding_of(event: Event) -> Decoding | None:
     found = Decoding(form.kind, None, form.message, address, str(form.schema_file or ""))
     if form.schema_file is not None:
         found = Decoding(form.kind, _content(form.kind, form.schema_file), form.message, address, found.file)
-    _decode(found)  # a schema that cannot be used is told before anything is read
+    _decode(found)  # a schema that cannot be used is refused before anything is read
     return found
 
 

@@ -41,7 +41,7 @@ class DuplicateFields:
     def among(self, events: Sequence[bytes | None], good: bool) -> list[int]:
         """The positions of such events. `good`: each one has what every event must have.
 
-        Mostly a look at all of them at once is enough: such a name is there as often as there are events.
+        Mostly one test of all of them at once is enough: such a name is there as often as there are events.
         """
         if not self._paths:
             return []

@@ -19,7 +19,7 @@ _BEFORE = np.frombuffer(b" \t\n\r:,[", np.uint8)  # a number of JSON
 
 def may_be_long(payloads: pa.ChunkedArray[Any]) -> bool:
     """True where any text has RUN digits or points in a row (a slash counts), or a number that may be below a
-    double's range; texts are not told apart.
+    double's range; texts are not distinguished.
 
     `payloads` are of type binary or string.
     """

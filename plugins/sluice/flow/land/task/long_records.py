@@ -1,7 +1,7 @@
 """Long records: Spark hands over what is at most CUT_BYTES long, and the task reads the others itself.
 
-So a batch of Spark's is bounded by its number of records, and nobody has to weigh each of them. A record
-that is larger than the pipeline's `max_record` is told by its size: it is decompressed piece by piece.
+So a batch of Spark's is bounded by its number of records, and no record has to be measured. A record that
+is larger than the pipeline's `max_record` is rejected by its size: it is decompressed in parts.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class Parser:
         if text is None:
             raise Unparsed(reject_reasons.NO_VALUE)
         try:
-            text.decode()  # msgspec does not look into the strings that it skips
+            text.decode()  # msgspec does not check the strings that it skips
             event = self._fast.decode(text)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return slow_read(text, self._fields)

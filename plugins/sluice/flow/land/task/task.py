@@ -80,7 +80,7 @@ class Task:
         self, batches: Iterable[pa.RecordBatch], name: str, explain: Explain | None = None
     ) -> TaskReport:
         """Writes the records of `batches`, which have `columns()`, whole, and each batch those of one topic
-        and partition; `name` is unique in the attempt. `explain` looks at offsets that they lack."""
+        and partition; `name` is unique in the attempt. `explain` reads offsets that they lack."""
         with AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
             landing = _Landing(self, files, name)
             for batch in batches:

@@ -91,7 +91,7 @@ class Filling:
         return Sql(f"multiIf({listed(parts)}, '')" if parts else "''")
 
     def of_short_numbers(self) -> Filling:
-        """The same for events that hold no long numbers: it spares the look at each."""
+        """The same for events that hold no long numbers: none has to be checked."""
         return self.short or self
 
     @property
@@ -125,7 +125,7 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
 
 
 def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Filling:
-    """`long`: the events may hold long numbers, which have to be looked at."""
+    """`long`: the events may hold long numbers, which have to be checked."""
     taken = [column for column in columns if column.taken]
     fields = [(column, _path(column, paths)) for column in taken if column.name not in HOLDERS]
     nested = nested_of([(column.name, column.type) for column, _ in fields], paths)

@@ -24,7 +24,7 @@ def decimal(kind: Type, x: str, key: FieldText) -> str:
 
 
 def _within(kind: Type, precision: int, scale: int, x: str) -> str:
-    """ClickHouse looks at what the bits hold, not at the precision: 12345.6 would be a Decimal(5, 2)."""
+    """ClickHouse checks what the bits hold, not the precision: 12345.6 would be a Decimal(5, 2)."""
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
     widest = _widest(precision)
     if precision == widest:

@@ -1,6 +1,6 @@
 """Where in an event the fields of a table's columns are, and how ClickHouse reaches them. Pure.
 
-The event and every object inside it that columns look into are nodes of a tree. Each node is extracted once,
+The event and every object inside it that columns read are nodes of a tree. Each node is extracted once,
 into a tuple of its fields' texts (NULL: missing, or null). A field may be a container of texts (parsed.py);
 its whole text is extracted only where that is not all there is to say.
 """
@@ -81,7 +81,7 @@ class ObjectNode:
             inner.add(tuple(rest))
 
     def inner(self) -> list[ObjectNode]:
-        """The objects inside it that columns look into."""
+        """The objects inside it that columns read."""
         return [node for node in self.fields.values() if node.fields]
 
     def node_of(self, path: FieldPath) -> ObjectNode:
@@ -156,14 +156,14 @@ def _inside(node: ObjectNode) -> list[Sql]:
 
 
 def _stray(parent: str, key: str, text: str) -> str:
-    """The text of a string may look like an object's; what it is, the parser says, which is asked rarely."""
+    """The text of a string may resemble an object's; the parser decides, and is called rarely."""
     kind = f"JSONType(ifNull({parent}, ''), {literal(key)})"
     seldom = f"if(quoted_brackets, {kind} NOT IN ('Object', 'Null'), 0)"
     return f"if(startsWith(ifNull({text}, '{{'), '{{'), {seldom}, 1)"
 
 
 def nodes(node: ObjectNode) -> list[ObjectNode]:
-    """All objects inside it that columns look into, outer ones first."""
+    """Returns all objects inside it that columns read, outer ones first."""
     return [found for inner in node.inner() for found in (inner, *nodes(inner))]
 
 

@@ -21,7 +21,7 @@ def strays(tree: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> list[Mis
 
 
 def whole(tree: ObjectNode) -> MisfitCheck:
-    """An event that is no object would fill by position or not at all; the full look is taken rarely."""
+    """An event that is no object would fill by position or not at all; the full check is rare."""
     there = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
     misfit = f"if(startsWith(_payload, '{{') * ({there}) > 0, 0, JSONType(_payload) != 'Object')"
     return MisfitCheck("", "a JSON object that ClickHouse can parse", "_payload", misfit)

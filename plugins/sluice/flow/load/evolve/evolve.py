@@ -36,7 +36,7 @@ from sluice.state.ledger import unit_of
 
 log = logging.getLogger(__name__)
 
-_SHOWN = 20  # fields without a column of which each is told
+_SHOWN = 20  # fields without a column that are logged one by one
 _COMMENT = 400
 
 
@@ -49,7 +49,7 @@ class NewColumn:
 
     @property
     def definition(self) -> Sql:
-        comment = line(f"added by Sluice: {self.field.told}; {self.why}", _COMMENT)
+        comment = line(f"added by Sluice: {self.field.evidence}; {self.why}", _COMMENT)
         name = identifier(self.name)
         return Sql(f"ADD COLUMN IF NOT EXISTS {name} {self.type} COMMENT {literal(comment)}")
 
@@ -157,7 +157,7 @@ class Evolution:
         crash_points.reached(Load.ALTERED)
         self._confirm(names)
         for column in new:
-            self._tell(f"column {visible(column.name)} {column.type} was added: {column.field.told}")
+            self._tell(f"column {visible(column.name)} {column.type} was added: {column.field.evidence}")
 
     def _refused(self, error: ServerError, sql: Sql) -> Exception:
         if error.retryable:

@@ -39,7 +39,7 @@ class NewField:
     rows: int
 
     @property
-    def told(self) -> str:
+    def evidence(self) -> str:
         return f"in {self.filled:,} of {self.rows:,} rows of slice {self.slice}"
 
 
@@ -80,7 +80,8 @@ def _within(name: str, outer: str) -> bool:
 
 
 def taken_names(pipeline: Pipeline, target: Target, columns: Sequence[Column]) -> TakenNames:
-    """A field is covered also by a column that looks into it, by one that is computed, and as the type."""
+    """A field is covered also by a column that reads a part of it, by one that is computed, and as the
+    type."""
     covered = {pipeline.event.type.field.split(".")[0]} if pipeline.event.type.field else set()
     for column in columns:
         mapped = target.columns.get(column.name)

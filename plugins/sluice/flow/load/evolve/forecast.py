@@ -20,7 +20,7 @@ from sluice.safe_text import visible
 from sluice.state.additions import latest, read_additions
 from sluice.state.status import UnitStatus
 
-_MOST_ROWS = 200_000  # whose values are looked at
+_MOST_ROWS = 200_000  # whose values are read
 
 
 def forecast(
@@ -88,7 +88,7 @@ def _columns(
     known = latest(read_additions(lake), target.table) if pipeline.clickhouse.shards else {}
     for one in chosen:
         kind = known[one.name].type if one.name in known else types[one.name].type
-        yield f"{target.table}: would add `{visible(one.name)}` {kind}, {one.told}"
+        yield f"{target.table}: would add `{visible(one.name)}` {kind}, {one.evidence}"
 
 
 def _first(works: Sequence[LoadWork]) -> list[LoadWork]:

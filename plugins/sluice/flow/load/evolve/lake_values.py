@@ -23,7 +23,7 @@ _ROWS_AT_ONCE = 1_024
 _MOST_NAMES = 10_000  # of different fields that are counted in one unit
 MOST_VALUES = 400_000
 MOST_BYTES = 64 << 20
-"""Values, and their bytes, of all fields together that are held for the first look at them."""
+"""Values, and their bytes, of all fields together that are held for the first inference."""
 _NULL = b"null"
 _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

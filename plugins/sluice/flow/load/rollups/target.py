@@ -70,7 +70,7 @@ def _filling(target: Target, rollup: Rollup, given: NamedTypes, kinds: Mapping[s
             altered = f"ALTER TABLE {table(target.table)} MODIFY COLUMN {identifier(name)} {kind}"
             remedy = f"cast it in {rollup.sql}, or {altered}"
             raise TargetRefused(target.table, reason, remedy) from error
-        # A table that the SELECT joins may be altered after the look at its types.
+        # A table that the SELECT joins may be altered after its types were read.
         misfit = f"(toTypeName(g{number}) != {literal(kind)})"
         misfit = misfit if made.misfit == "0" else f"({misfit} + {made.misfit} > 0)"
         named += [Sql(f"{made.value} AS v{number}"), Sql(f"{misfit} AS m{number}")]

@@ -1,4 +1,4 @@
-"""Where the server itself reads the lake's files, and how it is told which. Pure."""
+"""Where the server itself reads the lake's files, and how the statement names them. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PullSource(Protocol):
     def remedy(self) -> str: ...
 
     def reads(self, key: str) -> bool:
-        """Whether the server can be told the file's name."""
+        """Whether a statement can name the file."""
 
     def rows(self, keys: Sequence[str], columns: Sql, slice_: Sql, structure: Sql) -> Sql:
         """The SELECT of all rows of these Parquet files."""
@@ -77,7 +77,7 @@ class Bucket:
 
 
 def place_of(pipeline: Pipeline, url: str) -> PullSource | None:
-    """Where a server may find the lake `url`; None when nobody has told it how to reach the bucket."""
+    """Returns where a server finds the lake `url`; None when no setting says how it reaches the bucket."""
     if url.startswith(_FOLDER):
         return FolderSource(url.removeprefix(_FOLDER))
     collection = pipeline.clickhouse.named_collection

@@ -37,7 +37,7 @@ class Reading:
 
 
 def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -> Reading:
-    """`auto` looks whether the server reads the very manifest of `unit` that the lake has.
+    """Probes, for `auto`, whether the server reads the very manifest of `unit` that the lake has.
 
     Raises Refused when the pipeline file says `read: pull` and the server cannot.
     """

@@ -25,7 +25,7 @@ export function backfillForm(place, name, row, data) {
     h("fieldset", {}, h("legend", {}, "Mode"), modes),
     tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all; of some, no event hour is marked complete)"), tables),
     h("button", { type: "submit", class: "primary", disabled: !mayStart }, "Show the plan"),
-    !mayStart && h("p", { class: "quiet" }, "Your role may look, but not start runs."),
+    !mayStart && h("p", { class: "quiet" }, "Your role may read, but not start runs."),
   );
   const asked = () => {
     const given = new FormData(form);

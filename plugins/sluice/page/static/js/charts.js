@@ -9,7 +9,7 @@ const plots = new WeakMap();
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// lines: [{label, values}], told apart by colour and by dashes
+// lines: [{label, values}], distinguished by colour and by dashes
 export function linePlot(place, title, starts, lines) {
   const total = lines.map(({ label, values }) => `${label} ${count(values.reduce((a, b) => a + b, 0))}`).join(", ");
   const shape = JSON.stringify([title, lines.map((line) => line.label), document.documentElement.dataset.theme]);

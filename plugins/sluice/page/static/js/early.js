@@ -1,4 +1,4 @@
-// Asks for the overview while the modules are still on their way: the server's look is the longest part of
+// Asks for the overview while the modules are still on their way: the server's answer is the longest part of
 // the first paint. A plain script in the head: modules run only when all of them are there. They are asked for
 // here, too, all at once and after the overview: a browser has few connections to a server, and hands them out
 // in the order of asking.

@@ -22,7 +22,7 @@ export function cellLabel(pipeline, cell, legend) {
 // A year of ten pipelines has thousands of cells: what they share is made once, and listened to by the grid.
 const CELL = h("div", { role: "gridcell", tabindex: "-1" });
 
-// A tooltip is there when it is looked at.
+// A tooltip is made when it is shown.
 function tell(button) {
   if (button) button.title = button.ariaLabel;
 }

@@ -46,8 +46,8 @@ async function part(place, title, show) {
   await show().catch((error) => replace(place, section(title, h("p", { class: "error" }, error.message))));
 }
 
-function showAnomalies(place, { anomalies: found, looks }) {
-  const last = looks[0];
+function showAnomalies(place, { anomalies: found, verifications }) {
+  const last = verifications[0];
   const said = last ? `Last verified ${clock(last.at)} UTC: ${count(last.units)} hours and clusters, ${count(last.records)} records, ${last.found} anomalies.` : "Nothing was verified yet.";
   const shape = JSON.stringify(found);
   if (place.dataset.shape === shape) {

@@ -2,7 +2,7 @@
 const BUSY_MS = 3000;
 const IDLE_MS = 20000;
 
-export async function keep(look, failed) {
+export async function keep(refresh, failed) {
   let timer = null;
   let stopped = false;
   const again = (busy) => { if (!stopped) timer = setTimeout(tick, busy ? BUSY_MS : IDLE_MS); };
@@ -10,7 +10,7 @@ export async function keep(look, failed) {
     if (stopped) return;
     if (document.hidden) return again(false);
     try {
-      again(await look());
+      again(await refresh());
     } catch (error) {
       failed(error);
       again(false);

@@ -51,14 +51,14 @@ class Ledger:
         return [(name, lake, TABLE, at, "dc1", m, ["click"], n, n, 0, "run", 1, "") for at, m, n in starts]
 
 
-def told(client: Ledger) -> PendingLedgers:
+def answered(client: Ledger) -> PendingLedgers:
     servers = (Server(pipeline().clickhouse.parts[0], client),)
     return lambda: ledgers_of(servers, pipeline(), "file:///lake", RANGE)
 
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    """(eyes, lake, the units whose manifests were read)."""
+    """(cache, lake, the units whose manifests were read)."""
     own = pipeline(lake=f"file://{tmp_path}")
     read: list[str] = []
     reading = status_cache.read_manifests
@@ -79,40 +79,40 @@ def land(lake, hour: int, rows: int, generation: int = 1) -> str:
 
 
 def test_a_manifest_is_read_once_until_it_is_replaced(world):
-    eyes, lake, read = world
+    cache, lake, read = world
     first, second = land(lake, 0, 5), land(lake, 15, 7)
     ledger = Ledger((0, first, 5), (15, second, 7))
     for _ in range(2):
-        found = eyes.look(RANGE, told(ledger), NOW).statuses
+        found = cache.snapshot(RANGE, answered(ledger), NOW).statuses
         done = {s.unit: s.tables[TABLE].rows for s in found if s.state is UnitState.COMPLETE}
         assert done == {unit(0): 5, unit(15): 7}
     assert sorted(read) == ["2026-11-20T10Z", "2026-11-21T01Z"]
     assert set(ledger.asked) == {(int(RANGE.start.timestamp()), int(RANGE.end.timestamp()))}
 
     land(lake, 0, 6_000, generation=2)
-    states = {s.unit: s.state for s in eyes.look(RANGE, told(ledger), NOW).statuses}
+    states = {s.unit: s.state for s in cache.snapshot(RANGE, answered(ledger), NOW).statuses}
     assert (states[unit(0)], states[unit(15)]) == (UnitState.STALE, UnitState.COMPLETE)
     assert read.count("2026-11-20T10Z") == 2 and read.count("2026-11-21T01Z") == 1
 
 
 def test_a_manifest_that_is_gone_is_missing(world):
-    eyes, lake, _ = world
+    cache, lake, _ = world
     ledger = Ledger((0, land(lake, 0, 5), 5))
-    assert eyes.look(RANGE, told(ledger), NOW).statuses[0].state is UnitState.COMPLETE
+    assert cache.snapshot(RANGE, answered(ledger), NOW).statuses[0].state is UnitState.COMPLETE
     lake.delete([layout.manifest(unit(0).slice.id, "dc1")])
-    assert eyes.look(RANGE, told(ledger), NOW).statuses[0].state is UnitState.MISSING
+    assert cache.snapshot(RANGE, answered(ledger), NOW).statuses[0].state is UnitState.MISSING
 
 
 def test_what_nothing_has_changed_is_not_worked_out_again(world, monkeypatch):
     """A commit, an hour that has ended since, and a new boundary are seen; all else keeps its status."""
-    eyes, lake, _ = world
+    cache, lake, _ = world
     ids = [land(lake, hour, 5) for hour in range(3)]
     early = START.add(hours=3, minutes=30)
-    first = eyes.look(RANGE, told(Ledger((0, ids[0], 5), (1, ids[1], 5))), early)
+    first = cache.snapshot(RANGE, answered(Ledger((0, ids[0], 5), (1, ids[1], 5))), early)
     assert [s.state for s in first.statuses[:5]] == [
         *(UnitState.COMPLETE, UnitState.COMPLETE, UnitState.LANDED, UnitState.NOT_OVER, UnitState.NOT_OVER)
     ]
-    again = eyes.look(RANGE, told(Ledger(*((n, ids[n], 5) for n in range(3)))), early.add(hours=1))
+    again = cache.snapshot(RANGE, answered(Ledger(*((n, ids[n], 5) for n in range(3)))), early.add(hours=1))
     same = [mine is others for mine, others in zip(first.statuses, again.statuses, strict=True)]
     assert same[:3] == [True, True, False]
     assert [s.state for s in again.statuses[2:5]] == [
@@ -127,37 +127,37 @@ def test_what_nothing_has_changed_is_not_worked_out_again(world, monkeypatch):
     column = PartitionColumn(0, offsets, zeros, zeros, array("b", [CODE[FoundBy.RECORD]] * 2))
     entry = LogEntry(HOUR, (TopicBoundaries("dc1", "t", "u", at, {0: column}),))
     assert BoundaryLog(lake).append(Boundaries(), entry, NOW)
-    resolved = eyes.look(RANGE, told(Ledger((0, ids[0], 5))), early)
+    resolved = cache.snapshot(RANGE, answered(Ledger((0, ids[0], 5))), early)
     assert resolved.statuses[0].offsets == 9
 
 
 def test_memory_is_bounded_in_bytes(world):
     """Manifests of 400 files each: a room of three keeps no more, and answers are whole."""
-    eyes, lake, read = world
+    cache, lake, read = world
     wide = [file(f"t{number}", "2026-11-20T10", 1) for number in range(400)]
     made = [manifest(unit(hour), wide) for hour in range(12)]
     for hour, one in enumerate(made):
         lake.put(layout.manifest(unit(hour).slice.id, "dc1"), encode(one))
     room = 3 * size_of_manifest(len(encode(made[0]))) + 200_000  # and all statuses
-    eyes.shelf = BoundedCache(room)
+    cache.shelf = BoundedCache(room)
     for _ in range(2):
-        found = list(eyes.walk(eyes.facts(RANGE, told(Ledger()), NOW)))
+        found = list(cache.walk(cache.facts(RANGE, answered(Ledger()), NOW)))
         assert [one.status.manifest for one in found[:12]] == made
         assert {one.status.manifest for one in found[12:]} == {None}
     assert len(read) > 12
-    kept = [hour for hour in range(12) if eyes.shelf.get((eyes.number, "manifest", unit(hour)))]
-    assert len(kept) == 3 and eyes.shelf.used <= room
+    kept = [hour for hour in range(12) if cache.shelf.get((cache.number, "manifest", unit(hour)))]
+    assert len(kept) == 3 and cache.shelf.used <= room
 
 
 def test_a_look_at_statuses_needs_no_manifest_again(world):
     """Though none is kept: a status and its summary say all that the overview shows."""
-    eyes, lake, read = world
+    cache, lake, read = world
     ids = [land(lake, hour, 5) for hour in range(3)]
     ledger = Ledger(*((hour, one, 5) for hour, one in enumerate(ids)))
-    first = eyes.look(RANGE, told(ledger), NOW)
+    first = cache.snapshot(RANGE, answered(ledger), NOW)
     for hour in range(3):
-        eyes.shelf.put((eyes.number, "manifest", unit(hour)), None, 1 << 40)
-    again = eyes.look(RANGE, told(ledger), NOW)
+        cache.shelf.put((cache.number, "manifest", unit(hour)), None, 1 << 40)
+    again = cache.snapshot(RANGE, answered(ledger), NOW)
     assert len(read) == 3 and again.summaries == first.summaries
     assert [one.read for one in again.summaries[:4]] == [5, 5, 5, 0]
     assert {status.manifest for status in again.statuses} == {None}
@@ -165,17 +165,17 @@ def test_a_look_at_statuses_needs_no_manifest_again(world):
 
 def test_a_walk_holds_a_few_manifests_at_a_time(world, monkeypatch):
     """Ten manifests of 1,000 types: who keeps none of them needs room for two."""
-    eyes, lake, _ = world
+    cache, lake, _ = world
     wide = [file(f"type{number:04}", "2026-11-20T10", 1) for number in range(1000)]
     data = encode(manifest(unit(0), wide))
     for hour in range(10):
         lake.put(layout.manifest(unit(hour).slice.id, "dc1"), encode(manifest(unit(hour), wide)))
-    eyes.shelf = BoundedCache(0)
+    cache.shelf = BoundedCache(0)
     monkeypatch.setattr(status_cache, "_AT_ONCE", len(data))
-    facts = eyes.facts(RANGE, told(Ledger()), NOW)
+    facts = cache.facts(RANGE, answered(Ledger()), NOW)
     one = peak_of(lambda: read_manifests(lake, [unit(0)]))
-    assert peak_of(lambda: Counter(s.summary.files for s in eyes.walk(facts))) < 3 * one
-    assert Counter(s.summary.files for s in eyes.walk(facts)) == {1000: 10, 0: 10}
+    assert peak_of(lambda: Counter(s.summary.files for s in cache.walk(facts))) < 3 * one
+    assert Counter(s.summary.files for s in cache.walk(facts)) == {1000: 10, 0: 10}
 
 
 def peak_of(work: Callable[[], object]) -> int:
