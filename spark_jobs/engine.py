@@ -119,8 +119,8 @@ class SparkEngine:
     def _each(
         self, do: Callable[[_Work, str], _Done], works: Sequence[_Work], tasks: int, what: str, rows: int = 0
     ) -> list[_Done]:
-        """What `do` gives for each of the works and a name for its files, in their order; `rows`, where it is
-        known, is how many they read in all.
+        """Returns what `do` gives for each of the works and a name for its files, in their order; `rows`,
+        where it is known, is how many they read in all.
 
         What is parallelized goes through a file of Spark's. So the lake, which knows its keys, goes with the
         function, in memory.
@@ -143,7 +143,7 @@ class SparkEngine:
         return rows.mapInArrow(_landing(task, settings), "report binary")
 
     def _bound_batches(self) -> None:
-        """Texts are cut: so batches are bounded by their number, and nobody has to weigh each record."""
+        """Texts are cut: so batches are bounded by their number, and no record has to be measured."""
         self.session().conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _CUT_RECORDS)
         self.session().conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _NO_BOUND)
 
@@ -192,7 +192,7 @@ def _explained() -> Iterator[None]:
 
 
 def _reason(text: str) -> str:
-    """The last cause of a Java stack trace, the last line of a Python one, or the first line."""
+    """Returns the last cause of a Java stack trace, the last line of a Python one, or the first line."""
     causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
     raised = re.findall(r"^([\w.]+(?:Error|Exception)\b.*)$", text, re.MULTILINE)
     return (causes or raised or text.strip().splitlines()[:1] or ["no reason given"])[-1][:500]

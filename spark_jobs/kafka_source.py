@@ -29,7 +29,7 @@ _SOURCE = "kafka"
 
 
 def records(session: SparkSession, pipeline: Pipeline, run: ReadGroup) -> DataFrame:
-    """The records of `run`, with the columns of Spark's Kafka source."""
+    """Returns the records of `run`, with the columns of Spark's Kafka source."""
     return straight(session.read.format("kafka").options(**read_options(pipeline, run)).load())
 
 
@@ -57,7 +57,8 @@ def straight(frame: DataFrame) -> DataFrame:
 
 
 def not_handed_over(error: BaseException) -> str | None:
-    """What of some records stopped Spark, where a task's own reader takes them; None for another error."""
+    """Returns what of some records stopped Spark, where a task's own reader takes them; None for another
+    error."""
     if odd_stamps.stopped(error):
         return "Spark cannot hand over the timestamps of some records"
     if _NO_ROOM in str(error):

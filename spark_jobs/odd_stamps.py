@@ -29,5 +29,5 @@ def checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def stopped(error: BaseException) -> bool:
-    """Whether such a record is what stopped a job."""
+    """Returns whether such a record is what stopped a job."""
     return _SAID.search(str(error)) is not None

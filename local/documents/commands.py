@@ -36,7 +36,7 @@ this folder the command is `.venv/bin/sluice`.
 | 2 | wrong use: correct the command or the pipeline file |
 | 3 | a server is unavailable, or refuses |
 | 130 | interrupted |
-| 141 | nobody reads the output |
+| 141 | the output is closed |
 
 | mode | does |
 | --- | --- |

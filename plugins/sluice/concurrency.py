@@ -34,7 +34,7 @@ class Waits:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """One thing, in the calling thread."""
+        """Watches one thing, in the calling thread."""
         began, worked = perf_counter(), thread_time()
         yield
         busy = thread_time() - worked
@@ -43,7 +43,7 @@ class Waits:
 
 
 def each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
-    """What `do` gives for each of the things, in their order. Raises what the first failure raised.
+    """Returns what `do` gives for each of the things, in their order. Raises what the first failure raised.
 
     They are handed out by the dozen where there are many.
     """

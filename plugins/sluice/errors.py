@@ -211,7 +211,7 @@ class ReplicaActive(Unavailable):
 
 @dataclass(eq=False)
 class QuorumPending(Unavailable):
-    """An insert of before is there, and has not reached its quorum: nobody knows yet whether it counts."""
+    """An insert of before is there, and has not reached its quorum: whether it is committed is unknown."""
 
     table: str
     paths: str
@@ -332,7 +332,7 @@ class Relanded(SluiceError):
 
 
 class TargetChanged(SluiceError):
-    """Somebody changed a table or its views while it was loaded: loading it again takes them as they are."""
+    """A table or its views were changed while it was loaded: a retry loads them as they are now."""
 
     exit_code = 3
     retryable = True
@@ -409,7 +409,7 @@ class DefaultFails(TargetRefused):
 
 @dataclass(eq=False)
 class ShardsRefused(_OfShards, Refused):
-    """Some shards cannot be loaded before somebody acts."""
+    """Some shards have permanent errors: each message names the remedy."""
 
     table: str
     failures: str
@@ -419,7 +419,7 @@ class ShardsRefused(_OfShards, Refused):
 
 @dataclass(eq=False)
 class NotResolved(Refused):
-    """A slice without stored boundaries: nobody knows its offsets yet."""
+    """A slice without stored boundaries: its offsets are unknown yet."""
 
     slice_id: str
     cluster: str

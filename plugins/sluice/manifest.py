@@ -159,11 +159,11 @@ class Manifest:
         return (*self.files, *self.rejected, *(file for one in self.traffic for file in one.files))
 
     def traffic_for(self, table: str) -> Traffic | None:
-        """None: when the slice landed, nothing was counted for the table."""
+        """Returns the counts; None where nothing was counted for the table when the slice landed."""
         return next((one for one in self.traffic if one.table == table), None)
 
     def fields_of(self, type_name: str) -> TypeFields | None:
-        """None: the manifest does not know the type's fields."""
+        """Returns the fields; None where the manifest does not know them."""
         return next((one for one in self.fields if one.type == type_name), None)
 
     def rows_by_type(self) -> dict[str, int]:
@@ -188,7 +188,7 @@ _NO_FIELDS = b'\n "fields": []'
 
 
 def encode(manifest: Manifest) -> bytes:
-    """A line for each value, and one for all fields of a type: there are many of them."""
+    """Returns a line for each value, and one for all fields of a type: there are many of them."""
     text = msgspec.json.format(msgspec.json.encode(replace(manifest, fields=())), indent=1)
     if not manifest.fields:
         return text

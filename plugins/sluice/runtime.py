@@ -39,7 +39,7 @@ def collect_seldom() -> None:
 
 @contextmanager
 def deeper() -> Iterator[None]:
-    """What the landing's parser has taken is not nested too deep here, where fewer frames are left."""
+    """Raises the recursion limit: fewer frames are left here than the landing's parser had."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(limit + _FRAMES)
     try:

@@ -28,7 +28,7 @@ _CHECKSUM = 8
 
 
 def visible(text: str, most: int = NAME_CHARACTERS) -> str:
-    """`text` with `\\x1b` for what a terminal would obey or nobody could see: control characters, marks of
+    """`text` with `\\x1b` for what a terminal would obey or not show: control characters, marks of
     direction, half surrogates. At most `most` characters of it, and `…` where it is longer."""
     shown = text if len(text) <= most else text[:most]
     if not shown.isprintable():

@@ -60,7 +60,7 @@ class Slice:
 
 
 def has_minutes(length: timedelta) -> bool:
-    """Whether the ids of slices of this length say the minute."""
+    """Returns whether the ids of slices of this length say the minute."""
     return bool(length % HOUR)
 
 
@@ -76,7 +76,7 @@ def _start_of(slice_id: str) -> pendulum.DateTime | None:
 
 
 def utc(instant: datetime) -> pendulum.DateTime:
-    """The same instant as a pendulum DateTime in UTC; one without a zone is UTC."""
+    """Returns the same instant as a pendulum DateTime in UTC; one without a zone is UTC."""
     return pendulum.instance(instant, tz="UTC").in_timezone("UTC")
 
 
@@ -95,7 +95,7 @@ def from_ms(ms: int) -> pendulum.DateTime:
 
 
 def ms_text(ms: int) -> str:
-    """The instant, or the number itself where it is of no year from 1 to 9999."""
+    """Returns the instant, or the number itself where it is of no year from 1 to 9999."""
     return str(from_ms(ms)) if FIRST_MS <= ms <= LAST_MS else f"{ms} ms since the epoch"
 
 
@@ -105,7 +105,7 @@ def to_ms(instant: datetime) -> int:
 
 
 def parse_instant(text: str, now: datetime, length: timedelta = HOUR) -> pendulum.DateTime:
-    """An instant from a command line: ISO 8601 with a date, a slice's id, or `now`.
+    """Returns an instant from a command line: ISO 8601 with a date, a slice's id, or `now`.
 
     `now` is the end of the last complete slice. Raises WrongUse for anything else, and for years of which a
     table's `_slice` holds no hour.
@@ -135,7 +135,7 @@ def _shown(text: str) -> str:
 
 
 def bounded(instant: datetime, text: str = "") -> pendulum.DateTime:
-    """The instant in UTC. Raises WrongUse, which quotes `text`, for one that no slice can be of."""
+    """Returns the instant in UTC. Raises WrongUse, which quotes `text`, for one that no slice can be of."""
     with suppress(OverflowError):  # a zone can move an instant out of the calendar
         found = utc(instant)
         if FIRST <= found <= _END:
@@ -144,13 +144,13 @@ def bounded(instant: datetime, text: str = "") -> pendulum.DateTime:
 
 
 def floor(instant: datetime, length: timedelta) -> pendulum.DateTime:
-    """The last slice edge at or before `instant`."""
+    """Returns the last slice edge at or before `instant`."""
     seconds = int(length.total_seconds())
     return pendulum.from_timestamp(utc(instant).int_timestamp // seconds * seconds)
 
 
 def ceil(instant: datetime, length: timedelta) -> pendulum.DateTime:
-    """The first slice edge at or after `instant`."""
+    """Returns the first slice edge at or after `instant`."""
     edge = floor(instant, length)
     return edge if edge == utc(instant) else edge + length
 
@@ -165,7 +165,7 @@ class SliceRange:
 
     @classmethod
     def widen(cls, start: datetime, end: datetime, length: timedelta = HOUR) -> SliceRange:
-        """The smallest range of whole slices that holds `[start, end)`.
+        """Returns the smallest range of whole slices that holds `[start, end)`.
 
         Raises WrongUse when the range is empty or runs backwards, or holds what no slice can be of.
         """
@@ -206,6 +206,6 @@ class Unit:
 
 
 def last_late(piece: Slice, grace: timedelta) -> str:
-    """The last hour (`2026-11-20T10`) whose events come late with the slice: it, and those before it, did
-    not wait for it."""
+    """Returns the last hour (`2026-11-20T10`) whose events come late with the slice: it, and those before it,
+    did not wait for it."""
     return Slice(datetime.__sub__(piece.start, grace + HOUR)).id[:13]

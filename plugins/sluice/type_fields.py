@@ -96,8 +96,8 @@ def bounded(
     most_fields: int = MOST_FIELDS,
     most_in_all: int = MOST_IN_ALL,
 ) -> tuple[TypeFields, ...]:
-    """The types with most rows, and of each the fields in most rows, sorted by name; `most_in_all` bounds the
-    fields of all types together, and a type is left out rather than cut by that."""
+    """Returns the types with most rows, and of each the fields in most rows, sorted by name; `most_in_all`
+    bounds the fields of all types together, and a type is left out rather than cut by that."""
     ranked = sorted(types, key=lambda one: (-one.rows, one.type))[:most_types]
     kept: list[TypeFields] = []
     for one in (_shortened(one, most_fields) for one in ranked):

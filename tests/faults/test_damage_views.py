@@ -257,7 +257,7 @@ def test_rows_of_no_slice_go_by_the_statement_that_is_printed(viewed: Viewed):
             )
         )
         for anomaly in anomalies:
-            viewed.sql(anomaly["advice"].rpartition("if nobody needs them: ")[2])
+            viewed.sql(anomaly["advice"].rpartition("if they are not needed: ")[2])
         assert viewed.verify("--contents") == []
     finally:
         for name in projected:

@@ -129,7 +129,7 @@ def test_a_request_that_fails_for_good(
 @pytest.mark.parametrize("size", [10, PART_BYTES + 1], ids=["one request", "parts"])
 def test_somebody_elses_object_is_not_replaced(direct: S3Lake, size: int) -> None:
     direct.put(KEY, b"theirs")
-    with pytest.raises(LakeRefused, match="somebody else's object"):
+    with pytest.raises(LakeRefused, match="another writer's object"):
         send(direct, b"x" * size)
     assert direct.read(KEY).data == b"theirs"
     assert begun(direct) == []

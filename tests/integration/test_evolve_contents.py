@@ -95,4 +95,4 @@ def test_a_manifest_that_counted_all_and_found_none_gives_no_note(world: World):
     sampled = replace(manifest, fields=(replace(exact, exact=False),))
     world.lake.put(layout.manifest(unit().slice.id, "dc1"), encode(sampled))
     [note] = compared(world, pipeline, 0, 1).notes
-    assert "of 1 nobody has counted its field in every row" in note
+    assert "of 1 its field was not counted in every row" in note

@@ -3,7 +3,7 @@
 -- of those four hours are covered, else of the last seven days. A mean, because means of parts add up to that of
 -- their sum: summed up by country, the view still says what is expected of the country. A key that an hour does
 -- not have counts there as 0. An hour is covered when its slices are committed; late rows change it later. What was
--- seen of an hour that is not covered nobody knows: it has not landed, or is still to come.
+-- seen of an hour that is not covered is unknown: it has not landed, or is still to come.
 CREATE OR REPLACE VIEW {view} AS
 WITH
     covered AS

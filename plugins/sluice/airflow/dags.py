@@ -91,7 +91,7 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         schedule=None,
         max_active_runs=pipeline.airflow.backfills,
         dagrun_timeout=pipeline.airflow.backfill_timeout,
-        # It runs only when somebody asks, and must then not wait to be unpaused.
+        # It runs only when it is triggered, and must then not wait to be unpaused.
         is_paused_upon_creation=False,
         description=f"Any past range of {pipeline.name}, as often as wanted",
         doc_md=doc_md.backfill(pipeline),

@@ -52,7 +52,7 @@ The same from a shell: `sluice backfill {pipeline.name} --from 2026-11-20T00:00Z
 
 def watch(pipeline: Pipeline) -> str:
     bounds = pipeline.alarms
-    channels = "".join(f"\n- {channel.name}" for channel in bounds.notify) or " nobody, for now."
+    channels = "".join(f"\n- {channel.name}" for channel in bounds.notify) or " none, for now."
     every = pendulum.duration(seconds=bounds.every.total_seconds()).in_words()
     healed = pendulum.duration(seconds=pipeline.heal.total_seconds()).in_words()
     overdue = pendulum.duration(seconds=(pipeline.settle + bounds.overdue).total_seconds()).in_words()
@@ -85,7 +85,7 @@ def _clusters(pipeline: Pipeline) -> str:
     if len(pipeline.clusters) == 1:
         return ""
     return (
-        "\nA cluster that is unavailable holds up nobody: only its task `cluster[…]` fails, and the next "
+        "\nA cluster that is unavailable holds up no other: only its task `cluster[…]` fails, and the next "
         "run brings its hours.\n"
     )
 

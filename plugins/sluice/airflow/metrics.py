@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 def to_airflow(one: MetricSample) -> None:
-    """Hands a sample to what `[metrics]` in Airflow's configuration says; to nobody where it says nothing."""
+    """Sends a sample to what `[metrics]` in Airflow's configuration names, if anything."""
     tags = {n: label(v if n in NAMES else v.replace(" ", "_")) for n, v in one.labels.items()}
     metric = one.metric.full_name
     if one.metric.kind is MetricKind.COUNTER:

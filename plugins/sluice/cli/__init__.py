@@ -1,5 +1,5 @@
 """The `sluice` command. Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 something unavailable, and as
-a shell has them, 130 interrupted and 141 nobody reads the output.
+a shell has them, 130 interrupted and 141 for a closed output.
 
 Importing the commands takes seconds, so this module imports none of them before it can be interrupted.
 """
@@ -76,7 +76,7 @@ def _run() -> int:
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         _read_by_nobody(1)
-        return _say(f"nobody reads the output any more: stopped; {_CONTINUES}", UNREAD)
+        return _say(f"the output is closed: stopped;  {_CONTINUES}", UNREAD)
 
 
 def _read_by_nobody(stream: int) -> None:

@@ -49,4 +49,4 @@ def accept(
             "were in these slices, had not landed, and are lost"
         )
     seen = last_seen(boundaries, having[0], topic)
-    progress(f"what came into the old topic after its boundary at {seen} is lost; nobody can count it")
+    progress(f"what came into the old topic after its boundary at {seen} is lost, and cannot be counted")

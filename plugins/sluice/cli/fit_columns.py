@@ -50,7 +50,7 @@ def fit(needs: Sequence[ColumnNeeds], width: int) -> dict[int, int] | None:
 
 
 def _room(shown: Sequence[int], width: int) -> int:
-    """What is left for texts."""
+    """Returns what is left for texts."""
     return width - _BORDERS * len(shown) - 1
 
 
@@ -64,7 +64,8 @@ def _narrowed(needs: dict[int, ColumnNeeds], room: int) -> dict[int, int]:
 
 
 def flowing(text: str, width: int) -> list[str]:
-    """The text's lines, wrapped at spaces: a word that is longer than a line has one of its own, uncut."""
+    """Returns the text's lines, wrapped at spaces: a word that is longer than a line has one of its own,
+    uncut."""
     if cell_len(text) <= width:
         return [text]
     lines: list[str] = []

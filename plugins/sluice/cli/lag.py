@@ -113,7 +113,7 @@ def _older(spec: Pipeline) -> Backlog:
 
 
 def _partitions(waiting: Lag) -> Iterator[RenderableType]:
-    """What has not landed, by partition."""
+    """Yields what has not landed, by partition."""
     yield table_of("not landed yet", _COLUMNS, [_partition(p) for p in waiting.partitions])
     yield from (text_of(error, style="bold red") for error in waiting.errors)
     held = sum(p.held for p in waiting.partitions)

@@ -86,7 +86,7 @@ MODES = ("fill", "refill", "reload", "reland")
 
 
 def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -> Tables | None:
-    """The tables that --table names. Raises WrongUse as `tables_for` does."""
+    """Returns the tables that --table names. Raises WrongUse as `tables_for` does."""
     return tables_for(pipeline, names or [], mode)
 
 
@@ -101,14 +101,16 @@ def check_mode(mode: str) -> str:
 
 
 def asked_range(pipeline: Pipeline, start: str | None, end: str | None, day: str | None) -> SliceRange:
-    """The range of a command that needs one. Raises WrongUse without, as `day_or` and `slice_range` do."""
+    """Returns the range of a command that needs one. Raises WrongUse without, as `day_or` and `slice_range`
+    do."""
     if day is None and (start is None or end is None):
         raise WrongUse("name the range: --from A --to B, or --day DAY")
     return slice_range(pipeline, *day_or(pipeline, start, end or NOW, day))
 
 
 def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> tuple[str | None, str]:
-    """The `day`'s start and end, or without one both as they are. Raises WrongUse for a day beside them."""
+    """Returns the `day`'s start and end, or without one both as they are. Raises WrongUse for a day beside
+    them."""
     if day is None:
         return start, end
     if start is not None or end != NOW:
@@ -118,7 +120,7 @@ def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> 
 
 
 def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
-    """The whole slices that hold `[start, end)`; without a start, the last `heal`.
+    """Returns the whole slices that hold `[start, end)`; without a start, the last `heal`.
 
     Raises WrongUse for more than a command takes at once.
     """

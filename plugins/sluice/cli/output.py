@@ -50,12 +50,12 @@ def table_of(
 
 
 def cell(value: object) -> str:
-    """A value in a table: numbers with their thousands, texts escaped and bounded."""
+    """Returns a value in a table: numbers with their thousands, texts escaped and bounded."""
     return f"{value:,}" if isinstance(value, int) else visible(str(value))
 
 
 def text_of(text: str, style: str = "") -> FlowingLine:
-    """A line between tables."""
+    """Returns a line between tables."""
     return FlowingLine(line(text), style)
 
 
@@ -75,7 +75,7 @@ def print_facts(facts: Mapping[str, object]) -> None:
 
 
 def print_checks(checks: Iterable[Check]) -> list[Check]:
-    """One line for each check as soon as it is made, then how many there were of each level."""
+    """Prints one line for each check as soon as it is made, then how many there were of each level."""
     console = Console(width=None if sys.stdout.isatty() else _UNBOUNDED, highlight=False)
     found: list[Check] = []
     for check in checks:

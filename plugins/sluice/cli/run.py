@@ -132,7 +132,8 @@ def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, con
 def _steps(
     spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str, tables: Tables | None
 ) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
-    """The units as they are then, and the errors of clusters that did not answer, while others did."""
+    """Returns the units as they are then, and the errors of clusters that did not answer, while others
+    did."""
     from sluice.flow import steps
     from sluice.flow.batch_loop import run_work
     from sluice.state.survey import survey

@@ -114,7 +114,7 @@ def show_hours(spec: Pipeline, found: list[UnitStatus], title: str, wide: bool =
 
 
 def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:
-    """The hours, rows by type where they are few, rows by table, and the lag."""
+    """Yields the hours, rows by type where they are few, rows by table, and the lag."""
     lines = status_lines.grouped(found)
     yield table_of(
         status_lines.title(title, found, lines), status_lines.COLUMNS, map(status_lines.line, lines)
@@ -165,7 +165,8 @@ def as_json(s: UnitStatus) -> dict[str, Any]:
 
 
 def _shards(row: LedgerRow) -> dict[str, Any]:
-    """The rows that each shard has committed, None for one that lacks the unit; nothing without shards."""
+    """Returns the rows that each shard has committed, None for one that lacks the unit; nothing without
+    shards."""
     return {"shards": {name: r and r.rows for name, r in row.shares}} if row.shares else {}
 
 

@@ -26,7 +26,8 @@ Row = tuple[object, ...]
 
 
 def grouped(found: Sequence[UnitStatus]) -> list[list[UnitStatus]]:
-    """What goes onto one line each: a unit, or a cluster's units of one day or, if these are many, month."""
+    """Returns what goes onto one line each: a unit, or a cluster's units of one day or, if these are many,
+    month."""
     if len(found) <= MOST_HOURS:
         return [[status] for status in found]
     days = _by(found, _DAY)
@@ -49,7 +50,7 @@ def title(name: str, found: Sequence[UnitStatus], lines: Sequence[Sequence[UnitS
 
 
 def line(units: Sequence[UnitStatus]) -> Row:
-    """A line under `COLUMNS`. Counts of what has not landed are left out."""
+    """Returns a line under `COLUMNS`. Counts of what has not landed are left out."""
     landed = [status for status in units if status.manifest is not None]
     counts: Row = ("", "", "", "")
     if landed:
@@ -65,7 +66,7 @@ def line(units: Sequence[UnitStatus]) -> Row:
 
 
 def line_by_type(units: Sequence[UnitStatus], types: Iterable[str]) -> Row:
-    """The rows landed of each type."""
+    """Returns the rows landed of each type."""
     counts: Counter[str] = Counter()
     for status in units:
         counts.update(status.manifest.rows_by_type() if status.manifest else {})
@@ -73,7 +74,7 @@ def line_by_type(units: Sequence[UnitStatus], types: Iterable[str]) -> Row:
 
 
 def name_of(units: Sequence[UnitStatus]) -> str:
-    """The slice, else the day or the month that the units have in common."""
+    """Returns the slice, else the day or the month that the units have in common."""
     first, last = units[0].unit.slice.id, units[-1].unit.slice.id
     if len(units) == 1:
         return first

@@ -42,8 +42,8 @@ class TrafficHour:
 
 
 def added(parts: Iterable[TrafficHour]) -> list[TrafficHour]:
-    """One for each hour and value, in order: of several shards, or with one value of several fields. An hour
-    that one of the shards has not seen has not landed."""
+    """Returns one for each hour and value, in order: of several shards, or with one value of several fields.
+    An hour that one of the shards has not seen has not landed."""
     parts = list(parts)
     sums: dict[tuple[int, str], TrafficHour] = {}
     unseen = {part.at for part in parts if part.seen is None}
@@ -67,8 +67,8 @@ def bar_width(terminal: int) -> int:
 
 
 def plot(hours: Sequence[TrafficHour], now: int, width: int = _LONGEST) -> list[tuple[object, ...]]:
-    """(hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was expected, at
-    most `width` characters.
+    """Returns (hour, expected, seen, difference, bar): the bar is what was seen, with the rest that was
+    expected, at most `width` characters.
 
     `now` (seconds since the epoch) tells an hour that has not landed from one that is still to come.
     """
@@ -80,7 +80,8 @@ def plot(hours: Sequence[TrafficHour], now: int, width: int = _LONGEST) -> list[
 
 
 def by_value(found: Sequence[TrafficHour], most: int = 12) -> list[tuple[object, ...]]:
-    """(value, seen in all, expected, seen, difference, expected next), the values with the most rows first.
+    """Returns (value, seen in all, expected, seen, difference, expected next), the values with the most rows
+    first.
 
     Expected, seen and their difference are of the hours that have both; what is next is of those after the
     last that was seen.

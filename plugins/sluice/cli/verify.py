@@ -136,7 +136,7 @@ def _print(facts: Mapping[str, Any], anomalies: Sequence[Anomaly], lines: Sequen
 
 
 class _Progress:
-    """Says on stderr what is being done, once it has taken long enough for somebody to wonder."""
+    """Prints to stderr what is being done, once it has taken `_PATIENCE_SECONDS`."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -59,13 +59,13 @@ def _named(pipeline: Pipeline, name: str) -> str:
 
 
 def _counts_only(pipeline: Pipeline, counted: Target, named: set[str]) -> bool:
-    """Whether all types that the traffic counts have go to the tables."""
+    """Returns whether all types that the traffic counts have go to the tables."""
     types = next(one.types for one in pipeline.counts if one.table == counted.table)
     return all(target.table in named for target in _takers(pipeline, types))
 
 
 def _takers(pipeline: Pipeline, types: Sequence[str]) -> Iterator[Target]:
-    """The tables of events into which those types go, without types all."""
+    """Yields the tables of events into which those types go, without types all."""
     for target in pipeline.targets:
         plain = not target.counted and target.rollup is None
         if plain and (not types or pipeline.routed(target, types)):

@@ -99,7 +99,7 @@ class ClickHouse(Section):
         return self.shards or (Shard.model_construct(name="", connection=self.connection),)
 
     def placed_by(self, table: str) -> str:
-        """What decides the shard of a row of the target `table` (database.table)."""
+        """Returns what decides the shard of a row of the target `table` (database.table)."""
         return self.shard_by if isinstance(self.shard_by, str) else self.shard_by.get(table, BY_PARTITION)
 
     def sharding(self, table: str) -> str:

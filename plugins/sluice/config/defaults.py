@@ -25,12 +25,13 @@ class FolderDefaults(Section):
 
 
 def defaults_file(path: Path) -> Path:
-    """The file of defaults beside a pipeline file; it need not be there."""
+    """Returns the file of defaults beside a pipeline file; it need not be there."""
     return path.with_name(f"{DEFAULTS}.yaml")
 
 
 def load_defaults(path: Path) -> Any:
-    """The content of a file of defaults, an empty mapping where there is none. Raises OSError and NotYaml.
+    """Returns the content of a file of defaults, an empty mapping where there is none. Raises OSError and
+    NotYaml.
 
     It is read once for the many pipelines of a folder, and again when it has changed.
     """
@@ -47,7 +48,7 @@ def _content(path: Path, _stamp: tuple[int, int, int]) -> Any:
 
 
 def merged(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a pipeline file with what the folder's defaults add to its `airflow`."""
+    """Returns the content of a pipeline file with what the folder's defaults add to its `airflow`."""
     common, given = defaults.get(SECTION), own.get(SECTION)
     if common is None or not isinstance(given, dict | None):
         return dict(own)  # of what is no mapping the reader tells

@@ -96,7 +96,7 @@ class _Explained:
 
 
 def _holds(content: Any, place: KeyPlace) -> bool:
-    """Whether the pipeline's own file says what is at `place`."""
+    """Returns whether the pipeline's own file says what is at `place`."""
     for part in place:
         try:
             content = content[part]

@@ -26,7 +26,7 @@ VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
 def pipelines_folder(named: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of pipeline files: SLUICE_PIPELINES, else the one that a DAG file `named`, else
+    """Returns the folder of pipeline files: SLUICE_PIPELINES, else the one that a DAG file `named`, else
     include/pipelines. Relative ones count from the project's folder."""
     return PROJECT / (environment.get(PIPELINES) or named or FOLDER)
 
@@ -51,8 +51,8 @@ def find(name: str, config: Path | None = None, named: Path | None = None) -> Pa
 
 
 def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Pipeline:
-    """The pipeline in `path`, with the folder's defaults; its name is the file's stem. Paths in it count from
-    `folder`, else from the file's own. Raises WrongPipeline (file, key, expected)."""
+    """Returns the pipeline in `path`, with the folder's defaults; its name is the file's stem. Paths in it
+    count from `folder`, else from the file's own. Raises WrongPipeline (file, key, expected)."""
     content = _mapping(path, load, "a mapping with kafka, event, lake and tables")
     if "name" in content:
         raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
@@ -63,7 +63,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
 
 
 def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> dict[str, Any]:
-    """The content of a file. Raises WrongPipeline."""
+    """Returns the content of a file. Raises WrongPipeline."""
     try:
         content = read_content(path)
     except OSError as error:
@@ -76,7 +76,7 @@ def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> 
 
 
 def _defaults(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What the folder's defaults say, sound by itself. Raises WrongPipeline that names their file."""
+    """Returns what the folder's defaults say, sound by itself. Raises WrongPipeline that names their file."""
     content = _mapping(path, load_defaults, "a mapping with airflow")
     given: dict[str, Any] = expand(content, environment, path, "")
     _checked(FolderDefaults, given, path, content, {})
@@ -104,7 +104,7 @@ def _refuse_secrets(spark: object, path: Path) -> None:
 
 
 def _from_environment(content: Any, place: tuple[int | str, ...]) -> bool:
-    """Whether a variable stands at `place`, or anywhere below the last part of it that is there."""
+    """Returns whether a variable stands at `place`, or anywhere below the last part of it that is there."""
     for part in place:
         try:
             content = content[part]

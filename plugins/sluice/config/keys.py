@@ -56,7 +56,7 @@ def inner_model(hint: Any) -> tuple[type[BaseModel] | None, str]:
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """The text below each field, on one line."""
+    """Returns the text below each field, on one line."""
     classes = (node for node in _module(inspect.getfile(model)).body if isinstance(node, ast.ClassDef))
     [body] = (node.body for node in classes if node.name == model.__name__)
     found = {}

@@ -80,7 +80,7 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def _known(model: type[BaseModel], place: KeyPlace) -> Iterator[str]:
-    """The keys of the mapping at `place`."""
+    """Yields the keys of the mapping at `place`."""
     for part in place:
         hints = {key.name: key.hint for key in keys(model)}
         inner, _ = inner_model(hints.get(str(part)))

@@ -12,7 +12,7 @@ Payloads = Literal["hidden", "masked", "shown"]
 class PageSettings(Section):
     """What the page shows of rejected records' payloads and values, which may be personal data.
 
-    `hidden`: nothing, to nobody. `masked`: their structure and field names, with kinds in place of values.
+    `hidden`: nothing. `masked`: their structure and field names, with kinds in place of values.
     `shown`: all to whom Airflow grants that right, and masked to everybody else.
     """
 

@@ -219,11 +219,11 @@ class Pipeline(Section):
         return (*merged.values(), *counted, *rollups)
 
     def chosen(self, tables: Collection[str] | None) -> tuple[Target, ...]:
-        """Those of the targets, in their order; without a choice all."""
+        """Returns those of the targets, in their order; without a choice all."""
         return tuple(one for one in self.targets if tables is None or one.table in tables)
 
     def routed(self, target: Target, types: Iterable[str]) -> tuple[str, ...]:
-        """Those of `types` (names found in a slice) whose rows go to `target`, sorted."""
+        """Returns those of `types` (names found in a slice) whose rows go to `target`, sorted."""
         own = set(target.types)
         others = set(self.types) - own
         return tuple(sorted(t for t in types if t in own or (target.catch_all and t not in others)))

@@ -62,5 +62,5 @@ class Target(Section):
         return self.evolve == "add"
 
     def difference(self, other: Target) -> str:
-        """The first key, beside its table's name, in which a line of the same table differs."""
+        """Returns the first key, beside its table's name, in which a line of the same table differs."""
         return next((key for key in TARGET_KEYS if getattr(self, key) != getattr(other, key)), "")

@@ -1,4 +1,4 @@
-"""Reads YAML of a bounded size, for a pipeline file may be somebody else's, and writes words of one."""
+"""Reads YAML of a bounded size, for a pipeline file may be hostile, and writes words of one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(path: Path) -> Any:
-    """The content of the file. Raises OSError, NotYaml."""
+    """Returns the content of the file. Raises OSError, NotYaml."""
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -87,7 +87,7 @@ def line_and_column(node: yaml.Node | None, place: Sequence[int | str]) -> tuple
 
 
 def _children(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Mark, yaml.Node]]:
-    """(key or position, where that is, value) of a mapping's or a list's parts."""
+    """Yields (key or position, where that is, value) of a mapping's or a list's parts."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
@@ -113,7 +113,8 @@ def _content(text: str) -> Any:
 
 
 def _values(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values `node` has with its aliases written out. Raises NotYaml for one within itself."""
+    """Returns how many values `node` has with its aliases written out. Raises NotYaml for one within
+    itself."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in known:

@@ -30,7 +30,7 @@ class Area(StrEnum):
 class Check:
     """`place` is what was checked; `found` what is so; `remedy` what to do, empty where it is well.
 
-    `unreachable`: nobody answered, so that nothing is known of what is behind.
+    `unreachable`: the server did not answer, so that nothing behind it is known.
     """
 
     area: Area
@@ -63,7 +63,7 @@ def fail(area: Area, place: str, found: str, remedy: str) -> Check:
 
 
 def failed(area: Area, place: str, error: SluiceError) -> Check:
-    """The check that an error of Sluice's stands for; every message ends with `: <what to do>`."""
+    """Returns the check that an error of Sluice's stands for; every message ends with `: <what to do>`."""
     if isinstance(error, TargetRefused):
         return fail(area, error.table, error.reason, error.remedy)
     found, _, remedy = str(error).rpartition(": ")

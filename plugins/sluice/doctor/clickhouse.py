@@ -111,7 +111,7 @@ def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) ->
         if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             raise
         mine = False
-    return ok(Area.CLICKHOUSE, target.table, "is this pipeline's" if mine else "is nobody's yet")
+    return ok(Area.CLICKHOUSE, target.table, "is this pipeline's" if mine else "is no pipeline's yet")
 
 
 def _slice_is_found_quickly(client: Client, found: TargetTable, target: Target) -> Iterator[Check]:
@@ -138,7 +138,7 @@ def _replica(client: Client, pipeline: Pipeline, target: Target) -> Replica | No
 
 
 def replica_checks(name: str, replica: Replica | None) -> Iterator[Check]:
-    """What a replicated target needs before anything is inserted. Pure."""
+    """Yields what a replicated target needs before anything is inserted. Pure."""
     if replica is None:
         yield fail(Area.CLICKHOUSE, name, "has no row in system.replicas", "SYSTEM RESTART REPLICA of it")
         return

@@ -62,7 +62,7 @@ def fit(
 def fit_checks(
     pipeline: Pipeline, target: Target, columns: Sequence[Column], events: Sequence[Mapping[str, Any]]
 ) -> Iterator[Check]:
-    """What the sample says of one target's columns; `events` are those of the types routed to it."""
+    """Yields what the sample says of one target's columns; `events` are those of the types routed to it."""
     place = f"table {target.table}"
     type_field = tuple((pipeline.event.type.field or "").split("."))
     found = fit(columns, target.columns, events, type_field)
@@ -84,7 +84,8 @@ def fit_checks(
 
 
 def add_column(target: Target, columns: Sequence[Column], path: FieldPath, kind: str) -> str:
-    """The statement that gives a field a column, and for an inner field the line of the pipeline file."""
+    """Returns the statement that gives a field a column, and for an inner field the line of the pipeline
+    file."""
     name = column_name(path, {column.name for column in columns})
     statement = f"ALTER TABLE {table(target.table)} ADD COLUMN {identifier(name)} {kind}"
     if path == (name,):
@@ -104,7 +105,7 @@ def column_name(path: FieldPath, taken: set[str]) -> str:
 
 
 def sample_checks(pipeline: Pipeline, sample: EventSample) -> Iterator[Check]:
-    """What of the sample would not be landed as rows, and which types go to no table."""
+    """Yields what of the sample would not be landed as rows, and which types go to no table."""
     total = len(sample.events) + sum(sample.refused.values())
     yield ok(Area.SCHEMA, "sample", f"{total:,} records, types: {_counted(sample.types())}")
     for reason, count in sorted(sample.refused.items()):
@@ -118,7 +119,7 @@ def sample_checks(pipeline: Pipeline, sample: EventSample) -> Iterator[Check]:
 
 
 def _within(path: FieldPath, taken: FieldPath) -> bool:
-    """Whether a column at `taken` holds the field at `path`."""
+    """Returns whether a column at `taken` holds the field at `path`."""
     return path[: len(taken)] == taken
 
 

@@ -56,7 +56,7 @@ class EventSample:
 
 
 def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | None = None) -> EventSample:
-    """The records of one topic through the landing's own parser, without limits on the event time.
+    """Returns the records of one topic through the landing's own parser, without limits on the event time.
 
     Raises what a schema registry raises.
     """
@@ -103,8 +103,8 @@ def joined(samples: Iterable[EventSample]) -> EventSample:
 
 
 def fields(events: Iterable[Mapping[str, Any]]) -> dict[FieldPath, list[Any]]:
-    """Every value of each field, by its path. An object is taken apart; an empty one, or one that lies deeper
-    than `MOST_LEVELS`, is a value."""
+    """Returns every value of each field, by its path. An object is taken apart; an empty one, or one that
+    lies deeper than `MOST_LEVELS`, is a value."""
     found: dict[FieldPath, list[Any]] = defaultdict(list)
     for event in events:
         _collect(event, (), found)

@@ -49,7 +49,7 @@ class Examination:
     sample: int
 
     def checks(self) -> Iterator[Check]:
-        """Every check, as soon as it is made."""
+        """Yields every check, as soon as it is made."""
         for cluster in self.pipeline.kafka:
             yield from guarded(Area.KAFKA, cluster.cluster, partial(self._cluster, cluster))
         yield from guarded(Area.LAKE, self.pipeline.lake, self._lake)
@@ -64,7 +64,7 @@ class Examination:
         yield from guarded(Area.AIRFLOW, "pools", partial(pool_checks, self.pipeline))
 
     def servers(self) -> Iterator[Check]:
-        """Those of ClickHouse: every shard and replica by itself, then the shards together."""
+        """Yields those of ClickHouse: every shard and replica by itself, then the shards together."""
         for shard in self.pipeline.clickhouse.parts:
             for conn_id in shard.connections:
                 place = f"shard {shard.name}, {conn_id}" if shard.name else conn_id
@@ -101,7 +101,7 @@ class Examination:
 
     @cached_property
     def _sampled(self) -> EventSample | SluiceError:
-        """The sample, or why there is none: nobody waits for Kafka twice."""
+        """The sample, or why there is none; Kafka is read once."""
         try:
             return sampled(self.pipeline, self.sample)
         except SluiceError as error:
@@ -141,7 +141,7 @@ class Examination:
 
 
 def _channel(channel: Channel) -> Iterator[Check]:
-    """Whether its connection is known; nothing is sent. Raises WrongUse."""
+    """Yields whether its connection is known; nothing is sent. Raises WrongUse."""
     conn_id = channel.email or channel.webhook
     if conn_id is not None:
         connections.find(conn_id)
@@ -149,7 +149,7 @@ def _channel(channel: Channel) -> Iterator[Check]:
 
 
 def sampled(pipeline: Pipeline, count: int) -> EventSample:
-    """The newest events of every topic that answers. Raises KafkaUnavailable when none does."""
+    """Returns the newest events of every topic that answers. Raises KafkaUnavailable when none does."""
     samples: list[EventSample] = []
     silent: list[SluiceError] = []
     decoding = decoding_of(pipeline.event)

@@ -18,7 +18,7 @@ _HOUR_MS = int(HOUR.total_seconds() * 1000)
 
 
 def topic_checks(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: datetime) -> Iterator[Check]:
-    """Every check of one topic; `since` is the beginning of the range that shall be filled."""
+    """Yields every check of one topic; `since` is the beginning of the range that shall be filled."""
     yield _there(facts)
     yield _rights(facts)
     yield _expired(pipeline, facts, since, now)

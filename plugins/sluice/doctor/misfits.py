@@ -21,7 +21,7 @@ _MAX_QUERY = 256 << 20
 
 
 def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[Sampled]) -> Iterator[Check]:
-    """One check for each column that would reject a value. Raises what the client raises."""
+    """Yields one check for each column that would reject a value. Raises what the client raises."""
     place = f"table {name}"
     if not events:
         return

@@ -17,7 +17,7 @@ from sluice.errors import TableMissing
 def missing(
     client: Client, target: Target, error: TableMissing, command: str, area: Area, place: str
 ) -> Check:
-    """The check of a table that is not there; `command` proposes one, where it is not empty."""
+    """Returns the check of a table that is not there; `command` proposes one, where it is not empty."""
     remedy = f"create it: `{command}` prints a CREATE TABLE for its events" if command else error.remedy
     if not client.rows(render("doctor/has_database"), {"database": target.database})[0][0]:
         remedy = f"CREATE DATABASE {identifier(target.database)}, and {remedy}"
@@ -25,7 +25,8 @@ def missing(
 
 
 def ddl_command(pipeline: Pipeline, config: Path, target: Target, sampled: Collection[str]) -> str:
-    """The command that proposes the table; empty where none of its own types is among the `sampled`."""
+    """Returns the command that proposes the table; empty where none of its own types is among the
+    `sampled`."""
     kind = next((name for name in target.types if name in sampled), None)
     if kind is None:
         return ""
@@ -35,6 +36,6 @@ def ddl_command(pipeline: Pipeline, config: Path, target: Target, sampled: Colle
 
 
 def types_beside(pipeline: Pipeline, kind: str) -> frozenset[str]:
-    """The types whose events go into the table of `kind`: their fields are its columns."""
+    """Returns the types whose events go into the table of `kind`: their fields are its columns."""
     target = next((one for one in pipeline.targets if kind in one.types), None)
     return frozenset(target.types) if target else frozenset({kind})

@@ -10,7 +10,7 @@ from sluice.clients.connections import airflow_lookup
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
 
-_ALWAYS = "default_pool"  # Airflow makes it, and lets nobody delete it
+_ALWAYS = "default_pool"  # Airflow makes it, and refuses to delete it
 
 
 def pool_checks(

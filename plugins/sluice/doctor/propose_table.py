@@ -48,7 +48,7 @@ class ProposedColumns:
     unusable: tuple[str, ...] = ()
 
     def notes(self) -> list[str]:
-        """What of the sample no column will hold."""
+        """Returns what of the sample no column will hold."""
         found = [f"{visible(name)}: {one.warning}" for name, one in self.columns.items() if one.refused]
         found += [
             f"field {visible(name)!r} can have no column: it stays in the lake" for name in self.unusable
@@ -121,7 +121,7 @@ def _mapped(
 
 
 def _at(events: Sequence[Mapping[str, Any]], path: Sequence[str]) -> list[Any]:
-    """The values of a field, of those events that have it."""
+    """Returns the values of a field, of those events that have it."""
     values: list[Any] = list(events)
     for part in path:
         values = [value[part] for value in values if isinstance(value, Mapping) and part in value]
@@ -129,7 +129,8 @@ def _at(events: Sequence[Mapping[str, Any]], path: Sequence[str]) -> list[Any]:
 
 
 def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> ProposedColumns:
-    """A column for every field of the events, of more than `MOST_COLUMNS` for those that most events have."""
+    """Returns a column for every field of the events, of more than `MOST_COLUMNS` for those that most events
+    have."""
     found: dict[str, list[Any]] = defaultdict(list)
     for event in events:
         for field, value in event.items():
@@ -161,7 +162,7 @@ def _unnested(name: str, found: InferredColumn) -> InferredColumn:
 
 
 def _table(pipeline: Pipeline, kind: str) -> str:
-    """The type's own table, else one of its name beside the catch-all."""
+    """Returns the type's own table, else one of its name beside the catch-all."""
     if kind in pipeline.tables:
         return pipeline.tables[kind].table
     beside = pipeline.tables.get(CATCH_ALL) or next(iter(pipeline.tables.values()), None)
@@ -169,6 +170,6 @@ def _table(pipeline: Pipeline, kind: str) -> str:
 
 
 def table_name(kind: str) -> str:
-    """A table's name for a type of event: `push_event` for PushEvent."""
+    """Returns a table's name for a type of event: `push_event` for PushEvent."""
     words = _CAMEL.sub("_", kind).lower()
     return re.sub(r"\W+", "_", words)[:_NAME_CHARACTERS].strip("_") or "events"

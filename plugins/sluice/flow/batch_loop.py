@@ -30,7 +30,7 @@ Landings = Callable[[Sequence[SliceRange], Begun], Generator[int, None, None]]
 
 
 def one_by_one(land: LandBatch, batches: Sequence[SliceRange], begun: Begun) -> Generator[int, None, None]:
-    """Each landing begins when the batch before is loaded."""
+    """Runs each landing when the batch before is loaded."""
     for number, batch in enumerate(batches):
         begun(number)
         yield land(batch)
@@ -39,7 +39,7 @@ def one_by_one(land: LandBatch, batches: Sequence[SliceRange], begun: Begun) -> 
 def one_ahead(
     land: LandBatch, stop: Callable[[], None], batches: Sequence[SliceRange], begun: Begun
 ) -> Generator[int, None, None]:
-    """Each landing runs, in a thread, beside the load of the batch before. After an error, `stop` ends the
+    """Runs each landing, in a thread, beside the load of the batch before. After an error, `stop` ends the
     one under way."""
     running: Future[int] | None = None
     with ThreadPoolExecutor(1) as ahead:
@@ -121,8 +121,9 @@ def run_batches(
 def _done(
     pipeline: Pipeline, batch: SliceRange, asked: UnitsAndRows, mode: str, tables: Tables | None
 ) -> UnitsAndRows:
-    """What is done of a batch, some of which could not be landed or loaded. Of units that were complete
-    before (other modes than fill), or where ClickHouse does not answer, nobody can tell, and none counts."""
+    """Returns what is done of a batch, some of which could not be landed or loaded. Of units that were
+    complete before (other modes than fill), or where ClickHouse does not answer, it is unknown, and none
+    counts."""
     try:
         left = steps.work_in(pipeline, batch, mode, tables) if mode == "fill" else None
     except Unavailable:

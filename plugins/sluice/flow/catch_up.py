@@ -53,6 +53,6 @@ def catch_up(
 
 
 def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:
-    """What is not landed of the cluster's part of the slices."""
+    """Returns what is not landed of the cluster's part of the slices."""
     found = waiting(pipeline, survey_past(pipeline, slices), mode, token)
     return next((part for part in found if part.cluster == cluster), None)

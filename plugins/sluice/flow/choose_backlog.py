@@ -29,7 +29,8 @@ MOST_WINDOWS = 4
 def backlog_before(
     pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries | None = None
 ) -> Backlog:
-    """What the summaries do not call complete of the hours before `until`. Raises what the lake raises."""
+    """Returns what the summaries do not call complete of the hours before `until`. Raises what the lake
+    raises."""
     known = BoundaryLog(lake).read() if boundaries is None else boundaries
     hours = hours_until(pipeline, known, until)
     if hours is None:
@@ -59,7 +60,7 @@ class Older:
 
 
 def older_batches(pipeline: Pipeline, until: datetime, turn: int) -> Older:
-    """What run number `turn` does of the hours before `until`.
+    """Returns what run number `turn` does of the hours before `until`.
 
     Boundaries of a range of them are stored, and what of it can be landed or loaded is cut into batches.
     Raises what the lake, ClickHouse and `resolve_range` raise.

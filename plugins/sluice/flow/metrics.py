@@ -16,7 +16,7 @@ EVENT = "_event"  # a misfit as a whole, of no column
 
 
 def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[MetricSample]:
-    """What a landing has brought: `manifests` are those that it wrote."""
+    """Yields what a landing has brought: `manifests` are those that it wrote."""
     by_cluster: dict[str, list[Manifest]] = {}
     for manifest in manifests:
         by_cluster.setdefault(manifest.cluster, []).append(manifest)
@@ -87,8 +87,8 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 
 def _configured(pipeline: Pipeline, counts: Counter[str]) -> dict[str, int]:
-    """The types that the pipeline file names, and the others together: an exporter keeps every label value
-    that it has ever seen, and types of data never end."""
+    """Returns the types that the pipeline file names, and the others together: an exporter keeps every label
+    value that it has ever seen, and types of data never end."""
     shown = {kind: counts[kind] for kind in pipeline.types if counts[kind]}
     rest = counts.total() - sum(shown.values())
     return {**shown, OTHERS: rest + shown.get(OTHERS, 0)} if rest else shown

@@ -17,7 +17,7 @@ from sluice.state.timings import newest
 
 
 def time_for(pipeline: Pipeline, step: str, slices: SliceRange, tries: int) -> timedelta:
-    """The limit of the `tries`-th try. Raises what the lake raises."""
+    """Returns the limit of the `tries`-th try. Raises what the lake raises."""
     lake = open_lake(pipeline)
     known = rates(newest(lake, pendulum.now("UTC")))
     units = len(slices) * len(pipeline.clusters)
@@ -25,7 +25,8 @@ def time_for(pipeline: Pipeline, step: str, slices: SliceRange, tries: int) -> t
 
 
 def rows_in(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries) -> int:
-    """Offsets from the range's first boundary to its last; slice by slice where one of them is not stored."""
+    """Counts offsets from the range's first boundary to its last; slice by slice where one of them is not
+    stored."""
     return sum(
         _offsets(boundaries, slices, cluster.cluster, topic)
         for cluster in pipeline.kafka

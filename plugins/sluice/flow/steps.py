@@ -140,7 +140,7 @@ def land_range(
 
 @contextmanager
 def _counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
-    """Measures what is landed inside, where somebody takes samples: the manifests that were not there before,
+    """Measures what is landed inside, where samples are taken: the manifests that were not there before,
     also when the rest failed."""
     if not sink.taken():
         yield
@@ -165,20 +165,13 @@ def load_table(
     lake = open_lake(pipeline)
     rejected: list[tuple[str, int]] = []
 
-    def read_rejected(client: Client, result: LoadResult) -> None:
+    def keep(client: Client, result: LoadResult) -> None:
         rejected.extend(_rejected(client, result))
 
     with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
         units = list(finish_moves(lake, units_of(pipeline, slices, BoundaryLog(lake).read())))
         result = load_shards(
-            pipeline,
-            target,
-            units,
-            lake,
-            mode=mode_of(mode),
-            token=token,
-            on_progress=say,
-            then=read_rejected,
+            pipeline, target, units, lake, mode=mode_of(mode), token=token, on_progress=say, then=keep
         )
         found = result.summary()
         count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
@@ -228,7 +221,7 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
 
 
 def _on_its_way(finding: Anomaly, found: Iterable[UnitStatus]) -> bool:
-    """A run verifies what it has loaded: where that is not loaded, somebody has landed it again meanwhile."""
+    """A run verifies what it has loaded: what is not, another run has landed again meanwhile."""
     units = {
         (s.unit.slice.id, s.unit.cluster) for s in found if s.state in (UnitState.LANDED, UnitState.STALE)
     }

@@ -68,7 +68,7 @@ class InferredColumn:
 
 
 def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> InferredColumn:
-    """The column for a field `name` with `values` in some of `total` events.
+    """Returns the column for a field `name` with `values` in some of `total` events.
 
     Nullable where the field is missing or null in a sampled event, and each element of an object; an array,
     a Map and a JSON that are missing are empty.
@@ -86,12 +86,13 @@ def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> Inferr
 
 
 def optional_column(name: str, values: Sequence[Any], rules: Rules) -> InferredColumn:
-    """The column for a field that other rows of its table lack."""
+    """Returns the column for a field that other rows of its table lack."""
     return column(name, values, len(values) + 1, rules)
 
 
 def _fitting(values: Sequence[Any], name: str, rules: Rules) -> tuple[Finding, list[Misfit]]:
-    """A type that refuses no more values than the rules allow; what lies inside adds up, and is widened."""
+    """Returns a type that refuses no more values than the rules allow; what lies inside adds up, and is
+    widened."""
     found = infer(values, name, rules)
     refused = _refused(found.kind, values)
     if len(refused) > rules.may_refuse(len(values)):
@@ -106,7 +107,7 @@ def _refused(kind: Inferred, values: Sequence[Any]) -> list[Misfit]:
 
 
 def shown(value: Any) -> str:
-    """A value as a comment or a message shows it."""
+    """Returns a value as a comment or a message shows it."""
     if isinstance(value, str):
         return f'"{visible(value, _SHOWN)}"'
     if value is None:

@@ -28,7 +28,7 @@ ValuePlace = tuple[str, Any]
 
 
 def misfit(kind: Inferred, value: Any) -> ValuePlace | None:
-    """The first place that does not fit, or None where all does."""
+    """Returns the first place that does not fit, or None where all does."""
     return next(misfits(kind, value), None)
 
 
@@ -66,7 +66,7 @@ def _inner(kind: Inferred, value: Any, place: str) -> Iterator[ValuePlace]:
 
 
 def refuses_more(kind: Leaf, texts: Iterable[str], most: int) -> bool:
-    """Whether more than `most` of the texts do not fit; it reads no further than it has to."""
+    """Returns whether more than `most` of the texts do not fit; it reads no further than it has to."""
     refused = (text for text in texts if not _leaf(kind, text))
     return next(islice(refused, most, None), None) is not None
 

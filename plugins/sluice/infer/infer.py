@@ -14,7 +14,8 @@ from sluice.safe_text import visible
 
 
 def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Finding:
-    """The type of `values`, with nulls among them, of a field `name`; `level` counts the containers around.
+    """Returns the type of `values`, with nulls among them, of a field `name`; `level` counts the containers
+    around.
 
     A null, or a field that is missing, is not of this type: its place decides whether it may be there.
     """
@@ -66,7 +67,7 @@ def _objects(objects: Sequence[Mapping[str, Any]], name: str, rules: Rules, leve
 def _map(
     keys: Mapping[str, Sequence[Any]], count: int, name: str, rules: Rules, level: int
 ) -> Finding | None:
-    """None where the values are of several types."""
+    """Returns None where the values are of several types."""
     values = [value for found in keys.values() for value in found]
     if len(divided([value for value in values if value is not None])) != 1:
         return None
@@ -83,7 +84,7 @@ def _map(
 def _tuple(
     keys: Mapping[str, Sequence[Any]], count: int, rules: Rules, level: int
 ) -> tuple[Finding | None, str]:
-    """The Tuple, or why there is none.
+    """Returns the Tuple, or why there is none.
 
     An object that lacks an element, or has null there, fits only where the element is Nullable, which no
     container is: an element that was not seen often enough to rely on is Nullable, or makes no Tuple.

@@ -18,7 +18,7 @@ Keys = Mapping[str, Sequence[Any]]
 
 
 def keys_of(objects: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The values of each key, null among them."""
+    """Returns the values of each key, null among them."""
     found: dict[str, list[Any]] = defaultdict(list)
     for one in objects:
         for name, value in one.items():

@@ -38,5 +38,5 @@ class Rules:
     fills: Callable[[str], bool] = any_type
 
     def may_refuse(self, count: int) -> int:
-        """How many of `count` values a type may refuse."""
+        """Returns how many of `count` values a type may refuse."""
         return int(count * self.misfits)

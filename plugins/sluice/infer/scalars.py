@@ -95,7 +95,7 @@ def _amounts(values: Sequence[str], name: str) -> list[tuple[Leaf, str]]:
 
 
 def _spelled(values: Sequence[str]) -> list[tuple[Leaf, str]]:
-    """What a column of texts may be instead, the narrowest first."""
+    """Returns what a column of texts may be instead, the narrowest first."""
     digits = _second_digits([spellings.fraction_digits(value) for value in values])
     return [
         (Leaf("UUID"), "UUIDs"),

@@ -34,7 +34,7 @@ _DECIMAL = re.compile(r"-?(?P<before>0|[1-9]\d*)(\.(?P<after>\d+))?", re.ASCII)
 
 
 def decimal_digits(text: str) -> tuple[int, int] | None:
-    """The digits before and after the point of a plain number; None for any other text."""
+    """Returns the digits before and after the point of a plain number; None for any other text."""
     found = _DECIMAL.fullmatch(text)
     return None if found is None else (len(found["before"]), len(found["after"] or ""))
 
@@ -59,7 +59,7 @@ def is_date32(text: str) -> bool:
 
 
 def is_instant(text: str, digits: int = 3) -> bool:
-    """Whether a DateTime64 of so many digits holds it."""
+    """Returns whether a DateTime64 of so many digits holds it."""
     found = _INSTANT.fullmatch(text)
     on = None if found is None else day(found["day"])
     if found is None or on is None:
@@ -77,7 +77,7 @@ def is_instant(text: str, digits: int = 3) -> bool:
 
 
 def fraction_digits(text: str) -> int:
-    """How many digits of a second's fraction are written."""
+    """Returns how many digits of a second's fraction are written."""
     found = _INSTANT.fullmatch(text)
     return len(found["fraction"] or "") if found else 0
 
@@ -95,7 +95,7 @@ def epoch_digits(value: Any) -> int | None:
 
 
 def names_time(name: str) -> bool:
-    """Whether a field's name says that it is a time: `created_at`, `eventTime`, `ts`."""
+    """Returns whether a field's name says that it is a time: `created_at`, `eventTime`, `ts`."""
     words = [word.lower() for word in _WORDS.findall(name)]
     return bool(words) and (bool(_TIME_WORDS.fullmatch(words[-1])) or words[0] in ("ts", "time", "timestamp"))
 

@@ -69,8 +69,8 @@ def is_container(kind: Inferred) -> bool:
 
 
 def may_lack(kind: Inferred) -> Inferred | None:
-    """The type for a field that some events lack: NULL, or an object whose every element is NULL. An array, a
-    Map and a JSON are empty then; a Tuple that holds one cannot be, and there is None."""
+    """Returns the type for a field that some events lack: NULL, or an object whose every element is NULL. An
+    array, a Map and a JSON are empty then; a Tuple that holds one cannot be, and there is None."""
     if not isinstance(kind, TupleOf):
         return nullable(kind)
     elements = [(name, None if _is_array(inner) else may_lack(inner)) for name, inner in kind.elements]
@@ -83,5 +83,5 @@ def _is_array(kind: Inferred) -> bool:
 
 
 def nullable(kind: Inferred) -> Inferred:
-    """The type with NULL beside its values; a container stays as it is."""
+    """Returns the type with NULL beside its values; a container stays as it is."""
     return replace(kind, nullable=True) if isinstance(kind, Leaf) and not is_container(kind) else kind

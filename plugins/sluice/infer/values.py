@@ -13,7 +13,7 @@ from typing import Any
 DIGITS = 15
 """A double keeps so many: a number with more may be another one once it is parsed."""
 _LIMIT = Decimal("1.7976931348623157e308")
-_MOST_CHARACTERS = 400  # of a number: nobody can hold one of more, and Python reads none of 4,300
+_MOST_CHARACTERS = 400  # of a number: no column takes one of more, and Python reads none of 4,300
 _MOST_LEVELS = 100  # of a JSON column's objects
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 def loads(text: str) -> Any:
-    """A JSON text with numbers that keep their digits: int, or Decimal."""
+    """Returns a JSON text with numbers that keep their digits: int, or Decimal."""
     return json.loads(text, parse_int=_number, parse_float=_number)
 
 
@@ -55,7 +55,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def divided(values: Sequence[Any]) -> dict[Kind, list[Any]]:
-    """The values by kind, the most frequent one first."""
+    """Returns the values by kind, the most frequent one first."""
     found: dict[Kind, list[Any]] = defaultdict(list)
     for value in values:
         found[kind_of(value)].append(value)
@@ -63,7 +63,7 @@ def divided(values: Sequence[Any]) -> dict[Kind, list[Any]]:
 
 
 def readable(value: Any) -> bool:
-    """Whether ClickHouse's parser takes an event that holds the value."""
+    """Returns whether ClickHouse's parser takes an event that holds the value."""
     if not isinstance(value, Mapping | list):
         return _readable(value)
     return all(_readable(part) for part, _ in parts(value))
@@ -76,8 +76,8 @@ def _readable(value: Any) -> bool:
 
 
 def parts(value: Any) -> Iterator[tuple[Any, int]]:
-    """The value and all inside it, each with its level; names of keys are parts, too. An event may be deeper
-    than Python calls functions."""
+    """Yields the value and all inside it, each with its level; names of keys are parts, too. An event may be
+    deeper than Python calls functions."""
     left: list[tuple[Any, int]] = [(value, 0)]
     while left:
         part, level = left.pop()
@@ -102,7 +102,8 @@ def scale(value: Any) -> int | None:
 
 
 def becomes_json(value: Mapping[str, Any]) -> bool:
-    """Whether a JSON column holds the object: a name with a dot is a path to it, half a surrogate nothing."""
+    """Returns whether a JSON column holds the object: a name with a dot is a path to it, half a surrogate
+    nothing."""
     return all(
         level <= _MOST_LEVELS
         and not (isinstance(part, str) and _SURROGATE.search(part))

@@ -26,7 +26,7 @@ def pipeline_text(
     tables: Sequence[PlannedTable],
     source: str,
 ) -> str:
-    """The pipeline file; its keys are those of the reference."""
+    """Returns the pipeline file; its keys are those of the reference."""
     time = answers.time
     written = "{record: true}" if time is None else f"{{field: {scalar(time.field)}, format: {time.format}}}"
     kind = "{topic: true}" if answers.type is None else f"{{field: {scalar(answers.type)}}}"
@@ -53,7 +53,7 @@ def pipeline_text(
 
 
 def cluster_name(request: InitRequest) -> str:
-    """A part of every record's identity: the embedded broker is `local`, as in the documents."""
+    """Returns a part of every record's identity: the embedded broker is `local`, as in the documents."""
     return "local" if request.bootstrap is None and request.connection == _EMBEDDED else "kafka"
 
 
@@ -70,13 +70,13 @@ def _flow(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text with colons and braces, which a reader expects in quotes."""
+    """Returns a text with colons and braces, which a reader expects in quotes."""
     plain = text.isprintable() and '"' not in text and "\\" not in text
     return f'"{text}"' if plain else scalar(text)
 
 
 def statements_text(database: str, tables: Iterable[PlannedTable], source: str) -> str:
-    """The statements, each with what a reader has to know of it."""
+    """Returns the statements, each with what a reader has to know of it."""
     parts = [f"-- Made by `sluice init` from {line(source)}.", f"{create_database(database)};"]
     for one in tables:
         types = "every other type" if one.type == "*" else f"type {visible(one.type)}"

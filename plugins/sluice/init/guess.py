@@ -64,7 +64,7 @@ def guess(events: Sequence[Mapping[str, Any]], arrays: bool) -> EventGuess:
 
 
 def fields_of(events: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The values of fields down to a level, by dotted path; of names that a path cannot say none."""
+    """Returns the values of fields down to a level, by dotted path; of names that a path cannot say none."""
     found: dict[str, list[Any]] = {}
     for event in events:
         for path, value in _walk(event, ()):
@@ -92,7 +92,7 @@ def _may_be_type(path: str, values: Sequence[Any], least: float) -> bool:
 
 
 def _time_format(path: str, values: Sequence[Any], least: float) -> TimeSpelling | None:
-    """None for what is no time."""
+    """Returns None for what is no time."""
     counted = Counter(_spelled(value, names_time(_last(path))) for value in values)
     written, count = counted.most_common(1)[0]
     return written if written is not None and count >= max(least, 1) else None

@@ -25,8 +25,8 @@ _WIRE_FORMAT = b"\0"  # Confluent's wire format begins with it, and no JSON does
 
 
 def form_keys(form: MessageForm, folder: Path) -> dict[str, Any]:
-    """The keys of the pipeline file's `event` that say it; none for JSON. A schema file's path counts from
-    `folder`."""
+    """Returns the keys of the pipeline file's `event` that say it; none for JSON. A schema file's path counts
+    from `folder`."""
     if form.kind == JSON:
         return {}
     found: dict[str, Any] = {"format": form.kind}
@@ -58,7 +58,7 @@ def check_form(form: MessageForm, file: str | None) -> None:
 
 
 def read_event(content: Mapping[str, Any], form: MessageForm, folder: Path) -> Event:
-    """The `event` block with these keys and those of `form`. Raises WrongUse."""
+    """Returns the `event` block with these keys and those of `form`. Raises WrongUse."""
     try:
         return Event.model_validate(
             {**content, **form_keys(form, folder)}, context={"folder": folder.resolve()}
@@ -78,8 +78,8 @@ def json_values(sample: Sample) -> list[Any]:
 
 
 def decoded_values(sample: Sample, form: MessageForm, folder: Path) -> list[Any]:
-    """The events of messages that a schema tells. Raises WrongUse where none can be decoded, and what a
-    schema or its registry raises."""
+    """Returns the events of messages that a schema tells. Raises WrongUse where none can be decoded, and what
+    a schema or its registry raises."""
     event = read_event({"type": {"topic": True}, "time": {"record": True}}, form, folder)
     found = parse(event, sample.records, decoding_of(event))
     if not found.events:
@@ -89,7 +89,7 @@ def decoded_values(sample: Sample, form: MessageForm, folder: Path) -> list[Any]
 
 
 def expected_messages(sample: Sample) -> str:
-    """What to do about records that are not JSON."""
+    """Returns what to do about records that are not JSON."""
     framed = sum((record.value or b"").startswith(_WIRE_FORMAT) for record in sample.records)
     if 2 * framed > len(sample.records):
         return (

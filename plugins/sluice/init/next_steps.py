@@ -47,7 +47,8 @@ def _init(made: Made) -> list[str]:
 
 
 def span(stamps: Sequence[int], now: datetime) -> tuple[str, str]:
-    """The whole hours from the first time to the last, with room behind it; `now` where they reach to it."""
+    """Returns the whole hours from the first time to the last, with room behind it; `now` where they reach to
+    it."""
     if not stamps:
         return _hour(floor(now, HOUR)), "now"
     first, last = from_ms(min(stamps)), from_ms(max(stamps))

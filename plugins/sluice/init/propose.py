@@ -48,8 +48,8 @@ def guess_event(sample: Sample, form: MessageForm, folder: Path) -> EventGuess:
 
 
 def read_events(sample: Sample, event: Event) -> EventSample:
-    """The events of the sample as the landing reads them. Raises WrongUse where there are none, and what a
-    schema or its registry raises."""
+    """Returns the events of the sample as the landing reads them. Raises WrongUse where there are none, and
+    what a schema or its registry raises."""
     found = parse(event, sample.records, decoding_of(event))
     if not found.events:
         reasons = ", ".join(f"{reason} ({count:,})" for reason, count in found.refused.items())

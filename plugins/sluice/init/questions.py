@@ -39,7 +39,8 @@ class InitChoices:
 
 
 def questions(request: InitRequest, guessed: EventGuess) -> list[Question]:
-    """Those that no option has answered; the database's default is the name, whatever that becomes."""
+    """Returns those that no option has answered; the database's default is the name, whatever that
+    becomes."""
     name = default_name(request)
     types, times = [*guessed.types, NONE], [*(one.field for one in guessed.times), NONE]
     asked = [
@@ -90,7 +91,7 @@ def checked_name(name: str) -> str:
 
 
 def default_name(request: InitRequest) -> str:
-    """The topic's, else the file's, in the characters that a pipeline's name may have."""
+    """Returns the topic's, else the file's, in the characters that a pipeline's name may have."""
     given = request.topic or re.sub(r"\..*", "", (request.file or "").rpartition("/")[2])
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", given).strip("_")[:_NAME]
     return plain or "events"

@@ -28,7 +28,7 @@ class Sample:
     source: str
 
     def of_topic(self, topic: str) -> Sample:
-        """The same as records of `topic`, into which a file will be published."""
+        """Returns the same as records of `topic`, into which a file will be published."""
         return Sample(tuple(replace(record, topic=topic) for record in self.records), self.source)
 
 
@@ -42,7 +42,8 @@ def sample_topic(cluster: Cluster, topic: str, count: int) -> Sample:
 
 
 def sample_file(name: str, count: int) -> Sample:
-    """The lines as records of no topic yet. Raises WrongUse for a file that cannot be read or is empty."""
+    """Returns the lines as records of no topic yet. Raises WrongUse for a file that cannot be read or is
+    empty."""
     with _stream(name) as stream:
         lines, read = chosen_lines(chunks(stream, name), count, MOST_FILE_BYTES)
     if not lines:

@@ -19,7 +19,7 @@ def connected(connection: str) -> Iterator[Client]:
 
 
 def existing_columns(client: Client, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The columns of those tables (database.table) that are there."""
+    """Returns the columns of those tables (database.table) that are there."""
     found = {}
     for name in tables:
         table = read_table(client, *name.split(".", 1))
@@ -29,7 +29,7 @@ def existing_columns(client: Client, tables: Iterable[str]) -> dict[str, tuple[s
 
 
 def run_statements(client: Client, statements: Iterable[str]) -> int:
-    """How many were run. Raises ServerError at the first that is refused."""
+    """Returns how many were run. Raises ServerError at the first that is refused."""
     count = 0
     for statement in statements:
         client.run(statement)

@@ -11,7 +11,8 @@ _PARTS = re.compile(
 
 
 def statements_in(text: str) -> list[str]:
-    """The statements without comments: a semicolon in a quoted text, a name or a comment ends none."""
+    """Returns the statements without comments: a semicolon in a quoted text, a name or a comment ends
+    none."""
     found = [""]
     for part in _PARTS.finditer(text):
         if part["end"]:

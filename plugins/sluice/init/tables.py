@@ -47,7 +47,8 @@ class PlannedTable:
 
 
 def named_tables(types: Mapping[str, int], database: str) -> dict[str, str]:
-    """The table of each type that has its own, then of the catch-all; `types` counts the sampled events."""
+    """Returns the table of each type that has its own, then of the catch-all; `types` counts the sampled
+    events."""
     total = sum(types.values())
     ranked = sorted(types.items(), key=lambda item: (-item[1], item[0]))
     frequent = [kind for kind, count in ranked if count >= LEAST_SHARE * total and kind != CATCH_ALL]
@@ -91,8 +92,8 @@ def _lacking(name: str, existing: Existing) -> str:
 
 
 def paths_into(columns: Sequence[str], events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The path of each column of an existing table that is named like one, `user_name` for `user.name`, and
-    for which there is no field of its own name."""
+    """Returns the path of each column of an existing table that is named like one, `user_name` for
+    `user.name`, and for which there is no field of its own name."""
     outer = {name for event in events for name in event}
     inner = {
         f"{name}_{key}": f"{name}.{key}"

@@ -17,13 +17,13 @@ _NAME = re.compile(r"\bsluice_\w+")
 
 
 def rules(path: Path = ALERTS) -> dict[str, str]:
-    """The expression of each alert."""
+    """Returns the expression of each alert."""
     groups = yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 
 
 def alerts_of(metric: Metric, known: Mapping[str, str]) -> list[str]:
-    """The alerts whose expressions mention the metric, or one of a timer's series."""
+    """Returns the alerts whose expressions mention the metric, or one of a timer's series."""
     series = {metric.exported + suffix for suffix in _SERIES}
     return [name for name, expression in known.items() if series & set(_NAME.findall(expression))]
 

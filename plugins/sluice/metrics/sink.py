@@ -38,7 +38,7 @@ def emit(samples: Iterable[MetricSample]) -> None:
 
 
 def taken() -> bool:
-    """Whether somebody takes samples: to read for one that nobody takes costs."""
+    """Returns whether samples are taken: to read for one that is dropped costs."""
     return bool(_sinks)
 
 
@@ -49,7 +49,7 @@ def count(name: str, value: float = 1, **labels: object) -> None:
 
 @contextmanager
 def timed(name: str, **labels: object) -> Iterator[None]:
-    """The seconds of what is inside, also when it fails."""
+    """Yields the seconds of what is inside, also when it fails."""
     started = time.monotonic()
     try:
         yield

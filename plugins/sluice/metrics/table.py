@@ -1,7 +1,7 @@
 """Every metric: its name, kind, unit, meaning and labels. docs/guide/metrics.md shows this table.
 
 They go through Airflow's own metrics (StatsD or OpenTelemetry, `[metrics]` in its configuration), with
-labels as tags. Outside Airflow nobody takes them, and nothing happens.
+labels as tags. Outside Airflow they are dropped.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ COUNTERS = _metrics(
     (
         "watch_runs",
         "runs",
-        "Runs of the watch: an alarm on their absence says that nobody watches",
+        "Runs of the watch: an alarm on their absence says that no watch runs",
         "pipeline",
     ),
 )

@@ -84,7 +84,8 @@ def work_of(
 
 
 def progress(run: DagRunView, length: timedelta) -> tuple[int, int, str]:
-    """(slices with work, those that are done, what is being done to the others); however long the run is."""
+    """Returns (slices with work, those that are done, what is being done to the others); however long the run
+    is."""
     seconds, total, done = int(length.total_seconds()), 0, 0
     busy: set[Phase] = set()
     for (start, end), phase in _phases(run):
@@ -104,7 +105,7 @@ def _starts(span: RunSpan, starts: Collection[int], seconds: int) -> Iterable[in
 
 
 def _phases(run: DagRunView) -> Iterable[tuple[RunSpan, Phase | None]]:
-    """What the run does to each span of slices; None where it has ended well."""
+    """Returns what the run does to each span of slices; None where it has ended well."""
     if run.batches:
         tasks = _by_batch(run.tasks)
         for number, batch in enumerate(run.batches):

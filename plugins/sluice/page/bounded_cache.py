@@ -23,7 +23,7 @@ class BoundedCache:
         return len(self._held)
 
     def get(self, key: Hashable) -> Any:
-        """The value, or None when it is not there, or not any more."""
+        """Returns the value, or None when it is not there, or not any more."""
         with self._lock:
             if key not in self._held:
                 return None

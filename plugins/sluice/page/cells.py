@@ -16,7 +16,7 @@ from sluice.state.unit_state import UnitState
 
 
 class Cell(StrEnum):
-    """In the order of how much they ask for somebody's attention, the least first."""
+    """In the order of how urgent they are, the least first."""
 
     BEFORE = "before"
     OPEN = "open"
@@ -134,5 +134,5 @@ def due_by(settle: timedelta, length: timedelta, now: datetime) -> datetime:
 
 
 def worst(cells: Iterable[Cell]) -> Cell:
-    """The cell that asks most for attention."""
+    """Returns the cell that asks most for attention."""
     return max(cells, key=URGENCY.__getitem__, default=Cell.BEFORE)

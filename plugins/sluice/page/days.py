@@ -43,8 +43,8 @@ CachedDays = dict[str, tuple[tuple[object, ...], dict[str, Day]]]
 def days_of(
     slices: SliceRange, noted: Summaries, around: OverviewContext, seen: CachedDays | None = None
 ) -> list[Day]:
-    """The range's days. `seen`, of one pipeline, saves working out a day of a month again of which nothing
-    has changed, and decoding the month."""
+    """Returns the range's days. `seen`, of one pipeline, saves working out a day of a month again of which
+    nothing has changed, and decoding the month."""
     past, whole = Past(noted, around), timedelta(days=1) // slices.length
     months, found = {month.name: month for month in noted.months}, []
     for name, ids in groupby(ids_of(slices), key=itemgetter(_MONTH)):
@@ -61,7 +61,7 @@ def days_of(
 
 
 def _known(past: Past, month: StoredMonth, seen: CachedDays) -> dict[str, Day]:
-    """What is known of the month's days; more may be added to it."""
+    """Returns what is known of the month's days; more may be added to it."""
     key = past.constant(month)
     if key is None:
         return {}

@@ -55,12 +55,12 @@ class _Edges:
         return cls(unexpected, _id(due, length), _id(now - length, length), clusters, begins)
 
     def around(self, name: str) -> tuple[object, ...]:
-        """The same for hours between the same edges."""
+        """Returns the same for hours between the same edges."""
         edges = (name > self.unexpected, name > self.overdue, name > self.over)
         return (*edges, *self.clusters_of(name)) if self.begins else edges
 
     def clusters_of(self, name: str) -> Sequence[str]:
-        """Those that the slice waits for."""
+        """Returns those that the slice waits for."""
         if not self.begins:
             return self.clusters
         return [cluster for cluster in self.clusters if self.begins.get(cluster, "") <= name]
@@ -100,7 +100,7 @@ class Past:
         return None if first != last or special else (month.version, first, self._gone)
 
     def cells(self, names: Sequence[str], units: Sequence[Units]) -> Counter[Cell]:
-        """How many of one day's hours have each cell; `units` are theirs."""
+        """Returns how many of one day's hours have each cell; `units` are theirs."""
         edges = self._edges.around(names[0])
         if names[0][:10] in self._special or edges != self._edges.around(names[-1]):
             return Counter([self.hour(name).cell for name in names])
@@ -128,7 +128,7 @@ def _signature(units: Units) -> _Signature:
 
 
 def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) -> list[Hour]:
-    """What `sluice.page.overview.hours_of` says, as of the last step over each hour."""
+    """Returns what `sluice.page.overview.hours_of` says, as of the last step over each hour."""
     edges, hours = _Edges.of(around), Past(noted, around)
     return [
         Hour(
@@ -182,7 +182,7 @@ def _facts_of(name: str, units: Units, edges: _Edges) -> _SliceFacts:
 
 
 def _cell(facts: _SliceFacts, work: SliceActivity | None, anomalies: int, gone: bool) -> Cell:
-    """What a step wrote of an hour that was not over then says nothing of it now."""
+    """Returns the cell. What a step wrote of an hour that was not over then says nothing of it now."""
     states = [
         UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state) for state in facts.states
     ]
@@ -196,7 +196,7 @@ def _format(length: timedelta) -> str:
 
 
 def _id(instant: datetime, length: timedelta) -> str:
-    """The id of the slice that holds the instant."""
+    """Returns the id of the slice that holds the instant."""
     seconds = int(length.total_seconds())
     return _exact_id(int(instant.timestamp()) // seconds * seconds, length)
 
@@ -211,7 +211,7 @@ def _month_ids(start: int, end: int, length: timedelta) -> tuple[str, ...]:
 
 
 def ids_of(slices: SliceRange) -> Iterator[str]:
-    """The ids of the range's slices, in order. Those of whole months are remembered."""
+    """Yields the ids of the range's slices, in order. Those of whole months are remembered."""
     step = int(slices.length.total_seconds())
     first, last = int(slices.start.timestamp()), int(slices.end.timestamp())
     month = slices.start.start_of("month")

@@ -57,7 +57,7 @@ class OverviewContext:
 def first_instant(
     pipeline: Pipeline, boundaries: Boundaries | None, noted: Summaries | None = None
 ) -> datetime | None:
-    """Where the pipeline's hours begin: its file's `start`, else the first hour that anybody resolved."""
+    """Returns where the pipeline's hours begin: its file's `start`, else the first hour that was resolved."""
     if pipeline.start is not None:
         return pipeline.start
     span = boundaries.span() if boundaries is not None else None
@@ -90,7 +90,7 @@ def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewConte
 
 
 def _verified(status: UnitStatus, now: UnitSummary, noted: Mapping[str, UnitSummary]) -> bool:
-    """Whether verify has last seen it hold as it is now."""
+    """Returns whether verify has last seen it hold as it is now."""
     then = noted.get(status.unit.cluster)
     return status.state.done and then is not None and then.verified == now.seal
 

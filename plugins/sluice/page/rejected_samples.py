@@ -22,7 +22,7 @@ from sluice.slices import Slice
 PER_REASON = 3
 MOST = 60
 SHOWN_BYTES = 2000
-# Of one file, so that a page that somebody opens costs no more than this.
+# Of one file: the most that opening a page costs.
 _MOST_ROWS, _MOST_BYTES, _FILES = 2000, 16 << 20, 4
 _ROWS = 20
 _COLUMNS = ["_reason", "_topic", "_partition", "_offset"]
@@ -78,14 +78,14 @@ def _unparsed(cluster: str, reason: str, row: dict[str, Any], payloads: Payloads
 
 
 def shown_of(payload: bytes | str | None, payloads: Payloads) -> str:
-    """What the page may show of it."""
+    """Returns what the page may show of it."""
     if payload is None or payloads == "hidden":
         return ""
     return text_of(payload) if payloads == "shown" else text_of(payload, masked)
 
 
 def text_of(payload: bytes | str | None, made: Callable[[str], str] = str) -> str:
-    """The beginning of a payload as text; bytes that are not UTF-8 are written as \\x…."""
+    """Returns the beginning of a payload as text; bytes that are not UTF-8 are written as \\x…."""
     if payload is None:
         return ""
     data = payload.encode() if isinstance(payload, str) else bytes(payload)

@@ -92,7 +92,7 @@ def rows_of(
     asked: RequestedRange,
     runs: Mapping[str, Sequence[DagRunView]],
 ) -> list[OverviewRow]:
-    """A row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
+    """Returns a row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
 
     def row(pipeline: Pipeline, ledgers: PendingLedgers) -> OverviewRow:
         """Where the lake or ClickHouse does not answer, the row says so and has no cells."""

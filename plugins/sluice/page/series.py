@@ -36,13 +36,14 @@ def series_of(found: Iterable[UnitStatus]) -> Series:
 
 
 def _most(rows: Counter[str]) -> Counter[str]:
-    """Those of one slice's types that may be among the largest of the range; a slice may have any number."""
+    """Returns those of one slice's types that may be among the largest of the range; a slice may have any
+    number."""
     kept = Counter(dict(rows.most_common(_KEPT)))
     return kept + Counter({OTHERS: rows.total() - kept.total()})
 
 
 def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
-    """Of a long range: what the steps have noted; slices that nobody has seen are left out. Of more slices
+    """Of a long range: what the steps have noted; slices without a summary are left out. Of more slices
     than a year has hours the sums of days. One month is in memory at a time."""
     by_day = len(slices) > MOST_POINTS
     months = {month.name: month for month in noted.months}
@@ -75,7 +76,7 @@ def _series(pairs: Sequence[tuple[int, Sequence[UnitSummary]]], types: Sequence[
 
 
 def _by_type(slices: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
-    """The types with the most rows in the range, and the others together."""
+    """Returns the types with the most rows in the range, and the others together."""
     total: Counter[str] = Counter()
     for rows in slices:
         total.update(rows)

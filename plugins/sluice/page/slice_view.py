@@ -78,7 +78,7 @@ def _verified(status: UnitStatus, noted: Summaries) -> bool:
 
 
 def _most(rows: Mapping[str, int]) -> dict[str, int]:
-    """The types with the most rows, and what the others have together."""
+    """Returns the types with the most rows, and what the others have together."""
     ordered = sorted(rows.items(), key=lambda item: -item[1])
     shown = dict(ordered[:MOST_TYPES])
     rest = ordered[MOST_TYPES:]
@@ -145,7 +145,7 @@ def _hours(piece: Slice) -> Iterator[datetime]:
 
 
 def timings_of(piece: Slice, timings: Iterable[Timing]) -> list[TimingRow]:
-    """Those of batches that hold the slice, in the order in which they began."""
+    """Returns those of batches that hold the slice, in the order in which they began."""
     own = [t for t in timings if _holds(t, piece)]
     return [
         TimingRow.model_validate(t, from_attributes=True)
@@ -159,7 +159,7 @@ def _holds(timing: Timing, piece: Slice) -> bool:
 
 
 def change_rows(changes: Sequence[UnitChange], added: Sequence[Addition] = ()) -> list[ChangeRow]:
-    """The first MOST_CHANGES of each, with names as a person can read them; `added` are columns."""
+    """Returns the first MOST_CHANGES of each, with names as a person can read them; `added` are columns."""
     columns = [
         ChangeRow(
             cluster="", kind="column added", type=one.table, field=visible(one.column), message=one.said

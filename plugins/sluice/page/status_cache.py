@@ -57,7 +57,7 @@ class CachedStatus:
     summary: UnitSummary
 
     def holds(self, entries: int, stamp: Stamp | None, rows: Mapping[str, LedgerRow]) -> bool:
-        """Whether nothing has changed since. An hour that was not over then may be so now."""
+        """Returns whether nothing has changed since. An hour that was not over then may be so now."""
         same = self.stamp == stamp and self.status.tables == rows
         return same and self.entries == entries and self.status.state is not UnitState.NOT_OVER
 

@@ -64,13 +64,13 @@ class Backlog:
         return f"{number} from {slices[0].id} to {slices[-1].id} are not complete ({counts})"
 
     def unlanded(self, most: int) -> list[Unit]:
-        """The units of the first `most` slices that have no manifest and may still land."""
+        """Returns the units of the first `most` slices that have no manifest and may still land."""
         units = [unit for unit, state in self.states.items() if state is UnitState.MISSING]
         slices = sorted({unit.slice for unit in units})[:most]
         return [unit for unit in units if unit.slice <= slices[-1]] if slices else []
 
     def outside(self, slices: SliceRange) -> Backlog:
-        """Without the units of `slices`."""
+        """Returns the backlog without the units of `slices`."""
         kept = {u: s for u, s in self.states.items() if not slices.start <= u.slice.start < slices.end}
         return replace(self, states=kept)
 
@@ -88,7 +88,7 @@ class Backlog:
 
 
 def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> SliceRange | None:
-    """All hours of the pipeline before `until`; None when there are none yet."""
+    """Returns all hours of the pipeline before `until`; None when there are none yet."""
     span = boundaries.span()
     first = pipeline.start or (span[0] if span else None)
     if first is None or first >= until:
@@ -97,7 +97,7 @@ def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> 
 
 
 def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, noted: Summaries) -> Backlog:
-    """What of `hours` the summaries do not call complete; of a cluster taken away what has landed.
+    """Returns what of `hours` the summaries do not call complete; of a cluster taken away what has landed.
 
     Of more slices than a command takes, the oldest half, which Kafka deletes first, and the newest half.
     """
@@ -116,7 +116,7 @@ def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, no
 def _open(
     pieces: Iterable[Slice], known: ClusterSpans, noted: Summaries, most: int
 ) -> dict[Slice, dict[Unit, UnitState]]:
-    """The first `most` of the slices that have units which are not complete, and these."""
+    """Returns the first `most` of the slices that have units which are not complete, and these."""
     found: dict[Slice, dict[Unit, UnitState]] = {}
     for piece in pieces:
         if states := _open_units(piece, known, noted.of(piece.id)):
@@ -139,14 +139,14 @@ def _open_units(piece: Slice, known: ClusterSpans, units: Mapping[str, UnitSumma
 
 
 def _backwards(slices: SliceRange) -> Iterator[Slice]:
-    """The last one first."""
+    """Yields the last one first."""
     for number in range(1, len(slices) + 1):
         yield Slice(datetime.__sub__(slices.end, number * slices.length), slices.length)
 
 
 def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
-    """The offsets of the backlog's missing hours by (cluster, topic, partition), as far as boundaries tell:
-    between the last stored one before such hours and the first one after them."""
+    """Returns the offsets of the backlog's missing hours by (cluster, topic, partition), as far as boundaries
+    tell: between the last stored one before such hours and the first one after them."""
     found: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for (cluster, topic, uuid), block in boundaries.blocks.items():
         if boundaries.uuid(cluster, topic) != uuid or not len(block.instants):
@@ -168,7 +168,7 @@ def _rows(block: TopicBoundaries, spell: SliceRange) -> tuple[int, int]:
 
 
 def _spells(pieces: Iterable[Slice]) -> list[SliceRange]:
-    """The slices as ranges without holes."""
+    """Returns the slices as ranges without holes."""
     found: list[SliceRange] = []
     for piece in pieces:
         start = found.pop().start if found and found[-1].end == piece.start else piece.start
@@ -177,12 +177,14 @@ def _spells(pieces: Iterable[Slice]) -> list[SliceRange]:
 
 
 def windows(units: Iterable[Unit], most: int = OLDER_SLICES) -> list[SliceRange]:
-    """The units' slices as ranges in order, each of at most `most` slices from its first to its last."""
+    """Returns the units' slices as ranges in order, each of at most `most` slices from its first to its
+    last."""
     return cut([SliceWeight(piece, 0) for piece in sorted({unit.slice for unit in units})], max_slices=most)
 
 
 def chosen(open_windows: Sequence[SliceRange], turn: int) -> tuple[SliceRange | None, int]:
-    """The window that run number `turn` takes, None where there is none, and the number for `batches_of`.
+    """Returns the window that run number `turn` takes, None where there is none, and the number for
+    `batches_of`.
 
     It is the oldest, because Kafka deletes that first. Every second run takes another one in turn, so that
     hours which fail each time hold up nothing for good.
@@ -196,12 +198,12 @@ def chosen(open_windows: Sequence[SliceRange], turn: int) -> tuple[SliceRange | 
 
 
 def workable(found: Iterable[UnitStatus], on_expired: str) -> list[UnitStatus]:
-    """What a `fill` can bring on: not what Kafka has lost, unless what is left of it shall land."""
+    """Returns what a `fill` can bring on: not what Kafka has lost, unless what is left of it shall land."""
     return [status for status in found if has_work(status, "fill") and not _lost(status.state, on_expired)]
 
 
 def batches_of(found: Sequence[UnitStatus], on_expired: str, number: int) -> list[SliceRange]:
-    """The oldest batch of the work in `found`, in parts.
+    """Returns the oldest batch of the work in `found`, in parts.
 
     No part spans a slice that has expired, which would fail it. One slice, another with each `number`, is a
     part of its own: a slice that fails each time fails alone sooner or later, and the others land.
@@ -235,8 +237,8 @@ def _lost(state: UnitState, on_expired: str) -> bool:
 
 
 def stuck(backlog: Backlog, on_expired: str, mute: Collection[str] = ()) -> frozenset[Unit]:
-    """Units that a run can do nothing for: expired ones that shall not land, and what clusters in `mute` have
-    to give. What has landed is loaded without its cluster."""
+    """Returns units that a run can do nothing for: expired ones that shall not land, and what clusters in
+    `mute` have to give. What has landed is loaded without its cluster."""
     loads = (UnitState.LANDED, UnitState.STALE)
     return frozenset(
         unit

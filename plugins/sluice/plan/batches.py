@@ -27,7 +27,7 @@ class SliceWeight:
 def cut(
     work: Sequence[SliceWeight], max_rows: int = MAX_ROWS, max_slices: int = MAX_SLICES
 ) -> list[SliceRange]:
-    """Ranges in order, each from its first slice with work to its last.
+    """Cuts into ranges in order, each from its first slice with work to its last.
 
     A batch ends before the slice that would make it larger than `max_rows` rows or span more than
     `max_slices` slices; one slice larger than that is a batch of its own. The weights of a slice (one

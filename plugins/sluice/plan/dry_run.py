@@ -75,7 +75,7 @@ class DryRun:
 
 
 def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
-    """The first lines, how many are left out, and the last one, which sums up."""
+    """Returns the first lines, how many are left out, and the last one, which sums up."""
     if len(lines) <= most:
         return list(lines)
     left_out = f"… {len(lines) - most:,} more: the log of the task has them"
@@ -83,7 +83,7 @@ def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
 
 
 def unit_line(status: UnitStatus, does: str) -> str:
-    """Unit, state, action, offsets, reads, what Kafka no longer has."""
+    """Formats unit, state, action, offsets, reads, what Kafka no longer has."""
     gone = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
     lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
     if status.uncounted:
@@ -93,7 +93,7 @@ def unit_line(status: UnitStatus, does: str) -> str:
 
 
 def lost(losses: Iterable[Loss]) -> str:
-    """The lost offsets of each partition, in one range where they touch."""
+    """Returns the lost offsets of each partition, in one range where they touch."""
     spans: list[Loss] = []
     for loss in sorted(losses, key=lambda loss: (loss.topic, loss.partition, loss.start)):
         last = spans[-1] if spans else None

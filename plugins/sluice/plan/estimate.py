@@ -27,7 +27,8 @@ class Rate:
 
 
 def rate_of(timings: Sequence[Timing]) -> Rate:
-    """The non-negative rate with the smallest relative errors over `timings`, of which there is at least one.
+    """Returns the non-negative rate with the smallest relative errors over `timings`, of which there is at
+    least one.
 
     Three unknowns: every choice of those that are not zero is solved, and the best sound one kept.
     """
@@ -48,7 +49,7 @@ def rate_of(timings: Sequence[Timing]) -> Rate:
 
 
 def rates(timings: Iterable[Timing]) -> dict[str, Rate]:
-    """By step; the loads of one batch into several tables, one after another, count as one."""
+    """Returns rates by step; the loads of one batch into several tables, one after another, count as one."""
     found: dict[tuple[str, ...], Timing] = {}
     for number, timing in enumerate(timings):
         batch = (timing.start, timing.until, timing.run) if timing.run else (str(number),)
@@ -82,7 +83,7 @@ class Expected:
 
 
 def expected(work: PlannedWork, known: Mapping[str, Rate]) -> Expected:
-    """What the range will take at the rates of earlier runs, once its boundaries are resolved."""
+    """Returns what the range will take at the rates of earlier runs, once its boundaries are resolved."""
     seconds: dict[str, float] = {}
     unknown = []
     for step in STEPS:
@@ -95,7 +96,7 @@ def expected(work: PlannedWork, known: Mapping[str, Rate]) -> Expected:
 
 
 def spoken(seconds: float) -> str:
-    """`40 s`, `3 min 20 s`, `5 h 10 min`."""
+    """Formats seconds: `40 s`, `3 min 20 s`, `5 h 10 min`."""
     whole = max(round(seconds), 0)
     if whole < 60:
         return f"{whole} s"

@@ -63,7 +63,7 @@ Unlanded = Mapping[tuple[str, str, int], OffsetSpans]
 
 
 def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[TopicsNow, list[str]]:
-    """Every topic as Kafka describes it now, and a line for each cluster that did not answer."""
+    """Returns every topic as Kafka describes it now, and a line for each cluster that did not answer."""
     with ThreadPoolExecutor(len(pipeline.kafka)) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, topics_of), pipeline.kafka))
     topics = {name: state for found, _ in answers for name, state in found.items()}
@@ -92,7 +92,8 @@ def lag_of(
     now: datetime,
     older: Unlanded = MappingProxyType({}),
 ) -> Lag:
-    """Against the landed slices in `found`, which are the newest, and what is not landed before (`older`).
+    """Computes the lag from the landed slices in `found`, which are the newest, and what is not landed before
+    (`older`).
 
     The rate is that of the landed slices, records a second; a partition in which nothing is landed counts
     from its log start.
@@ -124,7 +125,7 @@ def lag_of(
 
 
 def older_unlanded(pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries) -> Unlanded:
-    """What is not landed of the five years before `until`: of longer ago nothing is counted."""
+    """Returns what is not landed of the five years before `until`: of longer ago nothing is counted."""
     hours = hours_until(pipeline, boundaries, until)
     if hours is None:
         return {}
@@ -134,7 +135,7 @@ def older_unlanded(pipeline: Pipeline, lake: Lake, until: datetime, boundaries: 
 
 
 def offsets_only(status: UnitStatus) -> UnitStatus:
-    """What of a status the lag goes by: without the files, which are most of a manifest."""
+    """Returns what of a status the lag goes by: without the files, which are most of a manifest."""
     manifest = status.manifest
     if manifest is None:
         return status
@@ -143,7 +144,7 @@ def offsets_only(status: UnitStatus) -> UnitStatus:
 
 
 def covered(spans: Iterable[tuple[int, int]], begin: int, end: int) -> int:
-    """How many offsets of `[begin, end)` lie in at least one of the spans."""
+    """Returns how many offsets of `[begin, end)` lie in at least one of the spans."""
     total, reached = 0, begin
     for start, until in sorted(spans):
         first, last = max(start, reached), min(until, end)
@@ -153,7 +154,7 @@ def covered(spans: Iterable[tuple[int, int]], begin: int, end: int) -> int:
 
 
 def _between(found: Iterable[UnitStatus]) -> Unlanded:
-    """What lies before and between the landed slices, from the first offset that is known."""
+    """Returns what lies before and between the landed slices, from the first offset that is known."""
     reached: dict[tuple[str, str, int], int] = {}
     spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for status in sorted(found, key=lambda s: s.unit):

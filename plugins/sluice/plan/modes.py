@@ -20,6 +20,7 @@ def mode_of(text: str) -> Mode:
 
 
 def needs_landing(manifest: Manifest | None, mode: str, token: str) -> bool:
-    """`reload` needs Kafka only for what has never landed; a `reland` of this token is not repeated."""
+    """Returns whether Kafka is read: `reload` needs it only for what has never landed; a `reland` of this
+    token is not repeated."""
     again = mode_of(mode) == "reland"
     return manifest is None or (again and manifest.token != token)

@@ -21,7 +21,7 @@ _FILL = {
 
 
 def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
-    """What `mode` does to a unit in this state."""
+    """Returns what `mode` does to a unit in this state."""
     if status.state is UnitState.NOT_OVER:
         return "wait"
     if unresolved(status):
@@ -38,7 +38,7 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
 
 
 def to_land(found: Sequence[UnitStatus], mode: str, on_expired: str = "fail") -> list[UnitStatus]:
-    """The units that `mode` reads from Kafka."""
+    """Returns the units that `mode` reads from Kafka."""
     return [status for status in found if action(status, mode, on_expired).startswith("land")]
 
 
@@ -56,7 +56,7 @@ class PlannedWork:
     check: UnitsAndRows
 
     def amounts(self, step: str) -> tuple[UnitsAndRows, ...]:
-        """Batch by batch; the steps after them see the whole range at once."""
+        """Returns the amounts of each batch; the steps after them see the whole range at once."""
         return {"land": self.land, "load": self.load}.get(step, (self.check,))
 
     @property
@@ -69,7 +69,7 @@ class PlannedWork:
 
 
 def unresolved(status: UnitStatus) -> bool:
-    """Nobody knows its offsets yet: after resolving that means that its cluster did not answer."""
+    """Returns whether its offsets are unknown: after resolving that means that its cluster did not answer."""
     return status.ranges is None and status.manifest is None
 
 
@@ -83,7 +83,7 @@ def has_work(status: UnitStatus, mode: str) -> bool:
 
 
 def rows_of(status: UnitStatus) -> int:
-    """What landed, else at most what will."""
+    """Returns the rows landed, or an upper bound."""
     return status.manifest.read if status.manifest else status.offsets
 
 

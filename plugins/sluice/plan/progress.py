@@ -25,7 +25,7 @@ class Pace:
     expected: Expected
 
     def line(self, landed: int, loaded: int, elapsed: float, failed: Mapping[int, UnitsAndRows]) -> str:
-        """After so many batches were landed and loaded, in `elapsed` seconds. `failed`: what is done of those
+        """Formats the progress after so many batches, in `elapsed` seconds. `failed`: what is done of those
         that are not done whole, by their number."""
         over = enumerate(self.work.load[:loaded])
         units, rows = _sum(tuple(failed.get(number, amount) for number, amount in over))
@@ -39,7 +39,7 @@ class Pace:
         return ", ".join(parts)
 
     def left(self, landed: int, loaded: int, elapsed: float) -> float | None:
-        """Seconds. What is done corrects what was expected; None while there is nothing to go by."""
+        """Returns the seconds left; done work corrects the estimate. None while there is no estimate."""
         done = self._weight("land", self.work.land[:landed]) + self._weight("load", self.work.load[:loaded])
         total = self._weight("land", self.work.land) + self._weight("load", self.work.load)
         after = sum(self.expected.seconds.get(step, 0.0) for step in ("verify", "publish"))
@@ -76,7 +76,7 @@ class BatchProgress:
         self.say(f"batch {number + 1} of {len(self.pace.work.batches)}: {what}; {line}")
 
     def done(self, part: UnitsAndRows | None) -> None:
-        """The next batch is loaded, or only `part` of it."""
+        """Notes that the next batch is loaded, or only `part` of it."""
         if part is not None:
             self._parts[self._loaded] = part
         self._loaded += 1

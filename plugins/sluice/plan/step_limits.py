@@ -17,7 +17,7 @@ BASE = timedelta(hours=1)
 """What every step has, however little it has to do: a Spark cluster may be busy, a server may be slow."""
 FACTOR = 10
 """So many times what the same units and rows took in earlier runs."""
-# What nobody has timed yet: half as fast as the slowest case of docs/guide/performance.md.
+# What was not timed yet: half as fast as the slowest case of docs/guide/performance.md.
 UNIT_SECONDS, ROW_SECONDS = 0.1, 0.0002
 LONGEST = timedelta(days=30)
 PARTS = {"verify_all": ("verify",), "cluster": ("land", "load", "verify", "publish")}
@@ -25,7 +25,8 @@ PARTS = {"verify_all": ("verify",), "cluster": ("land", "load", "verify", "publi
 
 
 def limit(step: str, units: int, rows: int, known: Mapping[str, Rate], tries: int = 1) -> timedelta:
-    """Of the `tries`-th try of a step over so many units and rows; `known` has the rates of timed steps.
+    """Returns the limit of the `tries`-th try of a step over so many units and rows; `known` has the rates of
+    timed steps.
 
     land, 3 units, 0 rows, nothing timed: 1 h and 0.3 s; its second try: 2 h and 0.6 s.
     """

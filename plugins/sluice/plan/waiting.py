@@ -32,7 +32,7 @@ class Waiting:
         return f"{self.cluster}: {len(self.units):,} not landed ({span})"
 
     def error(self, pipeline: Pipeline, cause: SluiceError | None, mode: str = "fill") -> ClusterWaits:
-        """`cause`: what the cluster says now; None when it answers."""
+        """Makes the error. `cause`: what the cluster says now; None when it answers."""
         first, last = self.units[0].slice, self.units[-1].slice
         edges = f"--from {first.start:%Y-%m-%dT%H:%MZ} --to {last.end:%Y-%m-%dT%H:%MZ}"
         command = f"sluice run {pipeline.name} {edges}" + ("" if mode == "fill" else f" --mode {mode}")
@@ -44,7 +44,8 @@ class Waiting:
 def waiting(
     pipeline: Pipeline, found: Iterable[UnitStatus], mode: str = "fill", token: str = ""
 ) -> list[Waiting]:
-    """In the order of the pipeline file. None with one cluster: then its error is that of the run.
+    """Returns waiting clusters in the order of the pipeline file. None with one cluster: then its error is
+    that of the run.
 
     A unit that `mode` asks to be landed again waits until its manifest is of this `token`. What Kafka no
     longer has is not waited for: that is an error of its own.
@@ -60,12 +61,12 @@ def waiting(
 
 
 def waits(cluster: str, error: SluiceError) -> str:
-    """A line on a cluster that could not be asked, while others could."""
+    """Returns a line on a cluster that could not be asked, while others could."""
     return f"cluster {cluster} waits: {error}"
 
 
 def missing_lines(pipeline: Pipeline, found: Sequence[UnitStatus]) -> list[str]:
-    """How many hours are complete, and a line per cluster that lacks some; none with one cluster."""
+    """Returns how many hours are complete, and a line per cluster that lacks some; none with one cluster."""
     if len(pipeline.clusters) == 1:
         return []
     over = {status.unit.slice for status in found if status.state is not UnitState.NOT_OVER}

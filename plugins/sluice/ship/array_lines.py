@@ -37,8 +37,8 @@ class Elements:
         return cls(events, np.repeat(np.arange(len(lines)), sizes), len(lines))
 
     def latest(self, own: Judged) -> Judged:
-        """Each line's time, of those of its elements: the latest that the broker takes. An event may lie any
-        time before its record, and only `max_early` behind it."""
+        """Returns each line's time, of those of its elements: the latest that the broker takes. An event may
+        lie any time before its record, and only `max_early` behind it."""
         taken = ~(own.unread | own.refused)
         times = np.full(self.lines, -1, np.int64)  # what the broker takes is never below 0
         np.maximum.at(times, self.places[taken], own.times[taken])
@@ -48,7 +48,7 @@ class Elements:
 
 
 def elements_in(line: bytes) -> Sequence[msgspec.Raw]:
-    """None of a line that is no array, which landing rejects."""
+    """Returns None of a line that is no array, which landing rejects."""
     try:
         return elements_of(line)
     except Unparsed:

@@ -54,7 +54,7 @@ class Begin:
 
 
 def decide(known: RegisterEntry | None, topic_id: str, again: bool) -> Begin:
-    """What to do with a batch of which the register knows that."""
+    """Returns what to do with a batch of which the register knows that."""
     if known is None or again or known.topic_id != topic_id:
         return Begin(0)
     return Begin(None if known.done else known.line)

@@ -35,7 +35,8 @@ def batches_of(source: str, settings: S3Settings | None = None) -> Sequence[Batc
 
 
 def content_id(path: Path) -> str:
-    """The same for the same bytes, whatever the file is called. Raises WrongUse when it cannot be read."""
+    """Returns the same for the same bytes, whatever the file is called. Raises WrongUse when it cannot be
+    read."""
     found = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -47,7 +48,7 @@ def content_id(path: Path) -> str:
 
 
 def given_id(text: str) -> str:
-    """An id of the user's own, which becomes an object's name. Raises WrongUse."""
+    """Returns an id of the user's own, which becomes an object's name. Raises WrongUse."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,126}", text):
         raise WrongUse(f"--batch: expected letters, digits, _, . and -, at most 127, not {text!r}")
     return text
@@ -76,7 +77,7 @@ def _finished(name: str) -> bool:
 
 
 def _objects(source: str, settings: S3Settings | None) -> list[Batch]:
-    """The object of that name, or all below it as a folder."""
+    """Returns the object of that name, or all below it as a folder."""
     from sluice.clients.lake.s3 import S3Lake  # boto3 takes a third of a second, which a file need not pay
 
     bucket, _, key = source.removeprefix("s3://").partition("/")

@@ -121,8 +121,8 @@ class Follower:
                 place, done_ns = self._advance(place, done_ns)
 
     def _advance(self, place: FilePosition, done_ns: int | None) -> tuple[FilePosition, int | None]:
-        """One step of `_go_on`. The log is opened before the others are listed: a file that is rotated away
-        meanwhile is not missed. Raises Moved."""
+        """Does one step of `_go_on`. The log is opened before the others are listed: a file that is rotated
+        away meanwhile is not missed. Raises Moved."""
         there, among = self._open(), rotated(self.path)
         try:
             if done_ns is None:
@@ -154,7 +154,7 @@ class Follower:
         return place if done_ns is None else self._bookmark.place or place, done_ns
 
     def _finish(self, one: Rotated, place: FilePosition) -> int | None:
-        """Ships the rest of a file, once nobody writes to it any more; when it was changed last."""
+        """Ships the rest of a file that is no longer written to, and returns when it was changed last."""
         still = time.time() - one.changed_ns / 1e9
         if 0 <= still < self.patience:
             self._pause()
@@ -178,7 +178,7 @@ class Follower:
         self._drain()
 
     def _open(self) -> LogFile | None:
-        """The file that has the name now, at its start, known by what it begins with."""
+        """Returns the file that has the name now, at its start, known by what it begins with."""
         log = LogFile.open(self.path, self._new)
         if log is not None:
             log.recognise()

@@ -1,4 +1,4 @@
-"""What is on its way to Kafka: which of it was acknowledged, and up to where nothing is missing."""
+"""What was sent to Kafka: what of it was acknowledged, and the highest contiguous acknowledged offset."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class InFlight:
         return run
 
     def settled(self) -> Any | None:
-        """Where the source was read to by the last chunk that is, with all before it, acknowledged.
+        """Returns where the source was read to by the last chunk that is, with all before it, acknowledged.
 
         None when there is none since the last time. A chunk with an event that failed is never passed.
         """

@@ -35,7 +35,7 @@ class Interruption:
                 signal.signal(number, handler)
 
     def until(self, items: Iterable[_T]) -> Iterator[_T]:
-        """The items until the interruption, which also ends the wait for the next one."""
+        """Yields the items until the interruption, which also ends the wait for the next one."""
         remaining = iter(items)
         while True:
             try:

@@ -50,7 +50,7 @@ class Chunk:
 
 
 def chunks(stream: BufferedIOBase, source: str) -> Iterator[Chunk]:
-    """What has arrived, as it arrives: a slow source is not waited for to fill a chunk.
+    """Yields what has arrived, as it arrives: a slow source is not waited for to fill a chunk.
 
     The end of the source ends its last line. Raises WrongUse for a line that is too long to be a record.
     """

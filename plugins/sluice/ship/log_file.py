@@ -27,7 +27,8 @@ class LogFile:
 
     @classmethod
     def open(cls, path: Path, new: Callable[[tuple[int, int]], FilePosition]) -> LogFile | None:
-        """The file at `path` from its start, or None when there is none. Raises WrongUse for no right to."""
+        """Returns the file at `path` from its start, or None when there is none. Raises WrongUse for no right
+        to."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -38,7 +39,7 @@ class LogFile:
         return cls(str(path), descriptor, new((found.st_dev, found.st_ino)))
 
     def at(self, place: FilePosition) -> LogFile:
-        """The same open file from another place on."""
+        """Returns the same open file from another place on."""
         return LogFile(self.name, self._descriptor, place)
 
     def close(self) -> None:
@@ -65,7 +66,7 @@ class LogFile:
         return self.place
 
     def read(self) -> LogChunk | None:
-        """The next whole lines, or None when there is none, or the file was truncated since the last
+        """Returns the next whole lines, or None when there is none, or the file was truncated since the last
         inspection.
         Raises WrongUse for a line that is too long."""
         block = self._next(READ_BYTES)
@@ -81,17 +82,17 @@ class LogFile:
         return self._take(block[:end])
 
     def rest(self) -> LogChunk | None:
-        """The last line, which will get no end: its file has been left."""
+        """Returns the last line, which will get no end: its file has been left."""
         block = self._next(MAX_EVENT_BYTES + 1)
         return self._take(block) if block else None
 
     def fits(self, place: FilePosition) -> bool:
-        """Whether the bytes before the place are, in this file, those that were shipped."""
+        """Returns whether the bytes before the place are, in this file, those that were shipped."""
         return place.mark.fits(self._marked(place))
 
     def _next(self, size: int) -> bytes | None:
-        """What lies behind the place; None when what lies before it, read at once with it, is not what was
-        shipped: a file that was truncated and has grown again has other lines there."""
+        """Returns what lies behind the place; None when what lies before it, read at once with it, is not
+        what was shipped: a file that was truncated and has grown again has other lines there."""
         place = self.place
         before = place.offset - place.marked_from
         found = os.pread(self._descriptor, before + size, place.marked_from)

@@ -56,7 +56,7 @@ class FilePosition:
         return max(self.offset - self.mark.size, 0)
 
     def known_by(self, head: bytes) -> FilePosition:
-        """The same start of a file, known by what the file begins with."""
+        """Returns the same start of a file, known by what the file begins with."""
         return replace(self, mark=Mark.of(head[:MARK_BYTES]))
 
     def to_json(self) -> dict[str, Any]:
@@ -77,7 +77,8 @@ class LogChunk:
 
     @classmethod
     def of(cls, read: bytes, place: FilePosition, tail: bytes) -> LogChunk:
-        """The lines in `read`, which begins at `place`, behind `tail`; only the last may lack its end."""
+        """Returns the lines in `read`, which begins at `place`, behind `tail`; only the last may lack its
+        end."""
         chunk = Chunk.of(read.removesuffix(b"\n").split(b"\n"), place.line)
         tail = (tail + read[-MARK_BYTES:])[-MARK_BYTES:]
         behind = replace(place, offset=place.offset + len(read), line=chunk.last, mark=Mark.of(tail))

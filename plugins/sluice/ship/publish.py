@@ -122,7 +122,7 @@ def _batches(pipeline: Pipeline, order: ShipOrder) -> Sequence[Batch]:
 
 
 def _is_stream(source: str) -> bool:
-    """Whether it can be read only once: stdin, or a pipe that has a name."""
+    """Returns whether it can be read only once: stdin, or a pipe that has a name."""
     return source == STDIN or (not source.startswith("s3://") and Path(source).is_fifo())
 
 
@@ -182,7 +182,8 @@ def _report(shipment: Shipment, worker: Follower | Shipper, end: ShipmentEnd, se
 
 
 def choose(pipeline: Pipeline, topic: str | None) -> tuple[Cluster, str]:
-    """The pipeline's only topic, or the one that `topic` names: `bids`, or `dc1/bids`. Raises WrongUse."""
+    """Returns the pipeline's only topic, or the one that `topic` names: `bids`, or `dc1/bids`. Raises
+    WrongUse."""
     every = [(cluster, name) for cluster in pipeline.kafka for name in cluster.topics]
     found = [
         (cluster, name)

@@ -25,7 +25,8 @@ class RecordKeys:
         self.missing = 0
 
     def of(self, events: Sequence[bytes]) -> list[bytes | None]:
-        """A text's UTF-8 bytes, and any other value as JSON writes it; None without the field, or null."""
+        """Returns a text's UTF-8 bytes, and any other value as JSON writes it; None without the field, or
+        null."""
         if not self._path:
             return [None] * len(events)
         keys = [self._key(event, self._path) for event in events]

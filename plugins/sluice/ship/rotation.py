@@ -63,7 +63,8 @@ def _list(log: Path) -> list[Rotated]:
 
 
 def find(place: FilePosition, among: Sequence[Rotated]) -> Rotated | None:
-    """The file that has the place: the same file under another name, or else a copy of it. Raises Moved."""
+    """Returns the file that has the place: the same file under another name, or else a copy of it. Raises
+    Moved."""
     same = [one for one in among if one.file == (place.device, place.inode)]
     others = [one for one in among if one not in same and place.known]
     return next((one for one in (*same, *others) if _fits(place, one)), None)
@@ -75,7 +76,8 @@ def newest(among: Sequence[Rotated]) -> int:
 
 
 def newer(among: Sequence[Rotated], than_ns: int, place: FilePosition) -> list[Rotated]:
-    """What was rotated after the place's own file, oldest first. Of a file and its compressed form, one.
+    """Returns what was rotated after the place's own file, oldest first. Of a file and its compressed form,
+    one.
 
     A copy of the place's own file is not newer, whatever its time says. The same file with other bytes is: it
     was copied and truncated, and went on. Raises Moved.
@@ -91,7 +93,7 @@ def newer(among: Sequence[Rotated], than_ns: int, place: FilePosition) -> list[R
 
 
 def _fits(place: FilePosition, one: Rotated) -> bool:
-    """Whether the bytes before the place are, in this file, those that were shipped. Raises Moved."""
+    """Returns whether the bytes before the place are, in this file, those that were shipped. Raises Moved."""
     try:
         with _opened(one) as stream:
             _skip(stream, place.marked_from)
@@ -101,7 +103,7 @@ def _fits(place: FilePosition, one: Rotated) -> bool:
 
 
 def rest_of(one: Rotated, place: FilePosition) -> Iterator[LogChunk]:
-    """What the file has after the place, its last line also where that has no end. Raises Moved."""
+    """Yields what the file has after the place, its last line also where that has no end. Raises Moved."""
     with _opened(one) as stream:
         tail = left = b""
         if place.offset:
@@ -119,7 +121,7 @@ def rest_of(one: Rotated, place: FilePosition) -> Iterator[LogChunk]:
 
 
 def recognised(one: Rotated, place: FilePosition) -> FilePosition:
-    """The start of the file, known by what it begins with. Raises Moved."""
+    """Returns the start of the file, known by what it begins with. Raises Moved."""
     with _opened(one) as stream:
         return place.known_by(stream.read(MARK_BYTES))
 

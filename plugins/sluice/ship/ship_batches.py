@@ -123,7 +123,7 @@ class Shipper:
             note.save(sending.window, done)
 
     def _lines(self, sending: Sending, stream: BufferedIOBase, before: int) -> bool:
-        """Whether it came to the end, with every event acknowledged."""
+        """Returns whether it came to the end, with every event acknowledged."""
         for chunk in self.interruption.until(chunks(stream, sending.source)):
             sending.pass_over(chunk.until(before))
             last = max(chunk.last, before)
@@ -146,7 +146,7 @@ def _events(path: Path, name: str) -> Iterator[Sequence[bytes]]:
 
 @contextmanager
 def _unchanged(path: Path, name: str, before: tuple[int, int]) -> Iterator[BufferedIOBase]:
-    """The file's bytes. Raises WrongUse at the end where they may be others than those of its id."""
+    """Yields the file's bytes. Raises WrongUse at the end where they may be others than those of its id."""
     with opened(path, name) as stream:
         yield stream
     if _seen(path, name) != before:

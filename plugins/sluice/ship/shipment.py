@@ -40,8 +40,9 @@ class Shipment:
         last: int | None = None,
         ahead: Ahead = nothing,
     ) -> Sending:
-        """The part of one source. `settle` hears of places up to which every event is acknowledged. `last` is
-        the record time (ms) of the line before its first, `ahead` reads the source's events once more."""
+        """Returns the part of one source. `settle` hears of places up to which every event is acknowledged.
+        `last` is the record time (ms) of the line before its first, `ahead` reads the source's events once
+        more."""
         window = InFlight()
         self.windows.append(window)
         times = SourceTimes(self.times, last, ahead)

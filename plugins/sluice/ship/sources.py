@@ -25,7 +25,7 @@ _COMPRESSED = {".gz", ".zst"}
 
 @contextmanager
 def opened(path: Path, name: str) -> Iterator[BufferedIOBase]:
-    """The file at `path`; `name` is what its user calls it, and has the ending.
+    """Yields the file at `path`; `name` is what its user calls it, and has the ending.
 
     Raises WrongUse when there is no such file, or it is damaged.
     """

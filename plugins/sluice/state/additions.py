@@ -58,13 +58,13 @@ _ADDITIONS = msgspec.json.Decoder(tuple[Addition, ...])
 
 
 def read_additions(lake: Lake) -> tuple[Addition, ...]:
-    """All of a pipeline, the oldest first. Raises SluiceError for bytes that are none."""
+    """Returns all of a pipeline, the oldest first. Raises SluiceError for bytes that are none."""
     stored = lake.read(layout.ADDITIONS)
     return _decoded(lake, None if stored is None else stored.data)
 
 
 def additions_in(lake: Lake, slices: SliceRange) -> list[Addition]:
-    """Those of fields of the range, in the order of their slices. Raises as `read_additions`."""
+    """Returns those of fields of the range, in the order of their slices. Raises as `read_additions`."""
     edges = slices.start, slices.end
     found = [one for one in read_additions(lake) if one.done]
     starts = {one.slice: Slice.from_id(one.slice, slices.length).start for one in found}
@@ -88,7 +88,7 @@ def confirm(lake: Lake, table: str, columns: Collection[str], shard: str, genera
 
 
 def announced(known: Sequence[Addition], new: Iterable[Addition], shard: str) -> tuple[Addition, ...]:
-    """What was announced and never done makes room for what takes its place."""
+    """Returns the additions with the announced one. One that was never done makes room for it."""
     found = list(known)
     for one in new:
         earlier = latest(found, one.table).get(one.column)
@@ -110,7 +110,7 @@ def confirmed(
 
 
 def latest(known: Iterable[Addition], table: str) -> dict[str, Addition]:
-    """The newest addition of each of the table's columns."""
+    """Returns the newest addition of each of the table's columns."""
     return {one.column: one for one in known if one.table == table}
 
 

@@ -11,12 +11,12 @@ OLD = timedelta(days=7)
 
 
 def is_old(items: Iterable[Item], now: datetime) -> bool:
-    """By the newest object: an attempt that still writes is not old."""
+    """Judges by the newest object: an attempt that still writes is not old."""
     return max(item.modified for item in items) < now - OLD
 
 
 def attempts_of(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
-    """By (slice id, attempt id)."""
+    """Groups objects by (slice id, attempt id)."""
     found: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         _, slice_id, attempt, *_ = item.key.split("/")

@@ -16,7 +16,7 @@ from sluice.state.manifests import read_manifests
 
 
 def finish_moves(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
-    """The manifests of those units that have landed, with all of their files at their final names.
+    """Returns the manifests of those units that have landed, with all of their files at their final names.
 
     Raises Conservation when a file is neither where it was written nor where it belongs.
     """
@@ -66,12 +66,12 @@ def _move(lake: Lake, manifest: Manifest, file: LandedFile) -> None:
         if _stands(lake, manifest):
             raise Conservation(
                 f"slice {manifest.slice}/{manifest.cluster}: the lake has neither {file.key} nor "
-                f"{file.attempt_key}: somebody deleted it; `--mode reland` over the slice writes it again"
+                f"{file.attempt_key}: it was deleted; `--mode reland` over the slice writes it again"
             ) from None
 
 
 def _stands(lake: Lake, manifest: Manifest) -> bool:
-    """Whether it is still the slice's manifest: who replaced it has finished its move first."""
+    """Returns whether it is still the slice's manifest: who replaced it has finished its move first."""
     key = layout.manifest(manifest.slice, manifest.cluster)
     stored = lake.read(key)
     return stored is not None and decode(stored.data, f"{lake.url}/{key}").id == manifest.id

@@ -25,7 +25,8 @@ def remember(lake: Lake, clickhouse: ClickHouse) -> None:
 
 
 def left(lake: Lake, clickhouse: ClickHouse) -> dict[str, tuple[str, ...]]:
-    """The connections of earlier shards that the pipeline file does not use any more, by the shard's name."""
+    """Returns the connections of earlier shards that the pipeline file does not use any more, by the shard's
+    name."""
     used = {connection for shard in clickhouse.parts for connection in shard.connections}
     gone = {
         name: tuple(c for c in ids if c not in used)

@@ -14,7 +14,7 @@ from sluice.state.ledger import LedgerRow
 
 
 def added_after(columns: Since, table: str, row: LedgerRow, shard: str = "") -> frozenset[str]:
-    """Columns that the commit has nothing in, on some shard where it is of several."""
+    """Returns columns that the commit has nothing in, on some shard where it is of several."""
     if row.shares:
         return frozenset[str]().union(
             *(added_after(columns, table, part, name) for name, part in row.shares if part is not None)
@@ -26,8 +26,8 @@ def added_after(columns: Since, table: str, row: LedgerRow, shard: str = "") -> 
 def maybe_lost(
     target: Target, manifest: Manifest, types: Iterable[str], columns: Iterable[str]
 ) -> dict[str, int | None]:
-    """Those of the columns whose fields the rows of `types` have, with the number of rows; None: the manifest
-    has not counted them exactly."""
+    """Returns those of the columns whose fields the rows of `types` have, with the number of rows; None: the
+    manifest has not counted them exactly."""
     by_type = {one.type: one for one in manifest.fields}
     seen = [by_type.get(name) for name in types]
     found: dict[str, int | None] = {}
@@ -52,7 +52,7 @@ def maybe_lost(
 def later_by_table(
     since: Since, targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]
 ) -> dict[str, dict[str, int | None]]:
-    """Of each table's commit what it may have lost; without the tables that lack nothing."""
+    """Returns what each table's commit may have lost; without the tables that lack nothing."""
     found: dict[str, dict[str, int | None]] = {}
     for target in targets if since else ():
         row = rows.get(target.table)

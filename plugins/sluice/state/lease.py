@@ -1,7 +1,7 @@
 """The lease of a target table: at most one attempt loads it, and a late one learns that it has lost.
 
 No clocks are compared. A successor waits until it has itself seen the lease stand still for the holder's
-whole term; the holder's renewal is a compare-and-set, which fails once the lease is somebody else's.
+whole term; the holder's renewal is a compare-and-set, which fails once another attempt has taken the lease.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, ma
 
 
 class Lease:
-    """A lease that this attempt holds, until it is released or somebody takes it over."""
+    """A lease that this attempt holds, until it is released or another takes it over."""
 
     def __init__(
         self,

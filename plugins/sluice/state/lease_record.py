@@ -35,11 +35,11 @@ class LeaseState:
         return replace(self, serial=self.serial + 1, released=True)
 
     def settled(self, replica: str) -> LeaseState:
-        """Nothing of earlier attempts can write any more, and this one writes through `replica`."""
+        """Returns the state when no earlier attempt can write, and this one writes through `replica`."""
         return replace(self, serial=self.serial + 1, replica=replica)
 
     def after(self, earlier: LeaseState | None, above: int = 0) -> LeaseState:
-        """This state as the successor of `earlier`; its generation is also higher than `above`."""
+        """Returns this state as the successor of `earlier`; its generation is also higher than `above`."""
         newest = max(above, earlier.generation if earlier else 0)
         replica = earlier.replica if earlier else ""
         return replace(self, generation=newest + 1, serial=0, released=False, replica=replica)
@@ -64,7 +64,8 @@ def observe(watch: LeaseWatch | None, found: StoredObject | None, now: float) ->
 
 
 def may_take(state: LeaseState | None, watch: LeaseWatch | None, read_at: float) -> bool:
-    """Whether the lease is free: never held, given back, or seen to stand still for the holder's term.
+    """Returns whether the lease is free: never held, given back, or seen to stand still for the holder's
+    term.
 
     `read_at` is when the last read began, so that a slow read does not count as standing still.
     """

@@ -70,13 +70,14 @@ _EVER = (0, 2**32 - 1)
 def committed(
     client: Client, pipeline: Pipeline, lake: str, target: Target, slices: SliceRange | None = None
 ) -> Commits:
-    """One table's. Raises what the client raises."""
+    """Reads one table's commits. Raises what the client raises."""
     (found,) = ask_ledger(client, [LedgerQuestion(pipeline, lake, [target], slices)])
     return found[target.table]
 
 
 def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict[str, Commits]]:
-    """The ledgers of each question's tables, by one statement; the questions are of different pipelines.
+    """Returns the ledgers of each question's tables, by one statement; the questions are of different
+    pipelines.
 
     A table without commits is there, and empty: all are where ClickHouse has no ledger yet. Raises what the
     client raises.
@@ -131,7 +132,7 @@ def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
 
 
 def unit_of(pipeline: Pipeline, start: int, cluster: str) -> Unit:
-    """The unit of a row's slice start (seconds since the epoch) and cluster."""
+    """Returns the unit of a row's slice start (seconds since the epoch) and cluster."""
     return Unit(Slice(from_seconds(start), pipeline.slice), cluster)
 
 

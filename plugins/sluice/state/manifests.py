@@ -13,14 +13,14 @@ from sluice.slices import Slice, Unit
 
 
 def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
-    """The manifest of `unit`, or None when it has not landed."""
+    """Returns the manifest of `unit`, or None when it has not landed."""
     key = layout.manifest(unit.slice.id, unit.cluster)
     stored = lake.read(key)
     return None if stored is None else decode(stored.data, f"{lake.url}/{key}")
 
 
 def units_in(lake: Lake, pieces: Iterable[Slice]) -> list[Unit]:
-    """The units of the slices that the lake has anything of, whatever the pipeline file says now."""
+    """Returns the units of the slices that the lake has anything of, whatever the pipeline file says now."""
     found: dict[Unit, None] = {}
     for piece in sorted(set(pieces)):
         for item in lake.list(f"{layout.SLICES}{piece.id}/"):
@@ -29,7 +29,8 @@ def units_in(lake: Lake, pieces: Iterable[Slice]) -> list[Unit]:
 
 
 def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | None:
-    """From the first slice that has landed to the end of the last one, by the names of the manifests alone.
+    """Returns the span from the first landed slice to the end of the last, by the names of the manifests
+    alone.
 
     Raises WrongUse for slices of another length.
     """
@@ -39,7 +40,7 @@ def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | No
 
 
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
-    """The manifests of those units that have landed, in the units' order."""
+    """Returns the manifests of those units that have landed, in the units' order."""
     units = list(units)
     found = each_if_slow(lambda unit: read_manifest(lake, unit), units)
     return {unit: manifest for unit, manifest in zip(units, found, strict=True) if manifest is not None}

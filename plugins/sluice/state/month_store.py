@@ -20,7 +20,7 @@ _SEEN = 3
 
 
 def read_summaries(lake: Lake, slices: SliceRange, seen: CachedMonths | None = None) -> Summaries:
-    """The summaries of every month that the range touches; a month nobody has summarised is empty.
+    """Returns the summaries of every month that the range touches; a month without summaries is empty.
 
     `seen`, of one lake, saves decoding a month again that has not changed; it keeps the last few, since a
     year's would take its room in a server's memory for good.

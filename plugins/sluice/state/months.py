@@ -52,7 +52,7 @@ def key_of(month: str) -> str:
 
 
 def months_of(slices: SliceRange) -> list[str]:
-    """`2026-11` of every month that the range touches."""
+    """Returns `2026-11` of every month that the range touches."""
     last = slices.end - slices.length
     found, month = [], slices.start.start_of("month")
     while month <= last:
@@ -62,7 +62,7 @@ def months_of(slices: SliceRange) -> list[str]:
 
 
 def encode(month: Month) -> bytes:
-    """A line per slice, so that a person can read it."""
+    """Returns a line per slice, so that a person can read it."""
     lines = (f"{_text(name)}: {_text(units)}" for name, units in sorted(month.items()))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
@@ -114,7 +114,7 @@ class Summaries:
         return _NOBODY if month is None else month.units.get(slice_id, _NOBODY)
 
     def of_day(self, slice_ids: list[str]) -> list[Units]:
-        """Those of slices of one day."""
+        """Returns those of slices of one day."""
         month = self._by_name.get(slice_ids[0][:7])
         known = {} if month is None else month.units
         return [known.get(slice_id, _NOBODY) for slice_id in slice_ids]
@@ -125,7 +125,7 @@ Broken = frozenset[tuple[str, str]]
 
 
 def by_month(found: Iterable[UnitStatus], broken: Broken | None) -> dict[str, Month]:
-    """Returns the summaries of units that a step has read. `broken` is None where nobody verified them."""
+    """Returns the summaries of units that a step has read. `broken` is None where they were not verified."""
     months: dict[str, Month] = defaultdict(dict)
     for status in found:
         unit = status.unit
@@ -164,8 +164,8 @@ def seal_of(status: UnitStatus) -> str:
 
 
 def merged(old: Month, new: Month, verified: bool) -> Month:
-    """`new` over `old`. Unless it was verified just now (`verified`), a unit that still has the seal under
-    which it was verified stays verified."""
+    """Merges `new` over `old`. Unless it was verified just now (`verified`), a unit that still has the seal
+    under which it was verified stays verified."""
     result = {name: dict(units) for name, units in old.items()}
     for name, units in new.items():
         own = result.setdefault(name, {})

@@ -27,7 +27,7 @@ def rollups_wanted(pipeline: Pipeline, rows: Mapping[str, LedgerRow]) -> dict[st
 
 
 def is_behind(target: Target, rows: Mapping[str, LedgerRow], manifest: Manifest) -> bool:
-    """Whether a table lacks a unit that has landed, by the unit's ledger rows in all tables."""
+    """Returns whether a table lacks a unit that has landed, by the unit's ledger rows in all tables."""
     row = rows.get(target.table)
     if row is None or target.rollup is None:
         return row is None or row.manifest != manifest.id
@@ -40,7 +40,7 @@ def is_hour(unit: Unit) -> bool:
 
 
 def is_fresh(rollup: Rollup, row: LedgerRow, source: LedgerRow) -> bool:
-    """Whether the rollup's commit is of the source's commit, on every shard."""
+    """Returns whether the rollup's commit is of the source's commit, on every shard."""
     if not source.shares:
         return row.manifest == commit_of(rollup, source)
     own = dict(row.shares)

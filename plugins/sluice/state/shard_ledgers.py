@@ -23,7 +23,8 @@ ShardLedgers = dict[str, dict[str, ShardLedger | None]]
 def ledgers_of(
     servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange | None = None
 ) -> dict[str, Ledger]:
-    """What is committed on all shards, by table. Of one that does not answer nothing counts as committed."""
+    """Returns what is committed on all shards, by table. Of one that does not answer nothing counts as
+    committed."""
     return merged(pipeline, ledgers_by_shard(servers, pipeline, lake, slices))
 
 
@@ -46,7 +47,8 @@ def by_shard(
     question: LedgerQuestion,
     ask: Callable[[Shard], Mapping[str, ShardLedger] | None],
 ) -> ShardLedgers:
-    """The answers to one question; `ask` gets a shard's, or None. Of an only one raises what `ask` raises."""
+    """Returns the answers to one question; `ask` gets a shard's, or None. Of an only one raises what `ask`
+    raises."""
 
     def held(shard: Shard) -> Mapping[str, ShardLedger] | None:
         try:
@@ -68,7 +70,7 @@ def by_shard(
 
 
 def answered(shares: ShardLedgers) -> Mapping[str, Mapping[str, ShardLedger]]:
-    """What all shards hold. Raises ShardUnavailable for one that does not answer."""
+    """Returns what all shards hold. Raises ShardUnavailable for one that does not answer."""
     for held in shares.values():
         for shard, ledger in held.items():
             if ledger is None:
@@ -77,7 +79,7 @@ def answered(shares: ShardLedgers) -> Mapping[str, Mapping[str, ShardLedger]]:
 
 
 def merged(pipeline: Pipeline, shares: ShardLedgers) -> dict[str, Ledger]:
-    """One ledger for each table, out of all shards'."""
+    """Returns one ledger for each table, out of all shards'."""
     return {table: merge(pipeline.clickhouse, table, held) for table, held in shares.items()}
 
 
@@ -98,7 +100,7 @@ def check_different(servers: Servers, target: Target) -> None:
 
 
 def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, ShardLedger | None]) -> Ledger:
-    """The ledger of a table, from what each shard holds; None for a shard that does not answer.
+    """Returns the ledger of a table, from what each shard holds; None for a shard that does not answer.
 
     Where shards lack the unit, or hold different commits, its row has no manifest, and so fits none.
     """

@@ -79,7 +79,7 @@ def statuses(
     expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
     additions: Sequence[Addition] = (),
 ) -> list[UnitStatus]:
-    """The status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries;
+    """Returns the status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries;
     `additions` are the columns that loads have added.
 
     Of a cluster that was taken away only what has landed is a unit.
@@ -108,7 +108,7 @@ class _Seen:
     since: Since
 
     def wanted(self, manifest: Manifest) -> dict[str, Commit]:
-        """What the ledger has to hold for a manifest, by table, with today's routing."""
+        """Returns what the ledger has to hold for a manifest, by table, with today's routing."""
         types = manifest.rows_by_type()
         place = self.pipeline.clickhouse.sharding
         return {
@@ -153,7 +153,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
 
 
 def complete_slices(found: Iterable[UnitStatus]) -> list[Slice]:
-    """The slices of which every unit is done: an hour is complete when all its clusters are."""
+    """Returns the slices of which every unit is done: an hour is complete when all its clusters are."""
     whole: dict[Slice, bool] = {}
     for status in found:
         whole[status.unit.slice] = whole.get(status.unit.slice, True) and status.state.done
@@ -161,8 +161,8 @@ def complete_slices(found: Iterable[UnitStatus]) -> list[Slice]:
 
 
 def uncounted(pipeline: Pipeline, manifest: Manifest) -> tuple[str, ...]:
-    """The tables for which the slice was not counted, or by other fields or types. As with a topic that the
-    pipeline has since gained, this does not change the slice's state; a `reland` counts it anew."""
+    """Returns the tables for which the slice was not counted, or by other fields or types. As with a topic
+    that the pipeline has since gained, this does not change the slice's state; a `reland` counts it anew."""
     found = []
     for spec in pipeline.counts:
         made = manifest.traffic_for(spec.table)

@@ -23,13 +23,13 @@ from sluice.state.units import units_of
 
 
 def survey(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
-    """The state of each unit from the lake and ClickHouse; Kafka is not asked."""
+    """Returns the state of each unit from the lake and ClickHouse; Kafka is not asked."""
     lake = open_lake(pipeline)
     return survey_of(pipeline, slices, lake, BoundaryLog(lake).read())
 
 
 def survey_past(pipeline: Pipeline, slices: SliceRange) -> list[UnitStatus]:
-    """As `survey`, of a range that a run has resolved: it is over, also where this clock is behind."""
+    """Surveys a range that a run has resolved: it is over, also where this clock is behind."""
     lake, now = open_lake(pipeline), max(pendulum.now("UTC"), slices.end)
     return survey_of(pipeline, slices, lake, BoundaryLog(lake).read(), now=now)
 
@@ -42,7 +42,7 @@ def survey_of(
     expired: Mapping[Unit, tuple[Loss, ...]] | None = None,
     now: datetime | None = None,
 ) -> list[UnitStatus]:
-    """As `survey`, with boundaries that are known, and what Kafka has been seen to lack since."""
+    """Surveys with boundaries that are known, and what Kafka has been seen to lack since."""
     units = units_of(pipeline, slices, boundaries)
     with connect_shards(pipeline) as servers:
         ledgers = ledgers_of(servers, pipeline, lake.url, slices)

@@ -84,7 +84,8 @@ def _check_format(client: Client, ledger: _OwnTable | None) -> None:
 
 
 def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Target) -> bool:
-    """Whether the target is this pipeline's already, or nobody's. Raises TargetRefused: somebody else's."""
+    """Returns whether the target is this pipeline's already, or none's. Raises TargetRefused for
+    another's."""
     claims = client.rows(render("state/read_claims"), {"target": target.table})
     if claims and claims[0] != (pipeline.name, lake_root):
         owner, lake = claims[0]
@@ -98,7 +99,7 @@ def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Targ
 
 
 def lease_of(client: Client, target: Target, shard: str) -> str:
-    """What the lease of the target on this server is named after: the table, and on a shard its name.
+    """Returns what the lease of the target on this server is named after: the table, and on a shard its name.
 
     It stays what the first load made it, so that a shard of another name, or none, waits for its predecessor.
     """
@@ -131,12 +132,13 @@ def create_view(client: Client, found: TargetTable) -> None:
 
 
 def view_stands(client: Client, found: TargetTable) -> bool:
-    """Whether readers see the committed slices, and nothing else."""
+    """Returns whether readers see the committed slices, and nothing else."""
     return [stands for stands, _ in _view(client, found)] == [1]
 
 
 def _view(client: Client, found: TargetTable) -> list[tuple[int, str]]:
-    """(whether it selects what it should, comment) of the readers' view; nothing where there is none."""
+    """Returns (whether it selects what it should, comment) of the readers' view; nothing where there is
+    none."""
     asked = {"database": SYSTEM, "name": found.table, "select": _committed_slices(found)}
     return [(stands, comment) for stands, comment in client.rows(render("state/view_stands"), asked)]
 

@@ -12,7 +12,7 @@ COUNT_TYPES = {"hour": "DateTime('UTC')", "type": "LowCardinality(String)", "cou
 
 
 def counts_creation(pipeline: Pipeline, name: str) -> str:
-    """A CREATE TABLE for the counts as the pipeline file asks for them."""
+    """Returns a CREATE TABLE for the counts as the pipeline file asks for them."""
     spec = next(one for one in pipeline.counts if one.table == name)
     by = dict.fromkeys(spec.by, "LowCardinality(Nullable(String))")
     own = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
@@ -37,7 +37,7 @@ def lacking(name: str, columns: Iterable[str]) -> tuple[str, str] | None:
 
 
 def creation(pipeline: Pipeline, target: Target) -> str:
-    """A CREATE TABLE to begin with: the columns that the pipeline file names, and the lake's."""
+    """Returns a CREATE TABLE to begin with: the columns that the pipeline file names, and the lake's."""
     if target.counted:
         return counts_creation(pipeline, target.table)
     if target.rollup is not None:
@@ -54,7 +54,7 @@ def creation(pipeline: Pipeline, target: Target) -> str:
 
 
 def everything(rollup: Rollup) -> Sql:
-    """The SELECT over the whole source: for its columns, not for its rows."""
+    """Returns the SELECT over the whole source: for its columns, not for its rows."""
     return over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)})"))  # noqa: S608 - quoted
 
 
@@ -63,7 +63,7 @@ def over(rollup: Rollup, source: Sql) -> Sql:
 
 
 def rollup_creation(target: Target, rollup: Rollup) -> str:
-    """A CREATE TABLE for what the SELECT gives."""
+    """Returns a CREATE TABLE for what the SELECT gives."""
     keys = "toDateTime(0, 'UTC') AS _slice, CAST('', 'LowCardinality(String)') AS _cluster"
     return (
         f"create it, for instance: CREATE TABLE {table(target.table)} ENGINE = MergeTree PARTITION BY "  # noqa: S608 - advice

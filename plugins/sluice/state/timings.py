@@ -90,14 +90,16 @@ def _timing(step: str, slices: SliceRange, started: datetime, ended: datetime, *
 
 
 def of_day(lake: Lake, day: date) -> list[Timing]:
-    """The day's timings in the order in which they ended; a line of a newer Sluice keeps its known fields."""
+    """Returns the day's timings in the order in which they ended; a line of a newer Sluice keeps its known
+    fields."""
     stored = lake.read(key_of(day))
     lines = [] if stored is None else stored.data.splitlines()
     return [_DECODER.decode(line) for line in lines]
 
 
 def newest(lake: Lake, now: datetime, count: int = 300, days: int = 30) -> list[Timing]:
-    """At least the newest `count` timings of the last `days` days, oldest first, where there are as many."""
+    """Returns at least the newest `count` timings of the last `days` days, oldest first, where there are as
+    many."""
     found: list[Timing] = []
     for back in range(days):
         found = of_day(lake, (utc(now) - timedelta(days=back)).date()) + found

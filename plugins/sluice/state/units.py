@@ -30,11 +30,11 @@ class ClusterSpans:
     gone: Mapping[str, datetime]
 
     def awaited(self, piece: Slice) -> list[Unit]:
-        """The units without which the slice is not complete."""
+        """Returns the units without which the slice is not complete."""
         return [Unit(piece, c) for c, begin in self.begins.items() if begin is None or begin <= piece.start]
 
     def gone_from(self, piece: Slice) -> list[Unit]:
-        """The units of clusters taken away that may have landed."""
+        """Returns the units of clusters taken away that may have landed."""
         return [Unit(piece, cluster) for cluster, end in self.gone.items() if piece.end <= end]
 
 
@@ -70,11 +70,12 @@ def _begin(cluster: Cluster, known: datetime | None, first: datetime | None) -> 
 
 
 def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | None = None) -> list[Unit]:
-    """Every unit of the range, slice by slice, and those of clusters taken away that may have landed."""
+    """Returns every unit of the range, slice by slice, and those of clusters taken away that may have
+    landed."""
     known = spans(pipeline, boundaries or Boundaries())
     return [unit for piece in slices for unit in (*known.awaited(piece), *known.gone_from(piece))]
 
 
 def begun(cluster: Cluster, slices: Iterable[Slice]) -> list[Slice]:
-    """Those of `slices` that may be asked of the cluster."""
+    """Returns those of `slices` that may be asked of the cluster."""
     return [piece for piece in slices if cluster.start is None or cluster.start <= piece.start]

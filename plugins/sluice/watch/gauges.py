@@ -65,7 +65,7 @@ def _hours(
 def _complete(
     pipeline: Pipeline, found: Sequence[UnitStatus], older: Backlog, now: datetime
 ) -> Iterator[MetricSample]:
-    """What nobody knows without the ledger."""
+    """Yields the gauges that need the ledger."""
     name = pipeline.name
     open_slices = {s.unit.slice for s in found if not s.state.done and s.state is not UnitState.NOT_OVER}
     yield sample("hours_behind", len(open_slices) + len(older.slices), pipeline=name)
@@ -79,7 +79,7 @@ def _complete(
 
 
 def _newest(found: Iterable[UnitStatus]) -> list[UnitStatus]:
-    """The last of each cluster."""
+    """Returns the last of each cluster."""
     return list({status.unit.cluster: status for status in sorted(found, key=lambda s: s.unit)}.values())
 
 

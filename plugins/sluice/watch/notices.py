@@ -138,7 +138,8 @@ def subject(pipeline: str, notice: Notice) -> str:
 
 
 def body(notice: Notice) -> str:
-    """A line for each problem, and for each that is over since when it was open; one for many slices."""
+    """Returns a line for each problem, and for each that is over since when it was open; one for many
+    slices."""
     lines = [f"PROBLEM {_problem(alarms)}" for alarms in together(notice.raised)]
     lines += [f"OVER {_over(alarms)}" for alarms in together(notice.cleared)]
     more = [f"and {len(lines) - MOST_LINES:,} more: `sluice status` and `sluice verify` show all"]
@@ -177,12 +178,12 @@ def _span(alarms: Sequence[Alarm]) -> str:
 
 
 def mail(text: str) -> str:
-    """The body of a mail: HTML in which nothing of the text is markup."""
+    """Returns the body of a mail: HTML in which nothing of the text is markup."""
     return f"<pre>{html.escape(text)}</pre>"
 
 
 def chat(text: str) -> str:
-    """What Slack, and who takes its webhooks, shows as `text`: no link, no mention.
+    """Returns what Slack, and who takes its webhooks, shows as `text`: no link, no mention.
 
     Source: https://docs.slack.dev/messaging/formatting-message-text#escaping. Discord and Mattermost find
     `@everyone` and `@channel` in plain text, too, and read Markdown, whose images they fetch.
@@ -191,7 +192,7 @@ def chat(text: str) -> str:
 
 
 def unaddressed(text: str) -> str:
-    """`text` for a reader of whom nobody knows what is markup to it: what calls people in Slack, Discord and
+    """Makes `text` safe for a reader whose markup is unknown: what mentions people in Slack, Discord and
     Mattermost (`@everyone`, `<!channel>`, `<@123>`), and links, are there with signs that look alike."""
     return _inert(text).translate(_BRACKETS)
 

@@ -134,8 +134,8 @@ def _kafka(
     now: datetime,
     silent: dict[ProblemSource, str],
 ) -> tuple[Boundaries, dict[Unit, tuple[Loss, ...]], dict[str, str]]:
-    """The boundaries of `slices` as resolving now would find them, what Kafka no longer has of the watched
-    range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
+    """Returns the boundaries of `slices` as resolving now would find them, what Kafka no longer has of the
+    watched range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
     resolution = resolve(pipeline, Overlay(lake), slices, now)
     mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
     if mute:

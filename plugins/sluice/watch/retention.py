@@ -88,12 +88,13 @@ def _by_movement(
 
 
 def _after(instant: datetime, seconds: float) -> datetime | None:
-    """None for what nobody will see: settings may say 2^63 ms, and a first record may be stamped -1."""
+    """Returns None beyond what a date can hold: settings may say 2^63 ms, and a first record may be stamped
+    -1."""
     return instant + timedelta(seconds=seconds) if seconds < _FOR_EVER_SECONDS else None
 
 
 def seen_at(earlier: LogStart | None, offset: int, now: datetime) -> LogStart:
-    """What is known of a log start that is now at `offset`."""
+    """Returns what is known of a log start that is now at `offset`."""
     if earlier is not None and earlier.offset == offset:
         return earlier
     at = int(utc(now).timestamp())

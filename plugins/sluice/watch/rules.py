@@ -110,7 +110,7 @@ def still(
 
 
 def anomalies(found: Iterable[OpenAnomaly]) -> Iterator[Problem]:
-    """What the last verify of each hour left open, apart from hours that are only late."""
+    """Yields what the last verify of each hour left open, apart from hours that are only late."""
     for one in found:
         if one.kind not in ("incomplete", "stalled partition"):
             repair = f"repair: {one.command}" if one.command else one.advice

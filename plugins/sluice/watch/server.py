@@ -58,7 +58,8 @@ class ServerFacts:
 
 
 def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
-    """The servers of all shards (each with the shard's name) as one: counts added, the fullest partition."""
+    """Returns the servers of all shards (each with the shard's name) as one: counts added, the fullest
+    partition."""
     if len(facts) == 1:
         return facts[0][1]
     parts: dict[str, int] = {}

@@ -20,7 +20,7 @@ class AlarmStore:
         return WatchState() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
 
     def change(self, step: Callable[[WatchState], WatchState]) -> WatchState:
-        """Writes `step` of what is there, again when somebody else wrote in between, and returns it."""
+        """Writes `step` of what is there, again when another watch wrote in between, and returns it."""
         while True:
             stored = self.lake.read(KEY)
             known = WatchState() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")

@@ -32,7 +32,7 @@ def held_up(pipeline: Pipeline, lag: Lag, earlier: Mapping[str, Open], now: date
 
 
 def seen(lag: Lag, earlier: Mapping[str, Open], now: datetime) -> dict[str, Open]:
-    """What is open now, each since when it was seen first. What a silent cluster had is kept."""
+    """Returns what is open now, each since when it was seen first. What a silent cluster had is kept."""
     known = dict(earlier) if lag.errors else {}
     for p in lag.partitions:
         before = earlier.get(_name(p))

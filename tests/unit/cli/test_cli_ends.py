@@ -74,7 +74,7 @@ def test_a_reader_who_goes_away_stops_it(way: str):
         assert process.stdout.readline()
         process.stdout.close()
         said = process.stderr.read()
-    assert said.startswith("sluice: nobody reads the output any more: stopped; ")
+    assert said.startswith("sluice: the output is closed: stopped; ")
     assert said.count("\n") == 1
     assert process.returncode == 141
 

@@ -1,7 +1,7 @@
 """The page's app: static files, one HTML page, and the JSON endpoints under `/api`.
 
 Airflow mounts it below its own address, without authentication of its own: everything but the static
-files, which are the same for everybody, asks Airflow's access check.
+files, which are the same for all users, asks Airflow's access check.
 """
 
 from __future__ import annotations

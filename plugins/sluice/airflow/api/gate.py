@@ -1,4 +1,4 @@
-"""What stands before every endpoint: how many are answered at a time, and requests that nobody needs.
+"""Limits how many requests are answered at a time, and refuses those that no endpoint needs.
 
 Endpoints run in the threads that Airflow's own API has, too. Those that wait here hold none of them.
 """

@@ -29,7 +29,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Access:
-    """`source` names what says it. A `password` without a `login` is a token; with neither nobody logs in.
+    """`source` names what says it. A `password` without a `login` is a token; with neither there is no login.
 
     `verify`: whether the server's certificate is checked; `ca` is a file of certificates to trust.
     """
@@ -82,7 +82,7 @@ def access(environment: Mapping[str, str] = os.environ) -> Access:
 
 
 def access_of(connection: Connection, base_url: str = "") -> Access:
-    """Of a connection: host with or without http(s):// and a base path, else `base_url`; port; login and
+    """Reads a connection: host with or without http(s):// and a base path, else `base_url`; port; login and
     password, or the password alone, a token; in its extra `verify` and `token_path`. Raises WrongUse."""
     source = f"connection {connection.conn_id!r}"
     if connection.login and not connection.password:
@@ -141,7 +141,8 @@ def _checked(url: str, source: str) -> str:
 
 
 def _embedded(environment: Mapping[str, str]) -> Access | None:
-    """The embedded stack's Airflow, with the password that its auth manager made at its first start."""
+    """Returns the embedded stack's Airflow, with the password that its auth manager made at its first
+    start."""
     path = embedded_home(environment) / "airflow" / "simple_auth_manager_passwords.json.generated"
     try:
         passwords: dict[str, str] = json.loads(path.read_text())

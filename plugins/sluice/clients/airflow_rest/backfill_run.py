@@ -73,7 +73,8 @@ def trigger(session: Session, asked: BackfillAsked, say: Tell) -> BackfillRun:
 
 
 def _queue(session: Session, path: str, asked: BackfillAsked) -> str:
-    """The run's id. Raises Unavailable where nobody knows whether there is a run now."""
+    """Queues the run and returns its id. Raises Unavailable where it is unknown whether there is a run
+    now."""
     try:
         run = session.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": asked.conf})
     except Unavailable as error:
@@ -94,7 +95,7 @@ def _unpause(session: Session, path: str, dag_id: str) -> None:
 
 
 def planned(session: Session, run: BackfillRun) -> list[str]:
-    """What the dry run's task `plan` has found, line by line."""
+    """Returns what the dry run's task `plan` has found, line by line."""
     entry = f"{run.path}/taskInstances/plan/xcomEntries/{PLAN_KEY}?stringify=false"
     value = session.call("GET", entry)["value"]
     # Airflow gives what a task has set as JSON, or as its text: that goes by the way on which it was set.

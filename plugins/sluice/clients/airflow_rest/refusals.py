@@ -28,7 +28,7 @@ class Answer:
     location: str = ""
 
     def content(self) -> dict[str, Any] | None:
-        """The JSON object, or None where it is none."""
+        """Returns the JSON object, or None where it is none."""
         try:
             found = json.loads(self.text or "{}")
         except (ValueError, RecursionError):
@@ -42,7 +42,7 @@ class Answer:
 
 
 def refused(access: Access, answer: Answer, answered: bool = False) -> SluiceError | None:
-    """The error of an answer to a call, or None for what was asked for.
+    """Returns the error of an answer to a call, or None for what was asked for.
 
     `answered`: Airflow has answered before, so a proxy's page stands there while Airflow is away.
     """
@@ -69,13 +69,13 @@ def refused(access: Access, answer: Answer, answered: bool = False) -> SluiceErr
 
 
 def no_login(answer: Answer) -> bool:
-    """Whether the token is at fault. Airflow answers 401 for an expired one, and 403 for one that another
-    server has signed (airflow/api_fastapi/core_api/security.py)."""
+    """Returns whether the token is at fault. Airflow answers 401 for an expired one, and 403 for one that
+    another server has signed (airflow/api_fastapi/core_api/security.py)."""
     return answer.status == 401 or (answer.status == 403 and detail(answer) == "Invalid JWT token")
 
 
 def no_api(access: Access, answer: Answer) -> SluiceError | None:
-    """As `refused`, for the version of the API, which needs no login."""
+    """Judges as `refused` does, for the version of the API, which needs no login."""
     found = answer.content() or {}
     if answer.status == 404 or (answer.status == 200 and "version" not in found):
         return WrongUse(
@@ -86,7 +86,8 @@ def no_api(access: Access, answer: Answer) -> SluiceError | None:
 
 
 def no_token(access: Access, answer: Answer) -> SluiceError | None:
-    """As `refused`, for the login; nothing of the answer is quoted, for it may repeat the password."""
+    """Judges as `refused` does, for the login; nothing of the answer is quoted, for it may repeat the
+    password."""
     at = f"Airflow at {access.url}"
     if answer.status in (404, 405):
         return WrongUse(
@@ -104,7 +105,7 @@ def no_token(access: Access, answer: Answer) -> SluiceError | None:
 
 
 def no_answer(access: Access, error: Exception) -> SluiceError:
-    """A server that could not be reached, or is not whom it should be."""
+    """Returns a server that could not be reached, or is not whom it should be."""
     at, cause = f"Airflow at {access.url}", _root(error)
     if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _OTHER_NAME:
         why = line(cause.verify_message, _MOST)
@@ -125,7 +126,7 @@ def no_answer(access: Access, error: Exception) -> SluiceError:
 
 
 def detail(answer: Answer) -> str:
-    """What Airflow says; of a list of mistakes their messages, and not what was sent."""
+    """Returns what Airflow says; of a list of mistakes their messages, and not what was sent."""
     said = (answer.content() or {}).get("detail", "")
     if isinstance(said, list):
         said = "; ".join(str(one.get("msg", "")) for one in said if isinstance(one, dict))
@@ -150,7 +151,7 @@ def _redirected(access: Access, location: str) -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The TLS error below, or the error itself."""
+    """Returns the TLS error below, or the error itself."""
     below: BaseException | None = error
     while below is not None:
         if isinstance(below, ssl.SSLError):

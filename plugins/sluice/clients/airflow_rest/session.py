@@ -30,7 +30,7 @@ class Session:
             self._login()
 
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """`path` is below /api/v2."""
+        """Sends a request; `path` is below /api/v2."""
         answer = self._authorized(method, f"{_API}{path}", body)
         if error := refused(self.access, answer, answered=True):
             raise error
@@ -62,7 +62,7 @@ class Session:
         if login:
             body = {"username": login, "password": self.access.password}
             answer = self._send("POST", path, body, no_token)
-        else:  # Airflow gives one to everybody where all are admins
+        else:  # Airflow gives one without a login where all users are admins
             answer = self._send("GET", path, judge=no_token)
         return str((answer.content() or {})["access_token"])
 
@@ -80,6 +80,6 @@ class Session:
 
 @contextmanager
 def open_session(access: Access) -> Iterator[Session]:
-    """A session that has logged in. Raises Unavailable and WrongUse."""
+    """Yields a session that has logged in. Raises Unavailable and WrongUse."""
     with httpx.Client(base_url=access.url, timeout=SECONDS, verify=access.trust()) as client:
         yield Session(client, access)

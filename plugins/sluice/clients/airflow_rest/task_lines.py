@@ -22,7 +22,7 @@ class TaskSnapshot:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> TaskSnapshot:
-        """Of a task instance as the API has it, whose `max_tries` are those after the first."""
+        """Reads a task instance as the API has it, whose `max_tries` are those after the first."""
         index = entry["map_index"]
         shown = entry.get("rendered_map_index") or index
         name = entry["task_id"] if index < 0 else f"{entry['task_id']}[{shown}]"
@@ -45,7 +45,7 @@ def snapshots(entries: Iterable[Mapping[str, Any]]) -> dict[str, TaskSnapshot]:
 
 
 def changed(before: Mapping[str, TaskSnapshot], now: Mapping[str, TaskSnapshot]) -> Iterator[str]:
-    """A sensor that is asked again and again stays one that waits."""
+    """Yields the lines that changed. A sensor that is asked again and again stays one that waits."""
     for name, task in now.items():
         known = before.get(name)
         if known is None or known.text != task.text:

@@ -54,7 +54,7 @@ class Wait:
             self.sleep(POLL_SECONDS)
 
     def failed(self) -> list[str]:
-        """The first tasks of the run that failed, and how many more did."""
+        """Returns the first tasks of the run that failed, and how many more did."""
         found = self.session.call("GET", f"{self._instances}&state=failed&order_by=start_date")
         names = [TaskSnapshot.of(entry).name for entry in found["task_instances"][:_NAMED]]
         more = int(found.get("total_entries") or len(names)) - len(names)

@@ -30,7 +30,7 @@ class ReadReplicas:
         return self.opened[self.now]
 
     def turn(self) -> None:
-        """The next one is read from, until it fails."""
+        """Turns to the next replica, which is read from until it fails."""
         self.now = (self.now + 1) % self.count
 
 

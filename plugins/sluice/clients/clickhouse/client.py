@@ -31,13 +31,13 @@ class Client:
         self.address = address
 
     def reading(self, settings: Settings) -> Client:
-        """The same server; statements that only read carry the settings, too."""
+        """Returns the same server; statements that only read carry the settings, too."""
         return Client(self._driver, self.address, {**self._reading, **settings})
 
     def rows(
         self, sql: str, parameters: Parameters | None = None, settings: Settings | None = None
     ) -> list[Sequence[Any]]:
-        """The rows of a statement that only reads; a lost connection is asked again."""
+        """Returns the rows of a statement that only reads; a lost connection is asked again."""
         with self._explained(sql):
             carried = {**self._reading, **(settings or {})}
             result = self._driver.query(sql, parameters=dict(parameters or {}) or None, settings=carried)
@@ -70,7 +70,7 @@ class Client:
 
 
 def explain(error: ClickHouseError, address: str, step: str) -> ServerError | ClickHouseUnavailable:
-    """Sluice's error for one of the driver's. Without a code of the server, its answer never came."""
+    """Translates an error of the driver's. Without a code of the server, its answer never came."""
     code = error.code if isinstance(error, Error) else None
     if code is None and _NO_VERSION in str(error):  # it was there to answer, and nothing was in the answer
         return ServerError(address, NO_CODE, "NO_ROW", step, NO_ROW)

@@ -33,7 +33,7 @@ logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 @contextmanager
 def connect(pipeline: Pipeline) -> Iterator[Client]:
-    """A client of the ClickHouse of a pipeline with one `connection`, closed at the end.
+    """Yields a client of the ClickHouse of a pipeline with one `connection`, closed at the end.
 
     Raises ClickHouseUnavailable, and ServerError when the server refuses the user.
     """
@@ -45,7 +45,7 @@ def connect(pipeline: Pipeline) -> Iterator[Client]:
 
 
 def open_client(connection: Connection) -> Client:
-    """A client of `connection`; `secure` in its extra makes it HTTPS.
+    """Returns a client of `connection`; `secure` in its extra makes it HTTPS.
 
     Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
     `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:

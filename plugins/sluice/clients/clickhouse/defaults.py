@@ -8,8 +8,8 @@ from sluice.clients.clickhouse.sql import identifier, listed, literal
 
 
 def blank(kind: str) -> str:
-    """The type's default value, as no constant: of constants the server computes at once what other DEFAULTs
-    make of them, and where that fails refuses the table."""
+    """Returns the type's default value, as no constant: of constants the server computes at once what other
+    DEFAULTs make of them, and where that fails refuses the table."""
     return f"materialize(defaultValueOfTypeName({literal(kind)}))"
 
 

@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def rule_of(code: int, message: str) -> Rule | None:
-    """The rule for an error of the server, or None: it is final."""
+    """Returns the rule for an error of the server, or None: it is final."""
     return next((rule for rule in RULES if rule.code == code and rule.says in message), None)
 
 
@@ -141,7 +141,7 @@ class ServerError(SluiceError):
 
 
 def shorten(message: str, limit: int = 400) -> str:
-    """The server's message in one line: without its preamble, version and stack."""
+    """Returns the server's message in one line: without its preamble, version and stack."""
     text = message.split("server response:", 1)[-1].split(" (for url ", 1)[0]
     text = text.split("DB::Exception:", 1)[-1].split(" (version ", 1)[0]
     line = " ".join(text.split())

@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, V
 
 
 def read_table(client: Client, database: str, name: str) -> TargetTable | None:
-    """The table with its views, or None when there is none."""
+    """Returns the table with its views, or None when there is none."""
     target = (database, name)
     found = _inspect(client, [target]).get(target)
     if found is None:
@@ -52,7 +52,7 @@ _UNSEEN = _Inspected()
 
 
 def _inspect(client: Client, places: Collection[_Place]) -> dict[_Place, _Inspected]:
-    """All of them in one statement, without those that are not there."""
+    """Returns all of them in one statement, without those that are not there."""
     if not places:
         return {}
     databases, names = (sorted(set(part)) for part in zip(*places, strict=True))
@@ -69,7 +69,7 @@ def _columns(rows: Iterable[Sequence[Any]]) -> tuple[Column, ...]:
 
 
 def _views(client: Client, target: _Place, found: _Inspected) -> tuple[list[ViewTable], list[OtherReader]]:
-    """Every view that an INSERT into the target feeds, directly or through another's table, once."""
+    """Returns every view that an INSERT into the target feeds, directly or through another's table, once."""
     fed: list[ViewTable] = []
     unseen: list[OtherReader] = []
     known, level = {target}, {target: found}

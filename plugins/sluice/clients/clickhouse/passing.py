@@ -33,7 +33,7 @@ class Passing:
 
 
 def read_passing(client: Client, tables: Sequence[str]) -> list[Passing]:
-    """What stands over one of the tables, or over what does, as far as the user sees it."""
+    """Returns what stands over one of the tables, or over what does, as far as the user sees it."""
     found: list[Passing] = []
     bases = {name: name for name in tables}
     below = list(bases)
@@ -59,13 +59,13 @@ def _stands_over(client: Client, engine: str, database: str, text: str, table: s
 
 
 def _reads(text: str, table: str) -> bool:
-    """Whether a SELECT, or a function's argument, names the table (database.table)."""
+    """Returns whether a SELECT, or a function's argument, names the table (database.table)."""
     tokens, wanted = _tokens(text), _name(table)
     return any(tokens[at : at + 3] == wanted for at in range(len(tokens)))
 
 
 def _passes_to(text: str, database: str, table: str) -> bool:
-    """Whether arguments of an engine or a function of a table in `database` name the table. Without a
+    """Returns whether arguments of an engine or a function of a table in `database` name the table. Without a
     database it may be in any: which one each server of a cluster takes is a setting of that server."""
     tokens, (own, _, name) = _tokens(text), _name(table)
     if table in tokens:  # a string may be the whole name

@@ -47,7 +47,7 @@ class QueryNode:
         return found["id"] if found else ""
 
     def section(self, title: str) -> list[QueryNode]:
-        """The children of the child with this title."""
+        """Returns the children of the child with this title."""
         return next((child.children for child in self.children if child.text == title), [])
 
     def walk(self) -> Iterator[QueryNode]:
@@ -72,7 +72,7 @@ def parse(lines: Sequence[str]) -> QueryNode:
 
 
 def pushed(root: QueryNode) -> QueryNode:
-    """The part of a view's SELECT that the server carries out: of a UNION the first SELECT."""
+    """Returns the part of a view's SELECT that the server carries out: of a UNION the first SELECT."""
     return queries(root)[0] if root.kind == "UNION" else root
 
 
@@ -81,14 +81,15 @@ def queries(union: QueryNode) -> list[QueryNode]:
 
 
 def reads(node: QueryNode, source: str) -> int:
-    """How often `source` (database.table) is read, in subqueries of expressions, too."""
+    """Returns how often `source` (database.table) is read, in subqueries of expressions, too."""
     found = (_TABLE.fullmatch(inner.text) for inner in node.walk())
     return sum(1 for match in found if match and match["name"] == source)
 
 
 def reads_once(node: QueryNode, source: str) -> bool:
-    """Whether each SELECT reads `source` in one place of its FROM: then a view's rows do not depend on how
-    the rows of its source are cut into blocks, or on what else is in it. A UNION's branches count each."""
+    """Returns whether each SELECT reads `source` in one place of its FROM: then a view's rows do not depend
+    on how the rows of its source are cut into blocks, or on what else is in it. A UNION's branches count
+    each."""
     if node.kind == "TABLE":
         return True
     if node.kind == "UNION":
@@ -100,7 +101,7 @@ def reads_once(node: QueryNode, source: str) -> bool:
 
 
 def _expressions(node: QueryNode) -> list[QueryNode]:
-    """The outermost tables and subqueries below a node."""
+    """Returns the outermost tables and subqueries below a node."""
     found: list[QueryNode] = []
     for child in node.children:
         found += [child] if child.kind in _EXPRESSIONS else _expressions(child)
@@ -108,14 +109,14 @@ def _expressions(node: QueryNode) -> list[QueryNode]:
 
 
 def passes(root: QueryNode, name: str, source: str) -> bool:
-    """Whether the SELECT gives the column `name` of `source` as it is, under the same name."""
+    """Returns whether the SELECT gives the column `name` of `source` as it is, under the same name."""
     places = [index for index, given in enumerate(names(root)) if given == name]
     known = {node.id: node for node in root.walk() if node.kind in _EXPRESSIONS}
     return len(places) == 1 and _same(root, places[0], name, source, known)
 
 
 def names(query: QueryNode) -> list[str]:
-    """What a SELECT calls its columns."""
+    """Returns what a SELECT calls its columns."""
     return [name for name, _ in projection(query)]
 
 
@@ -153,7 +154,8 @@ def _same(node: QueryNode, place: int, name: str, source: str, known: dict[str, 
 
 
 def same_reading(one: Sequence[str], source: str, other: Sequence[str], place: str) -> bool:
-    """Whether two trees are the same, but that the second reads `place` wherever the first reads `source`."""
+    """Returns whether two trees are the same, but that the second reads `place` wherever the first reads
+    `source`."""
     return list(_normal(one, source)) == list(_normal(other, place))
 
 
@@ -170,7 +172,7 @@ def _normal(lines: Sequence[str], source: str) -> Iterator[str]:
 
 
 def explained(client: Client, select: str) -> list[str]:
-    """The lines of a SELECT's query tree."""
+    """Returns the lines of a SELECT's query tree."""
     return [
         line for (line,) in client.rows(render("clickhouse/explain_view", select=Sql(select)), settings=WRITE)
     ]

@@ -37,7 +37,8 @@ class Placement:
         return stamp(self.sharding, self.shard)
 
     def own(self, expression: Sql) -> Sql:
-        """The condition on a row that it belongs to this shard, by the integer that `expression` gives."""
+        """Returns the condition on a row that it belongs to this shard, by the integer that `expression`
+        gives."""
         if self.alone:
             return Sql("1")
         return Sql(f"(ifNull(positiveModulo({expression}, {self.count}), 0) = {self.number})")
@@ -66,7 +67,7 @@ def stamp(sharding: str, shard: str) -> str:
 
 
 def placement_of(clickhouse: ClickHouse, shard: Shard, table: str) -> Placement:
-    """Of the target `table` (database.table) on one of the shards."""
+    """Returns the placement of the target `table` (database.table) on one of the shards."""
     if not clickhouse.shards:
         return ALONE
     number = clickhouse.shards.index(shard)

@@ -41,8 +41,9 @@ Servers = tuple[Server, ...]
 
 @contextmanager
 def connect_shards(pipeline: Pipeline, of_replicas: Settings | None = None) -> Iterator[Servers]:
-    """One for each shard, in the pipeline file's order; closed at the end. `of_replicas`: settings of what
-    is read where the shard lists replicas; with them each statement turns to another replica where one fails.
+    """Yields one for each shard, in the pipeline file's order; closed at the end. `of_replicas`: settings of
+    what is read where the shard lists replicas; with them each statement turns to another replica where one
+    fails.
 
     Raises Unavailable when none answers, and ServerError when one refuses the user.
     """

@@ -20,8 +20,8 @@ class Sql(str):
 
 
 def quote(text: str, mark: str) -> Sql:
-    """`text` between two of `mark`, with ClickHouse's backslash escapes; also of what a terminal obeys or
-    nobody sees, for a statement may be printed."""
+    """Puts `text` between two of `mark`, with ClickHouse's backslash escapes; also of what a terminal obeys
+    or nobody sees, for a statement may be printed."""
     escaped = text.replace("\\", "\\\\").replace(mark, "\\" + mark)
     if not escaped.isprintable():
         escaped = "".join(c if c.isprintable() else _bytes(c) for c in escaped)
@@ -34,12 +34,12 @@ def _bytes(character: str) -> str:
 
 
 def identifier(*parts: str) -> Sql:
-    """A name, or a qualified one: `identifier("db", "table")`."""
+    """Returns a name, or a qualified one: `identifier("db", "table")`."""
     return Sql(".".join(quote(part, "`") for part in parts))
 
 
 def table(qualified: str) -> Sql:
-    """The identifier of `database.table` as pipeline files write it."""
+    """Returns the identifier of `database.table` as pipeline files write it."""
     return identifier(*qualified.split(".", 1))
 
 
@@ -52,7 +52,7 @@ def listed(parts: Iterable[str], separator: str = ", ") -> Sql:
 
 
 def summed(parts: Sequence[str]) -> Sql:
-    """Their sum, as a tree: the server refuses a chain of some hundred operators as nested too deep."""
+    """Adds them up, as a tree: the server refuses a chain of some hundred operators as nested too deep."""
     if len(parts) < 3:
         return Sql(" + ".join(parts) or "0")
     half = len(parts) // 2
@@ -60,7 +60,7 @@ def summed(parts: Sequence[str]) -> Sql:
 
 
 def both(*conditions: str) -> str:
-    """All of them, and none is evaluated behind one that does not hold.
+    """Returns all of them, and none is evaluated behind one that does not hold.
 
     For each AND and OR of equalities the server's planner walks through the whole statement once more, which
     takes minutes for a wide table.
@@ -72,7 +72,7 @@ def both(*conditions: str) -> str:
 
 
 def either(*conditions: str) -> str:
-    """Any of them, and none is evaluated behind one that holds; for `both`'s reason."""
+    """Joins by OR: any of them, and none is evaluated behind one that holds; for `both`'s reason."""
     *others, held = conditions
     for condition in reversed(others):
         held = f"if({condition}, 1, {held})"
@@ -80,14 +80,15 @@ def either(*conditions: str) -> str:
 
 
 def render(name: str, **parts: Sql) -> Sql:
-    """The statement of `include/sql/<name>.sql`. Raises KeyError or TypeError when the parts do not fit."""
+    """Returns the statement of `include/sql/<name>.sql`. Raises KeyError or TypeError when the parts do not
+    fit."""
     text = _read(name)
     wanted = set(_PLACEHOLDER.findall(text))
     if wanted != set(parts):
         raise KeyError(f"{name}.sql takes {sorted(wanted)}, not {sorted(parts)}")
     for key, part in parts.items():
         if not isinstance(part, Sql):
-            raise TypeError(f"{name}.sql: {key} is {part!r}, which nobody quoted")
+            raise TypeError(f"{name}.sql: {key} is {part!r}, which is not quoted")
     return Sql(_PLACEHOLDER.sub(lambda found: parts[found[1]], text))
 
 

@@ -117,13 +117,14 @@ def called(name: str, view: str) -> str:
 
 
 def view_target(database: str, uuid: str, text: str) -> tuple[str, str] | None:
-    """(database, table) that a view of this definition writes to; None for one that refreshes by itself."""
+    """Returns (database, table) that a view of this definition writes to; None for one that refreshes by
+    itself."""
     found = _VIEW.match(text)
     return None if found is not None and found["refresh"] else written_by(database, uuid, text)
 
 
 def written_by(database: str, uuid: str, text: str) -> tuple[str, str]:
-    """As `view_target`, also for a view that refreshes by itself."""
+    """Returns what `view_target` does, also for a view that refreshes by itself."""
     found = _VIEW.match(text)
     if found is not None and found["refresh"]:
         found = _REFRESHING.search(text, found.start("refresh"))
@@ -236,7 +237,7 @@ _NO_MERGES = (
 
 
 def staged_engine(table: TargetTable | ViewTable) -> Sql:
-    """The engine of a table of this server alone that keeps its rows, and whose parts fit `table`."""
+    """Returns the engine of a table of this server alone that keeps its rows, and whose parts fit `table`."""
     engine = _REPLICATED.sub(lambda found: found[1] + ("(" if found[2] else ""), table.engine_full, count=1)
     if " TTL " not in engine:
         return Sql(engine)

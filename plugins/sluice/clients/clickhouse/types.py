@@ -35,7 +35,8 @@ class Type:
         return parse(self.arguments[index])
 
     def named_arguments(self) -> list[tuple[str, Type]]:
-        """(name, type) of a Tuple's elements or a JSON's typed paths, the name empty where there is none."""
+        """Returns (name, type) of a Tuple's elements or a JSON's typed paths, the name empty where there is
+        none."""
         return [named(text) for text in self.arguments]
 
     @property
@@ -70,7 +71,7 @@ class Type:
 
 
 def parse(text: str) -> Type:
-    """The tree of a type's name as system.columns gives it."""
+    """Returns the tree of a type's name as system.columns gives it."""
     name, bracket, rest = text.strip().partition("(")
     if not bracket:
         return Type(name, name)
@@ -78,7 +79,7 @@ def parse(text: str) -> Type:
 
 
 def named(text: str) -> tuple[str, Type]:
-    """(name, type) of one of these arguments."""
+    """Returns (name, type) of one of these arguments."""
     found = _NAMED.fullmatch(text)
     if found is None:
         return "", parse(text)

@@ -55,7 +55,7 @@ def _places(tokens: list[str], database: str, name: str) -> dict[int, tuple[bool
 
 
 def _plain(token: str) -> str:
-    """The name that a token stands for; empty for what is no name."""
+    """Returns the name that a token stands for; empty for what is no name."""
     if token[:1] in '`"':
         return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
     return token if token[:1] != "'" else ""

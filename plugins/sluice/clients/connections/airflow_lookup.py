@@ -18,12 +18,12 @@ from sluice.safe_text import line
 
 
 def variable(conn_id: str) -> str:
-    """The environment variable that defines a connection."""
+    """Returns the environment variable that defines a connection."""
     return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
 def lookup(conn_id: str) -> Connection | None:
-    """The connection as Airflow knows it, or None when it knows none or is not set up here."""
+    """Returns the connection as Airflow knows it, or None when it knows none or is not set up here."""
     if not _airflow_is_set_up():
         return None
     with _logging_to_stderr():
@@ -43,7 +43,7 @@ def lookup(conn_id: str) -> Connection | None:
 
 
 def base_url() -> str:
-    """`[api] base_url` of Airflow's configuration; empty where it has none or is not set up here."""
+    """Returns `[api] base_url` of Airflow's configuration; empty where it has none or is not set up here."""
     if not _airflow_is_set_up():
         return ""
     with _logging_to_stderr():
@@ -52,7 +52,7 @@ def base_url() -> str:
 
 
 def as_environment(conn_ids: Iterable[str]) -> dict[str, str]:
-    """The variables that give a subprocess these connections. Raises WrongUse for one nobody knows.
+    """Returns the variables that give a subprocess these connections. Raises WrongUse for an unknown one.
 
     Airflow is asked first, although `find` would ask it too: only then are secrets masked in task logs.
     """
@@ -65,7 +65,8 @@ def _as_json(connection: Connection) -> str:
 
 
 def airflow_connection(conn_id: str) -> Any | None:
-    """Airflow's own connection object, or None when there is none; its secrets are masked in task logs."""
+    """Returns Airflow's own connection object, or None when there is none; its secrets are masked in task
+    logs."""
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
@@ -75,7 +76,7 @@ def airflow_connection(conn_id: str) -> Any | None:
 
 
 def pools() -> frozenset[str] | None:
-    """The names of Airflow's pools, or None where it is not set up here. Raises Unavailable.
+    """Returns the names of Airflow's pools, or None where it is not set up here. Raises Unavailable.
 
     For a process that may use Airflow's database; a task may not.
     """
@@ -134,7 +135,7 @@ def _from_server(conn_id: str) -> Any:
 
 
 def _airflow_is_set_up() -> bool:
-    """Importing Airflow makes its home and takes seconds: not where nobody has set it up."""
+    """Importing Airflow makes its home and takes seconds: not where it is not set up."""
     if "airflow" in sys.modules:
         return True
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()

@@ -26,7 +26,8 @@ class Connection:
 
 
 def parse(conn_id: str, text: str) -> Connection:
-    """A connection from Airflow's JSON or URI form (airflow.models.connection, 3.3). Raises WrongUse."""
+    """Returns a connection from Airflow's JSON or URI form (airflow.models.connection, 3.3). Raises
+    WrongUse."""
     try:
         return _from_json(conn_id, text) if text.lstrip().startswith("{") else _from_uri(conn_id, text)
     except (ValueError, TypeError):
@@ -73,7 +74,7 @@ def _from_uri(conn_id: str, text: str) -> Connection:
 
 
 def _host(parts: SplitResult) -> str | None:
-    """The host as it is written: `hostname` would lower its case."""
+    """Returns the host as it is written: `hostname` would lower its case."""
     address = parts.netloc.rpartition("@")[2]
     host = address if address.startswith("[") else address.partition(":")[0]
     return _decoded(host.partition("]")[0].lstrip("["))

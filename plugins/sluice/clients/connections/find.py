@@ -19,7 +19,7 @@ from sluice.runtime import PROJECT
 
 
 def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection:
-    """The connection of that id. Raises WrongUse when nobody knows it, or its text is malformed."""
+    """Returns the connection of that id. Raises WrongUse when it is unknown, or its text is malformed."""
     found = known(conn_id, environment)
     if found is not None:
         return found
@@ -33,7 +33,7 @@ def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connectio
 
 
 def known(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection | None:
-    """As `find`, without the embedded stack's; None when nobody knows it."""
+    """Finds as `find` does, without the embedded stack's; returns None when it is unknown."""
     text = environment.get(f"AIRFLOW_CONN_{conn_id.upper()}")
     if text is not None:
         return parse(conn_id, text)
@@ -41,7 +41,7 @@ def known(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connecti
 
 
 def airflow_base_url(environment: Mapping[str, str] = os.environ) -> str:
-    """`[api] base_url` of Airflow's configuration; empty where that says none."""
+    """Returns `[api] base_url` of Airflow's configuration; empty where that says none."""
     given = environment.get("AIRFLOW__API__BASE_URL")
     if given is not None:
         return given
@@ -55,7 +55,7 @@ def _airflow_lookup(conn_id: str) -> Connection | None:
 
 
 def _airflow() -> ModuleType | None:
-    """None where Airflow is not installed."""
+    """Returns None where Airflow is not installed."""
     try:
         return import_module("sluice.clients.connections.airflow_lookup")
     except ModuleNotFoundError as error:
@@ -65,12 +65,12 @@ def _airflow() -> ModuleType | None:
 
 
 def embedded_home(environment: Mapping[str, str]) -> Path:
-    """The folder of the embedded stack, wherever a command is called from."""
+    """Returns the folder of the embedded stack, wherever a command is called from."""
     return PROJECT / (environment.get("SLUICE_HOME") or "var")
 
 
 def _noted(environment: Mapping[str, str], name: str) -> str:
-    """A variable of the stack that runs, as it notes it (local/runner.py); empty where none runs."""
+    """Returns a variable of the stack that runs, as it notes it (local/runner.py); empty where none runs."""
     try:
         stack = json.loads((embedded_home(environment) / "stack.json").read_text())
         return str(stack.get("environment", {}).get(name, ""))

@@ -27,7 +27,8 @@ _FRONT = 40  # enough of a record for its length, attributes, time and offset
 
 
 def parts_of(batch: StoredBatch, max_record: int) -> Iterator[Part]:
-    """All of the batch's records; each part holds some hundred KiB, or one record. Raises Unreadable."""
+    """Yields all of the batch's records; each part holds some hundred KiB, or one record. Raises
+    Unreadable."""
     with _ends():
         if batch.magic < 2:
             yield from old_parts(batch, max_record)
@@ -40,7 +41,7 @@ def parts_of(batch: StoredBatch, max_record: int) -> Iterator[Part]:
 
 
 def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Offsets and timestamps of the batch's records, some thousand at once; no record is held, however
+    """Yields offsets and timestamps of the batch's records, some thousand at once; no record is held, however
     small. Where the header says them all, nothing is decompressed. Raises Unreadable."""
     if batch.stamps_known:
         yield np.arange(batch.start, batch.until), np.full(batch.records, batch.max_stamp)
@@ -128,7 +129,7 @@ def _next(batch: StoredBatch, source: ByteSource, most: int) -> _Skipped | None:
 
 
 def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
-    """Where the records that are there as a whole begin, behind their lengths, and end."""
+    """Returns where the records that are there as a whole begin, behind their lengths, and end."""
     starts: list[int] = []
     ends: list[int] = []
     at, end = 0, len(data)
@@ -204,7 +205,7 @@ def _text(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and where the next begins. Raises IndexError at the data's end."""
+    """Returns the number at `at`, and where the next begins. Raises IndexError at the data's end."""
     number, shift = data[at] & 0x7F, 0
     while data[at] >= 0x80:
         at, shift = at + 1, shift + 7

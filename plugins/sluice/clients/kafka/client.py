@@ -23,7 +23,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 class DamagedBatch(KafkaError):
-    """A stored batch of `place` that nobody can read; it begins at offset `start`."""
+    """A stored batch of `place` that cannot be read; it begins at offset `start`."""
 
     def __init__(self, place: TopicPartition, start: int, reason: str) -> None:
         super().__init__(f"{place.topic}/{place.partition} at offset {start}: {reason}")
@@ -31,7 +31,7 @@ class DamagedBatch(KafkaError):
 
 
 def error_of(code: int) -> type[KafkaError]:
-    """The class of a broker's error code; NoError for 0."""
+    """Returns the class of a broker's error code; NoError for 0."""
     found: type[KafkaError] = for_code(code)  # type: ignore[no-untyped-call]  # its stub has no types
     return found
 

@@ -38,7 +38,8 @@ class TopicLimits:
 
 
 def ensure_topic(settings: KafkaSettings, topic: str, partitions: int) -> TopicLimits:
-    """The topic, which is made with that many partitions if it is not there. Raises KafkaUnavailable."""
+    """Returns the topic, which is made with that many partitions if it is not there. Raises
+    KafkaUnavailable."""
     with reached(settings), admin(settings, _TopicAdmin) as client:
         return client.ensure(topic, partitions)
 

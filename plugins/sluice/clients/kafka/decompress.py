@@ -25,7 +25,7 @@ class UnreadableBytes(Exception):
 
 
 def pieces(codec: int, body: memoryview) -> Iterator[bytes]:
-    """The decompressed bytes, some 256 KiB at once; of snappy one block. Raises Unreadable."""
+    """Yields the decompressed bytes, some 256 KiB at once; of snappy one block. Raises Unreadable."""
     try:
         unpack = _CODECS[codec]
     except KeyError:

@@ -74,7 +74,8 @@ class FetchAdmin(KafkaAdminClient):
         isolation: str | IsolationLevel,
         most: int = FETCH_BYTES,
     ) -> Fetched:
-        """The next batches from the one on that holds `offset`; none at the end of what can be read."""
+        """Returns the next batches from the one on that holds `offset`; none at the end of what can be
+        read."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         level = isolation if isinstance(isolation, IsolationLevel) else IsolationLevel[isolation.upper()]
         while True:
@@ -89,7 +90,7 @@ class FetchAdmin(KafkaAdminClient):
     def batches(
         self, place: TopicPartition, start: int, until: int, isolation: IsolationLevel
     ) -> Iterator[StoredBatch]:
-        """All batches that hold the offsets `[start, until)`, also those that no consumer shows."""
+        """Yields all batches that hold the offsets `[start, until)`, also those that no consumer shows."""
         while start < until:
             found = self.fetch(place, start, isolation)
             if not found.batches:
@@ -100,8 +101,9 @@ class FetchAdmin(KafkaAdminClient):
             start = found.batches[-1].until
 
     def emptied(self, topic: str, found: Fetched, until: int) -> bool:
-        """Whether an answer without batches says that none is left before `until`: the broker gives the next
-        one that it holds, and compaction may have removed all. Another topic's records are waited for."""
+        """Returns whether an answer without batches says that none is left before `until`: the broker gives
+        the next one that it holds, and compaction may have removed all. Another topic's records are waited
+        for."""
         return not found.batches and found.end >= until and self.compacted(topic)
 
     def compacted(self, topic: str) -> bool:
@@ -138,8 +140,8 @@ class FetchAdmin(KafkaAdminClient):
 
 
 def _sound(place: TopicPartition, offset: int, batches: Sequence[StoredBatch]) -> tuple[StoredBatch, ...]:
-    """Those from the one on that holds `offset`, up to the first that is damaged. That one is in nobody's
-    way who does not ask for it."""
+    """Returns those from the one on that holds `offset`, up to the first that is damaged. That one is in
+    nobody's way who does not ask for it."""
     sound = list(takewhile(attrgetter("sound"), batches))
     wanted = tuple(batch for batch in sound if batch.until > offset)
     if not wanted and len(sound) < len(batches):
@@ -148,8 +150,8 @@ def _sound(place: TopicPartition, offset: int, batches: Sequence[StoredBatch]) -
 
 
 def hidden_of(batches: Sequence[StoredBatch], aborted: Sequence[tuple[int, int]]) -> frozenset[int]:
-    """The places of markers and of aborted batches. `aborted` transactions have their first offset and their
-    producer; one ends with its producer's marker."""
+    """Returns the places of markers and of aborted batches. `aborted` transactions have their first offset
+    and their producer; one ends with its producer's marker."""
     waiting, open_now, found = sorted(aborted), set(), set()
     for number, batch in enumerate(batches):
         while waiting and waiting[0][0] < batch.until:

@@ -25,7 +25,7 @@ _WORTH = 16
 
 
 def not_hidden(fetch: Callable[[int, int], Fetched], holes: Sequence[Hole]) -> list[Hole]:
-    """What of the holes, which are in order, is neither a marker nor, with `read_committed`, aborted.
+    """Returns what of the holes, which are in order, is neither a marker nor, with `read_committed`, aborted.
 
     `fetch` gives the batches from an offset on, of some bytes. Between holes that lie far apart it jumps.
     """
@@ -51,7 +51,7 @@ def not_hidden(fetch: Callable[[int, int], Fetched], holes: Sequence[Hole]) -> l
 
 
 def without(hole: Hole, hidden: Sequence[Hole]) -> Iterator[Hole]:
-    """The hole less the `hidden` offsets, which are in order."""
+    """Yields the hole less the `hidden` offsets, which are in order."""
     at, until = hole
     for start, end in hidden[bisect_right(hidden, at, key=itemgetter(1)) :]:
         if start >= until:
@@ -76,11 +76,12 @@ class BatchAdmin(FetchAdmin):
     """Also reads batches as they are stored: no consumer shows markers, or that a record was aborted."""
 
     def left(self, place: TopicPartition, holes: Sequence[Hole], isolation: str) -> list[Hole]:
-        """What of the holes, which are in order, neither markers nor aborted records explain."""
+        """Returns what of the holes, which are in order, neither markers nor aborted records explain."""
         return not_hidden(lambda offset, most: self.fetch(place, offset, isolation, most), holes)
 
     def unhidden(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
-        """The first of the holes, which are in order, that nothing explains; None when all are explained.
+        """Returns the first of the holes, which are in order, that nothing explains; None when all are
+        explained.
 
         Only the right to read is needed, unless a hole is not in transactions' batches.
         """
@@ -88,7 +89,8 @@ class BatchAdmin(FetchAdmin):
         return None if bare is None or self.compacted(place.topic) else bare
 
     def _outside_transactions(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
-        """The first hole of which an offset is neither in a transaction's batch nor in a control batch."""
+        """Returns the first hole of which an offset is neither in a transaction's batch nor in a control
+        batch."""
         stored: deque[StoredBatch] = deque()
         for hole in holes:
             offset, until = hole

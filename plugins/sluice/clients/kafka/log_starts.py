@@ -17,7 +17,7 @@ CLOCKS_MS = 3_600_000
 
 
 def kept_ms(settings: Mapping[str, str]) -> int | None:
-    """How long a topic keeps every record, by its effective settings; None where they do not say it.
+    """Returns how long a topic keeps every record, by its effective settings; None where they do not say it.
 
     A segment goes when its newest record is older than `retention.ms` (Kafka, UnifiedLog). So a younger
     record is there. How long a segment may grow, and when it is checked, only keeps records longer. Nothing
@@ -36,12 +36,12 @@ def kept_ms(settings: Mapping[str, str]) -> int | None:
 
 
 def kept_since(now_ms: int, kept: int | None) -> int | None:
-    """The first second since the epoch of which no record has gone by age."""
+    """Returns the first second since the epoch of which no record has gone by age."""
     return None if kept is None else -((kept - now_ms - CLOCKS_MS) // 1000)
 
 
 def log_starts(reader: TopicReader, cluster: str, ranges: Iterable[OffsetRange]) -> LogStarts:
-    """Today's log start of every range's partition. Raises what `Topics.describe` raises, PartitionMissing
+    """Reads the log start of every range's partition. Raises what `Topics.describe` raises, PartitionMissing
     for a partition that is not listed, TopicRecreated for a topic with another id than the range's."""
     starts: dict[tuple[str, int], int] = {}
     wanted = {(r.topic, r.uuid, r.partition) for r in ranges}

@@ -60,7 +60,7 @@ def by_reading(
 def first_at(
     batches: Iterable[StoredBatch], start: int, instant: int
 ) -> tuple[OffsetAndTime, StoredBatch | None]:
-    """The first record from `start` on that is stamped at or after the instant, and its batch."""
+    """Returns the first record from `start` on that is stamped at or after the instant, and its batch."""
     for batch in batches:
         if batch.max_stamp >= instant:
             for offsets, stamps in stamps_of(batch):
@@ -77,7 +77,7 @@ def _start(
     last: OffsetAndTime | None,
     held: StoredBatch | None,
 ) -> int:
-    """An offset that the answer does not lie before; NONE where there is no record that late."""
+    """Returns an offset that the answer does not lie before; NONE where there is no record that late."""
     known = held.max_stamp if held is not None else None
     for before in EARLIER_MS:
         if last is not None and known is not None and instant - before <= known:

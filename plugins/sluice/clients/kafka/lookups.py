@@ -62,14 +62,14 @@ class PartitionLookUp:
 
 
 def divided(instants: Sequence[int], partitions: int) -> list[Sequence[int]]:
-    """The instants in as many ranges as there should be connections to ask for them."""
+    """Returns the instants in as many ranges as there should be connections to ask for them."""
     count = max(min(CONNECTIONS, len(instants) * partitions // _QUESTIONS_PER_CONNECTION), 1)
     edges = [len(instants) * share // count for share in range(count + 1)]
     return [instants[start:end] for start, end in pairwise(edges)]
 
 
 def joined(shares: Sequence[Mapping[int, PartitionLookUp]]) -> dict[int, PartitionLookUp]:
-    """The answers to ranges of instants that follow each other."""
+    """Returns the answers to ranges of instants that follow each other."""
     found = dict(shares[0])
     for share in shares[1:]:
         for partition, rows in share.items():
@@ -85,7 +85,8 @@ def look_up(
     read: Callable[[SpanByPartition], Iterable[Stamps]],
     width: int,
 ) -> dict[int, PartitionLookUp]:
-    """Every instant (milliseconds, ascending) in every partition of `ends`, `width` questions at a time.
+    """Looks up every instant (milliseconds, ascending) in every partition of `ends`, `width` questions at a
+    time.
 
     `read` gives the visible records of spans, in each partition's order.
     """

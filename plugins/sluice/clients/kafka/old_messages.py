@@ -34,7 +34,7 @@ class _Message(NamedTuple):
 
 
 def old_parts(batch: StoredBatch, max_record: int) -> Iterator[Part]:
-    """As `unpacking.parts_of`. Raises Unreadable, IndexError and struct.error."""
+    """Yields parts as `batch_records.parts_of` does. Raises Unreadable, IndexError and struct.error."""
     for too_large, messages in groupby(_messages_of(batch, max_record), lambda one: one.too_large):
         while some := list(islice(messages, _AT_ONCE if too_large is None else 1)):
             offsets, stamps, keys, values, _ = zip(*some, strict=True)
@@ -42,12 +42,12 @@ def old_parts(batch: StoredBatch, max_record: int) -> Iterator[Part]:
 
 
 def old_places(batch: StoredBatch) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each message. Raises as `old_parts`."""
+    """Yields offset and timestamp of each message. Raises as `old_parts`."""
     return ((message.offset, message.stamp) for message in _messages_of(batch, _HOLD_NONE))
 
 
 def _messages_of(batch: StoredBatch, most: int) -> Iterator[_Message]:
-    """Those of more than `most` bytes, where no piece holds them whole, without their contents."""
+    """Yields those of more than `most` bytes, where no piece holds them whole, without their contents."""
     outer = memoryview(batch.body or b"")
     if not batch.codec:
         return _messages(batch, ByteSource(pieces(0, outer)), 0, most)
@@ -98,7 +98,7 @@ def _contents(data: bytes, at: int, end: int, magic: int) -> tuple[bytes | None,
 
 
 def _text(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """The text at `at`, and where the next begins."""
+    """Returns the text at `at`, and where the next begins."""
     (size,) = _SIZE.unpack_from(data, at)
     at += _SIZE.size
     if at + max(size, 0) > end:

@@ -53,7 +53,7 @@ class NotTaken(Exception):
 
 
 def place_of(message: Message) -> tuple[int, int]:
-    """Partition and offset of an event that was acknowledged."""
+    """Returns partition and offset of an event that was acknowledged."""
     partition, offset = message.partition(), message.offset()
     if partition is None or offset is None:
         raise ValueError("librdkafka acknowledges an event without saying where it is")
@@ -135,7 +135,7 @@ def unavailable(error: KafkaError) -> bool:
 def open_publisher(
     settings: KafkaSettings, topic: str, partitions: int, patient: bool = False
 ) -> Iterator[Publisher]:
-    """A publisher to the topic, which is made with that many partitions if it is not there.
+    """Yields a publisher to the topic, which is made with that many partitions if it is not there.
 
     A `patient` one waits for a cluster that is away for as long as it takes; else a minute.
     """

@@ -24,12 +24,13 @@ class Read:
 
 
 def read_count(ranges: Iterable[OffsetRange], rows_per_read: int) -> int:
-    """N: into how many reads the largest partition of the slice is divided; 0 for a slice without offsets."""
+    """Returns into how many reads the largest partition of the slice is divided; 0 for a slice without
+    offsets."""
     return max((_pieces(r, rows_per_read) for r in ranges), default=0)
 
 
 def reads(ranges: Iterable[OffsetRange], cluster: str, rows_per_read: int) -> tuple[Read, ...]:
-    """Every range in pieces of at most `rows_per_read` offsets, as even as Spark makes them.
+    """Returns every range in pieces of at most `rows_per_read` offsets, as even as Spark makes them.
 
     The division is Spark's own under `maxRecordsPerPartition` (KafkaOffsetRangeCalculator): what remains
     is divided by the pieces that remain, rounded down.

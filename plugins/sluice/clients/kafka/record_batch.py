@@ -76,8 +76,8 @@ def codec_of(attributes: int) -> int:
 
 
 def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterator[StoredBatch]:
-    """The batches of a fetch's answer, of which none begins before `since`. A broker cuts the answer at a
-    number of bytes: a last batch that is not there as a whole is left out."""
+    """Yields the batches of a fetch's answer, of which none begins before `since`. A broker cuts the answer
+    at a number of bytes: a last batch that is not there as a whole is left out."""
     view, at = memoryview(data), 0
     while at + _LENGTH.size <= len(view):
         length = _LENGTH.unpack_from(view, at)[1]
@@ -90,7 +90,7 @@ def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterat
 
 
 def ends_abortion(batch: StoredBatch) -> bool:
-    """Whether a control batch is the marker that ends an aborted transaction.
+    """Returns whether a control batch is the marker that ends an aborted transaction.
 
     Its one record's key, behind the record's five short numbers and its own length, has version and type.
     """

@@ -84,13 +84,15 @@ class BoundedReader:
         self._stack.close()
 
     def read(self, spans: Sequence[OffsetSpan]) -> Iterator[PartitionRecords]:
-        """Every visible record of the spans, span after span; some hundred KiB at once, or one record."""
+        """Yields every visible record of the spans, span after span; some hundred KiB at once, or one
+        record."""
         for span in spans:
             for batch in self.visible(span):
                 yield from self._batch(span, batch)
 
     def visible(self, span: OffsetSpan) -> Iterator[StoredBatch]:
-        """The stored batches that hold the visible records of the span; compaction may have left none."""
+        """Yields the stored batches that hold the visible records of the span; compaction may have left
+        none."""
         place, at = TopicPartition(*span[:2]), span.start
         while at < span.until:
             found = self._next(place, at, span.until)
@@ -113,8 +115,8 @@ class BoundedReader:
                 raise self._silent(place, f"no longer has offset {offsets[number]}")
 
     def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
-        """What of the holes, which are in order, neither markers nor aborted records explain; all of them
-        where Kafka no longer has the first."""
+        """Returns what of the holes, which are in order, neither markers nor aborted records explain; all of
+        them where Kafka no longer has the first."""
         place = TopicPartition(topic, partition)
         with reached(self._settings):
             try:
@@ -157,7 +159,7 @@ class BoundedReader:
             raise self._silent(place, f"no longer has offset {min(wanted)}")
 
     def _next(self, place: TopicPartition, at: int, until: int, *most: int) -> Fetched:
-        """The next batches; none where compaction has left none of `[at, until)`."""
+        """Returns the next batches; none where compaction has left none of `[at, until)`."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with reached(self._settings):
             while time.monotonic() < deadline:

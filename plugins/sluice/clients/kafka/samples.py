@@ -30,7 +30,7 @@ class SampledRecord:
 
 
 def newest(cluster: Cluster, topic: str, count: int, max_record: int) -> list[SampledRecord]:
-    """The records of the newest `count` offsets of each partition, in their order.
+    """Returns the records of the newest `count` offsets of each partition, in their order.
 
     Raises KafkaUnavailable, also for a topic that the user may not read, UnknownTopic, and WrongUse for the
     connection.

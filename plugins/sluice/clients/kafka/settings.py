@@ -59,7 +59,7 @@ class KafkaSettings:
     check_hostname: bool = True
 
     def for_client(self) -> dict[str, Any]:
-        """kafka-python's keyword arguments for the address and the security."""
+        """Returns kafka-python's keyword arguments for the address and the security."""
         arguments: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap.split(","),
             "security_protocol": self.protocol,
@@ -77,7 +77,7 @@ class KafkaSettings:
         return arguments
 
     def for_librdkafka(self) -> dict[str, str]:
-        """The same in librdkafka's names; its `ssl.ca.location` is the system's own without one."""
+        """Returns the same in librdkafka's names; its `ssl.ca.location` is the system's own without one."""
         options = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
         if self.protocol.startswith("SASL"):
             named = (self.mechanism, self.username, self.password)
@@ -138,7 +138,8 @@ class KafkaSettings:
 
 
 def settings_of(cluster: Cluster) -> KafkaSettings:
-    """The settings of one of the pipeline's clusters. Raises WrongUse for a connection that does not do."""
+    """Returns the settings of one of the pipeline's clusters. Raises WrongUse for a connection that does not
+    do."""
     if cluster.bootstrap is not None:
         return KafkaSettings(cluster.cluster, cluster.bootstrap, cluster.isolation)
     return from_connection(cluster.cluster, cluster.isolation, connections.find(cluster.connection or ""))
@@ -211,6 +212,6 @@ def _wrong(found: Connection, what: str, expected: str) -> str:
 
 
 def _jaas_text(value: str) -> str:
-    """A quoted value for Kafka's JaasConfig, which reads with java.io.StreamTokenizer's escapes."""
+    """Returns a quoted value for Kafka's JaasConfig, which reads with java.io.StreamTokenizer's escapes."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'

@@ -29,7 +29,7 @@ class Stamps(NamedTuple):
 def read_stamps(
     settings: KafkaSettings, topic: str, spans: Mapping[int, tuple[int, int]]
 ) -> Iterator[Stamps]:
-    """Every visible record of the spans, by partition the offsets `[start, until)`.
+    """Yields every visible record of the spans, by partition the offsets `[start, until)`.
 
     Raises BatchUnreadable, and KafkaUnavailable when nothing comes for a minute, or the cluster says no.
     """
@@ -41,7 +41,7 @@ def read_stamps(
 
 
 def first_stamp(reader: BoundedReader, span: OffsetSpan) -> int | None:
-    """The timestamp of the span's first record; None where it has none. Raises as `read_stamps`."""
+    """Returns the timestamp of the span's first record; None where it has none. Raises as `read_stamps`."""
     for offsets, stamps in _parts(reader, span):
         inside = stamps[np.searchsorted(offsets, span.start) :]
         if len(inside):
@@ -68,7 +68,7 @@ def _is_lone(batch: StoredBatch) -> bool:
 
 
 def _gathered(parts: Iterable[_Part]) -> Iterator[_Part]:
-    """Some thousand records at once: what is done with them costs as much for one."""
+    """Yields some thousand records at once: what is done with them costs as much for one."""
     held: list[_Part] = []
     count = 0
     for part in parts:

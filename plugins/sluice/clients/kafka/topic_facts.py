@@ -50,7 +50,7 @@ class TopicFacts:
     partitions: Mapping[int, PartitionFacts]
 
     def number(self, setting: str) -> int | None:
-        """A setting in its own unit; None when it is not known."""
+        """Returns a setting in its own unit; None when it is not known."""
         value = self.settings.get(setting)
         return None if value is None else int(value)
 

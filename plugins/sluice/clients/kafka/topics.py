@@ -47,7 +47,8 @@ class TopicState:
     ends: Mapping[int, int]
 
     def held(self, high_watermarks: Mapping[int, int]) -> dict[int, int]:
-        """By partition the offsets that waited behind an open transaction, at high watermarks seen before."""
+        """Returns by partition the offsets that waited behind an open transaction, at high watermarks seen
+        before."""
         ends = self.ends.items()
         return {p: high_watermarks[p] - end for p, end in ends if end < high_watermarks.get(p, end)}
 
@@ -74,7 +75,7 @@ class Topics:
             return TopicState(str(found["topic_id"]), starts, ends)
 
     def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-        """The ends of the log, also behind open transactions."""
+        """Reads the ends of the log, also behind open transactions."""
         places = [TopicPartition(topic, partition) for partition in partitions]
         with reached(self._settings):
             return self._offsets(dict.fromkeys(places, OffsetSpec.LATEST), IsolationLevel.READ_UNCOMMITTED)
@@ -82,7 +83,8 @@ class Topics:
     def look_up(
         self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
     ) -> dict[int, PartitionLookUp]:
-        """The first record at or after each instant (milliseconds, ascending), by partition of `ends`."""
+        """Returns the first record at or after each instant (milliseconds, ascending), by partition of
+        `ends`."""
         shares = divided(instants, len(ends))
         with reached(self._settings), ExitStack() as stack:
             clients = [self._client, *(stack.enter_context(self._another()) for _ in shares[1:])]
@@ -98,7 +100,8 @@ class Topics:
         return admin(self._settings, _Admin)
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """(offset, timestamp) of every visible record in `[start, end)`, in order, whatever else it holds.
+        """Yields (offset, timestamp) of every visible record in `[start, end)`, in order, whatever else it
+        holds.
 
         kafka-python refuses a record with a header whose name is not UTF-8, and with it all behind it.
         """
@@ -106,12 +109,13 @@ class Topics:
             yield from zip(part.offsets.tolist(), part.timestamps.tolist(), strict=True)
 
     def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
-        """What of the holes, which are in order, neither markers nor aborted records explain."""
+        """Returns what of the holes, which are in order, neither markers nor aborted records explain."""
         with reached(self._settings):
             return self._client.left(TopicPartition(topic, partition), holes, self._settings.isolation)
 
     def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None:
-        """The first of the holes, which are in order, that neither compaction nor transactions explain."""
+        """Returns the first of the holes, which are in order, that neither compaction nor transactions
+        explain."""
         with reached(self._settings):
             return self._client.unhidden(TopicPartition(topic, partition), holes)
 
@@ -121,7 +125,8 @@ class Topics:
             return self._client.compacted(topic)
 
     def kept_ms(self, topic: str) -> int | None:
-        """How long the topic keeps every record; None where that is not known, also for want of rights."""
+        """Returns how long the topic keeps every record; None where that is not known, also for want of
+        rights."""
         with reached(self._settings):
             return kept_ms(self._client.configuration(topic))
 
@@ -139,7 +144,7 @@ class Topics:
 
 class _Admin(BatchAdmin):
     def configuration(self, topic: str) -> dict[str, str]:
-        """Empty without the right to see it."""
+        """Reads the configuration; empty without the right to see it."""
         wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
         found = self.describe_configs([wanted], config_filter="all").get("topic", {}).get(topic, {})
         return {name: item["value"] for name, item in found.items() if item["value"] is not None}
@@ -206,7 +211,7 @@ class _Admin(BatchAdmin):
 
 @contextmanager
 def open_topics(cluster: Cluster) -> Iterator[Topics]:
-    """The topics of a pipeline's cluster. Raises KafkaUnavailable, or WrongUse for its connection."""
+    """Yields the topics of a pipeline's cluster. Raises KafkaUnavailable, or WrongUse for its connection."""
     settings = settings_of(cluster)
     with reached(settings), admin(settings, _Admin) as client:
         yield Topics(settings, client)

@@ -41,14 +41,15 @@ class Files(Located, Protocol):
     """As much of a lake as reading its files needs."""
 
     def local(self, key: str) -> AbstractContextManager[Path]:
-        """The object as a local file while the context lasts. Raises FileNotFoundError when absent."""
+        """Returns the object as a local file while the context lasts. Raises FileNotFoundError when
+        absent."""
 
 
 class Objects(Located, Protocol):
     """As much of a lake as the boundary log needs."""
 
     def read(self, key: str) -> StoredObject | None:
-        """The object, or None when there is none."""
+        """Returns the object, or None when there is none."""
 
     def create(self, key: str, data: bytes) -> bool:
         """Writes `data` if the key is absent. False when another writer's bytes are there.
@@ -65,8 +66,8 @@ class Lake(Objects, Files, Protocol):
     """Every method raises LakeUnavailable when the store does not answer."""
 
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
-        """`create` for each (key, data) in turn, as the answers are taken; each object's bytes are safe
-        before it is visible. What is left when nobody asks on is not written."""
+        """Creates each (key, data) in turn, as the answers are taken; each object's bytes are safe
+        before it is visible. What is left when the caller stops is not written."""
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         """Compare-and-set: writes `data` if the object still has `version`. Lost answers as in `create`."""
@@ -80,28 +81,28 @@ class Lake(Objects, Files, Protocol):
         """Removes the objects; those already gone are no error."""
 
     def list(self, prefix: str) -> Iterator[Item]:
-        """Every object whose key starts with `prefix`, in the keys' order."""
+        """Yields every object whose key starts with `prefix`, in the keys' order."""
 
     def present(self, keys: Iterable[str]) -> Iterator[Item]:
-        """Those of the keys that are there, in the keys' order.
+        """Yields those of the keys that are there, in the keys' order.
 
         A store may list all that lies between the first and the last of them: ask for neighbours.
         """
 
     def size(self, key: str) -> int | None:
-        """Bytes of the object, or None when there is none."""
+        """Returns the bytes of the object, or None when there is none."""
 
     def begin(self, key: str) -> Path:
-        """A local path to write the future object's bytes to; `finish` makes it the object."""
+        """Returns a local path to write the future object's bytes to; `finish` makes it the object."""
 
     def finish(self, key: str, path: Path) -> None:
         """Hands the file that `begin` named over to the lake, durably; `path` is used up.
 
-        The key is this writer's own: nobody else writes to it.
+        The key is this writer's own: no other writes to it.
         """
 
     def move(self, source: str, destination: str) -> None:
-        """Repeatable: with the source gone and the destination there, it is done.
+        """Moves an object. Repeatable: with the source gone and the destination there, it is done.
 
         Raises FileNotFoundError when neither is there.
         """

@@ -87,7 +87,7 @@ class Syncs:
             sync_file_system(folder)
 
     def due(self) -> bool:
-        """Whether the next write has to be made durable by itself."""
+        """Returns whether the next write has to be made durable by itself."""
         self._writes += 1
         return self._writes <= self._BY_THEMSELVES
 
@@ -126,7 +126,7 @@ def place(act: Callable[[], None], source: str, destination: str, synced: bool =
     """Does `act` (a link or rename of `source` to `destination`), making the folders that it lacks. It
     survives a power cut, unless it need not (`synced`).
 
-    Raises FileNotFoundError when `source` is gone. Somebody who tidies empty folders away may remove one
+    Raises FileNotFoundError when `source` is gone. A program that removes empty folders may remove one
     between its making and its use: then both are done again.
     """
     folder = os.path.dirname(destination)
@@ -163,7 +163,7 @@ def tidy(folder: str, root: str) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Holds the lock file `path` alone, among threads and processes; the end of a process frees it.
 
-    Raises TimeoutError when somebody holds it for 15 seconds: a stopped process, which may still write.
+    Raises TimeoutError when another process holds it for 15 seconds: one that is stopped may still write.
     """
     make_folder(str(path.parent))
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -155,7 +155,7 @@ class FolderLake:
         yield Path(self._name(key))
 
     def _name(self, key: str) -> str:
-        """The file's, as text: a year's moves would spend half of their time in pathlib."""
+        """Returns the file's, as text: a year's moves would spend half of their time in pathlib."""
         if _NO_KEY.search(key):
             raise ValueError(f"{key!r} is not a key of the lake")
         return f"{self.root}/{key}"
@@ -206,8 +206,8 @@ def _version(data: bytes) -> str:
 
 
 def _entries(folder: Path | str, start: str = "") -> list[tuple[str, os.DirEntry[str]]]:
-    """The folder's entries that begin with `start`, in the order of the keys below them: a folder's name
-    counts with its `/`."""
+    """Returns the folder's entries that begin with `start`, in the order of the keys below them: a folder's
+    name counts with its `/`."""
     try:
         with os.scandir(folder) as found:
             return sorted(

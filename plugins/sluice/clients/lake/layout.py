@@ -21,7 +21,7 @@ COUNTS = "_counts/"
 
 
 def hive_escape(value: str) -> str:
-    """A value as part of a folder name: Hive's escaping, `%2F` for `/` and so on."""
+    """Returns a value as part of a folder name: Hive's escaping, `%2F` for `/` and so on."""
     escaped = "".join(f"%{ord(c):02X}" if c in _HIVE_SPECIAL else c for c in value)
     for character in _NOT_IN_XML:
         escaped = escaped.replace(character, quote(character))
@@ -29,7 +29,7 @@ def hive_escape(value: str) -> str:
 
 
 def in_xml(key: str) -> bool:
-    """Whether a request of many keys can name this one. Older lakes have others, too."""
+    """Returns whether a request of many keys can name this one. Older lakes have others, too."""
     return not set(key) & set(_NOT_IN_XML)
 
 
@@ -42,7 +42,7 @@ def manifest(slice_id: str, cluster: str) -> str:
 
 
 def superseded_manifest(slice_id: str, cluster: str, generation: int) -> str:
-    """A copy of a manifest that a `reland` replaced: what names the files of that generation."""
+    """Returns a copy of a manifest that a `reland` replaced: what names the files of that generation."""
     return f"{SLICES}{slice_id}/{cluster}/manifest-{generation}.json"
 
 
@@ -51,12 +51,13 @@ def slice_success(slice_id: str, cluster: str) -> str:
 
 
 def attempt(slice_id: str, attempt_id: str) -> str:
-    """The folder (with its trailing `/`) that one attempt at one slice writes into."""
+    """Returns the folder (with its trailing `/`) that one attempt at one slice writes into."""
     return f"{ATTEMPTS}{slice_id}/{attempt_id}/"
 
 
 def event_folder(type_name: str | None, hour: str) -> str:
-    """`type=…/date=YYYY-MM-DD/hour=HH/` of an event hour such as `2026-11-20T10`; None is the overflow."""
+    """Returns `type=…/date=YYYY-MM-DD/hour=HH/` of an event hour such as `2026-11-20T10`; None is the
+    overflow."""
     folder = OVERFLOW if type_name is None else hive_escape(type_name)
     if type_name == OVERFLOW:
         folder = OVERFLOW.replace("_", "%5F")
@@ -80,7 +81,7 @@ def counts_file(table: str, slice_id: str, cluster: str, generation: int) -> str
 
 
 def hour_success(type_name: str, hour: str) -> str:
-    """The `_SUCCESS` that says an event hour of a type is complete."""
+    """Returns the `_SUCCESS` that says an event hour of a type is complete."""
     return event_folder(type_name, hour) + "_SUCCESS"
 
 

@@ -13,7 +13,7 @@ from sluice.runtime import PROJECT
 
 
 def open_lake(pipeline: Pipeline) -> Lake:
-    """The pipeline's lake, at `<root>/<pipeline>/`. Nothing is read or made yet; it can be pickled.
+    """Returns the pipeline's lake, at `<root>/<pipeline>/`. Nothing is read or made yet; it can be pickled.
 
     Raises WrongUse when the pipeline's `lake` or `lake_connection` cannot be used.
     """

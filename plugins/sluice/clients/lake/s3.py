@@ -148,7 +148,7 @@ class S3Lake:
         with explained(self.url), durable.explained(f"file://{path}"):
             if not Upload(self._client, self.bucket, self.prefix + key, path).run():
                 place, remedy = f"{self.url}/{key}", "nothing else may write below this prefix: find who does"
-                raise LakeRefused(place, "somebody else's object is there", remedy)
+                raise LakeRefused(place, "another writer's object is there", remedy)
         path.unlink()
 
     def move(self, source: str, destination: str) -> None:

@@ -82,7 +82,7 @@ os.register_at_fork(after_in_child=_Making.forked)
 
 
 def client(settings: S3Settings) -> S3Client:
-    """A client of this process: a connection that a fork inherits would mix two processes' answers.
+    """Returns a client of this process: a connection that a fork inherits would mix two processes' answers.
 
     Raises WrongUse when the endpoint is no URL.
     """
@@ -129,7 +129,8 @@ def check_config(given: str) -> None:
 
 
 def _addressing(settings: S3Settings) -> dict[str, str] | None:
-    """None leaves it to the profile's own `s3 = addressing_style = …`, and to boto3's choice.
+    """Returns the addressing style; None leaves it to the profile's own `s3 = addressing_style = …`, and to
+    boto3's choice.
 
     A store with an address of its own seldom has a name for each bucket.
     """
@@ -142,7 +143,7 @@ def _addressing(settings: S3Settings) -> dict[str, str] | None:
 
 
 def code(error: boto.ClientError) -> str:
-    """The service's error code; a HEAD's answer has no body, so there it is the HTTP status."""
+    """Returns the service's error code; a HEAD's answer has no body, so there it is the HTTP status."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -151,7 +152,7 @@ def status(error: boto.ClientError) -> int:
 
 
 def refusal(url: str, reason: str, number: int, message: str = "") -> SluiceError:
-    """What a service's error code and HTTP status mean: LakeUnavailable or LakeRefused."""
+    """Returns what a service's error code and HTTP status mean: LakeUnavailable or LakeRefused."""
     text = f"{reason}: {message}" if message else reason
     if number >= 500 or reason in _RETRYABLE or reason in ("InternalError", "ServiceUnavailable"):
         return LakeUnavailable(url, text)

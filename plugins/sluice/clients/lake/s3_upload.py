@@ -32,7 +32,7 @@ _OVER = "NoSuchUpload"
 
 @dataclass(frozen=True)
 class Upload:
-    """One file on its way to one key; `writer` tells its object from anybody else's."""
+    """One file on its way to one key; `writer` identifies its object."""
 
     client: S3Client
     bucket: str
@@ -41,10 +41,11 @@ class Upload:
     writer: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self) -> bool:
-        """False when another writer's object is at the key. Raises what boto3 raises, and OSError.
+        """Uploads. Returns False when another writer's object is at the key. Raises what boto3 raises, and
+        OSError.
 
-        Nobody sees a part of the object; parts of an upload that failed are removed, unless the store is out
-        of reach: then the bucket's lifecycle rule removes them.
+        No reader sees a part of the object; parts of an upload that failed are removed, unless the store is
+        out of reach: then the bucket's lifecycle rule removes them.
         """
         if self.path.stat().st_size <= PART_BYTES:
             return self._created(self._put)
@@ -79,7 +80,7 @@ class Upload:
                 pool.shutdown(cancel_futures=True)
 
     def _pieces(self) -> Iterator[tuple[int, int]]:
-        """Where each part begins, and its length, in bytes."""
+        """Yields where each part begins, and its length, in bytes."""
         size = self.path.stat().st_size
         length = max(PART_BYTES, -(-size // _MOST_PARTS))
         return ((start, min(length, size - start)) for start in range(0, size, length))
@@ -114,7 +115,8 @@ class Upload:
         return True
 
     def _writer_there(self) -> str | None:
-        """Who wrote the object at the key: empty for what is not of this class; None when there is none."""
+        """Returns who wrote the object at the key: empty for what is not of this class; None when there is
+        none."""
         try:
             return self.client.head_object(**self._at).get("Metadata", {}).get(_WRITER, "")
         except ClientError as error:

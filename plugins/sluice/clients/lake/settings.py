@@ -40,7 +40,8 @@ class S3Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> S3Settings:
-        """The AWS SDKs' variables: AWS_ENDPOINT_URL_S3 before AWS_ENDPOINT_URL, keys before AWS_PROFILE.
+        """Returns the AWS SDKs' variables: AWS_ENDPOINT_URL_S3 before AWS_ENDPOINT_URL, keys before
+        AWS_PROFILE.
 
         Source: https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
         """
@@ -56,7 +57,7 @@ class S3Settings:
 
     @classmethod
     def from_connection(cls, login: str | None, password: str | None, extra: Mapping[str, Any]) -> S3Settings:
-        """An Airflow `aws` connection: key and secret as login and password, the rest in `extra`.
+        """Returns an Airflow `aws` connection: key and secret as login and password, the rest in `extra`.
 
         Source: apache-airflow-providers-amazon, aws/utils/connection_wrapper.py. Raises WrongUse for an
         addressing style that boto3 does not know, and for what would silently not apply.
@@ -124,7 +125,7 @@ def _remedy(name: str) -> str:
 
 
 def _verify(value: object) -> bool | str | None:
-    """Whether the certificate is verified, or a file of certificates. Raises WrongUse."""
+    """Returns whether the certificate is verified, or a file of certificates. Raises WrongUse."""
     if value is None or isinstance(value, bool):
         return value
     text = str(value)
@@ -150,7 +151,7 @@ def _inner(extra: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def settings_for(pipeline: Pipeline) -> S3Settings | None:
-    """The settings of the pipeline's `lake_connection`, or None when it names none."""
+    """Returns the settings of the pipeline's `lake_connection`, or None when it names none."""
     if pipeline.lake_connection is None:
         return None
     from sluice.clients.connections import find as connections

@@ -36,7 +36,7 @@ os.register_at_fork(after_in_child=_Own.forked)
 
 
 def new_file() -> Path:
-    """An empty file that only its owner can read. Raises OSError."""
+    """Returns an empty file that only its owner can read. Raises OSError."""
     with _Own.lock:
         if _Own.process != os.getpid() or not _Own.folder.is_dir():
             _sweep(Path(tempfile.gettempdir()))
@@ -55,7 +55,7 @@ def _new_folder() -> Path:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if (folder / _LOCK).exists():
             return folder
-        os.close(descriptor)  # somebody took it for a dead one's before it was locked
+        os.close(descriptor)  # another process took it for a dead one's before it was locked
 
 
 def _sweep(above: Path) -> None:

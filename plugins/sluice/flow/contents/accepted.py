@@ -15,7 +15,7 @@ _DECODER = msgspec.json.Decoder(list[str])
 
 
 def read_accepted(lake: Lake) -> frozenset[str]:
-    """The keys of accepted anomalies. Raises SluiceError naming an object that holds none."""
+    """Returns the keys of accepted anomalies. Raises SluiceError naming an object that holds none."""
     stored = lake.read(KEY)
     return frozenset() if stored is None else frozenset(_decode(stored.data, lake))
 

@@ -73,7 +73,7 @@ def _expiring_columns(client: Client, found: TargetTable | ViewTable) -> frozens
 
 
 def _kept(client: Client, found: TargetTable | ViewTable) -> Sql:
-    """The condition on rows that have not expired by any TTL, now nor within the margin."""
+    """Returns the condition on rows that have not expired by any TTL, now nor within the margin."""
     expiries = deleting(found.engine_full)
     if not expiries:
         return Sql("1")

@@ -54,7 +54,7 @@ class Auditor:
     tables: Collection[str] | None = None
 
     def whole(self, found: Sequence[UnitStatus]) -> ContentsReport:
-        """Every row of the units in lake and tables. Raises what the lake and ClickHouse raise."""
+        """Compares every row of the units in lake and tables. Raises what the lake and ClickHouse raise."""
         contents = ContentsReport()
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             self._rows(servers, found, contents)
@@ -63,7 +63,7 @@ class Auditor:
         return contents
 
     def fields(self, found: Sequence[UnitStatus]) -> ContentsReport:
-        """The fields of the newest units alone."""
+        """Returns the fields of the newest units alone."""
         contents = ContentsReport()
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             contents.anomalies += self._fields(servers, _landed(found), RUN_UNITS, contents)
@@ -90,7 +90,8 @@ class Auditor:
             contents.covered |= dict.fromkeys(map(str, ROW_KINDS), own)
 
     def sample(self, found: Sequence[UnitStatus]) -> ContentsReport:
-        """A bounded share of it, and all of the units whose contents were wrong when they were last compared.
+        """Compares a bounded share, and all of the units whose contents were wrong when they were last
+        compared.
 
         A table that is being loaded is left out: its own run compares it.
         """
@@ -187,7 +188,7 @@ def auditor(
 
 
 def _stored(table: TargetTable | None) -> tuple[ViewTable, ...]:
-    """The tables of its views."""
+    """Returns the tables of its views."""
     return () if table is None else table.stored
 
 

@@ -53,7 +53,7 @@ class Comparing:
     views: bool = True
 
     def check(self, works: Sequence[LoadWork]) -> TableContents:
-        """Every row and misfit of the units. Raises Busy, and what the client raises."""
+        """Compares every row and misfit of the units. Raises Busy, and what the client raises."""
         found = TableContents()
         groups = by_later_columns(self.stage, works, self.stage.ledger())
         found.notes += notes_of(self.stage.lake, self.stage, groups)
@@ -70,7 +70,8 @@ class Comparing:
         return found
 
     def check_sample(self, work: LoadWork, reading: Reading, where: RowFilter) -> TableContents:
-        """Rows of one unit that `reading` gives; `where` finds them in the target. Raises as `check`."""
+        """Compares the rows of one unit that `reading` gives; `where` finds them in the target. Raises as
+        `check`."""
         found = TableContents()
         try:
             [without] = by_later_columns(self.stage, [work], self.stage.ledger())
@@ -119,7 +120,7 @@ class Comparing:
     def _sums(
         self, staged: Staged, comparison: Comparison, where: RowFilter, by_column: bool
     ) -> tuple[Mapping[Unit, RowSums], Mapping[Unit, RowSums]]:
-        """What the target holds, and what the lake gives."""
+        """Returns what the target holds, and what the lake gives."""
         stage, name = self.stage, table(staged.found.table)
         known = (stage.client, stage.pipeline, staged)
         here = sums_of(*known, name, comparison, where, by_column)
@@ -142,7 +143,7 @@ class Comparing:
     def _located(
         self, staged: Staged, comparison: Comparison, unit: Unit
     ) -> list[tuple[str, int | None, list[int]]]:
-        """(topic, partition, offsets) of the records that differ, at most a thousand."""
+        """Returns (topic, partition, offsets) of the records that differ, at most a thousand."""
         sql = render(
             "verify/differing",
             row=comparison.row,

@@ -121,7 +121,7 @@ class ViewContents:
         }
 
     def _strange(self, found: ViewTableShape, made: Merging) -> dict[Unit, int]:
-        """How many rows are none of those that the views gave."""
+        """Returns how many rows are none of those that the views gave."""
         if not made.members:
             return {}
         row, staged = Sql(f"tuple({listed([*made.members, '0'])})"), self.staged.fed[found.table]

@@ -31,7 +31,7 @@ def by_later_columns(stage: Stage, works: Sequence[LoadWork], ledger: Mapping[Un
 
 
 def notes_of(lake: Lake, stage: Stage, groups: Groups) -> list[str]:
-    """A line for each column that slices lack whose rows may have the field."""
+    """Returns a line for each column that slices lack whose rows may have the field."""
     rows: dict[str, list[int | None]] = defaultdict(list)
     slices: dict[str, list[Unit]] = defaultdict(list)
     for columns, works in groups.items():
@@ -49,7 +49,7 @@ def _note(stage: Stage, column: str, counts: Sequence[int | None], units: Sequen
     known = sum(count or 0 for count in counts)
     maybe = sum(count is None for count in counts)
     parts = [f"{known:,} rows have its field"] if known else []
-    parts += [f"of {maybe:,} nobody has counted its field in every row"] if maybe else []
+    parts += [f"of {maybe:,} its field was not counted in every row"] if maybe else []
     first, last = units[0].slice.start, units[-1].slice.end
     slices = f"{len(units):,} loaded {'slice' if len(units) == 1 else 'slices'}"
     edges = f"--from {first:%Y-%m-%dT%H:%MZ} --to {last:%Y-%m-%dT%H:%MZ}"

@@ -53,7 +53,7 @@ class Merging:
         return ViewSums("0 0 0", tuple(FloatSum(0.0, 0.0, tolerance) for _, tolerance in self.floats))
 
     def read(self, exact: str, numbers: Sequence[float], scales: Sequence[float]) -> ViewSums:
-        """What verify/merged.sql gives of a unit."""
+        """Returns what verify/merged.sql gives of a unit."""
         known = zip(numbers, scales, (tolerance for _, tolerance in self.floats), strict=True)
         return ViewSums(exact, tuple(FloatSum(*one) for one in known))
 
@@ -113,7 +113,8 @@ def _aggregated(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequen
 
 
 def _replaced(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
-    """Which row of a key stays is not certain: it is one that the view gave, of the newest version."""
+    """Compares by keys: which row of a key stays is not certain, only that the view gave it, of the newest
+    version."""
     own = arguments(fed)
     if len(own) > 1:
         return Merging(why="rows that are marked as deleted may be gone")
@@ -144,7 +145,7 @@ def _put(made: Merging, column: Column, function: str, kind: Type) -> None:
 
 
 def certain(columns: Sequence[Column], shape: ViewShape) -> tuple[list[Column], Mapping[str, str]]:
-    """The columns whose values are certain, and of the others why not."""
+    """Returns the columns whose values are certain, and of the others why not."""
     names = {column.name for column in columns}
     unsure = {name: why for name, why in shape.unsure.items() if name in names}
     return [column for column in columns if column.name not in unsure], unsure

@@ -26,7 +26,7 @@ MOST_TYPES = 20  # of a unit, those with the most events
 
 
 def fields_of(client: Client, targets: Iterable[Target]) -> dict[str, dict[FieldPath, str]]:
-    """By table the fields that fill its columns. Raises what the client raises."""
+    """Returns the fields that fill a table's columns, by table. Raises what the client raises."""
     return {
         target.table: _fields(client, target)
         for target in targets
@@ -58,7 +58,7 @@ class SampledFields:
     _samples: dict[tuple[Unit, str], FieldSample] = field(default_factory=dict)
 
     def check(self, landed: Sequence[tuple[Unit, Manifest]], most: int | None) -> Iterator[Anomaly]:
-        """Of each cluster the newest `most` units, or all."""
+        """Checks of each cluster the newest `most` units, or all."""
         for cluster in sorted({unit.cluster for unit, _ in landed}):
             own = sorted((pair for pair in landed if pair[0].cluster == cluster), key=lambda pair: pair[0])
             history = [*self._before(own[0][0]), *own]

@@ -27,7 +27,7 @@ class UnreadablePayload(ValueError):
 
 
 class TooDeep(Exception):
-    """A payload that Python's json cannot follow: nobody knows what it says."""
+    """A payload that Python's json cannot parse: its values are unknown."""
 
 
 class Number(str):
@@ -59,7 +59,7 @@ _DECODER = json.JSONDecoder(
 
 
 def read_event(payload: bytes) -> dict[str, Any]:
-    """The event, its numbers as they are written. Raises Unreadable and TooDeep."""
+    """Returns the event, its numbers as they are written. Raises Unreadable and TooDeep."""
     try:
         event = _DECODER.decode(payload.decode())
     except RecursionError:
@@ -72,7 +72,8 @@ def read_event(payload: bytes) -> dict[str, Any]:
 
 
 def field(event: dict[str, Any], path: Sequence[str]) -> Any:
-    """The value at `path`; None where it is null or missing. Raises Unreadable where there are two."""
+    """Returns the value at `path`; None where it is null or missing. Raises Unreadable where there are
+    two."""
     value: Any = event
     for name in path:
         if not isinstance(value, dict):
@@ -88,7 +89,8 @@ def is_text(value: Any) -> bool:
 
 
 def hours(value: Any, form: str) -> tuple[int, ...]:
-    """The hours since the epoch that a field of the format may mean, one or two; none where it is no time."""
+    """Returns the hours since the epoch that a field of the format may mean, one or two; none where it is no
+    time."""
     if form == "iso8601":
         return _written(value) if is_text(value) else ()
     return _counted(value, form) if isinstance(value, Number) else ()
@@ -118,12 +120,12 @@ def _counted(text: Number, form: str) -> tuple[int, ...]:
 
 
 def hour_of_ms(ms: int) -> int:
-    """The hour of a record's own time."""
+    """Returns the hour of a record's own time."""
     return ms // 3_600_000
 
 
 def hour_named(text: str) -> int:
-    """`2026-11-20T10` as hours since the epoch. Raises ValueError for anything else."""
+    """Returns `2026-11-20T10` as hours since the epoch. Raises ValueError for anything else."""
     found = _FOLDER_HOUR.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no hour")
@@ -132,7 +134,7 @@ def hour_named(text: str) -> int:
 
 
 def hour_name(hour: int) -> str:
-    """The opposite of `hour_named`, also for hours that no folder can have."""
+    """Returns the opposite of `hour_named`, also for hours that no folder can have."""
     try:
         return (_EPOCH + hour * _HOUR).isoformat()[:13]
     except OverflowError:

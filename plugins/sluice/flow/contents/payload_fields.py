@@ -30,7 +30,7 @@ class FieldSample:
     paths: Mapping[FieldPath, int]
 
     def missing(self, path: FieldPath) -> float:
-        """The share of events without a value there."""
+        """Returns the share of events without a value there."""
         return 1 - self.paths.get(path, 0) / self.rows
 
 

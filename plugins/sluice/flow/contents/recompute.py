@@ -126,21 +126,21 @@ class FileJudge:
 
 
 def _last(rows: FileColumns, number: int, name: str) -> str | None:
-    """The record's last header of that name, as text."""
+    """Returns the record's last header of that name, as text."""
     pairs = (rows.headers[number] if rows.headers else None) or []
     values = [pair["value"] for pair in pairs if pair["key"] == name]
     return values[-1].decode(errors="replace") if values and values[-1] is not None else None
 
 
 def ranges_of(manifest: Manifest) -> dict[TopicPartitionKey, range]:
-    """The offsets of each partition that the unit holds."""
+    """Returns the offsets of each partition that the unit holds."""
     return {(r.topic, r.partition): range(r.start, r.until) for r in manifest.ranges}
 
 
 def misplaced(
     manifest: Manifest, ranges: Mapping[TopicPartitionKey, range], rows: FileColumns, number: int
 ) -> Iterator[tuple[AnomalyKind, str, str]]:
-    """A row of another cluster, or of an offset that the unit does not hold."""
+    """Yields rows of another cluster, or of offsets that the unit does not hold."""
     cluster, topic, partition = rows.clusters[number], rows.topics[number], rows.partitions[number]
     if cluster != manifest.cluster:
         yield AnomalyKind.ROW_IDENTITY, f"cluster {manifest.cluster}", cluster

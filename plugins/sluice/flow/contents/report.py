@@ -34,6 +34,6 @@ class ContentsReport:
 
 
 def relanded(lake: Lake, unit: Unit, manifest: Manifest) -> bool:
-    """Whether the unit has another manifest by now: then its files are others."""
+    """Returns whether the unit has another manifest by now: then its files are others."""
     now = read_manifests(lake, [unit]).get(unit)
     return now is None or now.id != manifest.id

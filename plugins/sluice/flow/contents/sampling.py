@@ -50,7 +50,7 @@ class SampledRowGroup:
 def choose(
     landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES, most_bytes: int | None = None
 ) -> list[SampledRowGroup]:
-    """Files of one type each; those of many types, or larger ones, are read by `--contents` only."""
+    """Chooses files of one type each; those of many types, or larger ones, are read by `--contents` only."""
     found = [
         (_digest(manifest, file), SampledRowGroup(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
         for unit, manifest in landed
@@ -65,7 +65,7 @@ def _digest(manifest: Manifest, file: LandedFile) -> str:
 
 
 def rows_in(lake: Lake, chosen: SampledRowGroup, most: int = SAMPLED_ROWS) -> pa.Table:
-    """The first rows of the chosen row group, with all columns. Raises OSError and ArrowException."""
+    """Returns the first rows of the chosen row group, with all columns. Raises OSError and ArrowException."""
     with lake.local(chosen.file.key) as path, pq.ParquetFile(path) as parquet:
         group = chosen.number % max(parquet.num_row_groups, 1)
         batches = parquet.iter_batches(most, row_groups=[group])
@@ -73,7 +73,7 @@ def rows_in(lake: Lake, chosen: SampledRowGroup, most: int = SAMPLED_ROWS) -> pa
 
 
 def judge(event: Event, chosen: SampledRowGroup, rows: pa.Table) -> list[WrongRows]:
-    """What is wrong with the sampled rows of the lake."""
+    """Returns what is wrong with the sampled rows of the lake."""
     judged = FileJudge(event, chosen.manifest, TypeFolder.of(chosen.file.key))
     judged.take(rows_of(rows))
     return list(judged.wrong.values())
@@ -81,7 +81,7 @@ def judge(event: Event, chosen: SampledRowGroup, rows: pa.Table) -> list[WrongRo
 
 @contextmanager
 def reading_of(rows: pa.Table) -> Iterator[Reading]:
-    """A lake of these rows alone, as the load reads one that the server does not see."""
+    """Yields a lake of these rows alone, as the load reads one that the server does not see."""
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
         path = Path(folder, "sample.parquet")
         pq.write_table(rows, path)
@@ -101,7 +101,8 @@ class _OneFile:
 
 
 def same_records(columns: Sequence[Column], rows: pa.Table) -> RowFilter | None:
-    """The condition that finds the sampled records in a target; None where it cannot tell its rows apart."""
+    """Returns the condition that finds the sampled records in a target; None where it cannot tell its rows
+    apart."""
     names = {column.name for column in columns if column.filled}
     if not names >= set(IDENTITY):
         return None
@@ -114,7 +115,7 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> RowFilter | None:
 
 
 def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> FieldSample:
-    """The first events of the type in the smallest of its files that holds enough of them."""
+    """Returns the first events of the type in the smallest of its files that holds enough of them."""
     files = [file for file in manifest.files if file.type == name]
     enough = [file for file in files if file.rows >= MOST_ROWS]
     smallest = sorted(enough, key=lambda file: file.bytes)[:1] or sorted(files, key=lambda file: -file.rows)

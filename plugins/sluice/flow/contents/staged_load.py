@@ -63,8 +63,8 @@ class Stage(LoadPlace):
         reading: Reading | None = None,
         without: frozenset[str] = frozenset(),
     ) -> Iterator[Staged]:
-        """The rows and misfits that a load of `works` gives, of a table that had no columns `without`; the
-        tables go at the end.
+        """Yields the rows and misfits that a load of `works` gives, of a table that had no columns `without`;
+        the tables go at the end.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.

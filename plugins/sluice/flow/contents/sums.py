@@ -48,7 +48,7 @@ def sums_of(
     where: RowFilter,
     by_column: bool,
 ) -> dict[Unit, RowSums]:
-    """Of each unit in the fence what the table `name` holds. `where`: which of its rows."""
+    """Returns what the table `name` holds of each unit in the fence. `where`: which of its rows."""
     columns = [_column(comparison, column) for column in comparison.columns] if by_column else []
     sql = render(
         "verify/contents",
@@ -71,7 +71,7 @@ def _column(comparison: Comparison, column: Column) -> Sql:
 
 
 def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sql) -> dict[Unit, RowSums]:
-    """The same of sluice.rejected, or of a table like it."""
+    """Returns the same of sluice.rejected, or of a table like it."""
     sql = render(
         "verify/contents",
         slice=identifier("slice"),

@@ -1,4 +1,4 @@
-"""Removes what attempts left behind: one's own at the end, others' when nobody has written for a week."""
+"""Removes what attempts left behind: their own at the end, others' when nothing was written for a week."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from sluice.state.manifests import read_manifests, units_in
 
 
 def sweep(pipeline: Pipeline, lake: Lake, own: Collection[str], now: datetime) -> None:
-    """`own`: ids of attempts whose units are landed and moved; what is left of them is waste."""
+    """Removes attempts. `own`: ids of attempts whose units are landed and moved; what is left of them is
+    waste."""
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
     lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
     old = {name: items for name, items in attempts.items() if name[1] not in own and is_old(items, now)}

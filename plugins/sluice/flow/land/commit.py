@@ -16,7 +16,8 @@ Draft = Callable[[int], Manifest]
 
 
 def commit(lake: Lake, draft: Draft) -> Manifest:
-    """The manifest that stands for the unit afterwards: this one, or the one of whoever came first."""
+    """Returns the manifest that stands for the unit afterwards: this one, or the one of whoever came
+    first."""
     manifest = draft(1)
     key = layout.manifest(manifest.slice, manifest.cluster)
     if lake.create(key, encode(manifest)):
@@ -27,7 +28,7 @@ def commit(lake: Lake, draft: Draft) -> Manifest:
 
 
 def commit_each(lake: Lake, drafts: Sequence[Draft]) -> Iterator[Manifest]:
-    """`commit` for each of many units, in turn."""
+    """Commits many units, one after the other."""
     manifests = [draft(1) for draft in drafts]
     objects = ((layout.manifest(m.slice, m.cluster), encode(m)) for m in manifests)
     for draft, manifest, won in zip(drafts, manifests, lake.create_each(objects), strict=True):
@@ -37,7 +38,7 @@ def commit_each(lake: Lake, drafts: Sequence[Draft]) -> Iterator[Manifest]:
 
 
 def commit_again(lake: Lake, draft: Draft) -> Manifest:
-    """As `commit`, replacing what is there, unless it carries the draft's own token.
+    """Commits as `commit` does, replacing what is there, unless it carries the draft's own token.
 
     The old manifest's move is finished first: a mover that wakes up late then finds nothing to do. The
     copy of it names the files that the new one's move removes. A manifest of this draft that won, but whose
@@ -62,6 +63,6 @@ def commit_again(lake: Lake, draft: Draft) -> Manifest:
 
 
 def _won_before(lake: Lake, draft: Manifest) -> bool:
-    """Whether the draft was the slice's manifest: only then does anybody move files out of its attempt."""
+    """Returns whether the draft was the slice's manifest: only then are files moved out of its attempt."""
     files = draft.all_files
     return bool(files) and lake.size(files[0].attempt_key) is None

@@ -17,7 +17,7 @@ from sluice.slices import Unit
 def gaps_of(
     unit: Unit, left: Iterable[OffsetRange], seen: Iterable[SeenOffsets]
 ) -> dict[TopicPartitionKey, list[Gap]]:
-    """By (topic, partition) the offsets in range that no task brought.
+    """Returns by (topic, partition) the offsets in range that no task brought.
 
     Raises Conservation when an offset was brought twice, or one from outside the range.
     """
@@ -38,8 +38,8 @@ def gaps_of(
 
 
 def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenFile]) -> None:
-    """Rows of the parsed records = rows in the unit's files + rows that did not land, which are rejected like
-    the records that could not be parsed. Raises Conservation."""
+    """Checks: rows of the parsed records = rows in the unit's files + rows that did not land, which are
+    rejected like the records that could not be parsed. Raises Conservation."""
     unparsed = sum(sum(part.unparsed.values()) for part in seen)
     lost = sum(sum(part.rows_unparsed.values()) for part in seen)
     held = sum(part.records if part.rows is None else part.rows for part in seen)
@@ -113,7 +113,8 @@ class Counted:
 def counted(
     unit: Unit, specs: Sequence[Counts], rows: Iterable[WrittenFile], totals: Iterable[WrittenFile]
 ) -> tuple[Counted, ...]:
-    """The counts of a unit by spec. Raises Conservation when they are not those of its files of `rows`."""
+    """Returns the counts of a unit by spec. Raises Conservation when they are not those of its files of
+    `rows`."""
     landed: Counter[str] = Counter()
     for file in rows:
         if file.hour:

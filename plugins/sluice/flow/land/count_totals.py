@@ -50,7 +50,7 @@ class Total:
     stamp: int
 
     def run(self, name: str) -> WrittenFile:
-        """One row for each key, in the lake's own columns; `name` is unique in the attempt.
+        """Returns one row for each key, in the lake's own columns; `name` is unique in the attempt.
 
         Raises what the lake raises.
         """
@@ -93,7 +93,7 @@ class Total:
 
 
 def summed(runs: Iterable[CountRows]) -> CountRows:
-    """Each key once, of runs that are sorted by it."""
+    """Returns each key once, of runs that are sorted by it."""
     for key, same in groupby(merge(*runs, key=itemgetter(0)), key=itemgetter(0)):
         yield key, sum(count for _, count in same)
 
@@ -121,7 +121,7 @@ def _by_type(rows: Iterable[tuple[bytes, int]]) -> Counter[str]:
 
 
 def _lake_rows(rows: Sequence[tuple[bytes, int]], cluster: str, stamp: int, first: int) -> pa.Table:
-    """The lake's columns. A row of counts is no record of Kafka's: its offset is its number, its
+    """Returns the lake's columns. A row of counts is no record of Kafka's: its offset is its number, its
     partition one of PLACES."""
     size = len(rows)
     # On shards a row is placed by its partition: the key's hash spreads them.

@@ -19,4 +19,4 @@ class Engine(Protocol):
         """Reads exactly the offsets of each run and lands them; the reports of the tasks that succeeded."""
 
     def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
-        """The merged files, in the order of `merges`."""
+        """Returns the merged files, in the order of `merges`."""

@@ -89,7 +89,7 @@ def _cluster_reads(
 def starts_now(
     pipeline: Pipeline, cluster: str, ranges: set[OffsetRange], topics_of: TopicsOf
 ) -> Mapping[tuple[str, int], int]:
-    """The log start of each range's (topic, partition); Kafka is not asked when there are none."""
+    """Returns the log start of each range's (topic, partition); Kafka is not asked when there are none."""
     if not ranges:
         return {}
     with topics_of(pipeline.cluster(cluster)) as reader:

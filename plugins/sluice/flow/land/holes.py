@@ -58,7 +58,7 @@ def explain(topics: Consumer, holes: Holes, log_starts: Mapping[TopicPartitionKe
 def _left(
     topics: Consumer, place: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
 ) -> list[tuple[Gap, Unit]]:
-    """What headers do not explain. Of gaps that were joined nobody knows which offsets were missing."""
+    """Returns what headers do not explain. Of gaps that were joined the missing offsets are unknown."""
     whole = [one for one in holes if _is_whole(one[0])]
     left = [one for one in holes if not _is_whole(one[0])]
     untils = [gap.until for gap, _ in whole]
@@ -88,7 +88,7 @@ def _explain_by_reading(
 
 
 def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[Hole]]:
-    """What of each of `gaps`, which are in order, lies between the ascending `offsets`."""
+    """Returns what of each of `gaps`, which are in order, lies between the ascending `offsets`."""
     found: list[list[Hole]] = [[] for _ in gaps]
     current, expected = 0, gaps[0].start
     for offset in offsets:
@@ -105,7 +105,7 @@ def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[Hol
 
 
 def _close(found: list[list[Hole]], gaps: Sequence[Gap], current: int, expected: int) -> tuple[int, int]:
-    """The next gap, and its first offset; what is left of the current one has no record."""
+    """Returns the next gap, and its first offset; what is left of the current one has no record."""
     if expected < gaps[current].until:
         found[current].append((expected, gaps[current].until))
     after = current + 1

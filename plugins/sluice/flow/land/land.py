@@ -173,7 +173,7 @@ def _answers(attempt: LandingAttempt, cluster: str) -> bool:
 def _commit(
     pipeline: Pipeline, lake: Lake, landed: Sequence[Landed], mode: str, token: str
 ) -> list[Manifest]:
-    """The manifests that stand afterwards: these, or those of who was first."""
+    """Returns the manifests that stand afterwards: these, or those of who was first."""
     now = pendulum.now("UTC")
     drafts = [partial(draft, pipeline.name, unit, pipeline.success_grace, token, now) for unit in landed]
     if mode == "reland":

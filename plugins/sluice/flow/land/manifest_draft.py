@@ -33,7 +33,7 @@ class Landed:
 def draft(
     pipeline: str, landed: Landed, grace: timedelta, token: str, now: datetime, generation: int
 ) -> Manifest:
-    """Final names count the files in their order by type, hour and attempt key."""
+    """Drafts the manifest. Final names count the files in their order by type, hour and attempt key."""
     unit = landed.read.unit
     rows = sorted(
         (f for f in landed.files if f.hour), key=lambda f: (f.type is None, f.type or "", f.hour, f.key)
@@ -89,7 +89,7 @@ def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
 
 
 def _held(seen: Sequence[SeenOffsets]) -> int | None:
-    """None where a record is a row."""
+    """Returns None where a record is a row."""
     rows = [part.rows for part in seen if part.rows is not None]
     return sum(rows) if rows else None
 

@@ -49,7 +49,7 @@ class Merge:
 
 
 def merges(lake: Lake, attempt: str, files: Iterable[WrittenFile]) -> tuple[list[Merge], list[WrittenFile]]:
-    """What to merge, and the files that stay as they are. Pure."""
+    """Returns what to merge, and the files that stay as they are. Pure."""
     places: dict[FilePlace, list[WrittenFile]] = {}
     for file in sorted(files, key=lambda file: file.key):
         places.setdefault(FilePlace(file.slice_id, file.type, file.hour), []).append(file)

@@ -51,7 +51,7 @@ class LandingAttempt:
     exact_fields: frozenset[str] = frozenset()
 
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
-        """The files of every unit in its attempt, each record accounted for.
+        """Returns the files of every unit in its attempt, each record accounted for.
 
         Raises Conservation, ExpiredMeanwhile, TopicRecreated, SparkFailed, KafkaUnavailable, LakeUnavailable.
         """

@@ -57,9 +57,9 @@ def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:
 def _no_longer_readable(
     old: Manifest, ranges: Iterable[OffsetRange], log_starts: LogStarts
 ) -> tuple[Loss, ...]:
-    """The offsets that `old` landed and Kafka lacks now; all of a topic that was recreated since.
+    """Returns the offsets that `old` landed and Kafka lacks now; all of a topic that was recreated since.
 
-    A topic that the pipeline no longer reads is left out: somebody decided that.
+    A topic that was removed from the pipeline file is left out.
     """
     today = {(r.topic, r.uuid, r.partition) for r in ranges}
     topics = {r.topic for r in ranges}
@@ -96,7 +96,7 @@ class ReadGroup:
         return sum(unit.offsets for unit in self.units)
 
     def edges(self) -> dict[tuple[str, int], np.ndarray]:
-        """By (topic, partition) the offset at which each slice begins, then the last one's end.
+        """Returns by (topic, partition) the offset at which each slice begins, then the last one's end.
 
         A partition that comes into being within the run begins everywhere at its first offset.
         """
@@ -108,7 +108,7 @@ class ReadGroup:
 
 
 def runs(reads: Sequence[UnitRead]) -> list[ReadGroup]:
-    """The units that have offsets to read, cluster by cluster, in maximal runs."""
+    """Returns the units that have offsets to read, cluster by cluster, in maximal runs."""
     found: list[list[UnitRead]] = []
     for read in sorted(reads, key=lambda r: (r.unit.cluster, r.unit.slice)):
         if found and _continues(found[-1][-1], read):
@@ -121,8 +121,8 @@ def runs(reads: Sequence[UnitRead]) -> list[ReadGroup]:
 
 
 def described(reads: Sequence[UnitRead], most: int = 64) -> list[str]:
-    """A line for each partition of each run: what is about to be read. Of more than `most` only their number
-    is said beyond."""
+    """Returns a line for each partition of each run: what is about to be read. Of more than `most` only their
+    number is said beyond."""
     lines = [
         f"{run.cluster}/{topic}/{partition}: offsets [{edges[0]}, {edges[-1]}) of {_slices(run)}"
         for run in runs(reads)
@@ -159,7 +159,7 @@ def together(
     max_slices: int = MAX_SLICES,
     min_rows: int = MIN_ROWS_PER_PARTITION,
 ) -> list[ReadGroup]:
-    """The same units in the same order. Slices that are alone in their part are read as before."""
+    """Returns the same units in the same order. Slices that are alone in their part are read as before."""
     worth = min_rows * len({(r.topic, r.partition) for unit in run.units for r in unit.left if r.offsets})
     parts: list[list[UnitRead]] = []
     rows = 0

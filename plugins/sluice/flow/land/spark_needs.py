@@ -76,7 +76,7 @@ def jars(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
-    """The driver and, in local mode, the workers run this interpreter with this library."""
+    """Returns the driver and, in local mode, the workers run this interpreter with this library."""
     above = [str(PACKAGE.parent), str(APPLICATION.parent) if local else "", environment.get("PYTHONPATH", "")]
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, above)),

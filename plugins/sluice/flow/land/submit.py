@@ -62,8 +62,8 @@ def spark_submit_arguments(
     environment: Mapping[str, str] = os.environ,
     cluster: str = "",
 ) -> SubmitSpec:
-    """What lands `slices`, of one `cluster` only where one is named. Raises WrongUse when the jars or the
-    Spark connection are missing, or the driver would run elsewhere."""
+    """Returns what lands `slices`, of one `cluster` only where one is named. Raises WrongUse when the jars or
+    the Spark connection are missing, or the driver would run elsewhere."""
     found = connections.find(pipeline.spark_connection)
     refuse_cluster_mode(found.conn_id, found.extra.get("deploy-mode"), pipeline.spark)
     master = _master(found)

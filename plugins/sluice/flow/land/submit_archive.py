@@ -23,7 +23,7 @@ _LEFT_OUT = frozenset({"_shipped", "__pycache__"})
 
 
 def archive(package: Path = PACKAGE) -> bytes:
-    """A zip of the package's Python files."""
+    """Returns a zip of the package's Python files."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as bundle:
         for path in sorted(package.rglob("*.py")):
@@ -36,9 +36,9 @@ def archive(package: Path = PACKAGE) -> bytes:
 
 
 def archive_file(folder: Path | None = None) -> Path:
-    """The archive in a file that its content names, so that runs of one version share it.
+    """Returns the archive in a file that its content names, so that runs of one version share it.
 
-    Raises WrongUse when somebody else owns the folder: who writes there decides what the workers run.
+    Raises WrongUse when another user owns the folder: its owner decides what the workers run.
     """
     folder = folder or Path(tempfile.gettempdir()) / f"sluice-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

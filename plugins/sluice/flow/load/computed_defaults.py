@@ -52,7 +52,7 @@ def columns_read(
 
 
 def _whole(name: str, known: set[str]) -> str:
-    """The column of which this is a part."""
+    """Returns the column of which this is a part."""
     while name not in known and "." in name:
         name = name.rpartition(".")[0]
     return name
@@ -67,7 +67,7 @@ def _marked(client: Client, found: TargetTable, column: Column) -> Column:
 
 
 def _names_another(found: TargetTable, column: Column) -> bool:
-    """Whether it may read another column: the server is asked of those only."""
+    """Returns whether it may read another column: the server is asked of those only."""
     words = _words(column.default)
     return any(_words(other.name) <= words for other in found.columns if other.name != column.name)
 

@@ -22,7 +22,7 @@ def view_name(table: str) -> str:
 
 
 def keys_of(spec: Counts, found: TargetTable) -> tuple[str, ...]:
-    """The columns that tell counts of one hour apart, as far as the table has them."""
+    """Returns the columns that tell counts of one hour apart, as far as the table has them."""
     return ("type", *(name for name in spec.by if name in found.filled and name not in OWN))
 
 

@@ -25,7 +25,7 @@ class Destination:
 
 
 def destinations(found: TargetTable, attempt: LoadAttempt) -> tuple[Destination, ...]:
-    """The target, and the tables in which its views' rows stay."""
+    """Returns the target, and the tables in which its views' rows stay."""
     own = Destination(
         found.table, attempt.staging_name, found.projections, found.replicated, counted=not found.ttl
     )
@@ -38,7 +38,8 @@ def destinations(found: TargetTable, attempt: LoadAttempt) -> tuple[Destination,
 
 
 def staged_names(found: TargetTable, attempt: LoadAttempt) -> dict[str, str]:
-    """By each table that gets rows, also those that only pass them on, what the attempt's own is called."""
+    """Returns, for each table that gets rows, also those that only pass them on, what the attempt's own is
+    called."""
     tables = list(dict.fromkeys(fed.table for fed in found.fed))
     fed = {name: attempt.temporary_name(f"fed{number}") for number, name in enumerate(tables)}
     return {found.table: attempt.staging_name, **fed}

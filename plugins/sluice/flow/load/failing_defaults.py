@@ -46,7 +46,7 @@ class Failing:
 
 
 def other_records(failing: Iterable[Failing]) -> Sql:
-    """The condition on the lake's rows that they are none of these."""
+    """Returns the condition on the lake's rows that they are none of these."""
     names = listed(map(identifier, _IDENTITY))
     rows = listed(_tuple(one.record) for one in failing)
     return Sql(f"({names}) NOT IN ({rows})") if rows else Sql("1")
@@ -100,7 +100,8 @@ class DefaultSuspects:
             [(self.rows,)] = self.writer.rows(render("clickhouse/count_table", table=self._table))
 
     def find(self) -> list[Failing]:
-        """Empty where no DEFAULT is at fault. Raises DefaultFails where more than MOST rows fail."""
+        """Finds failing rows; empty where no DEFAULT is at fault. Raises DefaultFails where more than MOST
+        rows fail."""
         found: list[Failing] = []
         ranges = [(0, self.rows)]
         while ranges:
@@ -137,7 +138,7 @@ class DefaultSuspects:
         return render("load/source_suspects", columns=columns, suspects=self._table, **parts)
 
     def _error(self, first: int, end: int, computed: int) -> ServerError | None:
-        """What the server says of these rows, when it computes the first of the columns only."""
+        """Returns what the server says of these rows, when it computes the first of the columns only."""
         sql = render(
             "load/stage_rows",
             staging=self._probe(computed),
@@ -165,7 +166,7 @@ class DefaultSuspects:
         return self._probes[computed]
 
     def _failing(self, number: int) -> Failing:
-        """The first column without which, and all behind it, the row can be computed."""
+        """Returns the first column without which, and all behind it, the row can be computed."""
         low, high = 0, len(self._computed)
         while high - low > 1:
             middle = (low + high) // 2

@@ -13,22 +13,22 @@ from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
 
 
 def digest(target: str) -> str:
-    """Twelve hexadecimal digits that stand for `database.table` in names."""
+    """Returns twelve hexadecimal digits that stand for `database.table` in names."""
     return hashlib.sha256(target.encode()).hexdigest()[:12]
 
 
 def fences(target: str) -> str:
-    """What the names of all fence tables of a target begin with."""
+    """Returns what the names of all fence tables of a target begin with."""
     return f"fence_{digest(target)}_"
 
 
 def stagings(target: str) -> str:
-    """What the names of all temporary tables of a target begin with."""
+    """Returns what the names of all temporary tables of a target begin with."""
     return f"tmp_{digest(target)}_"
 
 
 def statements(target: str) -> str:
-    """What the query ids of all statements of a target's attempts begin with."""
+    """Returns what the query ids of all statements of a target's attempts begin with."""
     return f"sluice-{digest(target)}-"
 
 
@@ -65,7 +65,7 @@ class LoadAttempt:
         return self.temporary("misfits")
 
     def temporary(self, what: str) -> Sql:
-        """Another temporary table of the attempt."""
+        """Names another temporary table of the attempt."""
         return identifier(SYSTEM, self.temporary_name(what))
 
     def temporary_name(self, what: str) -> str:
@@ -77,7 +77,7 @@ class LoadAttempt:
 
 def fence_off(client: Client, target: str, renew: Callable[[], None]) -> None:
     """Drops every fence and temporary table of the target, then kills its statements and mutations, and those
-    on sluice.rejected that nobody's fence table is left of.
+    on sluice.rejected whose fence table is gone.
 
     In this order: a statement that has not begun finds its table gone, and one that has is killed. Drops do
     not wait for statements that still read the table. `renew` proves before each statement that the lease is
@@ -100,7 +100,7 @@ def _orphans(client: Client) -> list[str]:
     """Returns the mutations of sluice.rejected, of whatever target, that no attempt waits for any more.
 
     An attempt drops its fence after its mutations are done. So a fence that is gone once its mutation has
-    been seen belongs to nobody; the mutation is retried forever, and every later one waits behind it.
+    been seen has no attempt; the mutation is retried forever, and every later one waits behind it.
     """
     found: Iterable[Any] = client.rows(render("load/orphaned_mutations"))
     reads: dict[str, str] = dict(found)

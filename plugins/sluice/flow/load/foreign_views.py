@@ -1,4 +1,4 @@
-"""Refuses tables that somebody else's view writes to, too: a unit's deletion would take those rows along."""
+"""Refuses tables that another program's view writes to: a unit's deletion would delete those rows, too."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ def check_feeders(
         raise TargetRefused(
             place,
             f"materialized view {fed[place]} of {found.table} writes to it, and pipeline {owner!r} loads it",
-            f"{_APART}; if nobody loads it any more: "  # noqa: S608 - printed, and quoted
+            f"{_APART}; if no load uses it any more: "  # noqa: S608 - printed, and quoted
             f"DELETE FROM sluice.targets WHERE target = {literal(place)}",
         )
 
 
 def _writers(client: Client, tables: list[str]) -> list[tuple[str, str]]:
-    """(view, table) of the views that may write to one of these tables, as far as the user sees them."""
+    """Returns (view, table) of the views that may write to one of these tables, as far as the user sees
+    them."""
     # In a definition a name is quoted, and what is escaped then is left out here.
     texts = [re.split(r"[\\`]", name.partition(".")[2])[0] for name in tables]
     return [
@@ -57,7 +58,7 @@ def _writers(client: Client, tables: list[str]) -> list[tuple[str, str]]:
 
 
 def _loaded(client: Client, pipeline: Pipeline, tables: list[str]) -> list[tuple[str, str]]:
-    """(table, pipeline) of those that are targets, by the pipeline file or by their claims."""
+    """Returns (table, pipeline) of those that are targets, by the pipeline file or by their claims."""
     mine = [(target.table, pipeline.name) for target in pipeline.targets if target.table in tables]
     if mine or not tables:
         return mine

@@ -81,7 +81,7 @@ class KeepRows:
         return f"{alter}`--mode reload` over the slice, which takes them out"
 
     def _columns(self, taken: Sequence[NewMisfits]) -> Iterator[str]:
-        """The table's columns that hold the places (`items[3].price` is in `items`)."""
+        """Yields the table's columns that hold the places (`items[3].price` is in `items`)."""
         for place in (place for one in taken for place in one.columns):
             holds = [c.name for c in self.found.columns if place == c.name or _inside(place, c.name)]
             yield from sorted(holds, key=len)[-1:]

@@ -222,7 +222,7 @@ class _Loading:
         crash_points.reached(Load.EVOLVED)
 
     def _execute(self, run: LoadRun) -> list[UnitLoad]:
-        """A `reland` may remove the files that are being loaded: then missing rows are nobody's fault."""
+        """A `reland` may remove the files that are being loaded: then missing rows are no anomaly."""
         try:
             return run.execute()
         except SluiceError as error:

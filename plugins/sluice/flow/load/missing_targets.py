@@ -12,7 +12,7 @@ from sluice.state.target_ddl import creation
 
 
 def gone(client: Client, tables: Sequence[str]) -> list[str]:
-    """Those of the tables that the server does not have, or does not show to this user."""
+    """Returns those of the tables that the server does not have, or does not show to this user."""
     databases = sorted({table.partition(".")[0] for table in tables})
     asked = {"tables": list(tables), "databases": databases}
     there = {name for (name,) in client.rows(render("load/target_tables"), asked)}
@@ -20,7 +20,7 @@ def gone(client: Client, tables: Sequence[str]) -> list[str]:
 
 
 def gone_targets(pipeline: Pipeline) -> Mapping[str, str]:
-    """By table that a server lacks: what to do. Raises what the clients raise."""
+    """Returns the remedy for each table that a server lacks. Raises what the clients raise."""
     targets = {target.table: target for target in pipeline.targets}
     with connect_shards(pipeline) as servers:
         found = [name for server in servers if server.client for name in gone(server.client, list(targets))]

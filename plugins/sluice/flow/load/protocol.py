@@ -153,8 +153,8 @@ class LoadRun:
     def _expect_nothing(self, name: str, left: UnitCounts) -> None:
         for unit, rows in left.items():
             raise Conservation(
-                f"table {name}, slice {unit}: {rows:,} rows are left after their deletion: does somebody "
-                "else write to the table? Load the slice again when nobody does"
+                f"table {name}, slice {unit}: {rows:,} rows are left after their deletion: does another "
+                "program write to the table? Load the slice again when none does"
             )
 
     def _reject(self, misfits: UnitCounts) -> None:
@@ -216,5 +216,5 @@ def _fence_row(work: LoadWork) -> dict[str, object]:
 def _uneven(name: str, work: LoadWork, expected: int, counted: int) -> Conservation:
     return Conservation(
         f"table {name}, slice {work.unit}: {expected:,} rows were moved, {counted:,} are there: does "
-        "somebody else write to the table? Load the slice again when nobody does"
+        "another program write to the table? Load the slice again when none does"
     )

@@ -37,12 +37,12 @@ def write_settings(clickhouse: ClickHouse, limit: timedelta | None) -> dict[str,
 
 
 def needed(quorum: str | int, total: int) -> int:
-    """Live replicas that an INSERT waits for: `auto` is the majority, 0 and 1 are no quorum."""
+    """Returns how many live replicas an INSERT waits for: `auto` is the majority, 0 and 1 are no quorum."""
     return total // 2 + 1 if quorum == "auto" else int(quorum)
 
 
 def lacking(state: ReplicaState, quorum: str | int) -> int:
-    """How many more replicas have to be live before anything is inserted."""
+    """Returns how many more replicas have to be live before anything is inserted."""
     return max(0, needed(quorum, state.total) - state.live)
 
 
@@ -56,7 +56,7 @@ def silent(state: ReplicaState, reached: Collection[str]) -> list[str]:
 
 
 def has_to_wait(state: ReplicaState, reached: Collection[str], last: str) -> bool:
-    """Whether statements of earlier attempts may still run where nobody can end them.
+    """Returns whether statements of earlier attempts may still run where they cannot be killed.
 
     `last` is the replica through which the newest settled attempt wrote: it had ended all others'.
     """

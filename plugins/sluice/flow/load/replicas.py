@@ -102,5 +102,5 @@ def state_of(client: Client, target: Target) -> ReplicaState:
 
 
 def own_tables(found: TargetTable) -> list[str]:
-    """What a load writes to that stays."""
+    """Returns what a load writes to that stays."""
     return [found.table, *(fed.table for fed in found.stored), "sluice.ledger", "sluice.rejected"]

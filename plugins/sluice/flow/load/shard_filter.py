@@ -72,10 +72,10 @@ class ShardFilter:
         self.writer.run("stage", sql)
 
     def wanted(self, routed: Sql) -> Sql:
-        """The condition on the lake's rows, for those that are to be parsed."""
+        """Returns the condition on the lake's rows, for those that are to be parsed."""
         return Sql(f"({routed}) AND {self.placement.own_record}") if self.by_record else routed
 
     def counted(self) -> tuple[UnitCounts, UnitCounts]:
-        """(all rows that were seen, this shard's among them), by unit."""
+        """Returns (all rows that were seen, this shard's among them), by unit."""
         rows, own = (render("load/counted_rows", counted=self.counts, rows=Sql(n)) for n in ("rows", "own"))
         return self.writer.counts(rows), self.writer.counts(own)

@@ -40,7 +40,7 @@ def load_shards(
     patience: timedelta | None = None,
     then: Callable[[Client, LoadResult], None] = lambda client, result: None,
 ) -> LoadResult:
-    """`load` on each shard; what one of them meets does not stop the others. `then` is called
+    """Loads each shard; what one of them meets does not stop the others. `then` is called
     with what each shard has loaded.
 
     With one `connection` it raises what `load` raises. With shards: ShardsWait when the failure is retryable,
@@ -88,7 +88,7 @@ def _together(target: Target, shards: Iterable[Shard], one: Callable[[Shard], Lo
 
 
 def merged(table: str, loaded: Mapping[str, LoadResult]) -> LoadResult:
-    """One result: a unit was loaded where any shard has loaded it; rows and misfits of all."""
+    """Returns one result: a unit was loaded where any shard has loaded it; rows and misfits of all."""
     units: dict[Unit, UnitLoad] = {}
     for result in loaded.values():
         for part in result.units:

@@ -163,7 +163,7 @@ class Staging:
         for unit, (expected, counted) in differences(_sharing(self.works, own), staged).items():
             raise Conservation(
                 f"table {self.found.table}, slice {unit}: {expected:,} rows belong on this shard, and "
-                f"{counted:,} were staged: does somebody else write to Sluice's own tables? Load it again"
+                f"{counted:,} were staged: does another program write to Sluice's own tables? Load it again"
             )
         if self._rest(self.works, fitting):
             sql = render(
@@ -173,14 +173,14 @@ class Staging:
         return staged, self.count_misfits(self._misfits)
 
     def _own_works(self) -> list[LoadWork]:
-        """The works with this shard's rows as what landed."""
+        """Returns the works with this shard's rows as what landed."""
         found, own = self.sieve.counted()
         for unit, (landed, counted) in differences(self.works, found).items():
             raise self._uneven(unit, landed, counted)
         return _sharing(self.works, own)
 
     def _rest(self, works: Sequence[LoadWork], staged: UnitCounts) -> UnitCounts:
-        """The misfits of units that lack rows. Raises Conservation when some lack more than those."""
+        """Returns the misfits of units that lack rows. Raises Conservation when some lack more than those."""
         lacking = differences(works, staged)
         if not lacking:
             return {}

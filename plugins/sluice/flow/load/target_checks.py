@@ -34,7 +34,7 @@ _STATE_REMEDY = (
 
 
 def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[TargetTable, Filling]:
-    """The table as it is and how its columns are filled; nothing is written.
+    """Returns the table as it is and how its columns are filled; nothing is written.
 
     Raises TargetRefused for a missing table, an engine that merges rows away, missing `_slice` and
     `_cluster`, types that Sluice does not fill, and materialized views whose rows it could not replace.

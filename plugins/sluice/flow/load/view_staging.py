@@ -63,7 +63,7 @@ class ViewStaging:
             )
 
     def _moved(self, fed: ViewTable) -> Sql:
-        """The view's SELECT over staged rows; the server says that nothing else of it has changed."""
+        """Returns the view's SELECT over staged rows; the server says that nothing else of it has changed."""
         place = self._names[fed.source]
         right, reason = self._tree(Sql(fed.select)), "the server would read it in another way"
         for select in candidates(fed.select, fed.source, identifier(SYSTEM, place)):

@@ -42,7 +42,7 @@ class LoadWork:
     held: LedgerRow | None = None
 
     def may_have(self, names: Sequence[str]) -> bool:
-        """Whether rows may have one of the fields."""
+        """Returns whether rows may have one of the fields."""
         return not self.counted or any(of.others or of.fields.keys() & set(names) for of in self.fields)
 
 
@@ -65,7 +65,7 @@ def work_for(
 
 
 def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:
-    """Whether the ledger's row makes loading the unit again unnecessary.
+    """Returns whether the ledger's row makes loading the unit again unnecessary.
 
     `reload` loads again what is committed, except what this very run (`token`) has loaded before. `reland`
     made a new manifest, which no row holds yet.
@@ -86,7 +86,7 @@ def choose(
     additions: Sequence[Addition] = (),
     shard: str = "",
 ) -> tuple[list[LoadWork], list[LedgerRow]]:
-    """What is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
+    """Returns what is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
 
     `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
     """
@@ -108,7 +108,7 @@ def choose(
 def cut(
     works: Sequence[LoadWork], max_rows: int = MAX_ROWS, max_units: int = MAX_UNITS
 ) -> list[list[LoadWork]]:
-    """Protocol runs: as many units as fit `max_rows` and `max_units`, at least one."""
+    """Cuts into protocol runs: as many units as fit `max_rows` and `max_units`, at least one."""
     runs: list[list[LoadWork]] = []
     rows = 0
     for work in works:
@@ -122,7 +122,7 @@ def cut(
 
 
 def differences(works: Iterable[LoadWork], *counted: Mapping[Unit, int]) -> dict[Unit, tuple[int, int]]:
-    """(landed, counted) of the units whose sum over `counted` is not what landed."""
+    """Returns (landed, counted) of the units whose sum over `counted` is not what landed."""
     found = {work.unit: (work.landed, sum(counts.get(work.unit, 0) for counts in counted)) for work in works}
     return {unit: pair for unit, pair in found.items() if pair[0] != pair[1]}
 

@@ -64,17 +64,17 @@ class Writer:
         log.info("%s: %s took %.2f s, query id %s", line(self.attempt.target), step, seconds, query_id)
 
     def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
-        """Rows of the attempt's units, out of a statement that gives (slice's start, cluster, rows)."""
+        """Reads rows of the attempt's units, out of a statement that gives (slice's start, cluster, rows)."""
         found = self.rows(sql, parameters)
         counted = {self.unit_of(start, cluster): rows for start, cluster, rows in found}
         return {unit: rows for unit, rows in counted.items() if unit in self.units}
 
     def count_rows(self, table: Sql) -> UnitCounts:
-        """How many rows of each of the attempt's units the table holds."""
+        """Returns how many rows of each of the attempt's units the table holds."""
         return self.counts(render("load/count_rows", rows_by_unit=self.rows_by_unit(table)))
 
     def rows_by_unit(self, table: Sql) -> Sql:
-        """The SELECT of (slice, cluster, rows), without units that have none."""
+        """Returns the SELECT of (slice, cluster, rows), without units that have none."""
         clusters = [
             f"({literal(name)}, countIf(_cluster = {literal(name)}))"
             for name in sorted({unit.cluster for unit in self.units})
@@ -87,7 +87,8 @@ class Writer:
         parameters: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> list[Sequence[Any]]:
-        """What a statement that only reads gives. Raises Fenced when a table of this attempt is gone."""
+        """Returns what a statement that only reads gives. Raises Fenced when a table of this attempt is
+        gone."""
         try:
             return self.client.rows(sql, parameters, settings)
         except ServerError as error:

@@ -39,7 +39,7 @@ class EventWindow:
         return SliceRange(max(start, self.first), ceil(hour + HOUR + self.grace, self.length), self.length)
 
     def touched(self, slices: SliceRange, end: pendulum.DateTime) -> list[pendulum.DateTime]:
-        """The event hours that wait for one of `slices`, with all they wait for before `end`."""
+        """Returns the event hours that wait for one of `slices`, with all they wait for before `end`."""
         last = (
             end - self.grace if self.max_early is None else min(end - self.grace, slices.end + self.max_early)
         )
@@ -53,7 +53,7 @@ class EventWindow:
         ]
 
     def needed(self, hours: Sequence[pendulum.DateTime]) -> SliceRange:
-        """All that ascending `hours`, of which there is one at least, wait for."""
+        """Returns all that ascending `hours`, of which there is one at least, wait for."""
         return SliceRange(self.of(hours[0]).start, self.of(hours[-1]).end, self.length)
 
 
@@ -65,7 +65,7 @@ def event_window(pipeline: Pipeline, first_resolved: pendulum.DateTime) -> Event
 def complete(
     hours: Iterable[pendulum.DateTime], window: EventWindow, incomplete: Sequence[pendulum.DateTime]
 ) -> list[pendulum.DateTime]:
-    """Those `hours` that wait for none of the `incomplete` slices, whose starts are ascending."""
+    """Returns those `hours` that wait for none of the `incomplete` slices, whose starts are ascending."""
     found = []
     for hour in hours:
         slices = window.of(hour)

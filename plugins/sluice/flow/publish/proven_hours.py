@@ -33,6 +33,7 @@ def proven_hours(pipeline: Pipeline, slices: SliceRange) -> list[pendulum.DateTi
 def whole_hours(
     hours: Sequence[pendulum.DateTime], window: EventWindow, found: Iterable[UnitStatus]
 ) -> list[pendulum.DateTime]:
-    """Those `hours` of which every unit is complete; `found` are the units of all that they wait for."""
+    """Returns those `hours` of which every unit is complete; `found` are the units of all that they wait
+    for."""
     open_slices = {s.unit.slice.start for s in found if s.state is not UnitState.COMPLETE}
     return complete(hours, window, sorted(open_slices))

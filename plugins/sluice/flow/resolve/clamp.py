@@ -39,7 +39,7 @@ class Answers:
     """What Kafka said about one topic; `instants` are seconds since the epoch, ascending.
 
     Records stamped at `kept_since` or later have not gone by age: where an instant from there on gives the
-    log start, it is the first record that late. None: nobody knows.
+    log start, it is the first record that late. None: unknown.
     """
 
     cluster: str
@@ -56,7 +56,7 @@ class Answers:
 
 
 def settle(known: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
-    """The boundaries to store for the answers' instants, given what is stored of the same topic id.
+    """Returns the boundaries to store for the answers' instants, given what is stored of the same topic id.
 
     Instants that are stored already are left out. Raises PartitionMissing when the log knows a partition
     that the answers lack: storing without it would count it as new, and move it backwards.
@@ -85,7 +85,7 @@ def _at_once(
     said: PartitionAnswers,
     hidden: np.ndarray,
 ) -> PartitionColumn | None:
-    """What `_place` gives, for all instants at once; None where records may have expired.
+    """Returns what `_place` gives, for all instants at once; None where records may have expired.
 
     `above`: of each instant the first known row at or after it. `hidden`: whether the log start may hide its
     records.

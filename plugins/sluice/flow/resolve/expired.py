@@ -17,7 +17,8 @@ from sluice.state.boundaries.retention import retained
 def retained_losses(
     pipeline: Pipeline, boundaries: Boundaries, units: Iterable[Unit], topics_of: TopicsOf = open_topics
 ) -> dict[Unit, tuple[Loss, ...]]:
-    """What Kafka has been seen now to lack of each resolved unit; units that lost nothing are left out.
+    """Returns what Kafka has been seen now to lack of each resolved unit; units that lost nothing are left
+    out.
 
     Raises KafkaUnavailable, UnknownTopic, PartitionMissing, TopicRecreated.
     """

@@ -53,7 +53,7 @@ class WaitingOffsets:
 
 @dataclass(frozen=True)
 class TopicAnswers:
-    """A topic's answers, and what somebody should know about them."""
+    """A topic's answers, and warnings about them."""
 
     answers: Answers
     future: tuple[FutureStamped, ...] = ()
@@ -68,7 +68,7 @@ def ask(
     known: TopicBoundaries | None,
     now: datetime,
 ) -> TopicAnswers:
-    """Where `instants` (seconds since the epoch, ascending) are in every partition of the topic.
+    """Finds where `instants` (seconds since the epoch, ascending) are in every partition of the topic.
 
     The end is taken before the look-ups, so that a record which arrives between the two is not put before
     an instant that it lies after. Raises UnknownTopic, KafkaUnavailable, and TopicRecreated when the topic
@@ -110,7 +110,8 @@ def _placed(
     end: int,
     limit: int,
 ) -> tuple[list[int], list[FoundBy]]:
-    """Each row's offset in one partition, and how it was found: for the rows of `starts` in `records`."""
+    """Returns each row's offset in one partition, and how it was found: for the rows of `starts` in
+    `records`."""
     offsets = [end if offset == NONE else offset for offset in answers.offsets]
     how = [FoundBy.END if offset == NONE else FoundBy.RECORD for offset in answers.offsets]
     wanted = [(start, stamps[row]) for row, start in starts.items()]
@@ -143,7 +144,7 @@ def _read_on(
     answers: PartitionLookUp,
     limit: int,
 ) -> dict[int, int]:
-    """The rows whose answer is no boundary, and the offset from which to read on for each.
+    """Returns the rows whose answer is no boundary, and the offset from which to read on for each.
 
     The record is stamped in the future. Or it lies before an earlier boundary, as one does whose time was
     in the future when that was found: it would pin this one to that, and leave the hour between them empty.

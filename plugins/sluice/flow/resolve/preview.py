@@ -29,7 +29,7 @@ class Preview:
 
 
 def preview(pipeline: Pipeline, slices: SliceRange) -> Preview:
-    """As `survey`, with what resolving now would find and what Kafka no longer has; changes nothing.
+    """Surveys, with what resolving now would find and what Kafka no longer has; changes nothing.
 
     Raises what Kafka raises when no cluster answers.
     """
@@ -50,6 +50,6 @@ def preview(pipeline: Pipeline, slices: SliceRange) -> Preview:
 
 
 def raise_if_all(pipeline: Pipeline, unreachable: Mapping[str, SluiceError]) -> None:
-    """What the first cluster says, when none of them can be asked."""
+    """Raises the first cluster's error when none of them can be asked."""
     if unreachable.keys() == set(pipeline.clusters):
         raise next(iter(unreachable.values()))

@@ -49,7 +49,7 @@ class Inquiry:
             list(pool.map(lambda c: self._ask_cluster(c, open_questions[c.cluster], state), clusters))
 
     def settled(self, state: Boundaries) -> tuple[TopicBoundaries, ...]:
-        """The next entry's blocks: what `state` lacks of all that Kafka said, clamped to it."""
+        """Returns the next entry's blocks: what `state` lacks of all that Kafka said, clamped to it."""
         blocks = (settle(state.stored(*name), answers) for name, answers in self._said.items())
         return tuple(block for block in blocks if len(block.instants))
 

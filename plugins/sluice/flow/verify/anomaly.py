@@ -120,5 +120,5 @@ class Anomaly:
         return f"{self.kind}: {self.place}: {self.message}; {repair}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field, `place` and `message`, for JSON."""
+        """Returns every field, `place` and `message`, for JSON."""
         return {**asdict(self), "kind": str(self.kind), "place": self.place, "message": self.message}

@@ -22,7 +22,7 @@ _GONE = "its cluster is not in the pipeline file: put it back there, and run `sl
 
 
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
-    """Every anomaly, those of slices first; none when all holds."""
+    """Returns every anomaly, those of slices first; none when all holds."""
     found = (_repairable(facts, anomaly) for anomaly in _anomalies(facts, repairs))
     return [after_creation(facts, anomaly) for anomaly in found]
 

@@ -88,7 +88,8 @@ def _by_hour(facts: VerifyFacts, table: TableFacts) -> bool:
 
 
 def _reload(facts: VerifyFacts, row: LedgerRow, repairs: Repairs) -> tuple[str, str]:
-    """The command that makes an event hour again, or which slices to reload where others lie between them."""
+    """Returns the command that makes an event hour again, or which slices to reload where others lie between
+    them."""
     length = facts.pipeline.slice
     pieces = sorted({Slice.from_id(name.partition("/")[0], length) for name in row.types})
     if not pieces:

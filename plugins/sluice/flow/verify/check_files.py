@@ -31,7 +31,7 @@ class FileName:
 
 
 def parse_name(key: str) -> FileName | None:
-    """What a data file's name says; None for a name that Sluice does not give."""
+    """Returns what a data file's name says; None for a name that Sluice does not give."""
     found = _NAME.fullmatch(key.rpartition("/")[2])
     return FileName(found["slice"], found["cluster"], int(found["generation"])) if found else None
 
@@ -48,7 +48,7 @@ def check_files(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
 
 
 def dead(facts: VerifyFacts) -> list[str]:
-    """Files of generations that a newer manifest has replaced: nobody will ever read them again."""
+    """Returns files of superseded generations: a newer manifest has replaced them."""
     found = []
     for key in _unnamed(facts):
         name = parse_name(key)
@@ -59,7 +59,7 @@ def dead(facts: VerifyFacts) -> list[str]:
 
 
 def _unnamed(facts: VerifyFacts) -> set[str]:
-    """The files that no manifest lists."""
+    """Returns the files that no manifest lists."""
     manifests = [*facts.lake.named.values(), *(manifest for _, manifest in facts.landed)]
     return facts.lake.sizes.keys() - {f.key for m in manifests if m is not None for f in m.all_files}
 

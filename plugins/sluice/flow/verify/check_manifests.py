@@ -60,7 +60,7 @@ def _landed(manifest: Manifest) -> str:
 
 
 def _rows(manifest: Manifest, rows: int) -> Iterator[tuple[AnomalyKind, str, str]]:
-    """A record that is parsed and not empty holds a row at least."""
+    """Checks that each record that is parsed and not empty has a row at least."""
     by_partition = sum(count.rows or 0 for count in manifest.counts)
     if by_partition != rows:
         yield AnomalyKind.LANDED, f"{by_partition:,} rows, by partition", f"{rows:,}"
@@ -79,7 +79,7 @@ def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:
 
 
 def lost_of(manifest: Manifest, r: OffsetRange) -> int:
-    """Offsets of the range that the manifest says had expired."""
+    """Counts offsets of the range that had expired, by the manifest."""
     return sum(
         max(0, min(r.until, loss.until) - max(r.start, loss.start))
         for loss in manifest.lost

@@ -57,7 +57,7 @@ def _then(repairs: Repairs, waiting: list[Slice]) -> str:
 
 
 def after_creation(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
-    """The same with its command as something to be done later."""
+    """Returns the same with its command as something to be done later."""
     missing = sorted(missing_tables(facts))
     if not missing or not anomaly.command.startswith("sluice run"):
         return anomaly

@@ -92,7 +92,7 @@ def check_boundaries(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
 def _compare(
     status: UnitStatus, ranges: tuple[OffsetRange, ...], manifest: Manifest, command: str
 ) -> Iterator[Anomaly]:
-    """A topic that the manifest lacks altogether was added later: `plan` lists it."""
+    """Compares the topics of the manifest. One that it lacks altogether was added later: `plan` lists it."""
     stored: Mapping[Partition, OffsetRange] = {_partition(r): r for r in ranges if r.topic in manifest.topics}
     landed = {_partition(r): r for r in manifest.ranges}
     for partition in sorted({*stored, *landed}):

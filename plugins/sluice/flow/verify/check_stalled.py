@@ -12,9 +12,9 @@ _ADVICE = "inspect its leader, and what the partitioner of the producers sends t
 
 
 def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:
-    """No record for a partition over the last `stalled_after` slices of the range, each of which brought
-    records to every other partition of the topic. A partition that never had a record stands for a key
-    that nobody uses: it counts only once it has moved."""
+    """Finds partitions without a record over the last `stalled_after` slices of the range, each of which
+    brought records to every other partition of the topic. A partition that never had a record stands for a
+    key that is not used: it counts only once it has moved."""
     pipeline = facts.pipeline
     if not pipeline.stalled_after:
         return
@@ -36,7 +36,7 @@ def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:
 
 
 def _stalled(facts: VerifyFacts, last: SliceRange, cluster: str, topic: str) -> Iterator[tuple[int, int]]:
-    """(partition, offset where it stands)."""
+    """Yields (partition, offset where it stands)."""
     found = [facts.boundaries.ranges(piece, cluster, (topic,)) for piece in last]
     if not all(found):
         return

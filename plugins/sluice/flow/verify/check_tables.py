@@ -83,7 +83,8 @@ def _wanted(pipeline: Pipeline, target: Target, manifest: Manifest) -> dict[str,
 
 
 def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iterator[tuple[str, int, int]]:
-    """(type, expected, seen) of what differs: by type where the table has it and the misfits are known."""
+    """Yields (type, expected, seen) of what differs: by type where the table has it and the misfits are
+    known."""
     known = committed + sum(misfits.values()) == sum(landed.values())
     if _UNKNOWN in rows or not rows or not known:
         if len(landed) == 1 and known:
@@ -148,7 +149,7 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
         return repairs.fill(unit.slice), ""
     column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")
     where = f"{column} = {int(unit.slice.start.timestamp())} AND {cluster} = {literal(unit.cluster)}"
-    advice = "Sluice lands no such slice, and did not write them; if nobody needs them: "
+    advice = "Sluice lands no such slice, and did not write them; if they are not needed: "
     name = sql_table(table)
     statement = f"ALTER TABLE {name} DELETE" if projections else f"DELETE FROM {name}"  # noqa: S608 - printed
     return "", f"{advice}{statement} WHERE {where}"

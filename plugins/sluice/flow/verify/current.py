@@ -15,7 +15,7 @@ from sluice.state.unit_state import Commit, UnitState
 
 
 def loaded(facts: VerifyFacts, table: str) -> list[tuple[UnitStatus, Manifest]]:
-    """The landed units that are committed in `table`, whatever other tables lack."""
+    """Returns the landed units that are committed in `table`, whatever other tables lack."""
     target = targets_of(facts.pipeline)[table]
     return [(status, m) for status, m in facts.landed if is_current(facts.pipeline, target, status)]
 
@@ -25,19 +25,19 @@ def units_of(facts: VerifyFacts, table: str) -> frozenset[Unit]:
 
 
 def targets_of(pipeline: Pipeline) -> dict[str, Target]:
-    """The targets by table: to merge them takes longer than to judge a unit."""
+    """Returns the targets by table: to merge them takes longer than to judge a unit."""
     return {target.table: target for target in pipeline.targets}
 
 
 def lacking(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> frozenset[str]:
-    """The tables that lack the unit, or hold it as it was."""
+    """Returns the tables that lack the unit, or hold it as it was."""
     return frozenset(name for name, t in targets.items() if not is_current(pipeline, t, status))
 
 
 def narrowed(
     pipeline: Pipeline, found: Sequence[UnitStatus], tables: Collection[str] | None
 ) -> list[UnitStatus]:
-    """With the states that the units have in these tables alone; without a choice as they are."""
+    """Returns the states that the units have in these tables alone; without a choice as they are."""
     targets = {target.table: target for target in pipeline.chosen(tables)}
     return [_narrowed(pipeline, targets, status) for status in found] if tables is not None else [*found]
 

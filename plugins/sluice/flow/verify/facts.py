@@ -81,7 +81,7 @@ class TableFacts:
     notes: tuple[str, ...] = ()
 
     def may_lack(self, unit: Unit) -> bool:
-        """Whether a TTL may have deleted some of the unit's rows."""
+        """Returns whether a TTL may have deleted some of the unit's rows."""
         return self.expiring and unit not in self.lasting
 
 

@@ -1,4 +1,4 @@
-"""Which records a table lacks or has twice: located up only for the few units whose counts are wrong."""
+"""Which records a table lacks or has twice: located only for the few units whose counts are wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ Places = dict[tuple[str, int], list[int]]
 def locate(
     facts: VerifyFacts, clients: Sequence[Client], lake: Lake, anomalies: Sequence[Anomaly], say: Say
 ) -> list[Anomaly]:
-    """The anomalies, with partition and offsets where those can be found out. `clients`: of all shards."""
+    """Returns the anomalies, with partition and offsets where those can be found out. `clients`: of all
+    shards."""
     known = {table.table: table.identities[0].by_row for table in facts.tables if table.identities}
     units = {(s.unit.slice.id, s.unit.cluster): (s.unit, m) for s, m in facts.landed}
     found: list[Anomaly] = []
@@ -61,7 +62,7 @@ def _locate(
     manifest: Manifest,
     by_row: bool,
 ) -> tuple[Places, Places]:
-    """(records of which a row is missing, records of which one is there more than once)."""
+    """Returns (records of which a row is missing, records of which one is there more than once)."""
     there, rejected = _there(clients, target.table, unit, by_row)
     again = {place: sorted({o for (o, _), n in c.items() if n > 1}) for place, c in there.items()}
     if manifest.rows is not None and not by_row:
@@ -94,7 +95,7 @@ def _there(
 def _records(
     lake: Lake, file: LandedFile, types: Collection[str]
 ) -> Iterator[tuple[tuple[str, int], int, int]]:
-    """((topic, partition), offset, row)."""
+    """Yields ((topic, partition), offset, row)."""
     try:
         with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
             there = [name for name in _COLUMNS if name in parquet.schema_arrow.names]
@@ -106,7 +107,7 @@ def _records(
 
 
 def _placed(anomaly: Anomaly, places: Mapping[tuple[str, int], Sequence[int]]) -> list[Anomaly]:
-    """One for each partition; the anomaly as it was when nothing was found."""
+    """Returns one for each partition; the anomaly as it was when nothing was found."""
     mine = {
         place: sorted(offsets)
         for place, offsets in places.items()

@@ -10,7 +10,8 @@ _TAKEN = {"Int": ("Int",), "Decimal": ("Int", "Decimal"), "Float": ("Int", "Deci
 
 
 def keeps(stored: str, given: str) -> bool:
-    """Whether a cast of `given` to `stored` cuts off no part of each number; of unknown types it may not."""
+    """Returns whether a cast of `given` to `stored` cuts off no part of each number; of unknown types it may
+    not."""
     if not (stored and given):
         return True
     one, other = _plain(stored), _plain(given)

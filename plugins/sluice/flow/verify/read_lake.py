@@ -25,7 +25,7 @@ EVERYWHERE = ("type=", f"{layout.REJECTED}/", layout.COUNTS)
 
 
 def read_all(lake: Lake, units: Iterable[Unit]) -> tuple[dict[Unit, Manifest], dict[Unit, str]]:
-    """The manifests that can be read, and of the others why not. Raises LakeUnavailable."""
+    """Returns the manifests that can be read, and of the others why not. Raises LakeUnavailable."""
 
     def read(unit: Unit) -> Manifest | str | None:
         try:
@@ -42,7 +42,7 @@ def read_all(lake: Lake, units: Iterable[Unit]) -> tuple[dict[Unit, Manifest], d
 
 
 def list_files(lake: Lake, prefixes: Iterable[str] = EVERYWHERE) -> dict[str, int]:
-    """Bytes of every data file, by key."""
+    """Returns the bytes of every data file, by key."""
     found = each_if_slow(lambda prefix: list(lake.list(prefix)), prefixes)
     return {i.key: i.size for items in found for i in items if not i.key.endswith("/_SUCCESS")}
 
@@ -56,7 +56,8 @@ def read_lake(
     whole: bool,
     checksums: bool,
 ) -> LakeFacts:
-    """Without a `listing`, made before the manifests were read, only the range's own folders are listed.
+    """Reads the lake's facts. Without a `listing`, made before the manifests were read, only the range's own
+    folders are listed.
 
     A file is never visible before the manifest that lists it: so a manifest read after the listing knows
     every file in it. One read before is read again where the listing has a file that it does not list.
@@ -94,7 +95,7 @@ def folders(pipeline: Pipeline, slices: SliceRange, manifests: Iterable[Manifest
 
 
 def own(sizes: Mapping[str, int], slices: SliceRange) -> dict[str, int]:
-    """Without the files that other slices brought."""
+    """Leaves out the files that other slices brought."""
     first, end = _id(slices.start, slices), _id(slices.end, slices)
     names = {key: parse_name(key) for key in sizes}
     return {k: sizes[k] for k, name in names.items() if name is None or first <= name.slice < end}
@@ -118,7 +119,7 @@ def _by_name(
 
 
 def _units(pipeline: Pipeline, keys: Iterable[str]) -> dict[tuple[str, str], Unit]:
-    """The units that the files' names say they are of, by slice id and cluster."""
+    """Returns the units that the files' names say they are of, by slice id and cluster."""
     names = {(n.slice, n.cluster) for n in map(parse_name, keys) if n is not None}
     return {pair: unit for pair in names if (unit := _unit(pipeline, *pair)) is not None}
 

@@ -1,4 +1,4 @@
-"""Watches whether somebody loads the targets: their leases, which a living load renews."""
+"""Watches whether the targets are being loaded: their leases, which a running load renews."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE_TERMS = 10
 
 
 def leases_of(servers: Servers, pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
-    """The names of the leases under which each target is loaded, by table."""
+    """Returns the names of the leases under which each target is loaded, by table."""
     return {
         target.table: tuple({_lease(server.reached, target, server.shard.name) for server in servers})
         for target in pipeline.targets
@@ -33,7 +33,7 @@ def _lease(client: Client, target: Target, shard: str) -> str:
     except ServerError as error:
         if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             raise
-        return f"{target.table}@{shard}" if shard else target.table  # nobody has ever loaded
+        return f"{target.table}@{shard}" if shard else target.table  # never loaded
 
 
 @dataclass
@@ -52,7 +52,7 @@ class LoadWatch:
         self._deadline = self.clock() + _PATIENCE_TERMS * self.term
 
     def read(self) -> dict[str, tuple[str, ...]]:
-        """The versions of each table's leases, of the tables that nobody loads."""
+        """Returns the versions of each table's leases, of the tables that are not being loaded."""
         names = sorted({name for own in self.names.values() for name in own})
         seen = dict(zip(names, each_if_slow(self._read, names), strict=True))
         return {
@@ -62,7 +62,7 @@ class LoadWatch:
         }
 
     def _read(self, name: str) -> str | None:
-        """The lease's version; None while somebody may hold it."""
+        """Returns the lease's version; None while it may be held."""
         read_at = self.clock()
         key = layout.lease(name)
         found = self.lake.read(key)

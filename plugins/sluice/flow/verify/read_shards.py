@@ -33,7 +33,7 @@ Held = Mapping[Unit, LedgerRow]
 def read_shards(
     servers: Servers, pipeline: Pipeline, target: Target, held: Mapping[str, Held], span: SliceSpan
 ) -> tuple[TableFacts, tuple[TableFacts, ...]]:
-    """The table as a whole, and its part on each shard (none with one `connection`).
+    """Returns the table as a whole, and its part on each shard (none with one `connection`).
 
     `held` is what is committed, by shard. Raises ShardUnavailable, and what the clients raise.
     """
@@ -52,7 +52,7 @@ def read_shards(
 
 
 def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
-    """The parts of one table as if one server held them."""
+    """Returns the parts of one table as if one server held them."""
     return TableFacts(
         table=parts[0].table,
         missing=next((part.missing for part in parts if part.missing), ""),
@@ -100,7 +100,8 @@ def _misplaced(
 def read_left(
     pipeline: Pipeline, lake: Lake, say: Say, tables: Collection[str] | None = None
 ) -> Iterator[LeftRows]:
-    """One for each table with rows. Of a server that is gone nobody can read anything: `say` tells it."""
+    """Returns one for each table with rows. `say` reports a server that is gone, of which nothing can be
+    read."""
     for shard, connections in left(lake, pipeline.clickhouse).items():
         for conn_id in connections:
             try:

@@ -129,8 +129,8 @@ RowsByOffsets = dict[tuple[str, int], dict[tuple[int, int], int]]
 
 
 def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[RowsByOffsets, RowsByOffsets]:
-    """How often each record of the unit is in the target, and in sluice.rejected. Without `by_row` all rows
-    are 0."""
+    """Returns how often each record of the unit is in the target, and in sluice.rejected. Without `by_row`
+    all rows are 0."""
     where = {"slice": int(unit.slice.start.timestamp()), "cluster": unit.cluster}
     row, misfit = (Sql("toInt32(_row)"), Sql("row")) if by_row else (Sql("0"), Sql("0"))
     rows = _ask(client, render("verify/offsets", table=table(target), row=row), where)
@@ -150,7 +150,7 @@ def _counted(rows: Sequence[Sequence[Any]]) -> RowsByOffsets:
 def read_counts(
     client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Mapping[str, int]
 ) -> dict[Unit, dict[str, int]]:
-    """By unit and event type; nothing for a table of events. Raises what the client raises."""
+    """Counts by unit and event type; nothing for a table of events. Raises what the client raises."""
     if not target.counted or not set(OWN) <= {column.name for column in found.columns}:
         return {}
     there = client.rows(render("verify/counts", table=table(target.table)), span)

@@ -40,7 +40,8 @@ class Views:
 def read_views(
     client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: ViewParameters
 ) -> Views:
-    """The views of a target and of its views' tables. A source with a TTL forgets what it has given."""
+    """Returns the views of a target and of its views' tables. A source with a TTL forgets what it has
+    given."""
     feds, notes = [], []
     shapes = fed_shapes(client, found, target.rollup is not None)
     for shape in shapes.values():
@@ -85,7 +86,7 @@ def _given(
 def _counted(
     client: Client, pipeline: Pipeline, found: TargetTable, shape: ViewTableShape, span: ViewParameters
 ) -> ViewTableSums:
-    """Of a unit that nobody has loaded there are no rows. A target with a TTL does not say what it had."""
+    """Of a unit that was not loaded there are no rows. A target with a TTL does not say what it had."""
     fed, counts = shape.fed[0], Summing(("count()",), ())
     there = {} if forgets(found) else _sums(client, pipeline, counts, table(fed.table), span, None)
     return ViewTableSums(fed.table, fed.view, there, {}, frozenset(), fed.projections)
@@ -108,7 +109,8 @@ def _unsure(found: TargetTable, shape: ViewTableShape, source: str | None) -> st
 
 
 def _source(found: TargetTable, fed: ViewTable, shapes: Mapping[str, ViewTableShape]) -> str | None:
-    """The table that the view reads, as the server writes its name, where it keeps what it has given."""
+    """Returns the table that the view reads, as the server writes its name, where it keeps what it has
+    given."""
     if fed.source != found.table and not _keeps(shapes[fed.source]):
         return None
     read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", fed.select)
@@ -116,7 +118,7 @@ def _source(found: TargetTable, fed: ViewTable, shapes: Mapping[str, ViewTableSh
 
 
 def _keeps(source: ViewTableShape) -> bool:
-    """Whether merges of a view's table change nothing of what is added up of it."""
+    """Returns whether merges of a view's table change nothing of what is added up of it."""
     fed, shape = source.fed[0], source.shape
     if fed.engine.removeprefix("Replicated") == "MergeTree":
         return True

@@ -1,8 +1,8 @@
-"""Which anomalies stand although somebody loads meanwhile. Pure.
+"""Decides which anomalies stand while loads go on. Pure.
 
 A load revokes a unit's ledger row before it touches its rows, and commits it with a higher generation. So
 rows of a unit that is committed alike in two reads did not change between them. A unit without a row in both
-may be under way: then only a lease that nobody has held, or that stands still for its term, says that it is
+may be under way: then only a lease that was not held, or that is unchanged for its term, says that it is
 not.
 """
 
@@ -51,7 +51,7 @@ class TwoReads:
         return all(self._table_stood_still(anomaly, unit, name) for name in self._tables(anomaly, unit))
 
     def _unit(self, anomaly: Anomaly) -> Unit | None:
-        """None for an anomaly of no unit that is known."""
+        """Returns None for an anomaly of no unit that is known."""
         return self._units.get((anomaly.slice, anomaly.cluster))
 
     @cached_property
@@ -74,7 +74,7 @@ class TwoReads:
         return first, second
 
     def _tables(self, anomaly: Anomaly, unit: Unit | None) -> Collection[str]:
-        """The targets whose load could explain the anomaly."""
+        """Returns the targets whose load could explain the anomaly."""
         if not anomaly.table:
             return self._lacking(unit) if anomaly.slice else ()
         owners = {
@@ -104,7 +104,8 @@ class TwoReads:
 
 
 def _row(facts: VerifyFacts, shard: str, table: str, unit: Unit | None) -> LedgerRow | None:
-    """What is committed of the unit in the table, or in its part; None also where a shard lacks it."""
+    """Returns what is committed of the unit in the table, or in its part; None also where a shard lacks
+    it."""
     parts: Iterable[TableFacts] = facts.shards if shard else facts.tables
     for part in parts:
         if part.table == table and part.shard == shard and unit is not None:

@@ -25,7 +25,7 @@ _ASSIGNMENT = re.compile(r"(`(?:\\.|[^`\\])*`|\w+) = ")
 
 
 def deleting(engine_full: str) -> tuple[Sql, ...]:
-    """The instants at which rows of a table are deleted, as expressions over its columns.
+    """Returns the instants at which rows of a table are deleted, as expressions over its columns.
 
     `MergeTree ORDER BY d TTL d + toIntervalMonth(1) TO DISK 'cold', d + toIntervalYear(1) SETTINGS …`:
     `d + toIntervalYear(1)`.
@@ -35,7 +35,8 @@ def deleting(engine_full: str) -> tuple[Sql, ...]:
 
 
 def _elements(engine_full: str) -> Iterator[str]:
-    """The TTL clause, one rule after the other. Keys and assignments of a `GROUP BY … SET …` have commas."""
+    """Yields the TTL clause, one rule after the other. Keys and assignments of a `GROUP BY … SET …` have
+    commas."""
     rule = ""
     for part in _parts(engine_full):
         text = _unquoted(rule)
@@ -50,7 +51,7 @@ def _elements(engine_full: str) -> Iterator[str]:
 
 
 def _parts(engine_full: str) -> Iterator[str]:
-    """The TTL clause, cut at its outermost commas."""
+    """Yields the TTL clause, cut at its outermost commas."""
     depth, begun, element = 0, False, ""
     for part in _TOKEN.findall(engine_full):
         depth += (part in "([{") - (part in ")]}")
@@ -83,14 +84,15 @@ def instants(expressions: Iterable[Sql]) -> Sql:
 
 
 def forgets(found: TargetTable | ViewTable) -> bool:
-    """Whether rows of the table may vanish by themselves."""
+    """Returns whether rows of the table may vanish by themselves."""
     return bool(deleting(found.engine_full))
 
 
 def lasting(
     client: Client, pipeline: Pipeline, found: TargetTable, units: Collection[Unit]
 ) -> frozenset[Unit]:
-    """Those of `units` whose every row has to be there still, where the TTL says so by `_slice` alone.
+    """Returns those of `units` whose every row has to be there still, where the TTL says so by `_slice`
+    alone.
 
     Ask after the rows are counted: what has not expired now had not expired then.
     """

@@ -108,7 +108,7 @@ def _covered(anomaly: OpenAnomaly, covered: CoveredUnits) -> bool:
 
 
 def doubtful_units(verdict: Verdict) -> frozenset[tuple[str, str]]:
-    """The units, as (slice id, cluster), whose rows were wrong when they were last compared."""
+    """Returns the units, as (slice id, cluster), whose rows were wrong when they were last compared."""
     return frozenset((s, a.cluster) for a in verdict.anomalies if a.kind in ROW_KINDS for s in a.slices)
 
 
@@ -130,8 +130,8 @@ def verification_of(slices: SliceRange, units: int, records: int, found: int, no
 
 
 def opened(anomaly: Anomaly, verification: Verification) -> OpenAnomaly:
-    """An anomaly of verify's as it is kept. One between neighbours names two hours, one of a file has it in
-    the file's name; a type that is called like an hour names none."""
+    """Returns an anomaly of verify's as it is kept. One between neighbours names two hours, one of a file has
+    it in the file's name; a type that is called like an hour names none."""
     place = replace(anomaly, type="", table="", file=anomaly.file.rpartition("/")[2]).place
     message = anomaly.message if anomaly.kind in _OF_NEIGHBOURS else ""
     named = (anomaly.slice, *_SLICE.findall(place), *_SLICE.findall(message))

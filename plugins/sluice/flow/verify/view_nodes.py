@@ -23,14 +23,14 @@ def merged(state: re.Match[str]) -> str:
 
 
 def again(name: str, role: str) -> bool:
-    """Whether a function puts values of `role` together once more: `sum` of sums."""
+    """Returns whether a function puts values of `role` together once more: `sum` of sums."""
     if role.endswith("Merge"):
         return name == f"{role}State"
     return name in (role, f"{role}SimpleState")
 
 
 def aggregates(node: QueryNode) -> bool:
-    """Whether the expression aggregates rows of its own SELECT."""
+    """Returns whether the expression aggregates rows of its own SELECT."""
     if node.kind in ("QUERY", "UNION"):
         return False
     found = FUNCTION.match(node.text)
@@ -38,7 +38,7 @@ def aggregates(node: QueryNode) -> bool:
 
 
 def always(having: QueryNode) -> bool:
-    """Whether it is `count() > 0`: a group has rows."""
+    """Returns whether it is `count() > 0`: a group has rows."""
     nodes = [node for node in having.walk() if node.kind not in ("", "LIST")]
     called = [match["name"] for node in nodes if (match := FUNCTION.match(node.text))]
     plain = len(nodes) == 3 and nodes[2].kind == "CONSTANT" and "constant_value: UInt64_0," in nodes[2].text

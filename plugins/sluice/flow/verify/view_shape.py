@@ -1,6 +1,6 @@
 """What can be said of the rows that a view gives, whatever the blocks in which its source's rows come. Pure.
 
-The server carries out a view's SELECT block by block, and nobody keeps how rows were cut into blocks:
+The server carries out a view's SELECT block by block, and how rows were cut into blocks is not stored:
 count() of a block is a part of a sum, max(n) a part of a maximum, and avg(n) is not a part of anything.
 """
 
@@ -54,7 +54,7 @@ class ViewShape:
 
 
 def shape_of(root: QueryNode, sources: Mapping[str, ViewShape], sure: Collection[str]) -> ViewShape:
-    """The shape of what the server carries out of a view's SELECT.
+    """Returns the shape of what the server carries out of a view's SELECT.
 
     `sources` are the tables whose rows a load computes, `sure` the functions that always give the same.
     """
@@ -62,7 +62,7 @@ def shape_of(root: QueryNode, sources: Mapping[str, ViewShape], sure: Collection
 
 
 def together(shapes: Sequence[ViewShape]) -> ViewShape:
-    """The shape of a table that several views write to."""
+    """Returns the shape of a table that several views write to."""
     if len(shapes) == 1:
         return shapes[0]
     every = dict.fromkeys(name for shape in shapes for name in (*shape.columns, *shape.unsure))
@@ -210,7 +210,7 @@ class _Reader:
         return "sum" if kept and self._role(first, given) == "sum" else KEY
 
     def _aggregate(self, name: str, node: QueryNode, given: ViewShape) -> str:
-        """How its values of two blocks are put together."""
+        """Returns how its values of two blocks are put together."""
         arguments = [part for child in node.section("ARGUMENTS") for part in child.children]
         roles = [self._role(argument, given) for argument in arguments]
         state = _STATE.fullmatch(name)

@@ -47,7 +47,7 @@ class Summing:
 
 
 def summing(fed: ViewTable, shape: ViewShape) -> Summing | None:
-    """None where the comparison would prove nothing. `shape`: that of the view."""
+    """Returns None where the comparison would prove nothing. `shape`: that of the view."""
     one_by_one = fed.engine.removeprefix("Replicated") == "MergeTree" and shape.one_by_one
     exact, floats = ["count()"] if one_by_one else [], []
     for column in fed.columns:
@@ -62,8 +62,8 @@ def summing(fed: ViewTable, shape: ViewShape) -> Summing | None:
 
 
 def merged_by(fed: ViewTable, shape: ViewShape, column: Column) -> str:
-    """The function that puts the column's values of one key together, in merges and as its view gives them;
-    empty where no function is certain to."""
+    """Returns the function that puts the column's values of one key together, in merges and as its view gives
+    them; empty where no function is certain to."""
     engine, kind = fed.engine.removeprefix("Replicated"), parse(column.type)
     role = shape.columns.get(column.name, KEY)
     if engine == "MergeTree":
@@ -82,7 +82,8 @@ def merged_by(fed: ViewTable, shape: ViewShape, column: Column) -> str:
 
 
 def added_up(fed: ViewTable) -> frozenset[str]:
-    """The columns that a SummingMergeTree adds up: those that it names, else all numbers out of its keys."""
+    """Returns the columns that a SummingMergeTree adds up: those that it names, else all numbers out of its
+    keys."""
     partition = _PARTITION.search(fed.engine_full)
     keys = f"{fed.sorting_key}, {partition['key'] if partition else ''}"
     listed = arguments(fed)
@@ -92,14 +93,14 @@ def added_up(fed: ViewTable) -> frozenset[str]:
 
 
 def arguments(fed: ViewTable) -> list[str]:
-    """The engine's own, without a replicated one's path and replica."""
+    """Returns the engine's own, without a replicated one's path and replica."""
     found = _ARGUMENTS.match(staged_engine(fed))
     words = _WORD.findall(found["list"]) if found else []
     return [word[1:-1] if word.startswith("`") else word for word in words]
 
 
 def named(expression: str, names: Sequence[str]) -> list[str]:
-    """Those of the columns that an expression names."""
+    """Returns those of the columns that an expression names."""
     return [name for name in names if re.search(rf"(?<![\w`])`?{re.escape(name)}`?(?![\w`])", expression)]
 
 
@@ -125,7 +126,7 @@ def _float_sum(column: Column, function: str) -> list[tuple[str, float]]:
 
 
 def _exact(column: Column, function: str) -> list[str]:
-    """What has to be the same to the last digit; nothing of a key, and of what adds floats up."""
+    """Returns what has to be the same to the last digit; nothing of a key, and of what adds floats up."""
     kind, name = parse(column.type), identifier(column.name)
     inner = kind.argument(1) if kind.name == "AggregateFunction" and len(kind.arguments) > 1 else kind
     inner = inner.argument(1) if inner.name == "SimpleAggregateFunction" else inner

@@ -44,7 +44,8 @@ class PartitionColumn:
         return self.offsets[row] != UNKNOWN
 
     def joined(self, other: PartitionColumn, order: Sequence[int] | None) -> PartitionColumn:
-        """The rows of both, in `order` (indexes into mine followed by the other's; None: as they are)."""
+        """Returns the rows of both, in `order` (indexes into mine followed by the other's; None: as they
+        are)."""
 
         def join(mine: array[int], others: array[int]) -> array[int]:
             both = mine + others
@@ -74,22 +75,22 @@ class TopicBoundaries:
         return self.cluster, self.topic, self.uuid
 
     def row(self, instant: int) -> int | None:
-        """The row of `instant`, or None when it is not stored."""
+        """Returns the row of `instant`, or None when it is not stored."""
         row = bisect_left(self.instants, instant)
         return row if row < len(self.instants) and self.instants[row] == instant else None
 
     def nearest(self, instant: int) -> int:
-        """The row of the last stored instant at or before `instant`, else the first."""
+        """Returns the row of the last stored instant at or before `instant`, else the first."""
         return max(bisect_right(self.instants, instant) - 1, 0)
 
     def largest_before(self, partition: int, instant: int) -> int:
-        """The largest stored offset at an earlier instant, or 0."""
+        """Returns the largest stored offset at an earlier instant, or 0."""
         row = bisect_left(self.instants, instant) - 1
         column = self.columns.get(partition)
         return 0 if row < 0 or column is None else column.offset(row)
 
     def merged(self, other: TopicBoundaries) -> TopicBoundaries:
-        """Mine and the other's, which holds none of my instants and was stored after mine."""
+        """Merges mine and the other's, which holds none of my instants and was stored after mine."""
         rows, added = len(self.instants), len(other.instants)
         instants = self.instants + other.instants
         in_order = not rows or not added or self.instants[-1] < other.instants[0]

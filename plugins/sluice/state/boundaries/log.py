@@ -30,7 +30,7 @@ class BoundaryLog:
     writer: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def read(self, known: Boundaries | None = None) -> Boundaries:
-        """The state after all entries; `known` is an earlier state to go on from."""
+        """Returns the state after all entries; `known` is an earlier state to go on from."""
         state = self._checkpoint() if known is None else known
         while (stored := self.lake.read(layout.boundary_entry(state.entries))) is not None:
             place = f"{self.lake.url}/{layout.boundary_entry(state.entries)}"
@@ -38,7 +38,7 @@ class BoundaryLog:
         return state
 
     def append(self, state: Boundaries, entry: LogEntry, now: pendulum.DateTime) -> Boundaries | None:
-        """The state with `entry` stored; None when another writer came first: read, and try again."""
+        """Returns the state with `entry` stored; None when another writer came first: read, and try again."""
         data = encode_entry(entry, self.writer, now)
         if not self.lake.create(layout.boundary_entry(state.entries), data):
             return None

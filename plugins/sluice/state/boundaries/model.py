@@ -45,7 +45,8 @@ class Boundaries:
     asked: Mapping[str, int] = field(default_factory=dict)
 
     def with_entry(self, entry: LogEntry) -> Boundaries:
-        """The state with one more entry. SluiceError when it speaks of a topic id that nobody accepted."""
+        """Returns the state with one more entry. Raises SluiceError when it names a topic id that was not
+        accepted."""
         blocks, eras = dict(self.blocks), dict(self.eras)
         for name, era in entry.accepted.items():
             eras[name] = (*eras.get(name, ()), era)
@@ -64,17 +65,18 @@ class Boundaries:
         return Boundaries(self.entries + 1, length, blocks, eras, {**self.asked, **asked})
 
     def uuid(self, cluster: str, topic: str) -> str | None:
-        """The topic id that stands now, or None when no boundary of the topic is stored."""
+        """Returns the topic id that stands now, or None when no boundary of the topic is stored."""
         eras = self.eras.get((cluster, topic))
         return eras[-1].uuid if eras else None
 
     def stored(self, cluster: str, topic: str) -> TopicBoundaries | None:
-        """The boundaries of the topic id that stands now."""
+        """Returns the boundaries of the topic id that stands now."""
         uuid = self.uuid(cluster, topic)
         return None if uuid is None else self.blocks.get((cluster, topic, uuid))
 
     def offsets(self, cluster: str, topic: str, instant: datetime) -> Boundary | None:
-        """The boundary at `instant`, where a slice that starts there begins; None when not resolved."""
+        """Returns the boundary at `instant`, where a slice that starts there begins; None when not
+        resolved."""
         seconds = int(instant.timestamp())
         block, closed = self._era(cluster, topic, seconds)
         row = _row(block, closed, seconds)
@@ -93,7 +95,7 @@ class Boundaries:
         return sorted(wanted)
 
     def ranges(self, piece: Slice, cluster: str, topics: Iterable[str]) -> tuple[OffsetRange, ...] | None:
-        """What the slice is: one range per partition, by topic and partition; None when not resolved.
+        """Returns what the slice is: one range per partition, by topic and partition; None when not resolved.
 
         A partition that neither boundary knew is left out; it has no offsets in the slice.
         """
@@ -113,14 +115,14 @@ class Boundaries:
         return tuple(found)
 
     def expired(self, piece: Slice, cluster: str, topics: Iterable[str]) -> tuple[Loss, ...]:
-        """What had expired before the slice was first resolved: at most these offsets, hours unknown.
+        """Returns what had expired before the slice was first resolved: at most these offsets, hours unknown.
 
         Empty for a slice that is not resolved.
         """
         return tuple(loss for topic in topics for loss in self._uncertain(piece, cluster, topic))
 
     def span(self) -> tuple[pendulum.DateTime, pendulum.DateTime] | None:
-        """The earliest and the latest instant with a stored boundary of any topic, or None."""
+        """Returns the earliest and the latest instant with a stored boundary of any topic, or None."""
         edges = [(b.instants[0], b.instants[-1]) for b in self.blocks.values() if len(b.instants)]
         if not edges:
             return None
@@ -133,13 +135,14 @@ class Boundaries:
         return frozenset({block.cluster for block in self.blocks.values()} | self.asked.keys())
 
     def begin(self, cluster: str) -> pendulum.DateTime | None:
-        """The first instant at which the cluster was asked for, whether it answered or not; None: never."""
+        """Returns the first instant at which the cluster was asked for, whether it answered or not; None:
+        never."""
         found = [b.instants[0] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
         found += [self.asked[cluster]] if cluster in self.asked else []
         return pendulum.from_timestamp(min(found)) if found else None
 
     def end(self, cluster: str) -> pendulum.DateTime | None:
-        """The last instant with a stored boundary of the cluster; None without any."""
+        """Returns the last instant with a stored boundary of the cluster; None without any."""
         found = [b.instants[-1] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
         return pendulum.from_timestamp(max(found)) if found else None
 
@@ -163,7 +166,8 @@ class Boundaries:
         return block, rows[0], rows[1]
 
     def _era(self, cluster: str, topic: str, start: int) -> tuple[TopicBoundaries | None, bool]:
-        """The boundaries that a slice beginning at `start` uses, and whether their topic id is gone."""
+        """Returns the boundaries that a slice beginning at `start` uses, and whether their topic id is
+        gone."""
         eras = self.eras.get((cluster, topic), ())
         for number in reversed(range(len(eras))):
             era = eras[number]

@@ -13,7 +13,7 @@ from sluice.state.boundaries.model import Boundaries
 
 
 def retained(ranges: Iterable[OffsetRange], log_starts: LogStarts) -> tuple[Loss, ...]:
-    """The losses: the part of each range below its partition's log start."""
+    """Returns the losses: the part of each range below its partition's log start."""
     return tuple(
         Loss(r.topic, r.partition, r.start, min(log_starts[r.topic, r.partition], r.until), exact=True)
         for r in ranges
@@ -22,14 +22,14 @@ def retained(ranges: Iterable[OffsetRange], log_starts: LogStarts) -> tuple[Loss
 
 
 def rest(ranges: Iterable[OffsetRange], log_starts: LogStarts) -> tuple[OffsetRange, ...]:
-    """The ranges without what is lost: what `on_expired: land_rest` reads."""
+    """Returns the ranges without what is lost: what `on_expired: land_rest` reads."""
     return tuple(
         replace(r, start=min(max(r.start, log_starts[r.topic, r.partition]), r.until)) for r in ranges
     )
 
 
 def last_seen(boundaries: Boundaries, cluster: str, topic: str) -> pendulum.DateTime | None:
-    """Until when the topic id before the one that stands now is known; None when there was none.
+    """Returns until when the topic id before the one that stands now is known; None when there was none.
 
     What came into that topic later went with it, uncounted.
     """
@@ -39,8 +39,8 @@ def last_seen(boundaries: Boundaries, cluster: str, topic: str) -> pendulum.Date
 
 
 def left_behind(boundaries: Boundaries, cluster: str, topic: str) -> tuple[Loss, ...]:
-    """What the topic's former id had, by its stored boundaries, in the slices that its newest id has taken
-    over: none of them had landed, and none is read from it any more."""
+    """Returns what the topic's former id had, by its stored boundaries, in the slices that its newest id has
+    taken over: none of them had landed, and none is read from it any more."""
     eras = boundaries.eras.get((cluster, topic), ())
     if len(eras) < 2 or (since := eras[-1].since) is None:
         return ()

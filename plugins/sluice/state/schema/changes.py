@@ -80,8 +80,8 @@ def changes_in(window: Sequence[TypeFields]) -> list[FieldChange]:
 
 
 def confirmed(change: FieldChange, earlier: Sequence[TypeFields]) -> bool:
-    """Whether it is one, too, against slices before those that it was found in: what comes and goes from time
-    to time has not changed."""
+    """Returns whether it is one, too, against slices before those that it was found in: what comes and goes
+    from time to time has not changed."""
     filled = [_filled(one, change.field) for one in earlier]
     if change.kind is ChangeKind.NEW:
         return not recurs(_series(earlier, filled), change.having / change.rows)
@@ -157,13 +157,13 @@ def _renamed(window: Sequence[TypeFields], change: FieldChange, name: str) -> Fi
 
 
 def _begin(window: Sequence[TypeFields], change: FieldChange) -> int:
-    """The place of the first slice without the field."""
+    """Returns the place of the first slice without the field."""
     return max(at for at, one in enumerate(window) if _filled(one, change.field)) + 1
 
 
 def _same(window: Sequence[TypeFields], change: FieldChange, name: str) -> bool:
-    """Whether `name` came when the field went, in as many rows, with the same kinds and at the same place.
-    The slice in which a producer changes over has both."""
+    """Returns whether `name` came when the field went, in as many rows, with the same kinds and at the same
+    place. The slice in which a producer changes over has both."""
     begin = _begin(window, change)
     before, since = window[: begin - 1], window[begin:]
     whole = before if any(_filled(one, change.field) for one in before) else window[:begin]

@@ -43,7 +43,7 @@ class FieldHistory:
         self._fields = {_number(piece): _fields(manifest) for piece, manifest in known.items()}
 
     def changes(self, piece: Slice) -> Iterator[FieldChange]:
-        """Those that `piece` shows; none where it has not landed."""
+        """Yields those that `piece` shows; none where it has not landed."""
         now = self._of([_number(piece)], piece.length)[0]
         before = self._before(piece, COMPARED, LOOK_BACK) if now else []
         for name, own in now.items():
@@ -53,7 +53,8 @@ class FieldHistory:
                     yield change
 
     def _before(self, piece: Slice, most: timedelta, within: timedelta) -> list[Fields]:
-        """The newest slices with rows within a time before `piece`, as many as `most` has; oldest first."""
+        """Returns the newest slices with rows within a time before `piece`, as many as `most` has; oldest
+        first."""
         count, found, last = _count(most, piece.length), list[Fields](), _number(piece)
         first = max(last - _count(within, piece.length), 0)
         for end in range(last, first, -count):
@@ -70,7 +71,8 @@ class FieldHistory:
         return [self._fields[number] for number in numbers]
 
     def _read(self, piece: Slice) -> Fields:
-        """One that cannot be read does not count: `sluice verify` names the manifest and what to do."""
+        """Reads the fields. A manifest that cannot be read does not count: `sluice verify` names the manifest
+        and what to do."""
         try:
             return _fields(read_manifest(self._lake, Unit(piece, self._cluster)))
         except SluiceError as error:
@@ -83,7 +85,8 @@ class FieldHistory:
 def changes_of(
     lake: Lake, units: Iterable[Unit], known: Mapping[Unit, Manifest], say: Say
 ) -> list[UnitChange]:
-    """What the landed ones of `units` show, in their order; `known` are manifests that need not be read.
+    """Returns what the landed ones of `units` show, in their order; `known` are manifests that need not be
+    read.
 
     Raises LakeUnavailable.
     """

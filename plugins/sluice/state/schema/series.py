@@ -46,7 +46,8 @@ class Turn:
 
 
 def begins(series: FieldSeries) -> Turn | None:
-    """Not None: it is new, and the last slice is the first in which there are enough rows to say so."""
+    """Returns a turn where it is new, and the last slice is the first in which there are enough rows to say
+    so."""
     turn = _begun(series) if series.having[-1] else None
     if turn is None or any(_begun(_until(series, end)) for end in range(2, len(series.rows))):
         return None
@@ -74,13 +75,14 @@ def _share_today(series: FieldSeries) -> float | None:
 
 
 def recurs(series: FieldSeries, share: float) -> bool:
-    """Whether slices had it in a share that is not far below this one."""
+    """Returns whether slices had it in a share that is not far below this one."""
     pairs = zip(series.having, series.rows, strict=True)
     return sum(having for having, rows in pairs if having * _NEAR >= share * rows) >= FEWEST
 
 
 def ends(series: FieldSeries) -> Turn | None:
-    """Not None: it is no more, and the last slice is the first in which there are enough rows to say so."""
+    """Returns a turn where it is no more, and the last slice is the first in which there are enough rows to
+    say so."""
     if series.having[-1]:
         return None
     last = max((place for place, having in enumerate(series.having) if having), default=-1)

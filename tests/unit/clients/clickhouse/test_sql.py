@@ -53,7 +53,7 @@ def test_quoting_can_be_undone_and_never_ends_early(text: str):
 
 
 def test_only_quoted_parts_are_taken():
-    with pytest.raises(TypeError, match="nobody quoted"):
+    with pytest.raises(TypeError, match="not quoted"):
         render("clickhouse/drop_table", table="clicks")
     with pytest.raises(KeyError, match="drop_table"):
         render("clickhouse/drop_table")

@@ -79,7 +79,7 @@ def test_units_are_told_in_their_order():
 NINE = Unit(Slice(START.subtract(hours=1)), "dc1")
 
 
-NOBODY = "Sluice lands no such slice, and did not write them; if nobody needs them: "
+NOBODY = "Sluice lands no such slice, and did not write them; if they are not needed: "
 WHERE = "WHERE _slice = {} AND _cluster = '{}'"
 FILL_NINE = "sluice run ads --from 2026-11-20T09:00Z --to 2026-11-20T10:00Z --mode fill"
 FOREIGN = replace(NINE, cluster="dc9")

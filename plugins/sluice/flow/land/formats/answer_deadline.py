@@ -17,7 +17,7 @@ import httpx
 def whole_answer(
     client: httpx.Client, place: str, params: Mapping[str, str], seconds: float
 ) -> Iterator[httpx.Response]:
-    """The answer to a GET as it comes; what reads it does so inside. `client` keeps no connections.
+    """Yields the answer to a GET as it comes; what reads it does so inside. `client` keeps no connections.
 
     Raises httpx.RequestError, also when the answer is not whole in time.
     """

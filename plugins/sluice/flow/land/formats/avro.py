@@ -38,7 +38,7 @@ class Schema:
 
 
 def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
-    """The schema in a text; `references` are those that it names, each after what it names itself.
+    """Returns the schema in a text; `references` are those that it names, each after what it names itself.
 
     Raises BadSchema.
     """
@@ -55,7 +55,7 @@ def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
 
 
 def decoded(message: bytes, writer: Schema, reader: Schema | None = None) -> bytes:
-    """The datum as JSON: as `writer` wrote it, or with the fields and defaults of `reader`.
+    """Returns the datum as JSON: as `writer` wrote it, or with the fields and defaults of `reader`.
 
     Raises Unparsed, also when bytes are left over: damaged Avro often decodes to something.
     """

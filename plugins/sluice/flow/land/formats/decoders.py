@@ -53,7 +53,7 @@ class _ByNumber:
         return self._known[number]
 
     def _asked(self, number: int) -> Any:
-        """The schema, or the verdict on its messages."""
+        """Returns the schema, or the verdict on its messages."""
         stored = self._registry.schema(number)
         if stored is None:
             return reject_reasons.UNKNOWN_SCHEMA

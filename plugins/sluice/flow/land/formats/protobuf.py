@@ -52,7 +52,7 @@ _PACKAGE = "google.protobuf."
 
 
 def compiled(file: Path) -> bytes:
-    """The descriptors of a .proto file and of all that it imports, from its own folder.
+    """Returns the descriptors of a .proto file and of all that it imports, from its own folder.
 
     Raises BadSchema with the compiler's words.
     """
@@ -74,14 +74,15 @@ def compiled(file: Path) -> bytes:
 
 
 def message_type(descriptors: bytes, name: str) -> type[Message]:
-    """The class of the message `name` (with its package) in compiled descriptors. Raises BadSchema."""
+    """Returns the class of the message `name` (with its package) in compiled descriptors. Raises
+    BadSchema."""
     files = FileDescriptorSet.FromString(descriptors).file
     return GetMessageClass(_found(_pool(files), name))
 
 
 def message_at(files: Sequence[FileDescriptorProto], path: Sequence[int]) -> type[Message]:
-    """The class at `path`, indexes of messages within messages, in the last of `files`, each of which comes
-    after those it imports. Raises BadSchema."""
+    """Returns the class at `path`, indexes of messages within messages, in the last of `files`, each of which
+    comes after those it imports. Raises BadSchema."""
     try:
         message, name = files[-1].message_type[path[0]], files[-1].package
         name = f"{name}.{message.name}".lstrip(".")
@@ -94,7 +95,7 @@ def message_at(files: Sequence[FileDescriptorProto], path: Sequence[int]) -> typ
 
 
 def decoded(content: bytes, kind: type[Message]) -> bytes:
-    """The message as JSON. Raises Unparsed."""
+    """Returns the message as JSON. Raises Unparsed."""
     try:
         message = kind.FromString(content)
         if not message.IsInitialized():
@@ -107,7 +108,7 @@ def decoded(content: bytes, kind: type[Message]) -> bytes:
 
 
 def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:
-    """A pool of its own: two schemas may say different things of one name."""
+    """Returns a pool of its own: two schemas may say different things of one name."""
     pool, known = DescriptorPool(), {file.name for file in files}
     try:
         for module in _WELL_KNOWN:

@@ -86,7 +86,7 @@ class StoredSchema:
 
 
 def address_of(connection: Connection) -> Address:
-    """Of an Airflow connection: host with or without http(s)://, port, login, password; in its extra `ca`,
+    """Reads an Airflow connection: host with or without http(s)://, port, login, password; in its extra `ca`,
     `certificate` and `key`. Raises WrongUse."""
     if not connection.host:
         raise WrongUse(f"connection {connection.conn_id!r}: its host is missing, for example http://registry")
@@ -132,7 +132,8 @@ class SchemaRegistry:
         )
 
     def schema(self, number: int) -> StoredSchema | None:
-        """None: the registry knows no such id. Raises RegistryUnavailable, RegistryRefused."""
+        """Returns the schema; None where the registry knows no such id. Raises RegistryUnavailable,
+        RegistryRefused."""
         found = self._of_id(number) if number <= _LARGEST_ID else None
         if found is None:
             return None
@@ -168,7 +169,8 @@ class SchemaRegistry:
                 known[reference.name] = found.schema
 
     def _get(self, place: str) -> httpx.Response:
-        """The first answer that another try would not change. Raises RegistryUnavailable after the last."""
+        """Returns the first answer that another try would not change. Raises RegistryUnavailable after the
+        last."""
         reason = ""
         for wait in (*WAITS, None):
             try:
@@ -183,7 +185,7 @@ class SchemaRegistry:
         raise RegistryUnavailable(self._address.url, _one_line(reason))
 
     def _held(self, answer: httpx.Response) -> httpx.Response:
-        """The answer with its content. Raises RegistryRefused for one that is larger than any schema,
+        """Returns the answer with its content. Raises RegistryRefused for one that is larger than any schema,
         httpx.DecodingError for one that is compressed."""
         if "content-encoding" in answer.headers:
             raise httpx.DecodingError(f"the answer of {answer.url} is compressed, and was asked for as it is")
@@ -220,7 +222,8 @@ class SchemaRegistry:
 
 
 def _error_code(answer: httpx.Response) -> int | None:
-    """The registry's own, which says more than the status; None where it is another server's answer."""
+    """Returns the registry's own, which says more than the status; None where it is another server's
+    answer."""
     try:
         return _REFUSAL.decode(answer.content).error_code
     except _NO_ANSWER:

@@ -13,14 +13,14 @@ _VARINT_BYTES = 10
 
 
 def framed(message: bytes) -> tuple[int, bytes]:
-    """(schema id, what follows it). Raises Unparsed."""
+    """Returns (schema id, what follows it). Raises Unparsed."""
     if len(message) < _HEAD or message[0] != 0:
         raise Unparsed(reject_reasons.NOT_FRAMED)
     return int.from_bytes(message[1:_HEAD], "big"), message[_HEAD:]
 
 
 def indexed(content: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Of a Protobuf message the path to its type in its file, and its bytes. Raises Unparsed.
+    """Returns the path to a Protobuf message's type in its file, and its bytes. Raises Unparsed.
 
     The path is a count and as many indexes, each a zigzag varint; a single zero is short for the first type.
     """

@@ -45,7 +45,7 @@ _COMPRESSED = ["_payload", "_key", "_headers.list.element.key", "_headers.list.e
 
 
 def lengths(texts: Any) -> np.ndarray:
-    """Bytes of each value of a binary or string column; 0 of a null."""
+    """Returns the bytes of each value of a binary or string column; 0 of a null."""
     found: np.ndarray = pc.fill_null(pc.binary_length(texts), 0).to_numpy()
     return found
 
@@ -56,7 +56,7 @@ def like(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 
 def empty(rows: pa.Table) -> frozenset[str]:
-    """The columns that hold nothing but nulls."""
+    """Returns the columns that hold nothing but nulls."""
     return frozenset(name for name in rows.column_names if rows[name].null_count == rows.num_rows)
 
 
@@ -83,7 +83,7 @@ def writer(
 
 
 def constant(value: str, rows: int) -> pa.Array[Any]:
-    """`value` in each of `rows` rows, at the cost of a number."""
+    """Repeats `value` in each of `rows` rows, at the cost of a number."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32), pa.int32()), [value])
 
 
@@ -94,7 +94,8 @@ def names(codes: pa.Array[Any], of: Sequence[str]) -> pa.Array[Any]:
 def taken(
     batch: pa.RecordBatch, cluster: str, topic: str, partition: int, headers: pa.Array[Any]
 ) -> pa.Table:
-    """The lake's columns of a batch of one topic and partition as Spark hands it over, without `_type`."""
+    """Returns the lake's columns of a batch of one topic and partition as Spark hands it over, without
+    `_type`."""
     count = batch.num_rows
     columns = {
         "_payload": batch["value"],
@@ -110,7 +111,7 @@ def taken(
 
 
 def rows(kept: pa.Table, types: pa.Array[Any]) -> pa.Table:
-    """Rows to be written, out of `taken` ones that are known to be UTF-8."""
+    """Returns rows to be written, out of `taken` ones that are known to be UTF-8."""
     payload = pa.chunked_array([chunk.view(pa.string()) for chunk in kept["_payload"].chunks])
     found = kept.set_column(0, "_payload", payload)
     return found.set_column(1, "_type", types)
@@ -131,8 +132,8 @@ def opened(
 def rejected(
     rows: pa.Table, refused: Mapping[int, str], arrays: bool, sizes: pa.Array[Any] | None = None
 ) -> pa.Table:
-    """Those of `rows` that are refused, in their order. What had to be decoded is kept as it came. `sizes`:
-    of each row, where any is too large."""
+    """Returns those of `rows` that are refused, in their order. What had to be decoded is kept as it came.
+    `sizes`: of each row, where any is too large."""
     positions = sorted(refused)
     chosen = pa.array(positions, pa.int64())
     found = rows.take(chosen)

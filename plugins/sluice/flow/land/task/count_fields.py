@@ -59,8 +59,9 @@ class FieldTexts:
 
 
 def canonical(text: bytes) -> bytes:
-    """The same for the same string, however it is escaped. A value with a number that ClickHouse cannot parse
-    is the string of its text: the row of counts would be no JSON there, and its hour could not be done."""
+    """Returns the same for the same string, however it is escaped. A value with a number that ClickHouse
+    cannot parse is the string of its text: the row of counts would be no JSON there, and its hour could not
+    be done."""
     if text.startswith(b'"'):
         return msgspec.json.encode(msgspec.json.decode(text)) if b"\\" in text else text
     if _LIKELY_LARGE.search(text) and not _readable(text):

@@ -55,7 +55,7 @@ class Tally:
     def add(
         self, payloads: pa.ChunkedArray[Any], slices: np.ndarray, types: np.ndarray, hours: np.ndarray
     ) -> None:
-        """Rows that land: their events, and the numbers of slice, type and hour (since the epoch)."""
+        """Counts rows that land: their events, and the numbers of slice, type and hour (since the epoch)."""
         if not self._tables or not len(slices):
             return
         texts: list[Any] = payloads.to_pylist()
@@ -69,7 +69,7 @@ class Tally:
                 self._bytes += new * (_KEY_BYTES + longest)
 
     def write(self, lake: Lake, cluster: str, attempt: str, name: str) -> tuple[WrittenFile, ...]:
-        """What was counted, a file for each slice and table; `name` is unique in the attempt.
+        """Returns what was counted, a file for each slice and table; `name` is unique in the attempt.
 
         Raises what the lake raises.
         """

@@ -29,7 +29,8 @@ class Decoding:
 
 
 def decoding_of(event: Event) -> Decoding | None:
-    """None for JSON. Raises SchemaRefused for a file that cannot be used, WrongUse for a connection."""
+    """Returns None for JSON. Raises SchemaRefused for a file that cannot be used, WrongUse for a
+    connection."""
     form, address = event.format, None
     if not form.decoded:
         return None
@@ -45,7 +46,7 @@ def decoding_of(event: Event) -> Decoding | None:
 
 
 def opener(event: Event, decoding: Decoding | None) -> Unpacker:
-    """What makes events of records, in a task."""
+    """Returns what makes events of records, in a task."""
     if decoding is not None:
         return Decoded(_decode(decoding))
     return Arrays() if event.arrays else SingleEvents()

@@ -32,7 +32,7 @@ class Lines:
     _ends: list[int] = field(default_factory=list)
 
     def add(self, line: int) -> bool:
-        """False when it is there already."""
+        """Returns False when it is there already."""
         at = bisect_right(self._starts, line) - 1
         if at >= 0 and line <= self._ends[at]:
             return False
@@ -61,8 +61,8 @@ class Deduplicator:
     def refused(
         self, topic: str, partition: int, headers: pa.Array[Any], slices: np.ndarray
     ) -> dict[int, str]:
-        """The positions of records whose batch and line came before in their partition, in the slice that
-        each is of.
+        """Returns the positions of records whose batch and line came before in their partition, in the slice
+        that each is of.
 
         `headers` are as Spark hands them over. A header that `sluice publish` does not write names no line.
         """

@@ -24,7 +24,8 @@ _RECORDS = (256 << 20) // CUT_BYTES
 
 
 def batches(reader: BoundedReader, task: Task) -> Iterator[pa.RecordBatch]:
-    """All that `task` reads, with its `columns()` and TOO_LARGE: partition after partition, whole records.
+    """Yields all that `task` reads, with its `columns()` and TOO_LARGE: partition after partition, whole
+    records.
 
     Raises KafkaUnavailable, BatchUnreadable.
     """
@@ -44,7 +45,8 @@ def batches(reader: BoundedReader, task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def divided(task: Task, rows: int) -> list[Task]:
-    """Tasks of at most so many offsets of one partition, which read together what `task` reads."""
+    """Divides into tasks of at most so many offsets of one partition, which read together what `task`
+    reads."""
     return [
         replace(task, edges={place: np.clip(edges, start, min(start + rows, int(edges[-1])))})
         for place, edges in sorted(task.edges.items())

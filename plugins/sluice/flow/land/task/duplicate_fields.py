@@ -1,6 +1,6 @@
 """Events in which a name that the pipeline reads stands twice in one object.
 
-What such an event says is anybody's choice (RFC 8259, section 4): msgspec takes the last of them, ClickHouse
+What such an event says is undefined (RFC 8259, section 4): msgspec takes the last of them, ClickHouse
 the first, so the row of one type would hold the field of another.
 """
 
@@ -39,7 +39,7 @@ class DuplicateFields:
         self._escaped = re.compile("|".join(escapes).encode(), re.IGNORECASE)
 
     def among(self, events: Sequence[bytes | None], good: bool) -> list[int]:
-        """The positions of such events. `good`: each one has what every event must have.
+        """Returns the positions of such events. `good`: each one has what every event must have.
 
         Mostly one test of all of them at once is enough: such a name is there as often as there are events.
         """
@@ -66,8 +66,8 @@ class DuplicateFields:
         return any(_twice(members, path) for path in self._paths)
 
     def _same_again(self, event: bytes) -> bool:
-        """Whether the names are as often in what a reader makes of the event: of two in one object it keeps
-        one."""
+        """Returns whether the names are as often in what a reader makes of the event: of two in one object it
+        keeps one."""
         try:
             again = msgspec.json.encode(msgspec.json.decode(event))
         except (msgspec.MsgspecError, OverflowError, UnicodeError, RecursionError):
@@ -91,7 +91,7 @@ def _text(name: str) -> bytes:
 
 
 def _escape(char: str) -> str:
-    """A regular expression for what the character may be in JSON but itself."""
+    """Returns a regular expression for what the character may be in JSON but itself."""
     units = char.encode("utf-16-be").hex()
     long = "".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
     return rf"{long}|\\" if char in _SHORT_ESCAPES else long

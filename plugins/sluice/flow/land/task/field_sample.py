@@ -10,13 +10,14 @@ _SHARE, _MOST = 500, 100_000
 
 
 def step_of(offsets: int) -> int:
-    """One of how many offsets of a unit is inspected: 10,000 of them and one of 500 more, at most 100,000."""
+    """Returns one of how many offsets of a unit is inspected: 10,000 of them and one of 500 more, at most
+    100,000."""
     return -(-offsets // min(WHOLE_UNIT + offsets // _SHARE, _MOST)) or 1
 
 
 def chosen(first: int, last: int, step: int) -> np.ndarray:
-    """The offsets in `[first, last]` that are inspected: one of each `step`, at a place that its number
-    decides. A fixed distance would meet only some types of a producer that writes them in turn."""
+    """Returns the offsets in `[first, last]` that are inspected: one of each `step`, at a place that its
+    number decides. A fixed distance would meet only some types of a producer that writes them in turn."""
     if step == 1:
         return np.arange(first, last + 1, dtype=np.int64)
     blocks = np.arange(first // step, last // step + 1, dtype=np.int64)
@@ -25,7 +26,8 @@ def chosen(first: int, last: int, step: int) -> np.ndarray:
 
 
 def rows_at(offsets: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The places of ascending `offsets` that are `wanted`, also ascending; an offset may be there often."""
+    """Returns the places of ascending `offsets` that are `wanted`, also ascending; an offset may be there
+    often."""
     begin, end = int(offsets[0]), int(offsets[-1]) + 1
     wanted = wanted[slice(*np.searchsorted(wanted, (begin, end)).tolist())]
     if end - begin == len(offsets) and (np.diff(offsets) == 1).all():

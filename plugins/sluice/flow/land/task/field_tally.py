@@ -198,7 +198,7 @@ def steps_of(edges: Edges) -> list[int]:
 
 
 def keeps(thinned: int, type_name: str, name: str | None = None) -> bool:
-    """Whether a type, or a field of it, is among the `2 ** -thinned` of all that are kept."""
+    """Returns whether a type, or a field of it, is among the `2 ** -thinned` of all that are kept."""
     key = type_name if name is None else f"{type_name}\0{name}"
     return not thinned or crc32(key.encode()) >> (32 - thinned) == 0
 

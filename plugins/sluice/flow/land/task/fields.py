@@ -29,7 +29,7 @@ class EventField:
 
 
 def fields_of(event: Event) -> tuple[EventField, ...]:
-    """The type's field, then the time's, as far as they are fields of the event."""
+    """Returns the type's field, then the time's, as far as they are fields of the event."""
     found = []
     if event.type.field is not None:
         path = tuple(event.type.field.split("."))
@@ -56,7 +56,7 @@ class FastReader:
 
 
 def slow_read(value: bytes, fields: Sequence[EventField]) -> list[Any]:
-    """The fields' values, or the reason that comes first. Raises Unparsed."""
+    """Returns the fields' values, or the reason that comes first. Raises Unparsed."""
     try:
         value.decode()
         members = _members(_RAW.decode(value))
@@ -84,7 +84,7 @@ def _find(members: dict[str, msgspec.Raw] | None, field: EventField) -> Any:
 
 
 def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
-    """None when it is no object."""
+    """Returns None when it is no object."""
     try:
         return _OBJECT.decode(raw)
     except msgspec.ValidationError:

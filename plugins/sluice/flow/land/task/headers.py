@@ -39,7 +39,7 @@ def from_json(texts: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:
-    """One record's, as EXPRESSION hands them over."""
+    """Returns one record's, as EXPRESSION hands them over."""
     return _ENCODER.encode([_Header(*header) for header in headers]).decode()
 
 

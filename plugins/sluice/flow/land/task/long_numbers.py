@@ -18,8 +18,8 @@ _BEFORE = np.frombuffer(b" \t\n\r:,[", np.uint8)  # a number of JSON
 
 
 def may_be_long(payloads: pa.ChunkedArray[Any]) -> bool:
-    """True where any text has RUN digits or points in a row (a slash counts), or a number that may be below a
-    double's range; texts are not distinguished.
+    """Returns True where any text has RUN digits or points in a row (a slash counts), or a number that may be
+    below a double's range; texts are not distinguished.
 
     `payloads` are of type binary or string.
     """
@@ -40,7 +40,7 @@ def has_run(text: np.ndarray) -> bool:
 
 
 def has_tiny(text: np.ndarray) -> bool:
-    """A number with an exponent of -100 or less, 1e-400; one that has a run of RUN need not be found.
+    """Finds a number with an exponent of -100 or less, 1e-400; one that has a run of RUN need not be found.
 
     What stands before the number tells it from a part of a UUID. Blocks are read once from memory, then from
     the processor's cache.
@@ -62,7 +62,7 @@ def _tiny_in(text: np.ndarray) -> bool:
 
 
 def _exponents(text: np.ndarray, first: int) -> np.ndarray:
-    """Where `e-` or `E-` stands, of the places `first`, `first` + 2 …"""
+    """Returns where `e-` or `E-` stands, of the places `first`, `first` + 2 …"""
     pairs = text[first : first + (len(text) - first) // 2 * 2].view("<u2")
     return np.flatnonzero((pairs | _LOWER) == _EXPONENT) * 2 + first
 
@@ -72,7 +72,7 @@ def _digit(text: np.ndarray) -> np.ndarray:
 
 
 def _bytes(chunk: pa.Array[Any]) -> np.ndarray:
-    """All texts of the chunk, one behind the other, without a copy."""
+    """Returns all texts of the chunk, one behind the other, without a copy."""
     buffers: list[Any] = chunk.buffers()
     _, offsets, data = buffers
     if data is None or not len(chunk):  # an empty array need not have offsets

@@ -25,13 +25,13 @@ _CONTENTS = ("value", "key", "headers")
 
 class LongRecordReader(Protocol):
     def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[RecordBody]:
-        """The records at `offsets`, which ascend."""
+        """Yields the records at `offsets`, which ascend."""
 
 
 def whole(
     task: Task, batches: Iterable[pa.RecordBatch], reader: LongRecordReader
 ) -> Iterator[pa.RecordBatch]:
-    """`batches`, with all of each record that was cut; those that hold such are divided by bytes."""
+    """Yields `batches`, with all of each record that was cut; those that hold such are divided by bytes."""
     places = {task.place(*place): place for place in task.edges}
     for batch in batches:
         for part in by_place(batch):
@@ -45,7 +45,7 @@ def whole(
 
 
 def by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces of one topic and partition; as Spark reads, that is the batch itself."""
+    """Yields the batch in pieces of one topic and partition; as Spark reads, that is the batch itself."""
     if not batch.num_rows:
         return
     edges = runs_of(batch["place"].to_numpy())
@@ -53,7 +53,7 @@ def by_place(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _cut(part: pa.RecordBatch) -> np.ndarray:
-    """Which records are longer than CUT_BYTES in what was handed over of them."""
+    """Returns which records are longer than CUT_BYTES in what was handed over of them."""
     return np.flatnonzero(np.maximum.reduce([lengths(part[name]) for name in _CONTENTS]) > CUT_BYTES)
 
 

@@ -32,7 +32,7 @@ class _Count:
     long_numbers: bool = False
 
     def add(self, offsets: np.ndarray) -> None:
-        """Ascending offsets, all above those before."""
+        """Adds ascending offsets, all above those before."""
         ends = np.concatenate(([self.last], offsets))
         jumps = np.flatnonzero(np.diff(ends) > 1)
         if len(jumps):
@@ -52,7 +52,7 @@ class SeenRecords:
         self._rows = 0 if arrays else None
 
     def add(self, topic: str, partition: int, slices: np.ndarray, offsets: np.ndarray) -> None:
-        """Records in the order of their offsets, and the slice's number of each."""
+        """Adds records in the order of their offsets, and the slice's number of each."""
         for start, until in pairwise(runs_of(slices)):
             first = int(offsets[start])
             key = (int(slices[start]), topic, partition)
@@ -60,7 +60,7 @@ class SeenRecords:
             count.add(offsets[start:until])
 
     def refuse(self, topic: str, partition: int, slices: np.ndarray, refused: Mapping[int, str]) -> None:
-        """Records that gave no row: the reason by position, and the slices of the records there."""
+        """Counts records that gave no row: the reason by position, and the slices of the records there."""
         for position, reason in refused.items():
             self._counts[int(slices[position]), topic, partition].unparsed[reason] += 1
 
@@ -72,8 +72,8 @@ class SeenRecords:
         refused: Mapping[int, str],
         empty: Iterable[int],
     ) -> None:
-        """Rows out of records that were arrays: the slice of each, the reasons of those that do not land by
-        position, and the slices of records without a row."""
+        """Counts rows out of records that were arrays: the slice of each, the reasons of those that do not
+        land by position, and the slices of records without a row."""
         numbers, counts = np.unique(slices, return_counts=True)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             self._counts[number, topic, partition].rows += count
@@ -83,7 +83,7 @@ class SeenRecords:
             self._counts[int(number), topic, partition].empty += 1
 
     def long_number(self, slice_number: int, topic: str, partition: int) -> None:
-        """A row of the slice may hold one."""
+        """Notes that a row of the slice may hold one."""
         self._counts[slice_number, topic, partition].long_numbers = True
 
     def report(
@@ -122,10 +122,11 @@ def _seen(
 
 
 def runs_of(numbers: np.ndarray) -> list[int]:
-    """Where runs of equal numbers begin, and the end of the last one."""
+    """Returns where runs of equal numbers begin, and the end of the last one."""
     return [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
 
 
 def join(gaps: Sequence[Gap]) -> Gap:
-    """One gap over all of `gaps`, which are in order: thousands of them need not travel one by one."""
+    """Returns one gap over all of `gaps`, which are in order: thousands of them need not travel one by
+    one."""
     return Gap(gaps[0].start, gaps[-1].until, sum(gap.missing for gap in gaps))

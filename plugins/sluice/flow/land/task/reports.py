@@ -91,7 +91,7 @@ class TaskReport:
 
     @classmethod
     def of(cls, reports: Iterable[TaskReport]) -> TaskReport:
-        """All of them as one."""
+        """Returns all of them as one."""
         found = list(reports)
         files = tuple(file for report in found for file in report.files)
         seen = tuple(part for report in found for part in report.seen)

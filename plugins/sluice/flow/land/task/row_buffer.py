@@ -53,7 +53,7 @@ class Gathering:
         return self._count >= ROWS_GATHERED or self._bytes >= BYTES_GATHERED
 
     def drain(self) -> Iterator[BufferedRows]:
-        """All rows by slice, type and hour; the gathering is empty afterwards."""
+        """Yields all rows by slice, type and hour; the gathering is empty afterwards."""
         parts, self._parts = self._parts, []
         self._count = self._bytes = 0
         if not parts:
@@ -71,7 +71,7 @@ class Gathering:
 
 
 def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int]]]:
-    """The stable order by (slice, type, hour), None where all are alike, and each with its rows."""
+    """Returns the stable order by (slice, type, hour), None where all are alike, and each with its rows."""
     columns = (codes.slices, codes.types, codes.hours)
     first_slice, first_type, first_hour = (int(column.min()) for column in columns)
     slices, types, hours = (int(column.max()) - int(column.min()) + 1 for column in columns)
@@ -97,7 +97,7 @@ def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int
 
 
 def _sort_by_rank(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int]]]:
-    """The same for type codes that lie too far apart to be one number with slice and hour."""
+    """Returns the same for type codes that lie too far apart to be one number with slice and hour."""
     types, ranks = np.unique(codes.types, return_inverse=True)
     order, runs = sort(replace(codes, types=ranks))
     return order, [(slice_number, int(types[rank]), hour, n) for slice_number, rank, hour, n in runs]

@@ -64,8 +64,8 @@ class Task:
         return tuple(sorted({topic for topic, _ in self.edges}))
 
     def columns(self) -> tuple[str, ...]:
-        """What Spark has to select: long texts are cut. `place` is one number for partition and topic: a text
-        in every row costs Spark more to hand over."""
+        """Returns what Spark has to select: long texts are cut. `place` is one number for partition and
+        topic: a text in every row costs Spark more to hand over."""
         names = ", ".join(f"'{topic}'" for topic in self.topics)
         number = f"partition * {len(self.topics)} + int(array_position(array({names}), topic)) - 1"
         place = "partition" if len(self.topics) == 1 else number
@@ -115,7 +115,7 @@ class _Landing:
         self._fields = FieldTally(task.edges, self._parser.types.names, pipeline.types, task.exact_fields)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Records of one partition, in the order of their offsets."""
+        """Adds records of one partition, in the order of their offsets."""
         topic, partition = self._places[batch["place"][0].as_py()]
         self._once(topic, partition, batch, self._slices(topic, partition, batch))
 
@@ -188,7 +188,7 @@ class _Landing:
                 self.seen.long_number(int(slices[start]), topic, partition)
 
     def write(self) -> None:
-        """Everything gathered, as one row group in each file that it belongs to."""
+        """Writes everything gathered, as one row group in each file that it belongs to."""
         names = self._parser.types.names
         for run in self._rows.drain():
             own = None if run.type == OVERFLOW else names[run.type]
@@ -237,6 +237,6 @@ def _too_large(batch: pa.RecordBatch) -> list[int]:
 
 
 def _carried(batch: pa.RecordBatch) -> np.ndarray:
-    """How many bytes of each record's are repeated in each row of it."""
+    """Returns how many bytes of each record's are repeated in each row of it."""
     carried: np.ndarray = columns.lengths(batch["key"]) + columns.lengths(batch["headers"])
     return carried

@@ -28,13 +28,13 @@ _SHAPES = tuple(pa.timestamp(unit, zone) for zone in ("UTC", None) for unit in (
 
 
 def iso8601(texts: Sequence[str]) -> Times:
-    """(int64 ms, reason by position). Zones may differ; a time without one is UTC."""
+    """Returns (int64 ms, reason by position). Zones may differ; a time without one is UTC."""
     column = _iso8601_column(texts)
     return (column, {}) if column is not None else _one_by_one(texts, _iso8601_value)
 
 
 def epoch_s(numbers: Sequence[float]) -> Times:
-    """As `iso8601`, of seconds since the epoch with any fraction."""
+    """Parses as `iso8601` does, seconds since the epoch with any fraction."""
     return _numbers(numbers, 1000)
 
 
@@ -46,12 +46,12 @@ READERS: dict[str, TimeReader] = {"iso8601": iso8601, "epoch_s": epoch_s, "epoch
 
 
 def hour_name(hour: int) -> str:
-    """`2026-11-20T10` of whole hours since the epoch."""
+    """Formats whole hours since the epoch: `2026-11-20T10`."""
     return (_EPOCH + timedelta(hours=hour)).isoformat()[:13]
 
 
 def _iso8601_column(texts: Sequence[str]) -> np.ndarray | None:
-    """None when the texts are not all of one shape that Arrow knows, with a year above 0."""
+    """Returns None when the texts are not all of one shape that Arrow knows, with a year above 0."""
     strings = pa.array(texts, pa.string())
     for shape in _SHAPES:
         try:
@@ -102,7 +102,8 @@ def _numbers(numbers: Sequence[float], per_unit: int) -> Times:
 def event_bounds(
     slices: Sequence[Slice], max_early: timedelta | None, max_late: timedelta | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By slice the earliest and the latest event time that its records may have, in ms, both included."""
+    """Returns by slice the earliest and the latest event time that its records may have, in ms, both
+    included."""
     early = [FIRST_MS if max_late is None else to_ms(piece.start - max_late) for piece in slices]
     late = [LAST_MS if max_early is None else to_ms(piece.end + max_early) for piece in slices]
     return np.array(early, np.int64), np.array(late, np.int64)

@@ -36,7 +36,7 @@ class Admission:
     def codes(
         self, slices: np.ndarray, types: np.ndarray, hours: np.ndarray, names: Sequence[str]
     ) -> np.ndarray:
-        """`types` with OVERFLOW for those that have no file of their own."""
+        """Returns `types` with OVERFLOW for those that have no file of their own."""
         own = self._by_type(slices, types, names)
         return self._by_file(slices, own, hours, names) if len(own) else own
 
@@ -85,7 +85,8 @@ class Admission:
 
 
 def own_folders(files: Iterable[WrittenFile], configured: Collection[str], max_types: int) -> frozenset[str]:
-    """The types of a unit that keep their folder: those configured, and of the others the first by name.
+    """Returns the types of a unit that keep their folder: those configured, and of the others the first by
+    name.
 
     A type that any task had to put into the overflow is wholly there.
     """
@@ -99,7 +100,7 @@ def own_folders(files: Iterable[WrittenFile], configured: Collection[str], max_t
 
 
 def placed(file: WrittenFile, own: Collection[str]) -> WrittenFile:
-    """`file` in the folder that its type got."""
+    """Returns `file` in the folder that its type got."""
     if not file.hour or file.type is None or file.type in own:
         return file
     return replace(file, type=None, rows_by_type={file.type: file.rows})
@@ -119,7 +120,7 @@ class TypeCodes:
         self._others = 0
 
     def encode(self, names: pa.Array[Any]) -> tuple[np.ndarray, dict[int, str]]:
-        """(int32 codes, reason by position). Bytes, which headers are, have to be UTF-8."""
+        """Returns (int32 codes, reason by position). Bytes, which headers are, have to be UTF-8."""
         found = names.dictionary_encode()
         distinct: list[Any] = found.dictionary.to_pylist()
         verdicts = [self._code(name) for name in distinct]

@@ -99,7 +99,7 @@ class Decoded:
 
 
 def elements_of(text: bytes | None) -> Sequence[msgspec.Raw]:
-    """The bytes of a JSON array's elements. Whether they are UTF-8 is each element's own question.
+    """Returns the bytes of a JSON array's elements. Whether they are UTF-8 is each element's own question.
 
     Raises Unparsed.
     """
@@ -134,7 +134,7 @@ class _Piece:
         self._bytes = 0
 
     def add(self, place: int, first: int, values: list[bytes], carried: int) -> None:
-        """Rows `first` and on of the record at `place`."""
+        """Adds rows `first` and on of the record at `place`."""
         self._values += values
         self._runs.append((place, first, len(values)))
         self._bytes += sum(map(len, values)) + carried * len(values)

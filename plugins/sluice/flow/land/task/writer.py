@@ -72,7 +72,7 @@ class AttemptFiles:
         self._finished: list[WrittenFile] = []
 
     def write(self, place: FilePlace, rows: pa.Table, rows_by_type: Mapping[str, int]) -> None:
-        """One more row group; `rows_by_type` only for the overflow. Raises what the lake raises."""
+        """Writes one more row group; `rows_by_type` only for the overflow. Raises what the lake raises."""
         if place not in self._open:
             if len(self._open) == self._most_open:
                 self._finish(next(iter(self._open)))
@@ -86,7 +86,7 @@ class AttemptFiles:
             self._finish(place)
 
     def finish(self) -> tuple[WrittenFile, ...]:
-        """All files, in the lake. Raises what the lake raises."""
+        """Returns all files, in the lake. Raises what the lake raises."""
         for place in list(self._open):
             self._finish(place)
         self._await(0)

@@ -17,7 +17,7 @@ _BOOLS = literal(r"[\[,:](?:true|false)")
 
 
 def variant(caster: Caster, kind: Type, field: Field) -> str:
-    """The value, NULL where none fits: first alternatives of the same JSON kind, then any."""
+    """Returns the value, NULL where none fits: first alternatives of the same JSON kind, then any."""
     parts = sorted(
         (kind.argument(n) for n in range(len(kind.arguments))), key=lambda t: t.plain.name in _WIDE
     )
@@ -47,7 +47,7 @@ def _nullable(part: Type) -> str:
 
 
 def _of_kind(part: Type, field: Field) -> str:
-    """The condition that the JSON value is of the kind that the type is meant for."""
+    """Returns the condition that the JSON value is of the kind that the type is meant for."""
     name = part.shape.name
     text, plain = field.text, f"NOT ({field.quoted or '1'})"
     if name in _OBJECTS or (name == "Tuple" and part.shape.named_arguments()[0][0]):
@@ -62,7 +62,7 @@ def _of_kind(part: Type, field: Field) -> str:
 
 
 def dynamic(field: Field) -> str:
-    """What an untyped path of a JSON column holds, if that is what the value says."""
+    """Returns what an untyped path of a JSON column holds, if that is what the value says."""
     x, text = field.x, field.text
     inside = f"getSubcolumn(accurateCastOrNull(concat('{{\"v\":', {text}, '}}'), 'JSON'), 'v')"
     whole = f"CAST(accurateCastOrNull({text}, 'JSON'), 'Dynamic')"

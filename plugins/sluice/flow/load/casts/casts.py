@@ -29,7 +29,8 @@ _CONTAINERS = {"Array": array, "Map": mapping, "Tuple": tuple_}
 def cast(
     kind: Type, x: str, depth: int = 0, key: FieldText = "", quoted: str = "", default: str = ""
 ) -> Cast:
-    """The cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around it.
+    """Returns the cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around
+    it.
 
     `quoted` is the condition that the value is a string; empty where none is. `default` is an expression of
     the type `kind`, whose elements a Tuple takes for fields that are missing. Raises UnsupportedType.
@@ -38,7 +39,7 @@ def cast(
 
 
 def parsed_cast(kind: Type, given: str, name: str, long: bool) -> ParsedContainer:
-    """The cast of what the parse of the event gives of a container (parsed.py)."""
+    """Returns the cast of what the parse of the event gives of a container (parsed.py)."""
     return parsed(_cast, kind.stored, given, name, long)
 
 
@@ -71,7 +72,7 @@ def _once(value: str, field: Field, where: str) -> Cast:
 
 
 def _document(plain: Type, field: Field, where: str) -> tuple[str, str]:
-    """A JSON without names for its parts, and where a misfit is."""
+    """Returns a JSON without names for its parts, and where a misfit is."""
     places: list[str] = []
     for name, kind in paths_of(plain):
         text = text_at(field.x, name)
@@ -83,7 +84,7 @@ def _document(plain: Type, field: Field, where: str) -> tuple[str, str]:
 
 
 def cast_at(field: Field, path: tuple[str, Type], text: str) -> Cast:
-    """The cast of what is at a typed path of a JSON."""
+    """Returns the cast of what is at a typed path of a JSON."""
     key = None if field.key is None else path[0].split(".")[-1]
     at = replace(field, x=text, key=key, quoted=is_string(field.x, path[0]), required=False, default="")
     return _cast(path[1], at)

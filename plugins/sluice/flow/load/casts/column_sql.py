@@ -31,7 +31,7 @@ class Stages:
 
     @classmethod
     def of_all(cls, all_: Sequence[Stages]) -> Stages:
-        """Those of all columns together."""
+        """Returns those of all columns together."""
         together = {
             one.name: [part for each in all_ for part in getattr(each, one.name)] for one in fields(cls)
         }
@@ -107,7 +107,7 @@ def _judged(stages: Stages, made: Cast, number: int, given: ParsedContainer | No
 
 
 def group_sql(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long: bool) -> FieldSql:
-    """The array of objects that may fill the columns of a Nested, and what tells that it does not."""
+    """Returns the array of objects that may fill the columns of a Nested, and what tells that it does not."""
     field = tree.element(group.name)
     if not group.objects:
         return FieldSql(Stages(), tuple(group.checks(numbers, field, "")))
@@ -118,8 +118,8 @@ def group_sql(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long:
 
 
 def _lacking(column: Column, made: Cast, node: ObjectNode, name: str) -> str:
-    """The condition that the column takes its DEFAULT. A null in a column that may be NULL is one, and only a
-    field that is missing takes the DEFAULT."""
+    """Returns the condition that the column takes its DEFAULT. A null in a column that may be NULL is one,
+    and only a field that is missing takes the DEFAULT."""
     null = f"isNull({node.element(name)})"
     there = f"has({node.keys}, {literal(name)})"
     return f"if({null}, NOT {there}, 0)" if column.may_be_null and not made.container else null

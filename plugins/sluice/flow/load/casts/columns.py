@@ -84,14 +84,14 @@ class Filling:
         return tuple(check.placed for check in self.checks if check.where)
 
     def first(self, attribute: Literal["column", "type", "text"]) -> Sql:
-        """What a row's first misfit has: the column's name, its type, or the value's text."""
+        """Returns what a row's first misfit has: the column's name, its type, or the value's text."""
         parts = []
         for check in self.checks:
             parts += [check.misfit, check.parts[attribute]]
         return Sql(f"multiIf({listed(parts)}, '')" if parts else "''")
 
     def of_short_numbers(self) -> Filling:
-        """The same for events that hold no long numbers: none has to be checked."""
+        """Returns the same for events that hold no long numbers: none has to be checked."""
         return self.short or self
 
     @property
@@ -116,7 +116,7 @@ class Filling:
 
 
 def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
-    """The filling of a table with `columns`; `paths` gives the field of those not named like theirs.
+    """Returns the filling of a table with `columns`; `paths` gives the field of those not named like theirs.
 
     Raises UnsupportedType with the name and type of each column that no value fills.
     """
@@ -166,7 +166,7 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
 def _inserted(
     column: Column, values: Mapping[str, Sql], missing: Mapping[str, str]
 ) -> Iterator[tuple[str, Sql]]:
-    """(name, value) of what is inserted for a column."""
+    """Yields (name, value) of what is inserted for a column."""
     value = column.inserted(values[column.name])
     yield (column.given if column.computed else column.name), value
     if column.computed:
@@ -174,8 +174,8 @@ def _inserted(
 
 
 def _containers(fields: Sequence[tuple[Column, FieldPath]]) -> dict[FieldPath, str]:
-    """What the parse gives of the fields that are containers. Of many, nothing: both ways make the statement
-    twice as long, and the server takes a second for each 100,000 characters."""
+    """Returns what the parse gives of the fields that are containers. Of many, nothing: both ways make the
+    statement twice as long, and the server takes a second for each 100,000 characters."""
     found = {path: texts_of(parse(column.type).stored) for column, path in fields}
     return found if sum(map(bool, found.values())) <= _MOST_CONTAINERS else {}
 
@@ -210,7 +210,7 @@ def _check_types(columns: Iterable[Column]) -> None:
 
 
 def _held(column: Column) -> tuple[Sql, MisfitCheck | None]:
-    """A column of the lake, as its holder takes it."""
+    """Returns a column of the lake, as its holder takes it."""
     name, kind = identifier(column.name), parse(column.type)
     if column.name != "_timestamp" or kind.plain.text.startswith("DateTime64(3"):
         return name, None

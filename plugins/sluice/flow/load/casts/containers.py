@@ -61,12 +61,13 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
 
 
 def _tokens(of: Type, raws: str, depth: int) -> dict[str, str]:
-    """What the items are in JSON, where that says more than their texts."""
+    """Returns what the items are in JSON, where that says more than their texts."""
     return {f"q{depth}": raws} if by_token(of) else {}
 
 
 def _asked(of: Type) -> bool:
-    """Whether an item may be a misfit as a string: all of them are asked once, and each for its place."""
+    """Returns whether an item may be a misfit as a string: all of them are asked once, and each for its
+    place."""
     return by_token(of) or of.shape.name in CONTAINERS
 
 
@@ -78,7 +79,7 @@ def item_of(caster: Caster, of: Type, field: Field, asked: bool) -> Cast:
 
 
 def entry_of(key: Cast, item: Cast, depth: int) -> str:
-    """A key, its value, and whether they are a misfit."""
+    """Returns a key, its value, and whether they are a misfit."""
     if not item.judged:
         return f"tuple({key.value}, {item.value}, {either(key.misfit, item.misfit)})"
     name = f"e{depth}"
@@ -91,8 +92,8 @@ def mapped(lists: dict[str, str], body: str) -> str:
 
 
 def _where(kind: Type, field: Field, lists: dict[str, str], found: tuple[str, str], name: str) -> str:
-    """The place of the first item that is a misfit. `name` is the item's in the path, where `n<depth>` is
-    its number, from 1 on."""
+    """Returns the place of the first item that is a misfit. `name` is the item's in the path, where
+    `n<depth>` is its number, from 1 on."""
     misfit, where = found
     number = f"n{field.depth}"
     first = f"arrayFirstIndex(({', '.join(lists)}) -> {misfit}, {', '.join(lists.values())})"

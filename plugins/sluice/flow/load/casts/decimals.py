@@ -39,7 +39,7 @@ def _widest(precision: int) -> int:
 
 
 def _by_double(kind: Type, precision: int, scale: int, x: str, key: FieldText, otherwise: str) -> str:
-    """The same by arithmetic where few digits let a double say it all, in half the time.
+    """Returns the same by arithmetic where few digits let a double say it all, in half the time.
 
     Two decimals of at most SHORT digits are never the same double (DBL_DIG of IEEE 754). One is written, the
     other is `units` of the column's last digit: where that is the same double, it is what was written. One
@@ -55,7 +55,8 @@ def _by_double(kind: Type, precision: int, scale: int, x: str, key: FieldText, o
 
 
 def _digits_after_the_point(x: str) -> str:
-    """How many a number's text needs: 1.50 needs one, 25e-3 three, 1200 none, 12e2 as many as -2; 0 none."""
+    """Returns how many a number's text needs: 1.50 needs one, 25e-3 three, 1200 none, 12e2 as many as -2; 0
+    none."""
     mantissa = f"splitByChar('e', lower(assumeNotNull({x})))[1]"
     exponent = f"toInt32OrZero(splitByChar('e', lower(assumeNotNull({x})))[2])"
     digits = f"extractAllGroups({mantissa}, '^[+-]?([0-9]*)[.]?([0-9]*)$')[1]"

@@ -19,7 +19,7 @@ _MOST_KEYS = 6  # of one typed path: its spellings double with each
 
 
 def paths_of(kind: Type) -> list[tuple[str, Type]]:
-    """(path, type) of a JSON's typed paths. Raises UnsupportedType."""
+    """Returns (path, type) of a JSON's typed paths. Raises UnsupportedType."""
     found = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
     if any(name.count(".") >= _MOST_KEYS for name, _ in found):
         raise UnsupportedType(kind.text)
@@ -37,7 +37,7 @@ def is_string(x: str, name: str) -> str:
 def path_misfit(kind: Type, x: str, name: str, text: str, made: Cast) -> str:
     keys = name.split(".")
     stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
-    # In an array two tuples with NULLs are the same; by themselves nobody knows.
+    # In an array two tuples with NULLs are the same; by themselves that is unknown.
     same = (f"[{stored}]", f"[{made.value}]") if made.container else (stored, made.value)
     other = f"ifNull({same[0]} != {same[1]}, isNotNull({stored}))"
     odd = [f"JSONHas({_place(x, way)})" for way in _spellings(keys)]
@@ -50,7 +50,7 @@ def _place(x: str, keys: Sequence[str]) -> str:
 
 
 def _spellings(keys: list[str]) -> list[list[str]]:
-    """The other ways to write a path of several keys: `a.b` as one key."""
+    """Returns the other ways to write a path of several keys: `a.b` as one key."""
     return [
         [".".join(keys[start:end]) for start, end in zip((0, *ends), (*ends, len(keys)), strict=True)]
         for count in range(len(keys) - 1)
@@ -59,7 +59,7 @@ def _spellings(keys: list[str]) -> list[list[str]]:
 
 
 def document(kind: Type, x: str, misfits: Sequence[str], quoted: str) -> str:
-    """The value of a JSON with these misfits of its typed paths."""
+    """Returns the value of a JSON with these misfits of its typed paths."""
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
     wrong = [f"({summed(misfits)}) > 0"] if misfits else []
     wrong += if_quoted(quoted)

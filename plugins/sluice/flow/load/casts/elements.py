@@ -37,12 +37,12 @@ def _with_default(kind: Type, field: Field, made: Cast) -> Cast:
 
 
 def by_token(kind: Type) -> bool:
-    """Whether a string and a number of the same text are two values of the type."""
+    """Returns whether a string and a number of the same text are two values of the type."""
     return kind.plain.name in _BY_TOKEN
 
 
 def may_lack(kind: Type) -> bool:
-    """Whether a missing field fits: of an object, where all its fields may be missing."""
+    """Returns whether a missing field fits: of an object, where all its fields may be missing."""
     if kind.nullable:
         return True
     parts = kind.shape.named_arguments() if kind.shape.name == "Tuple" else []

@@ -61,7 +61,7 @@ class ObjectNode:
         return self._named("odd")
 
     def text_of(self, name: str) -> str:
-        """The text of a field; of a parsed one only where one of them is not fine."""
+        """Returns the text of a field; of a parsed one only where one of them is not fine."""
         if name not in self.parsed:
             return self.element(name)
         return f"tupleElement({self.odd}, {list(self.parsed).index(name) + 1})"
@@ -81,11 +81,11 @@ class ObjectNode:
             inner.add(tuple(rest))
 
     def inner(self) -> list[ObjectNode]:
-        """The objects inside it that columns read."""
+        """Returns the objects inside it that columns read."""
         return [node for node in self.fields.values() if node.fields]
 
     def node_of(self, path: FieldPath) -> ObjectNode:
-        """The object that holds the last field of the path."""
+        """Returns the object that holds the last field of the path."""
         return self.fields[path[0]].node_of(path[1:]) if len(path) > 1 else self
 
 
@@ -103,8 +103,8 @@ def tree_of(paths: Iterable[FieldPath], parsed: Mapping[FieldPath, str] = Mappin
 
 
 def extract(root: ObjectNode, marked: Sequence[FieldPath] = ()) -> list[list[Sql]]:
-    """The stages (columns.py) that give the texts of all nodes' fields, outer nodes first. Of nodes that
-    hold a path of `marked` that is also the keys they have, where such a field is NULL."""
+    """Returns the stages (columns.py) that give the texts of all nodes' fields, outer nodes first. Of nodes
+    that hold a path of `marked` that is also the keys they have, where such a field is NULL."""
     stages, level = [], [root] if root.fields else []
     while level:
         stages.append([_fields(node) for node in level])
@@ -126,8 +126,8 @@ def _fields(node: ObjectNode) -> Sql:
 
 
 def odd_texts(root: ObjectNode, fine: Mapping[FieldPath, str]) -> list[Sql]:
-    """The whole texts of each node's parsed fields, extracted where one of their conditions `fine` does not
-    hold."""
+    """Returns the whole texts of each node's parsed fields, extracted where one of their conditions `fine`
+    does not hold."""
     return [_odd(node, fine) for node in (root, *nodes(root)) if node.parsed]
 
 
@@ -168,6 +168,6 @@ def nodes(node: ObjectNode) -> list[ObjectNode]:
 
 
 def first_column(node: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> tuple[str, FieldPath]:
-    """The first of the (column, path) that lead through the node."""
+    """Returns the first of the (column, path) that lead through the node."""
     size = len(node.path)
     return next((name, path) for name, path in paths if path[:size] == node.path and len(path) > size)

@@ -58,12 +58,12 @@ the text is no JSON number's and says exactly what the value is."""
 
 
 def unrounded(key: FieldText) -> str:
-    """The condition that no number's text is rounded."""
+    """Returns the condition that no number's text is rounded."""
     return "1" if key is None else "(long_numbers = 0)"
 
 
 def exact(x: str, key: FieldText) -> str:
-    """The condition on `x`, the text of the field `key`.
+    """Returns the condition on `x`, the text of the field `key`.
 
     In an event without long numbers it is exact: a double's text is the shortest that gives it back, and has
     the digits of the event's number where these are no more than SHORT. So is an `x` that stands in the
@@ -79,8 +79,8 @@ def exact(x: str, key: FieldText) -> str:
 
 
 def all_exact(text: str, key: FieldText) -> str:
-    """The same of all numbers in `text`, which is an array or an object. It is searched for last, and without
-    the spaces of either: where the brackets are the same, so are the numbers between them."""
+    """Returns the same of all numbers in `text`, which is an array or an object. It is searched for last, and
+    without the spaces of either: where the brackets are the same, so are the numbers between them."""
     if key is None:
         return "1"
     slow = f"arrayAll(t -> {_alone('t')}, extractAll({text}, {literal(_NUMBERS)}))"

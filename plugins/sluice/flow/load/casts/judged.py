@@ -39,38 +39,39 @@ def misfit_of(x: str, value: str) -> str:
 
 
 def of_pair(pair: str, where: str) -> Cast:
-    """The cast of a container by its `judged` expression."""
+    """Returns the cast of a container by its `judged` expression."""
     return Cast(
         f"tupleElement({pair}, 1)", f"tupleElement({pair}, 2)", container=True, judged=pair, where=where
     )
 
 
 def let(names: Iterable[tuple[str, str]], body: str) -> str:
-    """`body`, in which each name stands for its expression; else the text would double with each level."""
+    """Returns `body`, in which each name stands for its expression; else the text would double with each
+    level."""
     pairs = list(names)
     listed = ", ".join(f"[{expression}]" for _, expression in pairs)
     return f"arrayElement(arrayMap(({', '.join(name for name, _ in pairs)}) -> {body}, {listed}), 1)"
 
 
 def here(text: str, x: str) -> str:
-    """The place of a misfit that is the whole value."""
+    """Returns the place of a misfit that is the whole value."""
     return f"tuple('', {literal(text)}, CAST({x}, 'Nullable(String)'))"
 
 
 def inside(prefix: str, where: str, depth: int) -> str:
-    """`where` with an expression of a path before its own."""
+    """Returns `where` with an expression of a path before its own."""
     name = f"w{depth}"
     path = f"concat({prefix}, tupleElement({name}, 1))"
     return let([(name, where)], f"tuple({path}, tupleElement({name}, 2), tupleElement({name}, 3))")
 
 
 def absent(kind: str) -> str:
-    """What the reason calls the type of a value that has to be there."""
+    """Returns what the reason calls the type of a value that has to be there."""
     return f"{kind}: it is missing or null"
 
 
 def if_quoted(condition: str) -> list[Sql]:
-    """The condition, asked only in events that hold a string which begins like an array or object."""
+    """Returns the condition, asked only in events that hold a string which begins like an array or object."""
     return [Sql(both("quoted_brackets", condition))] if condition else []
 
 

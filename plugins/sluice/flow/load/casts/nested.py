@@ -68,7 +68,7 @@ class Nested:
         return [(name, kind) for name, kind in self.columns if name in self.direct]
 
     def value(self, column: str, other: str) -> str:
-        """The column's value from the array of objects, `other` where there is none."""
+        """Returns the column's value from the array of objects, `other` where there is none."""
         names = [name for name, _ in self._filled]
         if not self.objects or column not in names:
             return other
@@ -103,7 +103,8 @@ def inner(column: str) -> str:
 
 
 def nested_of(columns: Iterable[tuple[str, str]], mapped: Collection[str]) -> list[Nested]:
-    """The Nested among the (name, type); `mapped` are names that the pipeline file gives another path."""
+    """Returns the Nested among the (name, type); `mapped` are names that the pipeline file gives another
+    path."""
     groups: dict[str, list[tuple[str, str]]] = {}
     known = list(columns)
     for name, kind in known:

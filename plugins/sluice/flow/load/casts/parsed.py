@@ -32,7 +32,7 @@ class ParsedContainer:
 
 
 def texts_of(kind: Type) -> str:
-    """The type of what the parse gives of `kind`; empty where the items' texts do not say all."""
+    """Returns the type of what the parse gives of `kind`; empty where the items' texts do not say all."""
     shape = kind.shape
     if shape.name not in ("Array", "Map") or any(of.plain.name in _NEED_THE_KIND for of in _read(shape)):
         return ""
@@ -43,7 +43,7 @@ def texts_of(kind: Type) -> str:
 
 
 def parsed(caster: Caster, kind: Type, given: str, name: str, long: bool) -> ParsedContainer:
-    """The cast of `given`, which holds `texts_of(kind)` or the text of something else."""
+    """Returns the cast of `given`, which holds `texts_of(kind)` or the text of something else."""
     shape, field = kind.shape, Field("", 0, None)
     found = f"variantElement({given}, {literal(texts_of(kind))})"
     value, bad = f"tupleElement({name}, 1)", f"has(tupleElement({name}, 2), 1)"
@@ -65,7 +65,7 @@ def _doubts(shape: Type) -> list[str]:
 
 
 def _read(shape: Type) -> list[Type]:
-    """The types that texts are cast to."""
+    """Returns the types that texts are cast to."""
     of = shape.argument(1 if shape.name == "Map" else 0)
     return [part for _, part in of.shape.named_arguments()] if _names(shape) else [of]
 
@@ -84,7 +84,7 @@ def _entries(caster: Caster, shape: Type, field: Field, found: str) -> str:
 
 
 def _item(caster: Caster, shape: Type, field: Field) -> str:
-    """What an item becomes, and whether it may be a misfit: what is no object has no fields."""
+    """Returns what an item becomes, and whether it may be a misfit: what is no object has no fields."""
     if not _names(shape):
         return item_of(caster, shape.argument(0), field, asked=False).pair
     of = shape.argument(0).shape

@@ -21,7 +21,7 @@ _WHOLE = literal("^(0|-?[1-9][0-9]{0,4})$")
 
 
 def scalar(kind: Type, x: str, key: FieldText, quoted: str) -> str:
-    """The value of `x`, NULL where it does not fit; see `cast`. Raises UnsupportedType."""
+    """Returns the value of `x`, NULL where it does not fit; see `cast`. Raises UnsupportedType."""
     if kind.name == "String":
         return x
     if _INTEGERS.fullmatch(kind.name):
@@ -56,8 +56,8 @@ def scalar(kind: Type, x: str, key: FieldText, quoted: str) -> str:
 
 
 def _half_float(x: str) -> str:
-    """The nearest, of two the even one: ClickHouse cuts the bits of a Float32 off. The last condition leaves
-    out what rounds to infinity."""
+    """Returns the nearest, of two the even one: ClickHouse cuts the bits of a Float32 off. The last condition
+    leaves out what rounds to infinity."""
     bits = f"reinterpretAsUInt32(assumeNotNull(accurateCastOrNull({x}, 'Float32')))"
     upper = f"bitShiftRight({bits} + 32767 + bitAnd(bitShiftRight({bits}, 16), 1), 16)"
     number = f"reinterpret(toUInt16({upper}), 'BFloat16')"
@@ -66,7 +66,7 @@ def _half_float(x: str) -> str:
 
 
 def _enum(kind: Type, x: str, key: FieldText, quoted: str) -> str:
-    """A name, or a JSON number that is one of the type's numbers; where both are, the name."""
+    """Returns a name, or a JSON number that is one of the type's numbers; where both are, the name."""
     pairs = [part.rpartition("=") for part in kind.arguments]
     names = ", ".join(name.strip() for name, _, _ in pairs)
     known = f"transform({x}, [{names}], [{names}], NULL)"

@@ -41,7 +41,7 @@ def time(kind: Type, x: str, key: FieldText) -> str:
 
 
 def of_stamp(kind: Type, x: str) -> str:
-    """The same of a DateTime64 with milliseconds; NULL where it is out of range."""
+    """Returns the same of a DateTime64 with milliseconds; NULL where it is out of range."""
     first, end = (int(edge.timestamp()) * 1000 for edge in RANGES[kind.name])
     if kind.arguments[:1] == ("9",):
         end = min(end, _NANOSECONDS_END)

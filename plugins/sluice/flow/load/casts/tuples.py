@@ -115,8 +115,8 @@ def _built(
 
 
 def of_parts(kind: Type, made: Sequence[Cast], depth: int, misfit: Callable[[str], str]) -> str:
-    """The tuple of the parts, and `misfit` of "one of them is a misfit". Each part that is a container is
-    computed once."""
+    """Returns the tuple of the parts, and `misfit` of "one of them is a misfit". Each part that is a
+    container is computed once."""
     once = [(f"p{depth}_{n}", part.judged) for n, part in enumerate(made) if part.judged]
     known = dict(once)
     values, misfits = [], []

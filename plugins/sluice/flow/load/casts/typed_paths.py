@@ -25,7 +25,7 @@ class TypedPath:
 
 
 def typed_paths(kind: Type, x: str, suffix: str, key: FieldText) -> list[TypedPath]:
-    """Those of the JSON type `kind`, by names that end with the suffix. Raises UnsupportedType."""
+    """Returns those of the JSON type `kind`, by names that end with the suffix. Raises UnsupportedType."""
     return [
         _typed_path(kind, x, path, f"{suffix}_{number}", key) for number, path in enumerate(paths_of(kind))
     ]

@@ -66,7 +66,7 @@ def _why(found: InferredColumn, sample: ValueSample) -> str:
 
 
 def _inferred(name: str, texts: Sequence[bytes]) -> InferredColumn | None:
-    """None where only a text holds them."""
+    """Returns None where only a text holds them."""
     try:
         values = [value(text) for text in texts]
     except RecursionError:
@@ -95,7 +95,7 @@ def _fits(kind: Inferred, text: bytes) -> bool:
 
 
 def _cut(kind: Inferred, found: object) -> bool:
-    """Whether a load would cut off what is finer than the column."""
+    """Returns whether a load would cut off what is finer than the column."""
     if isinstance(kind, Leaf) and kind.name == "DateTime64" and isinstance(found, str):
         return fraction_digits(found) > kind.digits[0]
     return False

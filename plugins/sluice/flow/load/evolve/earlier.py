@@ -28,7 +28,7 @@ Kinds = Mapping[str, Collection[str]]
 def read_kinds(
     pipeline: Pipeline, target: Target, lake: Lake, units: Iterable[Unit], names: Sequence[str]
 ) -> Kinds:
-    """What the manifests of the newest of `units` say."""
+    """Returns what the manifests of the newest of `units` say."""
     newest = sorted(units)[-MOST_UNITS:]
     return kinds_of(pipeline, target, read_manifests(lake, newest).values(), names)
 
@@ -46,7 +46,7 @@ def kinds_of(
 
 
 def examples(kinds: Collection[str], texts: Iterable[bytes]) -> list[bytes]:
-    """A value of each kind that none of `texts` is of."""
+    """Returns a value of each kind that none of `texts` is of."""
     return [_OF_KIND[kind] for kind in sorted(_OF_KIND.keys() & set(kinds) - set(map(_kind, texts)))]
 
 

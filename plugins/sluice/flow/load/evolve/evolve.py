@@ -77,7 +77,7 @@ class Evolution:
             self._alter(new)
 
     def _announced(self, works: Sequence[LoadWork]) -> tuple[NewColumn, ...]:
-        """What is to be added, and is remembered already."""
+        """Returns what is to be added, and is remembered already."""
         columns = self._columns()
         known = latest(read_additions(self.lake), self.target.table)
         # An attempt that died right after its ALTER has not said that the columns are there.
@@ -89,7 +89,7 @@ class Evolution:
         return (*lent, *(self._typed(new, works) if new else ()))
 
     def _is_lent(self, one: Addition, there: bool) -> bool:
-        """Whether another shard has the column, and this one has never had it."""
+        """Returns whether another shard has the column, and this one has never had it."""
         return bool(self.shard) and one.done and self.shard not in one.shards and not there
 
     def _columns(self) -> dict[str, Column]:

@@ -59,7 +59,7 @@ class TakenNames:
     covered: frozenset[str]
 
     def refusal(self, name: str) -> str:
-        """Why no column can have the name; empty where one can."""
+        """Returns why no column can have the name; empty where one can."""
         if name in ("", RESERVED):
             return "no column can have this name"
         if name.startswith("_"):
@@ -92,7 +92,7 @@ def taken_names(pipeline: Pipeline, target: Target, columns: Sequence[Column]) -
 
 
 def choose_fields(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -> Chosen:
-    """Those with a value in `at_least` rows of one slice, the most frequent ones first."""
+    """Returns those with a value in `at_least` rows of one slice, the most frequent ones first."""
     fields: list[NewField] = []
     left_out: dict[str, str] = {}
     for field in _frequent(taken, slices, at_least):
@@ -122,7 +122,7 @@ def _frequent(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -
 
 
 def slice_fields(slice_id: str, types: Iterable[TypeFields]) -> SliceFields:
-    """What a manifest has counted of some types."""
+    """Returns what a manifest has counted of some types."""
     parts = [
         SliceFields(slice_id, of.rows, {name: seen.filled for name, seen in of.fields.items()}, of.others)
         for of in types
@@ -131,7 +131,7 @@ def slice_fields(slice_id: str, types: Iterable[TypeFields]) -> SliceFields:
 
 
 def joined(slices: Iterable[SliceFields]) -> list[SliceFields]:
-    """One for each slice, of whatever clusters and types it was landed."""
+    """Returns one for each slice, of whatever clusters and types it was landed."""
     rows: Counter[str] = Counter()
     others: Counter[str] = Counter()
     filled: dict[str, Counter[str]] = {}

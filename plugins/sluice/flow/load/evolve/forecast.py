@@ -31,7 +31,7 @@ def forecast(
     mode: Mode,
     tables: Tables | None = None,
 ) -> Iterator[str]:
-    """A line for each column that loads of what has landed would add, and for what is not known.
+    """Yields a line for each column that loads of what has landed would add, and for what is not known.
 
     Raises what the clients raise.
     """

@@ -64,7 +64,7 @@ class ValueSample:
 
 
 def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
-    """What a manifest that was counted exactly says, from the files."""
+    """Returns what a manifest that was counted exactly says, from the files."""
     filled: Counter[str] = Counter()
     rows = others = 0
     for values in events(lake, work):
@@ -77,7 +77,7 @@ def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
 
 
 def sample_values(lake: Files, works: Sequence[LoadWork], names: Collection[str]) -> dict[str, ValueSample]:
-    """The values of these fields in all rows of the units."""
+    """Returns the values of these fields in all rows of the units."""
     share = max(1, len(names))
     samples = {name: ValueSample(MOST_VALUES // share, MOST_BYTES // share) for name in names}
     for name, text in values_of(lake, works, names):
@@ -86,7 +86,7 @@ def sample_values(lake: Files, works: Sequence[LoadWork], names: Collection[str]
 
 
 def values_of(lake: Files, works: Sequence[LoadWork], names: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """Each value of each field with the field's name, in the same order every time."""
+    """Yields each value of each field with the field's name, in the same order every time."""
     for work in works:
         for values in events(lake, work):
             for name in names:
@@ -102,7 +102,7 @@ def value(text: bytes) -> object:
 
 
 def events(lake: Files, work: LoadWork) -> Iterator[Values]:
-    """The values of each row that the unit gives the table. Raises Conservation for a missing file."""
+    """Yields the values of each row that the unit gives the table. Raises Conservation for a missing file."""
     types = set(work.types)
     for file in work.files:
         try:

@@ -50,7 +50,7 @@ def _selects(pipeline: Pipeline, found: TargetTable) -> Iterator[tuple[str, str]
 
 
 def takes_all(tree: Sequence[str]) -> bool:
-    """Whether a SELECT has columns that it does not name; `count(*)` has none."""
+    """Returns whether a SELECT has columns that it does not name; `count(*)` has none."""
     return any(
         _ALL.match(line) and _COUNTS not in (tree[number - 2] if number > 1 else "")
         for number, line in enumerate(tree)

@@ -48,14 +48,15 @@ class RollupFacts:
         return todo, skipped
 
     def hours_naming(self, units: Iterable[Unit]) -> set[Unit]:
-        """The event hours that were made of a commit of these units."""
+        """Returns the event hours that were made of a commit of these units."""
         names = {str(unit) for unit in units}
         return {
             hour for hour, row in self.ledger.items() if names & {name.split("@")[0] for name in row.types}
         }
 
     def hour_works(self, hours: Mapping[Unit, Mapping[Unit, int]]) -> list[LoadWork]:
-        """Those of `hours` that were made of other commits: by hour the rows of each unit in it now."""
+        """Returns those of `hours` that were made of other commits: by hour the rows of each unit in it
+        now."""
         found = []
         for hour, rows in sorted(hours.items(), key=lambda item: item[0]):
             parts = tuple(sorted(name_of(self.source[unit]) for unit in rows if unit in self.source))
@@ -71,12 +72,12 @@ class RollupFacts:
 
 
 def name_of(row: LedgerRow) -> str:
-    """A source's commit in the `types` of an hour."""
+    """Returns a source's commit in the `types` of an hour."""
     return f"{row.unit}@{row.generation}:{row.manifest}"
 
 
 def changed(rollup: Rollup, works: Sequence[LoadWork], source: LedgerRows) -> list[Unit]:
-    """The units whose source is not committed any more as it was when they were chosen."""
+    """Returns the units whose source is not committed any more as it was when they were chosen."""
     names = {name_of(row) for row in source.values()}
     return [
         work.unit

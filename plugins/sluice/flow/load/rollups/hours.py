@@ -19,7 +19,7 @@ Hours = dict[Unit, dict[Unit, int]]
 
 
 def touched(client: Client, pipeline: Pipeline, rollup: Rollup, units: Sequence[Unit]) -> set[Unit]:
-    """The event hours of which the units hold rows now."""
+    """Returns the event hours of which the units hold rows now."""
     if not units:
         return set()
     starts = [int(unit.slice.start.timestamp()) for unit in units]
@@ -32,7 +32,7 @@ def touched(client: Client, pipeline: Pipeline, rollup: Rollup, units: Sequence[
 
 
 def parts_of(client: Client, pipeline: Pipeline, rollup: Rollup, hours: Iterable[Unit]) -> Hours:
-    """Who holds rows of these hours now; an hour of which nobody does is there, and empty."""
+    """Returns the units that hold rows of these hours now; an hour without rows is there, and empty."""
     found: Hours = {hour: {} for hour in sorted(hours)}
     stamps = [int(hour.slice.start.timestamp()) for hour in found]
     sql = render("rollups/parts", source=table(rollup.source), time=identifier(rollup.time or ""))

@@ -20,7 +20,7 @@ def of_unit(rollup: Rollup, unit: Unit) -> Sql:
 
 
 def of_hour(rollup: Rollup, hour: Unit, units: Iterable[Unit]) -> Sql:
-    """Of one event hour, out of these units of the source, all of which are committed."""
+    """Selects one event hour, out of these units of the source, all of which are committed."""
     keys = [f"({instant(unit)}, {literal(unit.cluster)})" for unit in units]
     own = f"(_slice, _cluster) IN ({listed(keys)})" if keys else "0"
     inside = f"{own} AND toStartOfHour({identifier(rollup.time or '')}) = {instant(hour)}"

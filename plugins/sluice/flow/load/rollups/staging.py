@@ -28,7 +28,7 @@ class RollupStaging(Staging):
     """`source` reads what the ledger holds of the source now.
 
     A load revokes a unit before it touches its rows: the same commit before and after the SELECT means that
-    nobody has changed them in between.
+    they were not changed in between.
     """
 
     rollup: Rollup
@@ -68,7 +68,8 @@ class RollupStaging(Staging):
         }
 
     def _refused(self, work: LoadWork, select: Sql, error: ServerError) -> Exception:
-        """The error that names the value; what the server said, where it is not to be found any more."""
+        """Returns the error that names the value; what the server said, where it is not to be found any
+        more."""
         sql = render(
             "rollups/find_misfit",
             column=self.filling.first("column"),
@@ -89,7 +90,7 @@ class RollupStaging(Staging):
         )
 
     def _select(self, work: LoadWork) -> Sql | None:
-        """None where the unit has no rows of its own: by event hour its rows are the hours'."""
+        """Returns None where the unit has no rows of its own: by event hour its rows are the hours'."""
         if self.rollup.grain == "slice":
             return of_unit(self.rollup, work.unit)
         if not is_hour(work.unit) or not work.types:
@@ -101,7 +102,7 @@ class RollupStaging(Staging):
         return Unit(Slice.from_id(slice_id, self.pipeline.slice), cluster)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """Rows by unit; a rollup has no misfits. Raises SourceChanged."""
+        """Counts rows by unit; a rollup has no misfits. Raises SourceChanged."""
         for unit in changed(self.rollup, self.works, self.source()):
             raise SourceChanged(
                 f"table {self.found.table}: {self.rollup.source} was loaded again in slice {unit} while the "

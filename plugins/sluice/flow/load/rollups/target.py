@@ -31,7 +31,7 @@ def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
 
 
 def check_rollup(client: Client, found: TargetTable, target: Target, rollup: Rollup) -> Filling:
-    """How the columns are filled by what the SELECT gives.
+    """Returns how the columns are filled by what the SELECT gives.
 
     Raises TargetRefused: the SELECT does not work, or gives what the table cannot take exactly.
     """

@@ -26,11 +26,11 @@ _DOUBLE = {"Float32": 24, "Float64": 53}  # whole numbers of so many bits are fl
 
 
 class Unprovable(ValueError):
-    """A pair of types of which nobody can say that a value stays what it is."""
+    """A pair of types that is not known to keep every value."""
 
 
 def convert(given: Type, wanted: Type, x: str, depth: int = 0) -> Cast:
-    """The cast of `x`, an expression of the type `given`. NULL fits where `wanted` is Nullable.
+    """Returns the cast of `x`, an expression of the type `given`. NULL fits where `wanted` is Nullable.
 
     Raises Unprovable.
     """
@@ -69,7 +69,7 @@ def _plain(given: Type, wanted: Type, x: str, depth: int) -> Cast:
 
 
 def _scalar(given: Type, wanted: Type, x: str) -> str:
-    """The value, NULL where it does not fit."""
+    """Returns the value, NULL where it does not fit."""
     for rule in (_of_float, _to_float, _of_time, _of_fixed):
         value = rule(given, wanted, x)
         if value is not None:
@@ -88,7 +88,8 @@ def _cast(wanted: Type, text: str) -> str:
 
 
 def _text(given: Type, x: str, wanted: str) -> str | None:
-    """The text that says exactly what the value is, where the wanted type reads it as the same thing."""
+    """Returns the text that says exactly what the value is, where the wanted type reads it as the same
+    thing."""
     if given.name == "String":
         return x
     if given.name == "Bool":
@@ -99,7 +100,7 @@ def _text(given: Type, x: str, wanted: str) -> str | None:
 
 
 def _readers(given: str) -> tuple[str, ...]:
-    """The types that read the text of a value of the type `given` as the same value."""
+    """Returns the types that read the text of a value of the type `given` as the same value."""
     if given in _INTEGERS or given == "Decimal":
         return (*_INTEGERS, "Decimal", "Bool", "String")
     for family in (_ENUMS, _ADDRESSES, ("UUID",)):
@@ -156,7 +157,7 @@ def _zone(moment: Type) -> str:
 
 
 def _of_fixed(given: Type, wanted: Type, x: str) -> str | None:
-    """More zeros behind a FixedString are the same one; whether they belong to a text nobody knows."""
+    """More zeros behind a FixedString are the same one; whether they belong to a text is unknown."""
     if given.name != "FixedString":
         return None
     if wanted.name != "FixedString" or int(wanted.arguments[0]) < int(given.arguments[0]):

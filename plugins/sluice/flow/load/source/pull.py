@@ -22,13 +22,13 @@ class PullSource(Protocol):
     def remedy(self) -> str: ...
 
     def reads(self, key: str) -> bool:
-        """Whether a statement can name the file."""
+        """Returns whether a statement can name the file."""
 
     def rows(self, keys: Sequence[str], columns: Sql, slice_: Sql, structure: Sql) -> Sql:
-        """The SELECT of all rows of these Parquet files."""
+        """Returns the SELECT of all rows of these Parquet files."""
 
     def content(self, key: str) -> Sql:
-        """The SELECT of one object's bytes."""
+        """Returns the SELECT of one object's bytes."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Reading:
     place: PullSource | None
 
     def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Sql]:
-        """SELECTs of the rows of the files, each of one INSERT's worth."""
+        """Yields SELECTs of the rows of the files, each of one INSERT's worth."""
         pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
         if self.place is not None:
             yield from pulls(self.place, pulled, columns)

@@ -33,8 +33,8 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> Iterator[Sql]:
-    """The rows of each stream, in a table of the attempt's own: the statement that loads them is too long to
-    travel beside them. The table is gone when the last rows are loaded."""
+    """Yields the rows of each stream, in a table of the attempt's own: the statement that loads them is too
+    long to travel beside them. The table is gone when the last rows are loaded."""
     table = writer.attempt.temporary("sent")
     names = listed(map(identifier, columns))
     used = False
@@ -50,7 +50,8 @@ def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> It
 
 
 def bodies(lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[bytes]:
-    """Arrow streams of about 48 MiB of rows, small files together. Raises Conservation for a missing file."""
+    """Yields Arrow streams of about 48 MiB of rows, small files together. Raises Conservation for a missing
+    file."""
     schema = pa.schema([(name, _ARROW[name]) for name in (*columns, "_slice")])
     waiting: list[pa.RecordBatch] = []
     size = 0

@@ -30,19 +30,20 @@ def files_of(works: Iterable[LoadWork]) -> list[FileRows]:
 
 
 def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str, ...]:
-    """The lake's columns that the target's rows are made of; `placed`: their partition decides the shard."""
+    """Returns the lake's columns that the target's rows are made of; `placed`: their partition decides the
+    shard."""
     wanted = {"_cluster", *filling.columns} | ({"_payload"} if filling.stages else set())
     wanted |= {"_partition"} if placed else set()
     return tuple(name for name in LAKE if name in wanted or (filtered and name == "_type"))
 
 
 def overflowing(works: Iterable[LoadWork]) -> bool:
-    """Whether a file holds several types, so that its rows have to be chosen by type."""
+    """Returns whether a file holds several types, so that its rows have to be chosen by type."""
     return any(file.type is None for work in works for file in work.files)
 
 
 def routed(pipeline: Pipeline, target: Target) -> Sql:
-    """The condition on `_type` that says what `Pipeline.routed` says."""
+    """Returns the condition on `_type` that says what `Pipeline.routed` says."""
     if target.counted:
         return Sql("1")
     if not target.catch_all:
@@ -52,7 +53,7 @@ def routed(pipeline: Pipeline, target: Target) -> Sql:
 
 
 def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -> Sql:
-    """The rows with all that the filling names."""
+    """Returns the rows with all that the filling names."""
     names = listed(map(identifier, ["_slice", *columns]))
     rows = render("load/parse_rows", columns=names, source=source, routed=routed)
     rows = render("load/keep_behind", rows=rows) if filling.lengthy else rows
@@ -62,7 +63,7 @@ def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -
 
 
 def misfits(filling: Filling, rows: Sql) -> Sql:
-    """Those of the rows of which a value does not fit, with all that says which."""
+    """Returns those of the rows of which a value does not fit, with all that says which."""
     found = render("load/misfit_rows", rows=rows, misfit=filling.misfit)
     return with_places(filling, found)
 
@@ -83,7 +84,7 @@ def definitions(columns: Sequence[str], with_slice: bool) -> Sql:
 
 
 def pull(place: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -> Sql:
-    """The files, read by the server where it finds them."""
+    """Returns the files, read by the server where it finds them."""
     slices = {file.unit.slice for file in files}
     slice_ = _slice_of(*slices) if len(slices) == 1 else _slice_in_name(files[0].unit.slice)
     asked = listed(map(identifier, columns))

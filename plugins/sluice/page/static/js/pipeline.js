@@ -63,7 +63,7 @@ function showAnomalies(place, { anomalies: found, verifications }) {
 // What the watch has seen: also what will be lost if nothing happens.
 function showProblems(place, { problems, watched, paused, watch_dag: dag }) {
   const link = airflowLink(api.dagUrl(dag), dag);
-  const said = watched ? h("p", { class: "quiet" }, `Last watched ${clock(watched)} UTC by `, link, paused && ", which is paused", ".") : h("p", { class: "quiet" }, "Nobody watches yet: ", link, paused ? " is paused." : " has not run.");
+  const said = watched ? h("p", { class: "quiet" }, `Last watched ${clock(watched)} UTC by `, link, paused && ", which is paused", ".") : h("p", { class: "quiet" }, "Not watched yet: ", link, paused ? " is paused." : " has not run.");
   replace(place, section("Problems that the watch sees", table("Problems that the watch sees", [
     { name: "Problem", value: (r) => r.kind }, { name: "Where", value: (r) => r.place },
     { name: "What", class: "wide-text", value: (r) => r.message }, { name: "Since (UTC)", value: (r) => clock(r.since) },
