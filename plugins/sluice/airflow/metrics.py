@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, A
 from airflow.sdk.observability import stats
 
 from sluice import __version__
+from sluice.airflow.lineage import lineage_of_task
 from sluice.errors import SluiceError
 from sluice.metrics.sink import MetricSample, count, taken_by
 from sluice.metrics.table import NAMES, MetricKind
@@ -63,7 +64,7 @@ def measuring(pipeline: str, step: str) -> Iterator[None]:
     task's log begins with the version that runs it."""
     log.info("sluice", version=__version__, step=step, pipeline=pipeline)
     started, outcome = time.monotonic(), "done"
-    with taken_by(to_airflow):
+    with lineage_of_task(), taken_by(to_airflow):
         try:
             yield
         except AirflowSkipException:

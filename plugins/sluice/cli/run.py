@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,15 +80,26 @@ def run(
     if backfill and mode != "fill":
         raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
     path = find(pipeline, config)
-    found, silent = _steps(spec, path, slices, mode, token, tables)
-    if backfill:
-        found = _filled(spec, path, slices, tables) or found
-        _tell_outside(spec, slices, tables, config)
-    if json:
-        print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
-    else:
-        show_hours(spec, found, f"{spec.name} {slices}", wide)
-    refuse_missing(spec, found, mode, token, silent)
+    with _reported(spec, slices):
+        found, silent = _steps(spec, path, slices, mode, token, tables)
+        if backfill:
+            found = _filled(spec, path, slices, tables) or found
+            _tell_outside(spec, slices, tables, config)
+        if json:
+            print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
+        else:
+            show_hours(spec, found, f"{spec.name} {slices}", wide)
+        refuse_missing(spec, found, mode, token, silent)
+
+
+@contextmanager
+def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
+    """Reports the run and its steps to OpenLineage, where that is configured."""
+    from sluice.flow.lineage.from_environment import from_environment
+    from sluice.flow.lineage.observe import command, listening
+
+    with listening(from_environment), command(spec, slices):
+        yield
 
 
 def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:

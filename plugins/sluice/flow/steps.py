@@ -25,13 +25,14 @@ from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
+from sluice.flow.lineage.observe import observed
 from sluice.flow.load.evolve.forecast import forecast
 from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
 from sluice.flow.publish.proven_hours import proven_hours as proven_hours
-from sluice.flow.publish.publish import publish_range as publish_range
+from sluice.flow.publish.publish import publish_range as publish_unobserved
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
@@ -59,6 +60,8 @@ from sluice.state.units import units_of
 
 log = logging.getLogger(__name__)
 
+publish_range = observed("publish")(publish_unobserved)
+
 
 def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
     """Returns the range of the run of `own`: `heal` back from its end, not before `start`.
@@ -71,6 +74,7 @@ def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
     return SliceRange(min(start, own.start), own.end, pipeline.slice)
 
 
+@observed("resolve")
 def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     """Stores every boundary of the range that is missing. `waiting` holds the error of each cluster that
     could not be asked: the others' boundaries are stored, and the range goes on with them.
@@ -121,6 +125,7 @@ def expected_time(pipeline: Pipeline, work: PlannedWork) -> Expected:
     return expected(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
 
 
+@observed("land")
 def land_range(
     pipeline: Pipeline,
     config: Path,
@@ -154,6 +159,7 @@ def _counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
         sink.emit(metrics.landed(pipeline, [m for unit, m in found.items() if before.get(unit) != m.id]))
 
 
+@observed("load")
 def load_table(
     pipeline: Pipeline, table: str, slices: SliceRange, mode: str, token: str, say: Say
 ) -> dict[str, Any]:
@@ -187,6 +193,7 @@ def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
     return [(c, n) for c, n in client.rows(render("load/rejected_by_column"), known)] if slices else []
 
 
+@observed("verify")
 def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None = None) -> list[UnitStatus]:
     """The state of each unit. Raises Conservation, naming every place, when an equation of the range does not
     hold. With a choice of `tables` only these are read, the states are those in them, and no verdict is

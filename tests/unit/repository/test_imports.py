@@ -14,6 +14,7 @@ ROOMS = {
     "kafka": ("plugins/sluice/clients/kafka/", "benchmarks/", "spark_jobs/"),
     "confluent_kafka": ("plugins/sluice/clients/kafka/", "benchmarks/"),
     "clickhouse_connect": ("plugins/sluice/clients/clickhouse/", "benchmarks/"),
+    "openlineage": ("plugins/sluice/clients/openlineage/",),
     "boto3": ("plugins/sluice/clients/lake/", "benchmarks/"),
     "botocore": ("plugins/sluice/clients/lake/", "benchmarks/"),
 }

@@ -24,6 +24,7 @@ PACKAGES = {
     "google": "protobuf",
     "grpc_tools": "grpcio-tools",
     "kafka": "kafka-python",
+    "openlineage": "openlineage-python",
     "yaml": "pyyaml",
 }
 
@@ -64,10 +65,12 @@ def library() -> list[Path]:
 
 
 def test_every_import_of_the_library_is_declared():
+    """Those of the extra are imported where a transport of OpenLineage is configured."""
+    extra = {Requirement(text).name for text in PROJECT["optional-dependencies"]["lineage"]}
     imports = (imported(path, for_types=False) for path in library())
     modules = set.union(*imports) - set(sys.stdlib_module_names) - {"sluice"}
     needed = {canonicalize_name(PACKAGES.get(module, module)).replace("_", "-") for module in modules}
-    assert needed == {canonicalize_name(one.name) for one in DECLARED}
+    assert needed == {canonicalize_name(one.name) for one in DECLARED} | extra
 
 
 def test_spark_and_its_client_are_of_one_version():

@@ -51,9 +51,7 @@ def open_client(connection: Connection) -> Client:
     `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
     the client's certificate is not its login).
     """
-    extra = connection.extra
-    secure = str(extra.get("secure", "")).lower() in ("1", "true", "yes")
-    port = connection.port or (_HTTPS_PORT if secure else _HTTP_PORT)
+    extra, secure, port = connection.extra, _secure(connection), port_of(connection)
     address = f"{connection.host}:{port}"
     try:
         driver = create_client(
@@ -74,3 +72,12 @@ def open_client(connection: Connection) -> Client:
     except (HTTPError, OSError) as error:
         raise ClickHouseUnavailable(address, shorten(str(error), 120)) from error
     return Client(driver, address, READS)
+
+
+def port_of(connection: Connection) -> int:
+    """That of the HTTP interface: without one the server's default."""
+    return connection.port or (_HTTPS_PORT if _secure(connection) else _HTTP_PORT)
+
+
+def _secure(connection: Connection) -> bool:
+    return str(connection.extra.get("secure", "")).lower() in ("1", "true", "yes")

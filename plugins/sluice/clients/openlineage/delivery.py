@@ -1,0 +1,130 @@
+"""Sends lineage events from a thread of its own: who gives one never waits, and no failure reaches them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from queue import Full, Queue
+from typing import NamedTuple
+
+from sluice.clients.openlineage.values import LineageEvent
+from sluice.safe_text import line
+
+log = logging.getLogger(__name__)
+
+WAITING = 1_000
+"""Events that may wait; further ones are lost."""
+PATIENCE = 5.0
+"""Seconds that a task or a command waits at its end for what is not sent yet."""
+_CHATTY = (
+    "openlineage.client.client",
+    "openlineage.client.utils",
+    "openlineage.client.transport.factory",
+    "openlineage.client.transport.http",
+    "urllib3.connectionpool",
+)
+
+Make = Callable[[], LineageEvent]
+
+
+class Sender(NamedTuple):
+    """`send` gives one event to the transport, `close` waits for what that still holds; `new_id` is the id of
+    a new run."""
+
+    send: Callable[[LineageEvent], None]
+    close: Callable[[], object]
+    new_id: Callable[[], str]
+
+
+class Delivery:
+    """Events in their order. An event is made in the thread, too: what it says may have to be read first."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._queue: Queue[Make | None] = Queue(WAITING)
+        self._given = self._sent = 0
+        self._why = ""
+        # A daemon: a server that never answers does not keep the process.
+        self._thread = threading.Thread(target=self._run, name="lineage", daemon=True)
+        self._thread.start()
+
+    def put(self, make: Make) -> None:
+        self._given += 1
+        try:
+            self._queue.put_nowait(make)
+        except Full:
+            self._why = f"more than {WAITING} were waiting"
+
+    def lose(self, error: BaseException) -> None:
+        """Counts an event that cannot be made."""
+        self._given += 1
+        self._why = reason(error)
+
+    def close(self, patience: float = PATIENCE) -> None:
+        """Waits for what is not sent yet, at most `patience` seconds, and logs what is lost in one line."""
+        try:
+            self._queue.put_nowait(None)
+        except Full:
+            patience = 0
+        self._thread.join(patience)
+        lost, why = self._given - self._sent, self._why
+        if lost:
+            if self._thread.is_alive() and not why:
+                why = f"no answer within {PATIENCE:g} s of the end"
+            log.warning(
+                "lineage: %d of %d events were not delivered (%s); the run is not affected: correct the "
+                "OpenLineage transport, or set OPENLINEAGE_DISABLED=true",
+                lost,
+                self._given,
+                why,
+            )
+
+    def _run(self) -> None:
+        with quiet():
+            while (make := self._queue.get()) is not None:
+                self._sent += self._done(partial(self._make_and_send, make))
+            self._done(self._sender.close)
+
+    def _make_and_send(self, make: Make) -> None:
+        self._sender.send(make())
+
+    def _done(self, act: Callable[[], object]) -> bool:
+        """Whether it did not fail: whatever a transport raises, no run ends with it."""
+        try:
+            act()
+        except Exception as error:
+            self._why = reason(error)
+            return False
+        return True
+
+
+def reason(error: BaseException) -> str:
+    """The class, and the status of an HTTP answer: the text may hold an address with its password."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return line(f"{type(error).__name__}{f' {status}' if status else ''}")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing else is logged from this thread: each try would be a line, and a malformed variable is quoted.
+    Who sets the client's own OPENLINEAGE_CLIENT_LOGGING gets all of it."""
+    if os.environ.get("OPENLINEAGE_CLIENT_LOGGING"):
+        yield
+        return
+    own = threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return record.thread != own
+
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    for logger in loggers:
+        logger.addFilter(of_others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(of_others)

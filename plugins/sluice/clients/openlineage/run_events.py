@@ -1,0 +1,124 @@
+"""A lineage event in the classes of the OpenLineage client. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import define
+from openlineage.client import event_v2 as events
+from openlineage.client import facet_v2 as facets
+from openlineage.client.generated import column_lineage_dataset as lineage
+from openlineage.client.generated import parent_run
+from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
+
+from sluice import __version__
+from sluice.clients.openlineage.values import ColumnSource, Dataset, LineageEvent, Parent, RunState
+from sluice.slices import utc
+
+PRODUCER = f"urn:sluice:{__version__}"
+# offsets.schema.json beside this file; a change of it is a new number.
+OFFSETS_SCHEMA = "urn:sluice:openlineage:1-0-0:SluiceOffsetsInputDatasetFacet.json"
+
+
+@define
+class SluiceOffsetsInputDatasetFacet(facets.InputDatasetFacet):
+    """The offsets of a Kafka topic that a step is about, by partition."""
+
+    partitions: list[dict[str, int]]
+
+    @staticmethod
+    def _get_schema() -> str:
+        return f"{OFFSETS_SCHEMA}#/$defs/SluiceOffsetsInputDatasetFacet"
+
+
+def run_event(event: LineageEvent) -> events.RunEvent:
+    return events.RunEvent(
+        eventTime=_instant(event.at),
+        eventType=events.RunState[event.state],
+        run=events.Run(event.run.run_id, _run_facets(event)),
+        job=events.Job(event.run.namespace, event.run.job, {"jobType": _job_type(event)}),
+        inputs=[_input(one) for one in event.datasets.inputs],
+        outputs=[_output(one) for one in event.datasets.outputs],
+        producer=PRODUCER,
+    )
+
+
+def _instant(at: datetime) -> str:
+    return utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _job_type(event: LineageEvent) -> facets.JobFacet:
+    return facets.job_type_job.JobTypeJobFacet("BATCH", "SLUICE", event.kind, producer=PRODUCER)
+
+
+def _run_facets(event: LineageEvent) -> dict[str, facets.RunFacet]:
+    since, until = _instant(event.since), _instant(event.until)
+    found: dict[str, facets.RunFacet] = {
+        "nominalTime": facets.nominal_time_run.NominalTimeRunFacet(since, until, producer=PRODUCER),
+    }
+    if event.parent is not None:
+        found["parent"] = _parent(event.parent)
+    if event.state is RunState.FAIL:
+        failed = facets.error_message_run.ErrorMessageRunFacet(event.error, "PYTHON", producer=PRODUCER)
+        found["errorMessage"] = failed
+    if event.unread:
+        errors = [facets.extraction_error_run.Error(event.unread)]
+        found["extractionError"] = facets.extraction_error_run.ExtractionErrorRunFacet(
+            1, 1, errors, producer=PRODUCER
+        )
+    return found
+
+
+def _parent(parent: Parent) -> facets.RunFacet:
+    root = parent_run.Root(
+        parent_run.RootRun(parent.root.run_id), parent_run.RootJob(parent.root.namespace, parent.root.job)
+    )
+    run, job = parent_run.Run(parent.run.run_id), parent_run.Job(parent.run.namespace, parent.run.job)
+    return parent_run.ParentRunFacet(run, job, root, producer=PRODUCER)
+
+
+def _input(one: Dataset) -> events.InputDataset:
+    found: dict[str, facets.InputDatasetFacet] = {}
+    if one.rows is not None:
+        counts = facets.input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+            one.rows, one.size, one.files, producer=PRODUCER
+        )
+        found["inputStatistics"] = counts
+    if one.offsets:
+        parts = [{"partition": p.partition, "from": p.start, "until": p.until} for p in one.offsets]
+        found["sluice_offsets"] = SluiceOffsetsInputDatasetFacet(parts, producer=PRODUCER)
+    return events.InputDataset(*one.at, found, facets=_dataset_facets(one))
+
+
+def _output(one: Dataset) -> events.OutputDataset:
+    found: dict[str, facets.OutputDatasetFacet] = {}
+    if one.rows is not None:
+        counts = facets.output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+            one.rows, one.size, one.files, producer=PRODUCER
+        )
+        found["outputStatistics"] = counts
+    return events.OutputDataset(*one.at, found, facets=_dataset_facets(one))
+
+
+def _dataset_facets(one: Dataset) -> dict[str, facets.DatasetFacet]:
+    found: dict[str, facets.DatasetFacet] = {}
+    if one.columns:
+        columns = [
+            SchemaDatasetFacetFields(name, kind, ordinal_position=number)
+            for number, (name, kind) in enumerate(one.columns, start=1)
+        ]
+        found["schema"] = SchemaDatasetFacet(columns, producer=PRODUCER)
+    if one.sources:
+        fields = {name: lineage.Fields([_source(source)]) for name, source in one.sources.items()}
+        found["columnLineage"] = lineage.ColumnLineageDatasetFacet(fields, producer=PRODUCER)
+    return found
+
+
+def _source(source: ColumnSource) -> lineage.InputField:
+    changed = lineage.Transformation(
+        "DIRECT",
+        "TRANSFORMATION" if source.cast else "IDENTITY",
+        f"as {source.cast}, or the row is a misfit" if source.cast else None,
+        masking=False,
+    )
+    return lineage.InputField(*source.dataset, source.field, [changed])

@@ -1,0 +1,98 @@
+"""The datasets of each step: which ones by the pipeline file, and what it did to them by its result. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sluice.clients.clickhouse.tables import Column
+from sluice.clients.openlineage.values import Dataset, Datasets, Offsets
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.lineage.columns import sources_of
+from sluice.flow.lineage.places import Places, TopicKey
+from sluice.manifest import Manifest, OffsetRange
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What a step has read and written: `ranges` of Kafka by cluster, manifests that it wrote or verified,
+    rows that it put into a table (None: it loads none), and that table's columns."""
+
+    ranges: Mapping[str, Sequence[OffsetRange]] | None = None
+    manifests: Sequence[Manifest] | None = None
+    rows: int | None = None
+    columns: Sequence[Column] = ()
+
+
+NOTHING = StepFacts()
+
+
+def datasets(
+    step: str, pipeline: Pipeline, places: Places, table: str = "", facts: StepFacts = NOTHING
+) -> Datasets:
+    """Those of one run of `step`; without facts their names alone. `table` is a load's target."""
+    lake = Dataset(places.lake)
+    if step == "resolve":
+        return Datasets(_topics(places, facts))
+    if step == "land":
+        return Datasets(_topics(places, facts), (_with_files(lake, facts),))
+    if step == "load":
+        return _loaded(next(t for t in pipeline.targets if t.table == table), places, facts)
+    tables = [Dataset(at) for target in pipeline.targets for at in places.tables(target.table)]
+    if step == "verify":
+        return Datasets((*_topics(places, facts), _with_files(lake, facts), *tables))
+    return Datasets((lake, *tables))  # publish marks hours, and writes no data
+
+
+def _topics(places: Places, facts: StepFacts) -> tuple[Dataset, ...]:
+    read: dict[TopicKey, int] = {}
+    for manifest in facts.manifests or ():
+        for count in manifest.counts:
+            key = (manifest.cluster, count.topic)
+            read[key] = read.get(key, 0) + count.read
+    ranges = facts.ranges or _ranges(facts.manifests or ())
+    return tuple(
+        Dataset(
+            name,
+            rows=None if facts.manifests is None else read.get((cluster, topic), 0),
+            offsets=_offsets(part for part in ranges.get(cluster, ()) if part.topic == topic),
+        )
+        for (cluster, topic), name in places.topics.items()
+    )
+
+
+def _ranges(manifests: Iterable[Manifest]) -> dict[str, list[OffsetRange]]:
+    found: dict[str, list[OffsetRange]] = {}
+    for manifest in manifests:
+        found.setdefault(manifest.cluster, []).extend(manifest.ranges)
+    return found
+
+
+def _offsets(ranges: Iterable[OffsetRange]) -> tuple[Offsets, ...]:
+    """From the first to the last slice of the step, by partition."""
+    edges: dict[int, tuple[int, int]] = {}
+    for part in ranges:
+        start, until = edges.get(part.partition, (part.start, part.until))
+        edges[part.partition] = (min(start, part.start), max(until, part.until))
+    return tuple(Offsets(partition, *edge) for partition, edge in sorted(edges.items()))
+
+
+def _with_files(lake: Dataset, facts: StepFacts) -> Dataset:
+    """The rows of events, and the files that hold them."""
+    if facts.manifests is None:
+        return lake
+    files = [file for manifest in facts.manifests for file in manifest.files]
+    rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+    return replace(lake, rows=rows, size=size, files=len(files))
+
+
+def _loaded(target: Target, places: Places, facts: StepFacts) -> Datasets:
+    rollup = target.rollup
+    sources = [places.lake] if rollup is None else list(places.tables(rollup.source))
+    columns = tuple((column.name, column.type) for column in facts.columns if column.kind != "EPHEMERAL")
+    filled = sources_of(target, facts.columns, places.lake)
+    tables = places.tables(target.table)
+    # The result has the rows of all shards together.
+    rows = facts.rows if len(tables) == 1 else None
+    made = (Dataset(at, rows=rows, columns=columns, sources=filled) for at in tables)
+    return Datasets(tuple(map(Dataset, sources)), tuple(made))

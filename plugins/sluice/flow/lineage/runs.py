@@ -1,0 +1,113 @@
+"""One run as OpenLineage sees it: its begin, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pendulum
+
+from sluice.clients.openlineage.delivery import Delivery, Sender
+from sluice.clients.openlineage.values import Datasets, JobKind, LineageEvent, Parent, RunOfJob, RunState
+from sluice.errors import SluiceError
+from sluice.flow.lineage.describe import datasets
+from sluice.flow.lineage.places import Places, places_of
+from sluice.flow.lineage.read_facts import read_facts
+from sluice.safe_text import line
+from sluice.slices import SliceRange
+
+
+def own_line(error: BaseException) -> str:
+    """Returns the line of an error of Sluice's own; of others the class, for their text may hold a secret."""
+    if isinstance(error, SluiceError):
+        return line(str(error))
+    code = getattr(error, "exit_code", None)  # a command's end
+    return type(error).__name__ if code is None else exit_line(code)
+
+
+def exit_line(code: int) -> str:
+    return f"exit code {code}: the log says why"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the events of a process go: the jobs' namespace, and the run whose children its runs are."""
+
+    sender: Sender
+    namespace: str
+    parent: Parent | None = None
+    line_of: Callable[[BaseException], str] = own_line
+
+
+@dataclass(frozen=True)
+class LineageRun:
+    """A run that has begun. `failed` or `ended` reports its end."""
+
+    delivery: Delivery
+    began: LineageEvent
+    line_of: Callable[[BaseException], str]
+
+    @classmethod
+    def begin(
+        cls, delivery: Delivery, to: Destination, job: str, kind: JobKind, slices: SliceRange, known: Datasets
+    ) -> LineageRun:
+        run, now = RunOfJob(to.namespace, job, to.sender.new_id()), pendulum.now("UTC")
+        began = LineageEvent(RunState.START, now, run, kind, slices.start, slices.end, to.parent, known)
+        delivery.put(lambda: began)
+        return cls(delivery, began, to.line_of)
+
+    def failed(self, error: BaseException | str) -> None:
+        text = error if isinstance(error, str) else self.line_of(error)
+        found = replace(self.began, state=RunState.FAIL, at=pendulum.now("UTC"), error=text)
+        self.delivery.put(lambda: found)
+
+    def ended(self, read: Callable[[], Datasets]) -> None:
+        """`read` is called in the delivery's thread. What it raises is a part of the event."""
+        ended = replace(self.began, state=RunState.COMPLETE, at=pendulum.now("UTC"))
+
+        def make() -> LineageEvent:
+            try:
+                return replace(ended, datasets=read())
+            except Exception as error:  # what is not known of a step does not undo it
+                return replace(ended, unread=own_line(error))
+
+        self.delivery.put(make)
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """A run of one of the five steps; `given` are the arguments of its function."""
+
+    run: LineageRun
+    step: str
+    given: Mapping[str, Any]
+    places: Places
+
+    @classmethod
+    def begin(
+        cls, delivery: Delivery, to: Destination, step: str, given: Mapping[str, Any]
+    ) -> StepRun | None:
+        """None where its datasets cannot be named: the step itself says why, where it needs them."""
+        pipeline, table = given["pipeline"], given.get("table", "")
+        job = ".".join(filter(None, ("sluice", pipeline.name, step, table)))
+        try:
+            places = places_of(pipeline)
+            known = datasets(step, pipeline, places, table)
+        except Exception as error:  # a secrets back-end may raise anything
+            delivery.lose(error)
+            return None
+        run = LineageRun.begin(delivery, to, job, JobKind.STEP, given["slices"], known)
+        return cls(run, step, given, places)
+
+    def returned(self, result: object) -> None:
+        if isinstance(result, int) and result:  # the exit code of an application
+            self.run.failed(exit_line(result))
+        else:
+            self.run.ended(lambda: self._datasets(result))
+
+    def _datasets(self, result: object) -> Datasets:
+        started: datetime = self.run.began.at
+        facts = read_facts(self.step, self.given, result, self.places, started)
+        return datasets(self.step, self.given["pipeline"], self.places, self.given.get("table", ""), facts)
