@@ -7,8 +7,7 @@ read from the lake and ClickHouse, never from the caller.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from sluice.errors import Busy, Conservation, EndInFuture
 from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
+from sluice.flow.counted_landing import counted_landing
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
 from sluice.flow.load.evolve.forecast import forecast
@@ -49,7 +49,6 @@ from sluice.safe_text import Say, line
 from sluice.slices import SliceRange, floor
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves
-from sluice.state.manifests import read_manifests
 from sluice.state.month_store import note
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
@@ -139,24 +138,8 @@ def land_range(
     it to its end and gives its exit code. Raises what `spark_submit_arguments` and `submit` raise.
     """
     job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster)
-    with _counted(pipeline, slices):
+    with counted_landing(pipeline, slices):
         return submit(job)
-
-
-@contextmanager
-def _counted(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
-    """Measures what is landed inside, where samples are taken: the manifests that were not there before,
-    also when the rest failed."""
-    if not sink.taken():
-        yield
-        return
-    lake, units = open_lake(pipeline), units_of(pipeline, slices)
-    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
-    try:
-        yield
-    finally:
-        found = read_manifests(lake, units)
-        sink.emit(metrics.landed(pipeline, [m for unit, m in found.items() if before.get(unit) != m.id]))
 
 
 @observed("load")

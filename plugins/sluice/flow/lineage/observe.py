@@ -37,7 +37,7 @@ _listeners: list[_Listener] = []
 
 @contextmanager
 def listening(opening: Callable[[], Destination | None]) -> Iterator[None]:
-    """Reports the steps inside to what `opening` returns, if anything; an error of it is a line in the log."""
+    """Reports the steps inside to what `opening` returns, if anything; what it raises is logged in a line."""
     try:
         with quiet():
             to = opening()
