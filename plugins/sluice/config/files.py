@@ -77,6 +77,9 @@ def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> 
 
 def _defaults(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Returns what the folder's defaults say, sound by itself. Raises WrongPipeline that names their file."""
+    other = path.with_suffix(".yml")
+    if other.is_file():
+        raise WrongPipeline(str(other), "(file)", f"is not read: call it {path.name}")
     content = _mapping(path, load_defaults, "a mapping with airflow")
     given: dict[str, Any] = expand(content, environment, path, "")
     _checked(FolderDefaults, given, path, content, {})

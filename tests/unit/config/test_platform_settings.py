@@ -113,6 +113,13 @@ def test_wrong_defaults_are_one_line_that_names_their_file(tmp_path: Path, text:
     assert "\n" not in str(raised.value)
 
 
+def test_defaults_under_another_ending_are_refused_by_their_name(tmp_path: Path):
+    (tmp_path / "_defaults.yml").write_text("airflow: {owner: platform}")
+    with pytest.raises(WrongPipeline) as raised:
+        read(tmp_path)
+    assert str(raised.value) == f"{tmp_path}/_defaults.yml: (file): is not read: call it _defaults.yaml"
+
+
 def test_defaults_that_cannot_be_read(tmp_path: Path):
     (tmp_path / "_defaults.yaml").mkdir()
     with pytest.raises(WrongPipeline, match=r"_defaults\.yaml: \(file\): cannot be read: Is a directory"):
