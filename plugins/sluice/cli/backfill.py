@@ -19,6 +19,7 @@ from sluice.cli.options import (
     asked_range,
     check_mode,
     load_pipeline,
+    refuse_future,
     tables_of,
 )
 from sluice.cli.output import print_json, print_line, progress
@@ -69,6 +70,7 @@ def backfill(
         )
     spec = load_pipeline(pipeline, None)
     slices = asked_range(spec, start, to, day)
+    refuse_future(slices)
     chosen = tables_of(spec, table, check_mode(mode))
     asked = BackfillAsked(spec.name, slices.start, slices.end, mode, dry_run, tuple(sorted(chosen or ())))
     seen = RangeProgress(spec, slices, lambda *of: narrowed(spec, survey(*of), chosen), chosen)

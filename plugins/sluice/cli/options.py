@@ -12,7 +12,7 @@ from sluice.cli.instants import read_day, read_instant
 from sluice.config.chosen_tables import Tables, tables_for
 from sluice.config.files import find, pipeline_names, read
 from sluice.config.pipeline import Pipeline
-from sluice.errors import WrongUse
+from sluice.errors import EndInFuture, WrongUse
 from sluice.slices import FIRST, SliceRange
 
 PipelineArgument = Annotated[
@@ -106,6 +106,13 @@ def asked_range(pipeline: Pipeline, start: str | None, end: str | None, day: str
     if day is None and (start is None or end is None):
         raise WrongUse("name the range: --from A --to B, or --day DAY")
     return slice_range(pipeline, *day_or(pipeline, start, end or NOW, day))
+
+
+def refuse_future(slices: SliceRange) -> None:
+    """Raises EndInFuture for a range that is not over."""
+    now = pendulum.now("UTC")
+    if slices.end > now:
+        raise EndInFuture(str(slices.end), str(now))
 
 
 def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> tuple[str | None, str]:

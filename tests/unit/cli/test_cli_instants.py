@@ -15,7 +15,7 @@ import pytest
 from sluice import __version__
 from sluice.cli.commands import commands
 from sluice.cli.instants import read_day, read_instant
-from sluice.errors import Busy, WrongUse
+from sluice.errors import Busy, EndInFuture, WrongUse
 from sluice.slices import SliceRange
 
 NOW = pendulum.datetime(2026, 3, 1, 18, 20, 7)
@@ -122,6 +122,13 @@ def test_a_day_is_a_range(command: str, asked: list[str]):
         with pytest.raises(Busy):
             commands([command, "adx", "--day", day], standalone_mode=False)
     assert asked == ["[2026-02-28T00:00Z, 2026-03-01T00:00Z)", "[2026-02-20T00:00Z, 2026-02-21T00:00Z)"]
+
+
+def test_a_backfill_of_hours_to_come_is_refused_before_airflow_is_asked(asked: list[str]):
+    for end in ("2026-03-01T18:30Z", "2026-03-09T00:00Z"):
+        with pytest.raises(EndInFuture, match="is not over yet"):
+            commands(["backfill", "adx", "--from", "2026-03-01T00:00Z", "--to", end], standalone_mode=False)
+    assert asked == []
 
 
 @pytest.mark.parametrize("edges", [["--from", "-24h"], ["--to", "today"], ["--from", "-2d", "--to", "now"]])
