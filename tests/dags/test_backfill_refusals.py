@@ -137,6 +137,17 @@ def test_nobody_listens_and_nobody_answers_in_time(airflow: FakeAirflow, monkeyp
         assert "does not answer (timed out)" in refusal(Unavailable, **{NAME: connection(url)})
 
 
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ({"verfy": False}, "no such key in its extra: verfy; did you mean `verify`?"),
+        ({"verify": True, "timeout": 3}, "no such key in its extra: timeout; there are: verify, token_path"),
+    ],
+)
+def test_a_key_of_the_extra_that_would_have_no_effect(extra: dict[str, object], said: str):
+    assert refusal(WrongUse, **{NAME: connection("http://127.0.0.1:1", **extra)}).endswith(said)
+
+
 def certified(folder: Path, address: str) -> ssl.SSLContext:
     """Of a server with a certificate of its own, `ca.pem` in the folder."""
     made = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=airflow -addext subjectAltName=IP:{address}"

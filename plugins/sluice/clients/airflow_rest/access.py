@@ -13,17 +13,20 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
 from sluice.clients.connections.connection import Connection
 from sluice.clients.connections.find import airflow_base_url, embedded_home, embedded_port, known
 from sluice.errors import WrongUse
+from sluice.safe_text import line
 
 CONNECTION = "sluice_airflow"
 BASE_URL = "`[api] base_url` of Airflow's configuration"
 _TOKEN_PATH = "/auth/token"  # noqa: S105 - where a token is asked for
 _NOT_IN_A_TOKEN = re.compile(r"[^!-~]")
+_EXTRA = ("verify", "token_path")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -93,6 +96,7 @@ def access_of(connection: Connection, base_url: str = "") -> Access:
         raise WrongUse(
             f"{source}: its password, a token without a login, has a space, a line break or the like"
         )
+    _refuse_unknown(connection.extra, source)
     verify = connection.extra.get("verify", True)
     if not isinstance(verify, bool | str) or verify == "":
         raise WrongUse(f"{source}: `verify` in its extra is true, false or a file of certificates")
@@ -106,6 +110,14 @@ def access_of(connection: Connection, base_url: str = "") -> Access:
         verify is not False,
         verify if isinstance(verify, str) else "",
     )
+
+
+def _refuse_unknown(extra: Mapping[str, Any], source: str) -> None:
+    """Raises WrongUse for a key that would have no effect."""
+    for name in sorted(set(extra) - set(_EXTRA)):
+        near = get_close_matches(name, _EXTRA, 1)
+        meant = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(_EXTRA)}"
+        raise WrongUse(f"{source}: no such key in its extra: {line(name)}; {meant}")
 
 
 def _path(extra: Mapping[str, Any], source: str) -> str:
