@@ -17,10 +17,10 @@ from sluice.clients.connections import find as connections
 from sluice.clients.kafka.samples import newest
 from sluice.clients.kafka.topic_facts import TopicInquiry, open_inquiry
 from sluice.clients.lake.open import open_lake
-from sluice.config.alarms import Channel
 from sluice.config.clickhouse import Shard
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline, Target
+from sluice.doctor.channels import channel_checks
 from sluice.doctor.check import Area, Check, guarded, ok
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.doctor.columns import fit_checks, sample_checks
@@ -60,7 +60,7 @@ class Examination:
             yield from guarded(Area.SCHEMA, "format", partial(format_checks, self.pipeline.event))
         yield from guarded(Area.SCHEMA, "sample", self._schema)
         for channel in (*self.pipeline.alarms.notify, *self.pipeline.airflow.on_failure):
-            yield from guarded(Area.ALARMS, channel.name, partial(_channel, channel))
+            yield from guarded(Area.ALARMS, channel.name, partial(channel_checks, channel))
         yield from guarded(Area.AIRFLOW, "pools", partial(pool_checks, self.pipeline))
 
     def servers(self) -> Iterator[Check]:
@@ -138,14 +138,6 @@ class Examination:
             return
         yield from fit_checks(self.pipeline, target, found.columns, [item.event for item in events])
         yield from misfit_checks(client, target.table, filling, events)
-
-
-def _channel(channel: Channel) -> Iterator[Check]:
-    """Yields whether its connection is known; nothing is sent. Raises WrongUse."""
-    conn_id = channel.email or channel.webhook
-    if conn_id is not None:
-        connections.find(conn_id)
-        yield ok(Area.ALARMS, channel.name, f"connection {conn_id} is known")
 
 
 def sampled(pipeline: Pipeline, count: int) -> EventSample:

@@ -1,0 +1,89 @@
+"""Whether a channel of alarms could be notified, without sending anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.config.alarms import Channel
+from sluice.doctor.channels import channel_checks
+from sluice.errors import WrongUse
+
+NOTIFIER = """
+made = []
+
+class Pager:
+    def __init__(self, room, text="", *, urgent=False):
+        made.append(room)
+
+class Silent:
+    def __init__(self, **anything):
+        made.append("silent")
+"""
+
+
+@pytest.fixture
+def pagers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The module `pagers`; what it has made."""
+    (tmp_path / "pagers.py").write_text(NOTIFIER)
+    (tmp_path / "torn.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(__import__("sys").modules, "pagers", raising=False)
+    import pagers  # type: ignore[import-not-found]
+
+    return pagers.made
+
+
+def line(**channel: Any) -> str:
+    [check] = channel_checks(Channel(**channel))
+    return f"{check.level} | {check.place} | {check.found} | {check.remedy}"
+
+
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        (
+            {"notifier": "pagers.Pager", "arguments": {"room": "ops", "text": "{text}"}},
+            "ok | notifier pagers.Pager | the class is there and takes the arguments | ",
+        ),
+        (
+            {"notifier": "pagers.Silent", "arguments": {"whatever": 1}},
+            "ok | notifier pagers.Silent | the class is there and takes the arguments | ",
+        ),
+        (
+            {"notifier": "pagers.Pager", "arguments": {"rom": "ops"}},
+            "fail | notifier pagers.Pager | missing a required argument: 'room' | correct `arguments`",
+        ),
+        (
+            {"notifier": "pagers.Pager", "arguments": {"room": "ops", "hue": "red"}},
+            "fail | notifier pagers.Pager | got an unexpected keyword argument 'hue' | correct `arguments`",
+        ),
+        (
+            {"notifier": "pagers.Pagr"},
+            "fail | notifier pagers.Pagr | cannot be imported here (AttributeError: module 'pagers' has no "
+            "attribute 'Pagr') | correct `notifier`, or install what brings it",
+        ),
+        (
+            {"notifier": "not_there.Pager"},
+            "fail | notifier not_there.Pager | cannot be imported here (ModuleNotFoundError: No module named "
+            "'not_there') | correct `notifier`, or install what brings it",
+        ),
+        (
+            {"notifier": "torn.Pager"},
+            "fail | notifier torn.Pager | cannot be imported here (ZeroDivisionError: division by zero) | "
+            "correct `notifier`, or install what brings it",
+        ),
+    ],
+)
+def test_a_notifier_is_imported_and_not_made(pagers: list[str], channel: dict[str, Any], said: str):
+    assert line(**channel) == said
+    assert pagers == []
+
+
+def test_a_connection_is_looked_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SLACK_OPS", '{"conn_type": "http", "host": "https://hooks/x"}')
+    assert line(webhook="slack_ops") == "ok | webhook slack_ops | connection slack_ops is known | "
+    with pytest.raises(WrongUse, match="no connection 'smtp_ops'"):
+        list(channel_checks(Channel(email="smtp_ops", to=("a@example.com",))))
