@@ -139,7 +139,7 @@ def test_who_sees_payloads(airflow_app, monkeypatch, said: str | None, role: str
     found = pipelines.find_pipelines()
     known = type(found)(((path, ads.model_copy(update={"page": page})),), ())
     monkeypatch.setattr("sluice.airflow.api.access.find_pipelines", lambda **_: known)
-    monkeypatch.setattr(slices.memory, "look", lambda *_: OverviewSnapshot([], [], None))
+    monkeypatch.setattr(slices.memory, "snapshot", lambda *_: OverviewSnapshot([], [], None))
     monkeypatch.setattr(slices, "connect_shards", lambda _: nullcontext(()))
     monkeypatch.setattr(
         slices.rejected_samples, "unparsed", lambda lake, manifests, payloads: asked.append(payloads) or []
