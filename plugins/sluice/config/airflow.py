@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from sluice.config.alarms import Channel
-from sluice.config.section import Section
+from sluice.config.section import Section, WrongKey
 from sluice.config.types import Duration, OptionalDuration, Timeout
 
 Step = Literal[
@@ -115,7 +115,7 @@ class AirflowSettings(Section):
     @model_validator(mode="after")
     def _notified(self) -> AirflowSettings:
         if self.deadline is not None and not self.on_failure:
-            raise ValueError("deadline: expected `on_failure`, the channels that are notified")
+            raise WrongKey(("deadline",), "expected `on_failure`, the channels that are notified")
         return self
 
     def of(self, step: str) -> StepSettings:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from sluice.config.section import Section
+from sluice.config.section import Section, WrongKey
 from sluice.config.types import Duration, OptionalDuration
 
 _CRONS = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
@@ -84,5 +84,5 @@ class Alarms(Section):
     def _different(self) -> Alarms:
         names = [channel.name for channel in self.notify]
         if len(set(names)) != len(names):
-            raise ValueError("notify: a channel is listed twice")
+            raise WrongKey(("notify",), "a channel is listed twice")
         return self

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sluice.config.section import Section
+from sluice.config.section import Section, WrongKey
 from sluice.config.types import Duration, PlainName
 
 BY_PARTITION = "partition"
@@ -77,10 +77,10 @@ class ClickHouse(Section):
             raise ValueError("`shard_by` is for `shards`, and there are none")
         names = [shard.name for shard in self.shards]
         if len(set(names)) != len(names):
-            raise ValueError("shards: a shard's name is used twice")
+            raise WrongKey(("shards",), "a shard's name is used twice")
         places = [place for shard in self.shards for place in shard.connections]
         if len(set(places)) != len(places):
-            raise ValueError("shards: a connection is used twice, and each shard and replica is a server")
+            raise WrongKey(("shards",), "a connection is used twice, and each shard and replica is a server")
         return self
 
     @field_validator("shard_by")

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from sluice.config.keys import inner_model, keys
+from sluice.config.section import WrongKey
 
 KeyPlace = tuple[int | str, ...]
 """Keys, and positions in lists, from the file's top to a value."""
@@ -60,6 +61,9 @@ def first_mistake(model: type[BaseModel], error: ValidationError) -> Mistake:
     """Returns the first mistake. An unknown key comes first: what is missing is often that, misspelled."""
     found = error.errors()
     chosen = next((one for one in found if one["type"] == _UNKNOWN), found[0])
+    raised = chosen.get("ctx", {}).get("error")
+    if isinstance(raised, WrongKey):
+        return Mistake((*chosen["loc"], *raised.place), raised.expected)
     return Mistake(chosen["loc"], _expected(model, chosen))
 
 

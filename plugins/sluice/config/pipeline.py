@@ -18,7 +18,7 @@ from sluice.config.kafka import Cluster
 from sluice.config.page import PageSettings
 from sluice.config.rollups import Rollup
 from sluice.config.secrets import assigns_secret, names_secret
-from sluice.config.section import Section
+from sluice.config.section import Section, WrongKey
 from sluice.config.target import TARGET_KEYS
 from sluice.config.target import Target as Target
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
@@ -115,7 +115,7 @@ class Pipeline(Section):
             if not isinstance(key, str):
                 raise ValueError(f"YAML reads a type as {key!r}: put it in quotes")
             if isinstance(item, dict) and item.keys() - set(TARGET_KEYS):
-                raise ValueError(f"{key}: expected only {', '.join(f'`{one}`' for one in TARGET_KEYS)}")
+                raise WrongKey((key,), f"expected only {', '.join(f'`{one}`' for one in TARGET_KEYS)}")
         return {key: {"table": item} if isinstance(item, str) else item for key, item in value.items()}
 
     @field_validator("lake")
@@ -131,7 +131,7 @@ class Pipeline(Section):
     def _no_secret(cls, value: dict[str, str]) -> dict[str, str]:
         for key, text in value.items():
             if names_secret(key) or assigns_secret(text):
-                raise ValueError(f"{key}: it {ON_COMMAND_LINE}")
+                raise WrongKey((key,), f"it {ON_COMMAND_LINE}")
         return value
 
     @field_validator("slice")
@@ -145,40 +145,40 @@ class Pipeline(Section):
     def _consistent(self) -> Pipeline:
         names = [cluster.cluster for cluster in self.kafka]
         if len(set(names)) != len(names):
-            raise ValueError("kafka: a cluster's name is used twice")
+            raise WrongKey(("kafka",), "a cluster's name is used twice")
         if self.clickhouse.named_collection and not self.lake.startswith("s3://"):
-            raise ValueError("clickhouse: `named_collection` is for a lake in S3")
-        for cluster in self.kafka:
+            raise WrongKey(("clickhouse", "named_collection"), "is for a lake in S3")
+        for number, cluster in enumerate(self.kafka):
             if cluster.start is not None and floor(cluster.start, self.slice) != cluster.start:
-                raise ValueError(f"kafka: {cluster.cluster}: start: expected an instant on a slice's edge")
+                raise WrongKey(("kafka", number, "start"), "expected an instant on a slice's edge")
         mappings: dict[str, Target] = {}
-        for target in self.tables.values():
+        for name, target in self.tables.items():
             if difference := mappings.setdefault(target.table, target).difference(target):
-                raise ValueError(f"tables: {target.table} has two different `{difference}`")
+                raise WrongKey(("tables", name), f"{target.table} has two different `{difference}`")
         counted = [one.table for one in self.counts]
         if len(set(counted)) != len(counted) or set(counted) & set(mappings):
-            raise ValueError("counts: expected a table of its own for each, which takes no events")
+            raise WrongKey(("counts",), "expected a table of its own for each, which takes no events")
         known = {*mappings, *counted}
         for table, rollup in self.rollups.items():
             Target(table=table)
             if table in known:
-                raise ValueError(f"rollups: {table} takes events, counts or another rollup already")
+                raise WrongKey(("rollups", table), "takes events, counts or another rollup already")
             if rollup.source not in known:
-                raise ValueError(f"rollups: {table}: `from`: expected a table above it, not {rollup.source}")
+                raise WrongKey(("rollups", table, "from"), f"expected a table above it, not {rollup.source}")
             if rollup.source in self.rollups and self.rollups[rollup.source].grain == "hour":
-                raise ValueError(f"rollups: {table}: `from`: the rows of {rollup.source} belong to no slice")
+                raise WrongKey(("rollups", table, "from"), f"the rows of {rollup.source} belong to no slice")
             known.add(table)
         if self.start is not None and floor(self.start, self.slice) != self.start:
-            raise ValueError("start: expected an instant on a slice's edge")
+            raise WrongKey(("start",), "expected an instant on a slice's edge")
         if self.airflow.offset and not self.airflow.offset < self.slice:
-            raise ValueError("airflow: offset: expected less than a slice")
+            raise WrongKey(("airflow", "offset"), "expected less than a slice")
         wait, time = self.settle - self.airflow.offset, self.airflow.run_timeout
         if isinstance(time, timedelta) and time <= wait:
-            raise ValueError(
-                "airflow: run_timeout: expected more than the wait for `settle`: no run would land"
+            raise WrongKey(
+                ("airflow", "run_timeout"), "expected more than the wait for `settle`: no run would land"
             )
         if self.airflow.offset and self.slice in NO_CRON:
-            raise ValueError("airflow: offset: expected none with slices of 45m and 90m, which no cron has")
+            raise WrongKey(("airflow", "offset"), "expected none: no cron has slices of 45m and 90m")
         return self
 
     @property

@@ -137,26 +137,32 @@ def test_what_a_variable_of_the_defaults_says_is_not_for_others(tmp_path: Path):
     ("own", "said"),
     [
         ("airflow: {offset: 90s}", "airflow.offset: expected whole minutes"),
-        ("airflow: {offset: 1h}", "airflow: offset: expected less than a slice"),
-        ("slice: 45m\nairflow: {offset: 5m}", "airflow: offset: expected none with slices of 45m and 90m"),
+        ("airflow: {offset: 1h}", "airflow.offset: expected less than a slice"),
+        (
+            "slice: 45m\nairflow: {offset: 5m}",
+            "airflow.offset: expected none: no cron has slices of 45m and 90m",
+        ),
         ("airflow: {timeout: 0s}", "airflow.timeout: expected a duration of more than 0s, auto or none"),
         (
             "airflow: {on_failure: [{webhook: a}, {webhook: a}]}",
             "airflow.on_failure: a channel is listed twice",
         ),
         ("airflow: {on_failure: [{email: a}]}", "airflow.on_failure[0]: expected `to` with `email`"),
-        ("airflow: {deadline: 45m}", "airflow: deadline: expected `on_failure`, the channels"),
+        ("airflow: {deadline: 45m}", "airflow.deadline: expected `on_failure`, the channels"),
         (
             "airflow: {deadline: 0s, on_failure: [{webhook: a}]}",
             "airflow.deadline: expected a duration of more",
         ),
         ("airflow: {backfill_timeout: 0s}", "airflow.backfill_timeout: expected a duration of more than 0s"),
-        ("airflow: {run_timeout: 2m}", "airflow: run_timeout: expected more than the wait for `settle`"),
+        ("airflow: {run_timeout: 2m}", "airflow.run_timeout: expected more than the wait for `settle`"),
         (
             "settle: 1h\nairflow: {run_timeout: 55m, offset: 5m}",
-            "airflow: run_timeout: expected more than the wait for `settle`",
+            "airflow.run_timeout: expected more than the wait for `settle`",
         ),
         ("airflow: {retries: -1}", "airflow.retries: expected at least 0"),
+        ("airflow: {retries: true}", "airflow.retries: expected a number, not true"),
+        ("airflow: {steps: {land: {priority: false}}}", "airflow.steps.land.priority: expected a number"),
+        ("alarms: {lag_records: true}", "alarms.lag_records: expected a number, not true"),
         ("airflow: {backfills: 0}", "airflow.backfills: expected at least 1"),
         (f"airflow: {{tags: [{'x' * 101}]}}", "airflow.tags[0]: expected at most 100 characters"),
         ("airflow: {access_control: {Ads: [can_fly]}}", "airflow.access_control.Ads[0]: expected 'can_read'"),
@@ -172,6 +178,17 @@ def test_a_mistake_is_one_line(tmp_path: Path, own: str, said: str):
             read(tmp_path, own, defaults)
         assert f": {said}" in str(raised.value)
         assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("own", "line"),
+    [("airflow:\n  tags: [a]\n  offset: 2h\n", 3), ("airflow:\n  owner: a\n  deadline: 45m\n", 3)],
+)
+def test_a_mistake_that_two_keys_make_has_the_line_of_one(tmp_path: Path, own: str, line: int):
+    with pytest.raises(WrongPipeline) as raised:
+        read(tmp_path, own)
+    begins = (tmp_path / "ads.yaml").read_text().splitlines().index("airflow:")
+    assert f"ads.yaml:{begins + line}:3: airflow." in str(raised.value)
 
 
 def test_a_run_is_longer_than_its_wait_for_records(tmp_path: Path):
