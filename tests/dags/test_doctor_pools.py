@@ -43,6 +43,6 @@ def test_a_real_airflow_is_asked(tmp_path: Path):
     ran(str(bin_folder / "airflow"), "pools", "set", "big one", "2", "landings")
     assert ran(*ask).splitlines() == [
         "ok | pool big one | is there |  | False",
-        "fail | pool sluice_load | is not there: a task that names it never starts | "
-        "`airflow pools set sluice_load SLOTS DESCRIPTION` | False",
+        f"fail | pool sluice_load | is not in the Airflow of {home}: a task that names it never starts | "
+        "`airflow pools set sluice_load SLOTS DESCRIPTION`; for another Airflow, AIRFLOW_HOME | False",
     ]

@@ -30,5 +30,6 @@ def pool_checks(
         if pool in known:
             yield ok(Area.AIRFLOW, place, "is there")
         else:
-            found = "is not there: a task that names it never starts"
-            yield fail(Area.AIRFLOW, place, found, f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`")
+            found = f"is not in the Airflow of {airflow_lookup.home()}: a task that names it never starts"
+            remedy = f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`; for another Airflow, AIRFLOW_HOME"
+            yield fail(Area.AIRFLOW, place, found, remedy)

@@ -138,5 +138,9 @@ def _airflow_is_set_up() -> bool:
     """Importing Airflow makes its home and takes seconds: not where it is not set up."""
     if "airflow" in sys.modules:
         return True
-    home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
-    return home.is_dir() and find_spec("airflow") is not None
+    return home().is_dir() and find_spec("airflow") is not None
+
+
+def home() -> Path:
+    """Returns the folder of the Airflow that is asked here."""
+    return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
