@@ -29,7 +29,7 @@ PROJECT = Path(os.environ.get("SLUICE_PROJECT") or ".").resolve() if _INSTALLED 
 # cycles among them again and again: 8,760 manifests were read in 1.2 s with Python's, in 0.39 s with these,
 # and in 0.36 s without any search.
 _THRESHOLDS = (20_000, 20, 50)
-_FRAMES = 100
+_FRAMES = 5_000  # 900 levels of an event, by readers of a few frames a level; Airflow sets as many
 
 
 def collect_seldom() -> None:
@@ -39,9 +39,10 @@ def collect_seldom() -> None:
 
 @contextmanager
 def deeper() -> Iterator[None]:
-    """Raises the recursion limit: fewer frames are left here than the landing's parser had."""
+    """Raises the recursion limit, so that whatever reads an event can, who ever calls it: how deep it may be
+    nested is flow/land/task/nesting.py's to say."""
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _FRAMES)
+    sys.setrecursionlimit(max(limit, _FRAMES))
     try:
         yield
     finally:

@@ -224,16 +224,14 @@ def test_a_load_that_begins_meanwhile_takes_the_tables_away(world: World):
 
 
 def test_a_file_of_many_types_and_nested_payloads(world: World):
-    """What Python's json cannot follow is said, and no anomaly."""
+    """One is as deep as an event may be."""
     world.sql(
         f"CREATE TABLE {{db}}.other (_type String, _payload String, {KEYS}) "
         "ENGINE = MergeTree ORDER BY _offset"
     )
-    nested = "[" * 20_000 + "]" * 20_000
-    deep = Event("a", f'{{"type": "a", "x": {nested}}}', overflow=True)
+    deep = Event("a", f'{{"type": "a", "x": {"[" * 899}{"]" * 899}}}', overflow=True)
     land(world.lake, unit(), [Event("a", json.dumps({"type": "a"}), overflow=True), event("b"), deep])
     pipeline = world.pipeline({"*": "other"})
     world.load(pipeline, unit())
     found = compared(world, pipeline)
-    assert told(found) == []
-    assert found.notes == ["1 payloads are nested too deep to be compared"]
+    assert (told(found), found.notes) == ([], [])

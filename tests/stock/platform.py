@@ -177,8 +177,10 @@ class StockAirflow:
         finally:
             connection.close()
 
-    def wait(self, ready: Callable[[], bool], what: str, seconds: float = RUN_SECONDS) -> None:
-        wait_until(ready, f"{what} (logs: {self.home})", seconds, poll=0.2)
+    def wait(
+        self, ready: Callable[[], bool], what: str, seconds: float = RUN_SECONDS, poll: float = 0.2
+    ) -> None:
+        wait_until(ready, f"{what} (logs: {self.home})", seconds, poll=poll)
 
 
 def send(process: psutil.Process, what: signal.Signals) -> None:

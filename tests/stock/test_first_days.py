@@ -22,8 +22,8 @@ from tests.stock.world import World
 pytestmark = [pytest.mark.integration, pytest.mark.faults]
 
 FIRST_HOUR, MINUTES = "The first hour", 5
-# So that a landing has a middle, and a retry does not wait for long.
-SLOW = "rows_per_read: 2500\nairflow: {retry_delay: 1s}\n"
+# So that a retry does not wait for long.
+IMPATIENT = "airflow: {retry_delay: 1s}\n"
 PIPELINES = 99
 # By run: what is killed in it, each in a landing of its own, the scheduler while tables are loaded.
 KILLS = [("triggerer", "Spark"), ("worker", "scheduler")]
@@ -68,7 +68,7 @@ def test_a_backfill_from_a_shell_and_who_waits_for_its_hours(stock: World):
 
 @pytest.mark.parametrize("kills", KILLS, ids=" and ".join)
 def test_a_run_outlives_kills(stock: World, kills: tuple[str, ...]):
-    slow_down(stock)
+    be_impatient(stock)
     known = set(parquet(stock))
     run = stock.reland()
     for victim in kills:
@@ -78,9 +78,9 @@ def test_a_run_outlives_kills(stock: World, kills: tuple[str, ...]):
     stock.check()
 
 
-def slow_down(stock: World) -> None:
+def be_impatient(stock: World) -> None:
     path = stock.pipelines / "ads.yaml"
-    path.write_text(path.read_text().removesuffix(SLOW) + SLOW)
+    path.write_text(path.read_text().removesuffix(IMPATIENT) + IMPATIENT)
 
 
 def parquet(stock: World) -> list[Path]:
@@ -98,7 +98,7 @@ def wait_for(stock: World, run: Future[str], victim: str, known: set[Path]) -> N
             return bool(stock.airflow.sql(loading))
         return bool(set(parquet(stock)) - known)
 
-    stock.airflow.wait(reached, f"the moment to kill {victim}")
+    stock.airflow.wait(reached, f"the moment to kill {victim}", poll=0.02)
 
 
 def strike(stock: World, victim: str) -> None:
@@ -135,13 +135,16 @@ def test_a_hundred_pipelines_of_which_one_is_broken(stock: World):
 
 @pytest.mark.parametrize("section", ["Upgrade", "Rollback"])
 def test_another_version_under_a_running_landing(stock: World, section: str):
-    slow_down(stock)
+    """The landing's Spark stands still meanwhile, so that it has begun before and ends after."""
+    be_impatient(stock)
     own, other = sorted(stock.wheels)
     stock.reader.places["VERSION"] = other if section == "Upgrade" else own
-    known = set(parquet(stock))
     run = stock.reland()
-    wait_for(stock, run, "Spark", known)
+    stock.airflow.wait(lambda: any(stock.airflow.landings()), "the landing's Spark")
+    (spark,) = stock.airflow.landings()
+    send(spark, signal.SIGSTOP)
     stock.reader.follow(section)
+    send(spark, signal.SIGCONT)
     run.result()
     assert stock.reader.places["VERSION"] in stock.reader.type("pip show sluice")
     stock.check()

@@ -36,7 +36,10 @@ def test_a_pool_that_is_missing_is_named_with_the_command_that_makes_it(pipeline
         (Level.FAIL, "pool big one"),
         (Level.OK, "pool sluice_load"),
     ]
-    assert found[0].remedy == "`airflow pools set 'big one' SLOTS DESCRIPTION`"
+    assert (
+        found[0].remedy
+        == "`airflow pools set 'big one' SLOTS DESCRIPTION`; for another Airflow, AIRFLOW_HOME"
+    )
 
 
 def test_without_an_airflow_nothing_is_known(pipeline: Pipeline):

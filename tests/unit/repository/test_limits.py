@@ -63,10 +63,20 @@ def test_the_text_of_a_type(text: str, most: int):
 
 @pytest.mark.parametrize("brackets", ["[]", "{}"])
 def test_the_nesting_of_an_event(brackets: str):
-    """Half of what the stack holds is landed, from wherever it is called; ten times as much is refused."""
+    """The event itself is a level."""
     opening = "[" if brackets == "[]" else '{"a":'
-    some, many = (f',"x":{opening * n}1{brackets[1] * n}' for n in (500, 10_000))
-    assert refused(event(more=some), event(more=many)) == {1: "nested too deep"}
+    most, more, many = (f',"x":{opening * n}1{brackets[1] * n}' for n in (899, 900, 100_000))
+    found = refused(event(more=most), event(more=more), event(more=many))
+    assert found == {1: "nested too deep", 2: "nested too deep"}
+
+
+def test_an_event_that_is_too_deep_with_a_field_that_is_there_twice():
+    """The first reason holds, and no reader is asked for the second."""
+    many = f',"type":"b","x":{"[" * 5_000}{"]" * 5_000}'
+    assert refused(event(), event(more=many), event(more=',"type":"b"')) == {
+        1: "nested too deep",
+        2: "a field is there twice",
+    }
 
 
 @pytest.mark.parametrize(

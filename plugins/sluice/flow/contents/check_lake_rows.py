@@ -17,6 +17,7 @@ from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows, mis
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
+from sluice.runtime import deeper
 from sluice.slices import Unit
 
 _CHANGED = "the pipeline file as it is now decides what a payload says"
@@ -24,10 +25,9 @@ _CHANGED = "the pipeline file as it is now decides what a payload says"
 
 @dataclass
 class LakeContents:
-    """Anomalies of a lake's rows; `rows` were checked, `too_deep` of them could not be read."""
+    """Anomalies of a lake's rows; `rows` were checked."""
 
     rows: int = 0
-    too_deep: int = 0
     anomalies: list[Anomaly] = field(default_factory=list)
 
 
@@ -40,7 +40,10 @@ def check_unit(
     whole = True
     for file in (*manifest.files, *manifest.rejected):
         try:
-            found.anomalies += _file(pipeline.event, lake, manifest, file, identities, found, unit, repairs)
+            with deeper():
+                found.anomalies += _file(
+                    pipeline.event, lake, manifest, file, identities, found, unit, repairs
+                )
         except (OSError, pa.ArrowException, ValueError) as error:
             whole = False
             found.anomalies.append(unreadable(unit, file, error, repairs))
@@ -67,7 +70,6 @@ def _file(
             judge = FileJudge(event, manifest, TypeFolder.of(file.key))
             for rows in parts:
                 judge.take(rows)
-            found.too_deep += judge.too_deep
             wrong = [*judge.wrong.values(), *_counts(file, judge)]
     return [of_file(unit, file, one, repairs) for one in wrong]
 

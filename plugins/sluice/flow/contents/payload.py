@@ -26,10 +26,6 @@ class UnreadablePayload(ValueError):
     """A payload that is no JSON object, or says two things; the text says which."""
 
 
-class TooDeep(Exception):
-    """A payload that Python's json cannot parse: its values are unknown."""
-
-
 class Number(str):
     """A JSON number as it is written."""
 
@@ -59,11 +55,13 @@ _DECODER = json.JSONDecoder(
 
 
 def read_event(payload: bytes) -> dict[str, Any]:
-    """Returns the event, its numbers as they are written. Raises Unreadable and TooDeep."""
+    """Returns the event, its numbers as they are written. Raises UnreadablePayload.
+
+    To be called where the stack is deep enough: sluice.runtime.deeper."""
     try:
         event = _DECODER.decode(payload.decode())
     except RecursionError:
-        raise TooDeep from None
+        raise UnreadablePayload("it is nested deeper than what is landed") from None
     except ValueError as error:  # not UTF-8, or not JSON
         raise UnreadablePayload(str(error)) from None
     if not isinstance(event, dict):

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 from sluice.config.event import Event
 from sluice.flow.contents.payload import (
-    TooDeep,
     UnreadablePayload,
     hour_name,
     hour_named,
@@ -57,14 +56,13 @@ class WrongRows:
 
 @dataclass
 class FileJudge:
-    """Takes the rows of one file of events. `types` counts them by `_type`; `too_deep` could not be read."""
+    """Takes the rows of one file of events. `types` counts them by `_type`."""
 
     event: Event
     manifest: Manifest
     folder: TypeFolder
     types: Counter[str] = field(default_factory=Counter)
     rows: int = 0
-    too_deep: int = 0
     wrong: dict[AnomalyKind, WrongRows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -94,9 +92,6 @@ class FileJudge:
             given, times = self._type(event, rows, number), self._hours(event, rows, number)
         except UnreadablePayload as error:
             yield AnomalyKind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
-            return
-        except TooDeep:
-            self.too_deep += 1
             return
         there = rows.types[number] if rows.types else None
         if not given == there == (there if self.folder.type is None else self.folder.type):

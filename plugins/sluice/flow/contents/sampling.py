@@ -22,13 +22,14 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
 from sluice.flow.contents.comparable_columns import IDENTITY
-from sluice.flow.contents.payload import TooDeep, UnreadablePayload, read_event
+from sluice.flow.contents.payload import UnreadablePayload, read_event
 from sluice.flow.contents.payload_fields import MOST_ROWS, FieldSample, sample_of
 from sluice.flow.contents.read_rows import rows_of
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
 from sluice.flow.contents.sums import RowFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.manifest import LandedFile, Manifest
+from sluice.runtime import deeper
 from sluice.slices import Unit
 from sluice.type_fields import FieldPath
 
@@ -128,7 +129,7 @@ def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldP
 
 
 def _events(lake: Lake, file: LandedFile, most: int) -> list[dict[str, Any]]:
-    with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
+    with deeper(), lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
         for batch in parquet.iter_batches(most, columns=["_payload"]):
             payloads: list[Any] = batch.column(0).to_pylist()
             return [event for payload in payloads if (event := _read(payload)) is not None]
@@ -139,5 +140,5 @@ def _read(payload: str) -> dict[str, Any] | None:
     """Returns None for one that another check reports: it is no event."""
     try:
         return read_event(payload.encode())
-    except (UnreadablePayload, TooDeep):
+    except UnreadablePayload:
         return None

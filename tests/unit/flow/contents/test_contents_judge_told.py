@@ -82,14 +82,19 @@ def test_a_file_without_types_is_wrong_in_each_row():
     ]
 
 
-def test_rows_types_and_what_is_too_deep_are_counted():
+def test_rows_and_types_are_counted():
     judge = FileJudge(EVENT, MANIFEST, TypeFolder.of(MANY))
-    assert (judge.rows, judge.too_deep) == (0, 0)
+    assert judge.rows == 0
     view = GOOD.replace(b"click", b"view")
     judge.take(rows(2, payloads=[GOOD, view], types=["click", "view"]))
     judge.take(rows(3, payloads=[DEEP, GOOD, DEEP]))
-    assert (judge.rows, judge.types, judge.too_deep) == (5, Counter(click=4, view=1), 2)
-    assert judge.wrong == {}
+    assert (judge.rows, judge.types) == (5, Counter(click=4, view=1))
+    [wrong] = judge.wrong.values()
+    assert (wrong.kind, wrong.seen, wrong.rows) == (
+        AnomalyKind.ROW_PAYLOAD,
+        "it is nested deeper than what is landed",
+        2,
+    )
 
 
 def test_fields_within_fields():

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -218,31 +215,3 @@ def test_whatever_the_events_are(events, paths):
 )
 def test_a_string_is_the_same_however_it_is_escaped(text, same):
     assert canonical(text) == same
-
-
-def nested(depth: int) -> bytes:
-    return b'{"a":' + b"[" * depth + b"]" * depth + b"}"
-
-
-def parses(text: bytes) -> bool:
-    try:
-        msgspec.json.decode(text)
-    except RecursionError:
-        return False
-    return True
-
-
-def below(frames: int, call: Callable[[], object]) -> object:
-    return below(frames - 1, call) if frames else call()
-
-
-def test_what_is_parsed_in_one_frame_is_read_in_frames_below_it():
-    limit = sys.getrecursionlimit()
-    deepest = 1
-    while parses(nested(deepest + 1)):
-        deepest += 1
-    found = below(50, lambda: FieldTexts(["a"]).read([b'{"a":1}', nested(deepest)]))
-    assert found == [[b"1", nested(deepest)[5:-1]]]
-    with pytest.raises(RecursionError):
-        below(50, lambda: FieldTexts(["a"]).read([nested(limit + 100)]))
-    assert sys.getrecursionlimit() == limit

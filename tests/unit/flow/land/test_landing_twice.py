@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.flow.land.task.duplicate_fields import DuplicateFields
+from sluice.flow.land.task.nesting import MOST_LEVELS
+from sluice.runtime import deeper
 
 NAMES = ("type", "at", "meta", "geo", "typ", 'ty"pe', "größe", "a/b", "")
 NEEDED, OTHERS = ("type", "meta.at"), ("geo.größe", 'ty"pe', "a/b")
@@ -71,18 +73,17 @@ def test_events_that_have_what_they_need(events: list[Object], random: Any):
     assert DuplicateFields(NEEDED, OTHERS).among(texts, True) == expected
 
 
-@pytest.mark.parametrize(
-    "event", [b"", b"{", b"[1", b"\xff", b'{"type": 1, "type": \xff}', None, b'"type" "type"']
-)
-def test_what_is_no_event_is_left_to_others(event: bytes | None):
+@pytest.mark.parametrize("event", [b"", None])
+def test_what_was_refused_is_left_out(event: bytes | None):
     assert DuplicateFields(NEEDED).among([event, b'{"type": 1, "type": 1}'], False) == [1]
 
 
-@pytest.mark.parametrize("levels", [900, 990])
-def test_deep_events(levels: int):
+def test_deep_events():
+    levels = MOST_LEVELS - 1
     inner = b'{"type":' * levels + b"1" + b"}" * levels
     once, twice = b'{"type": %b}' % inner, b'{"type": %b, "type": 1}' % inner
-    assert DuplicateFields(["type"]).among(pa.array([once, twice]).to_pylist(), False) == [1]
+    with deeper():
+        assert DuplicateFields(["type"]).among(pa.array([once, twice]).to_pylist(), False) == [1]
 
 
 def test_without_fields_nothing_is_read():

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from sluice.runtime import deeper
 from sluice.type_fields import FieldPath
 
 _MOST_DIGITS = 20  # of an integer of 64 bits, its sign among them
@@ -41,13 +40,6 @@ class FieldTexts:
         if not self._paths:
             return []
         try:
-            return self._read(payloads)
-        except RecursionError:
-            with deeper():
-                return self._read(payloads)
-
-    def _read(self, payloads: Sequence[bytes]) -> list[list[bytes]]:
-        try:
             events = [*map(self._decode, payloads)]
         except msgspec.DecodeError:  # somewhere a value is no object where a path runs through it
             rows = [self._slowly(payload) for payload in payloads]
@@ -72,7 +64,7 @@ def canonical(text: bytes) -> bytes:
 def _readable(text: bytes) -> bool:
     try:
         _NUMBERS.decode(text.decode())
-    except (OverflowError, RecursionError):
+    except OverflowError:
         return False
     return True
 

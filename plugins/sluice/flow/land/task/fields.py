@@ -13,6 +13,7 @@ from sluice.config.event import Event
 from sluice.errors import WrongUse
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.nesting import too_deep
 
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -42,7 +43,7 @@ def fields_of(event: Event) -> tuple[EventField, ...]:
 
 
 class FastReader:
-    """`decode` raises msgspec.DecodeError or RecursionError for all but good events; `getters` then read.
+    """`decode` raises msgspec.DecodeError for all but good events; `getters` then read.
 
     Raises WrongUse when one field's path runs through the other's value.
     """
@@ -59,11 +60,11 @@ def slow_read(value: bytes, fields: Sequence[EventField]) -> list[Any]:
     """Returns the fields' values, or the reason that comes first. Raises Unparsed."""
     try:
         value.decode()
+        if too_deep(value):
+            raise Unparsed(reject_reasons.NESTED_TOO_DEEP)
         members = _members(_RAW.decode(value))
     except UnicodeDecodeError:
         raise Unparsed(reject_reasons.NOT_UTF8) from None
-    except RecursionError:
-        raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
     except msgspec.DecodeError:
         raise Unparsed(reject_reasons.NOT_JSON) from None
     if members is None:

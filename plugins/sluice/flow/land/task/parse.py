@@ -13,9 +13,11 @@ import pyarrow as pa
 from sluice.config.event import Event
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task import columns
 from sluice.flow.land.task.duplicate_fields import DuplicateFields
 from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
 from sluice.flow.land.task.headers import last_values
+from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
 from sluice.flow.land.task.times import READERS
 from sluice.flow.land.task.type_folders import TypeCodes
 from sluice.slices import FIRST_MS, LAST_MS
@@ -91,15 +93,16 @@ class Parser:
     def _read(self, values: pa.Array[Any]) -> _Read:
         texts = values.to_pylist()
         read = self._read_all(values, texts)
-        for position in self._twice.among(texts, not read.refused):
-            read.refused.setdefault(position, reject_reasons.FIELD_TWICE)
+        left = [None if row in read.refused else text for row, text in enumerate(texts)]
+        for position in self._twice.among(left if read.refused else texts, not read.refused):
+            read.refused[position] = reject_reasons.FIELD_TWICE
         return read
 
     def _read_all(self, values: pa.Array[Any], texts: Sequence[bytes | None]) -> _Read:
-        if not values.null_count and _is_utf8(values):
+        if not values.null_count and _is_utf8(values) and not _any_too_deep(values, texts):
             try:
                 events = [*map(self._fast.decode, cast("Sequence[bytes]", texts))]
-            except (msgspec.DecodeError, RecursionError):
+            except msgspec.DecodeError:
                 return self._read_one_by_one(texts)
             return _Read(np.arange(len(texts)), [[*map(get, events)] for get in self._fast.getters], {})
         return self._read_one_by_one(texts)
@@ -122,10 +125,10 @@ class Parser:
             raise Unparsed(reject_reasons.NO_VALUE)
         try:
             text.decode()  # msgspec does not check the strings that it skips
-            event = self._fast.decode(text)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return slow_read(text, self._fields)
-        return [get(event) for get in self._fast.getters]
+            event = None if too_deep(text) else self._fast.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            event = None
+        return slow_read(text, self._fields) if event is None else [get(event) for get in self._fast.getters]
 
     def _names(self, records: RecordColumns, read: _Read) -> pa.Array[Any]:
         source = self._event.type
@@ -147,6 +150,12 @@ def _is_utf8(values: pa.Array[Any]) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _any_too_deep(values: pa.Array[Any], texts: Sequence[bytes | None]) -> bool:
+    """Mostly no event is long enough to ask."""
+    long = columns.lengths(values) > MOST_LEVELS
+    return bool(long.any()) and any(text is not None and too_deep(text) for text in texts)
 
 
 def _add(refused: Reasons, rows: np.ndarray, found: Mapping[int, str]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from sluice.runtime import deeper
 from sluice.type_fields import KINDS
 
 EventShape = tuple[tuple[str, ...], tuple[type, ...]]
@@ -35,7 +34,6 @@ def shape_of(payload: bytes) -> EventShape:
     """Of a JSON object that has landed."""
     try:
         event: dict[str, Any] = _decode(payload)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
-        with deeper():
-            event = _ANY.decode(payload.decode())
+    except (msgspec.MsgspecError, ValueError):
+        event = _ANY.decode(payload.decode())
     return tuple(event), tuple(map(type, event.values()))

@@ -31,6 +31,7 @@ from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
+from sluice.runtime import deeper
 from sluice.slices import Slice
 
 # A value, key or list of headers is handed over up to this size, so that a batch of records is bounded
@@ -81,7 +82,7 @@ class Task:
     ) -> TaskReport:
         """Writes the records of `batches`, which have `columns()`, whole, and each batch those of one topic
         and partition; `name` is unique in the attempt. `explain` reads offsets that they lack."""
-        with AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
+        with deeper(), AttemptFiles(self.lake, self.cluster, self.attempt, name) as files:
             landing = _Landing(self, files, name)
             for batch in batches:
                 if batch.num_rows:

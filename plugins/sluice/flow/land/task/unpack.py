@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
 from sluice.flow.land.task.parse import Reasons, RecordColumns
 
 ROWS_AT_ONCE = 65_536
@@ -106,9 +107,12 @@ def elements_of(text: bytes | None) -> Sequence[msgspec.Raw]:
     if text is None:
         raise Unparsed(reject_reasons.NO_VALUE)
     try:
-        return _ARRAY.decode(text)
+        elements: Sequence[msgspec.Raw] = _ARRAY.decode(text)
     except (msgspec.DecodeError, RecursionError):
         raise Unparsed(_verdict(text)) from None
+    if any(len(element) > MOST_LEVELS and too_deep(bytes(element)) for element in elements):
+        raise Unparsed(reject_reasons.NESTED_TOO_DEEP)
+    return elements
 
 
 def _verdict(text: bytes) -> str:

@@ -67,10 +67,7 @@ def _why(found: InferredColumn, sample: ValueSample) -> str:
 
 def _inferred(name: str, texts: Sequence[bytes]) -> InferredColumn | None:
     """Returns None where only a text holds them."""
-    try:
-        values = [value(text) for text in texts]
-    except RecursionError:
-        return None
+    values = [value(text) for text in texts]
     found = optional_column(name, values, _RULES)
     # ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length.
     return None if "." in name and isinstance(found.kind, ArrayOf) else found
@@ -87,10 +84,7 @@ def _refused(kinds: Mapping[str, InferredColumn | None], all_values: AllValues) 
 
 
 def _fits(kind: Inferred, text: bytes) -> bool:
-    try:
-        found = value(text)
-    except RecursionError:
-        return False
+    found = value(text)
     return misfit(kind, found) is None and not _cut(kind, found)
 
 

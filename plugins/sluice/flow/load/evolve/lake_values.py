@@ -95,7 +95,7 @@ def values_of(lake: Files, works: Sequence[LoadWork], names: Collection[str]) ->
 
 
 def value(text: bytes) -> object:
-    """Raises RecursionError for one that is nested deeper than the landing takes an event."""
+    """Returns a value of a field as Python has it."""
     with deeper():
         found: object = loads(text.decode())
     return found
