@@ -148,7 +148,8 @@ def test_a_type_that_widens_with_each_look_ends_as_text():
 def test_values_nested_as_deep_as_they_may_land():
     sample = ValueSample(10, 1 << 20)
     sample.add(b"[" * 899 + b"]" * 899)
-    assert column_types({"x": sample}, lambda names: [])["x"].type == "Array(Array(Array(Array(Array(String)))))"
+    types = column_types({"x": sample}, lambda names: [])
+    assert types["x"].type == "Array(Array(Array(Array(Array(String)))))"
 
 
 def test_arrays_with_a_dot_in_their_name_are_text():
