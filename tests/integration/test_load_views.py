@@ -91,7 +91,7 @@ def verified(world: World, pipeline: Pipeline) -> None:
     assert found is not None
     span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
     seen = read_views(world.client, pipeline, pipeline.targets[0], found, span)
-    compared = [fed for fed in seen.fed if fed.covered]
+    compared = [fed for fed in seen.view_tables if fed.covered]
     for fed in compared:
         assert fed.covered == set(HOURS) and fed.there == fed.given, fed.view
     # Each table is compared, or it is said that it is not.

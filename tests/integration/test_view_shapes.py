@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.flow.verify.read_view_shapes import fed_shapes
+from sluice.flow.verify.read_view_shapes import view_table_shapes
 from tests.integration.landed import World, client_of
 
 pytestmark = pytest.mark.integration
@@ -111,7 +111,10 @@ def test_what_is_certain_of_a_views_rows(world: World):
         world.sql(f"CREATE MATERIALIZED VIEW {{db}}.v{number} {engine} AS SELECT {select}")
     found = read_table(world.client, world.database, "t")
     assert found is not None
-    shapes = {one.fed[0].view: one.shape for one in fed_shapes(world.client, found, derived=False).values()}
+    shapes = {
+        one.view_tables[0].view: one.shape
+        for one in view_table_shapes(world.client, found, derived=False).values()
+    }
     seen = {}
     for number, select in enumerate(CASES):
         shape = shapes[f"{world.database}.v{number}"]
@@ -132,7 +135,10 @@ def test_a_view_of_a_view(world: World):
         "sum(c) AS total, count() AS parts, max(c) AS most FROM {db}.sums GROUP BY ALL"
     )
     found = read_table(world.client, world.database, "t")
-    shapes = {one.fed[0].view: one.shape for one in fed_shapes(world.client, found, derived=False).values()}
+    shapes = {
+        one.view_tables[0].view: one.shape
+        for one in view_table_shapes(world.client, found, derived=False).values()
+    }
     shape = shapes[f"{world.database}.two"]
     assert {name: role for name, role in shape.columns.items() if role} == {"total": "sum"}
     assert set(shape.unsure) == {"parts", "most"}
@@ -147,6 +153,6 @@ def test_a_column_that_cuts_what_blocks_add_up_to(world: World):
         f"{FROM} GROUP BY ALL"
     )
     found = read_table(world.client, world.database, "t")
-    shape = fed_shapes(world.client, found, derived=False)[f"{world.database}.cut"].shape
+    shape = view_table_shapes(world.client, found, derived=False)[f"{world.database}.cut"].shape
     assert set(shape.unsure) == {"whole"}
     assert shape.columns["exact"] == "sum"

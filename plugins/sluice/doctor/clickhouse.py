@@ -89,14 +89,17 @@ def _target(
     except TableMissing as error:
         yield missing(client, target, error, ddl_of(target), Area.CLICKHOUSE, target.table)
         return
-    places = {fed.view: "a table of its own" if fed.called == fed.view else fed.table for fed in found.fed}
+    places = {
+        view_table.view: "a table of its own" if view_table.called == view_table.view else view_table.table
+        for view_table in found.view_tables
+    }
     views = ", ".join(f"{view} to {place}" for view, place in places.items())
     text = f"{found.engine}, {len(filling.columns)} columns are filled" + (
         f"; views {views}" if views else ""
     )
     yield ok(Area.CLICKHOUSE, found.table, text)
     yield _owner(client, pipeline, lake_url, target)
-    for name in (found.table, *(fed.table for fed in found.stored)):
+    for name in (found.table, *(view_table.table for view_table in found.stored)):
         yield from _granted(client, user, _TARGET_RIGHTS, table(name))
     yield from _slice_is_found_quickly(client, found, target)
     yield from _expiring(found)

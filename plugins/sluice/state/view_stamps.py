@@ -13,7 +13,7 @@ from sluice.clients.clickhouse.tables import TargetTable
 def view_stamps(found: TargetTable) -> dict[str, str]:
     """By table that gets the target's rows, and the target itself, 16 hexadecimal digits that stand for the
     table and for all SELECTs through which rows come to it."""
-    names = dict.fromkeys((found.table, *(fed.table for fed in found.fed)))
+    names = dict.fromkeys((found.table, *(view_table.table for view_table in found.view_tables)))
     return {name: _stamp(found, name) for name in names}
 
 
@@ -22,6 +22,12 @@ def _stamp(found: TargetTable, name: str) -> str:
     waiting = {name}
     while waiting:
         way |= waiting
-        waiting = {fed.source for fed in found.fed if fed.table in way} - way
-    views = sorted({(fed.source, fed.table, fed.select) for fed in found.fed if fed.table in way})
+        waiting = {view_table.source for view_table in found.view_tables if view_table.table in way} - way
+    views = sorted(
+        {
+            (view_table.source, view_table.table, view_table.select)
+            for view_table in found.view_tables
+            if view_table.table in way
+        }
+    )
     return hashlib.sha256(repr((name, views)).encode()).hexdigest()[:16]

@@ -16,7 +16,7 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
     found = _inspect(client, [target]).get(target)
     if found is None:
         return None
-    fed, unseen = _views(client, target, found)
+    view_tables, unseen = _views(client, target, found)
     return TargetTable(
         table=f"{database}.{name}",
         uuid=found.uuid,
@@ -24,7 +24,7 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
         engine_full=found.engine_full,
         columns=found.columns,
         projections=found.projections,
-        fed=tuple(fed),
+        view_tables=tuple(view_tables),
         unseen=tuple(unseen),
         keys=f"{found.partition_key} {found.sorting_key}",
     )
@@ -70,7 +70,7 @@ def _columns(rows: Iterable[Sequence[Any]]) -> tuple[Column, ...]:
 
 def _views(client: Client, target: _Place, found: _Inspected) -> tuple[list[ViewTable], list[OtherReader]]:
     """Returns every view that an INSERT into the target feeds, directly or through another's table, once."""
-    fed: list[ViewTable] = []
+    view_tables: list[ViewTable] = []
     unseen: list[OtherReader] = []
     known, level = {target}, {target: found}
     while feeds := [(source, view) for source, table in level.items() for view in table.dependencies]:
@@ -87,14 +87,16 @@ def _views(client: Client, target: _Place, found: _Inspected) -> tuple[list[View
                 engine = views.get(view, _UNSEEN).engine
                 unseen.append(OtherReader(".".join(source), ".".join(view), engine))
             elif (place := written[view]) is not None:
-                fed.append(_fed(source, view, views[view], place, tables.get(place, _UNSEEN)))
+                view_tables.append(_view_table(source, view, views[view], place, tables.get(place, _UNSEEN)))
                 if place in tables and place not in known:
                     known.add(place)
                     level[place] = tables[place]
-    return fed, unseen
+    return view_tables, unseen
 
 
-def _fed(source: _Place, view: _Place, seen: _Inspected, place: _Place, written: _Inspected) -> ViewTable:
+def _view_table(
+    source: _Place, view: _Place, seen: _Inspected, place: _Place, written: _Inspected
+) -> ViewTable:
     return ViewTable(
         view=".".join(view),
         table=".".join(place),

@@ -74,7 +74,7 @@ class OtherReader:
 
 @dataclass(frozen=True)
 class TargetTable:
-    """A target as it is now; `fed` are its views and the views of their tables, with the tables."""
+    """A target as it is now; `view_tables` are its views and the views of their tables, with the tables."""
 
     table: str
     uuid: str
@@ -82,7 +82,7 @@ class TargetTable:
     engine_full: str
     columns: tuple[Column, ...]
     projections: bool
-    fed: tuple[ViewTable, ...]
+    view_tables: tuple[ViewTable, ...]
     unseen: tuple[OtherReader, ...] = ()
     keys: str = ""  # what it is partitioned and sorted by
 
@@ -98,13 +98,15 @@ class TargetTable:
     @property
     def stored(self) -> tuple[ViewTable, ...]:
         """The tables in which the views' rows stay, each once."""
-        return tuple({fed.table: fed for fed in self.fed if fed.stores}.values())
+        return tuple(
+            {view_table.table: view_table for view_table in self.view_tables if view_table.stores}.values()
+        )
 
     @property
     def attachable(self) -> bool:
         """Whether parts may be handed over whole: no replica has to have them before the statement ends (a
         quorum is for INSERT only)."""
-        return not (self.replicated or any(fed.replicated for fed in self.fed))
+        return not (self.replicated or any(view_table.replicated for view_table in self.view_tables))
 
     @property
     def filled(self) -> tuple[str, ...]:

@@ -116,7 +116,10 @@ class Auditor:
             table = read_table(server.reached, target.database, target.name)
             lines = [
                 f"table {target.table} is not compared: its SELECT may give other rows each time",
-                *(f"table {fed.called} is not compared: {target.table} is not" for fed in _stored(table)),
+                *(
+                    f"table {view_table.called} is not compared: {target.table} is not"
+                    for view_table in _stored(table)
+                ),
             ]
             contents.notes += [line for line in lines if line not in contents.notes]
             return

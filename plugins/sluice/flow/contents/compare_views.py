@@ -16,7 +16,7 @@ from sluice.flow.contents.merged_rows import Merging, certain, merging
 from sluice.flow.contents.staged_load import Staged
 from sluice.flow.contents.sums import ALL_ROWS, RowSums, columns_that_differ, sums_of
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.read_view_shapes import ViewTableShape, fed_shapes
+from sluice.flow.verify.read_view_shapes import ViewTableShape, view_table_shapes
 from sluice.flow.verify.view_sums import ViewSums as Merged
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
@@ -40,8 +40,8 @@ class ViewContents:
 
         `derived`: a SELECT gave the target's rows. Raises what the client raises.
         """
-        for found in fed_shapes(self.client, self.staged.found, derived).values():
-            if not found.fed[0].stores:
+        for found in view_table_shapes(self.client, self.staged.found, derived).values():
+            if not found.view_tables[0].stores:
                 continue
             covered = found.covered(self.client, self.pipeline, self.staged.found)
             older = [unit for unit in units if unit not in covered]
@@ -58,15 +58,15 @@ class ViewContents:
         self.notes.append(f"table {found.called}{what}: {why}")
 
     def _table(self, found: ViewTableShape, covered: frozenset[Unit]) -> Iterator[Anomaly]:
-        fed, shape = found.fed[0], found.shape
-        known = compare(self.client, fed, derived=False)
+        view_table, shape = found.view_tables[0], found.shape
+        known = compare(self.client, view_table, derived=False)
         columns, unsure = certain(known.columns, shape)
-        plain = fed.engine.removeprefix("Replicated") == "MergeTree"
+        plain = view_table.engine.removeprefix("Replicated") == "MergeTree"
         if plain and shape.one_by_one and not shape.why:
             left_out = [*known.left_out, *unsure.items()]
             yield from self._apart(found, replace(known, columns=tuple(columns)), covered)
         else:
-            made = merging(fed, shape, columns)
+            made = merging(view_table, shape, columns)
             if known.kept != "1" and not made.why:
                 made = Merging(why="its TTL deletes rows, and merges put them together before")
             if made.why:
@@ -88,10 +88,10 @@ class ViewContents:
             known = (self.client, self.pipeline, self.staged)
             return sums_of(*known, name, comparison, ALL_ROWS, by_column)
 
-        here, given = sums(table(found.table), False), sums(self.staged.fed[found.table], False)
+        here, given = sums(table(found.table), False), sums(self.staged.view_tables[found.table], False)
         wrong = sorted(unit for unit in {*here, *given} & covered if here.get(unit) != given.get(unit))
         if wrong:
-            here, given = sums(table(found.table), True), sums(self.staged.fed[found.table], True)
+            here, given = sums(table(found.table), True), sums(self.staged.view_tables[found.table], True)
         for unit in wrong:
             mine, theirs = here.get(unit, RowSums()), given.get(unit, RowSums())
             named = ""
@@ -101,7 +101,7 @@ class ViewContents:
 
     def _merged(self, found: ViewTableShape, made: Merging, covered: frozenset[Unit]) -> Iterator[Anomaly]:
         here = self._together(made, table(found.table))
-        given = self._together(made, self.staged.fed[found.table])
+        given = self._together(made, self.staged.view_tables[found.table])
         strange = self._strange(found, made)
         for unit in sorted({*here, *given, *strange} & covered):
             mine, theirs = here.get(unit, made.nothing), given.get(unit, made.nothing)
@@ -124,12 +124,12 @@ class ViewContents:
         """Returns how many rows are none of those that the views gave."""
         if not made.members:
             return {}
-        row, staged = Sql(f"tuple({listed([*made.members, '0'])})"), self.staged.fed[found.table]
+        row, staged = Sql(f"tuple({listed([*made.members, '0'])})"), self.staged.view_tables[found.table]
         parts = {"table": table(found.table), "staged": staged, "fence": self.staged.fence, "row": row}
         rows = self.client.rows(render("verify/strange", **parts))
         return {unit_of(self.pipeline, start, cluster): count for start, cluster, count in rows}
 
     def _anomaly(self, unit: Unit, expected: str, seen: str, found: ViewTableShape) -> Anomaly:
-        views = ", ".join(dict.fromkeys(fed.view for fed in found.fed))
+        views = ", ".join(dict.fromkeys(view_table.view for view_table in found.view_tables))
         expected = f"{expected} with the values that {views} gives of the lake's"
         return self.anomaly(unit)(AnomalyKind.VALUES, expected, seen)

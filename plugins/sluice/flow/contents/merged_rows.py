@@ -58,26 +58,26 @@ class Merging:
         return ViewSums(exact, tuple(FloatSum(*one) for one in known))
 
 
-def merging(fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
+def merging(view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """`columns` are those that can be compared at all, as far as their values are certain."""
-    engine = fed.engine.removeprefix("Replicated")
+    engine = view_table.engine.removeprefix("Replicated")
     if shape.why:
         return Merging(why=shape.why)
     if engine == "MergeTree":
         return _kept_apart(shape, columns)
     known = {column.name: column for column in columns}
-    keys = named(fed.sorting_key, [column.name for column in fed.columns])
+    keys = named(view_table.sorting_key, [column.name for column in view_table.columns])
     unsure = [n for n in keys if n not in known or shape.columns.get(n, KEY) != KEY]
-    if unsure or " DESC" in fed.sorting_key:
-        return Merging(why=f"its sorting key is not certain ({', '.join(unsure) or fed.sorting_key})")
-    made = Merging(key=(fed.sorting_key,))
+    if unsure or " DESC" in view_table.sorting_key:
+        return Merging(why=f"its sorting key is not certain ({', '.join(unsure) or view_table.sorting_key})")
+    made = Merging(key=(view_table.sorting_key,))
     others = [column for column in columns if column.name not in keys]
     if engine == "SummingMergeTree":
-        return _summed(made, fed, shape, others)
+        return _summed(made, view_table, shape, others)
     if engine == "AggregatingMergeTree":
-        return _aggregated(made, fed, shape, others)
+        return _aggregated(made, view_table, shape, others)
     if engine == "ReplacingMergeTree":
-        return _replaced(made, fed, shape, columns)
+        return _replaced(made, view_table, shape, columns)
     return Merging(why=f"rows of a {engine} cannot be told apart from those that merges have removed")
 
 
@@ -91,31 +91,31 @@ def _kept_apart(shape: ViewShape, columns: Sequence[Column]) -> Merging:
     return made
 
 
-def _summed(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
+def _summed(made: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """A row whose sums are all 0 may be gone. Sums wrap around as merges let them."""
     for column in columns:
-        if merged_by(fed, shape, column):
+        if merged_by(view_table, shape, column):
             _put(made, column, "sum", parse(column.type))
         else:
-            why = "it is no sum, and merges add it up" if column.name in added_up(fed) else _MERGES
+            why = "it is no sum, and merges add it up" if column.name in added_up(view_table) else _MERGES
             made.left_out.append((column.name, why))
     made.present = " OR ".join(f"ifNull({expression} != 0, 0)" for expression in made.values) or "0"
     return made
 
 
-def _aggregated(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
+def _aggregated(made: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     for column in columns:
-        if function := merged_by(fed, shape, column):
+        if function := merged_by(view_table, shape, column):
             _put(made, column, function, parse(column.type))
         else:
             made.left_out.append((column.name, _MERGES))
     return made
 
 
-def _replaced(made: Merging, fed: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
+def _replaced(made: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """Compares by keys: which row of a key stays is not certain, only that the view gave it, of the newest
     version."""
-    own = arguments(fed)
+    own = arguments(view_table)
     if len(own) > 1:
         return Merging(why="rows that are marked as deleted may be gone")
     for column in columns:

@@ -43,14 +43,16 @@ _GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
 
 @dataclass(frozen=True)
 class Staged:
-    """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit. `fed`: by
-    table of the target's views the temporary one that has every row which they give of `rows`."""
+    """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit.
+
+    `view_tables`: by table of the target's views the temporary one that has every row which they give of
+    `rows`."""
 
     found: TargetTable
     rows: Sql
     misfits: Sql
     fence: Sql
-    fed: Mapping[str, Sql]
+    view_tables: Mapping[str, Sql]
 
 
 class Stage(LoadPlace):
@@ -85,7 +87,7 @@ class Stage(LoadPlace):
             _create_fence(writer, works)
             crash_points.reached(Verify.LISTED)
             _fill(staging, attempt)
-            yield Staged(found, attempt.staging, attempt.misfits, attempt.fence, _fed(found, attempt))
+            yield Staged(found, attempt.staging, attempt.misfits, attempt.fence, _view_rows(found, attempt))
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
         finally:
@@ -102,8 +104,11 @@ def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> 
 
 def keeping_all(found: TargetTable) -> TargetTable:
     """With views' tables that merge no rows into each other."""
-    kept = [replace(fed, engine_full=_KEEPING) if fed.stores else fed for fed in found.fed]
-    return replace(found, fed=tuple(kept))
+    kept = [
+        replace(view_table, engine_full=_KEEPING) if view_table.stores else view_table
+        for view_table in found.view_tables
+    ]
+    return replace(found, view_tables=tuple(kept))
 
 
 def _fill(staging: Staging, attempt: LoadAttempt) -> None:
@@ -121,9 +126,9 @@ def _fill(staging: Staging, attempt: LoadAttempt) -> None:
         raise TargetRefused(attempt.target, reason, "correct the view or the column that is named") from error
 
 
-def _fed(found: TargetTable, attempt: LoadAttempt) -> dict[str, Sql]:
+def _view_rows(found: TargetTable, attempt: LoadAttempt) -> dict[str, Sql]:
     names = staged_names(found, attempt)
-    return {fed.table: identifier(SYSTEM, names[fed.table]) for fed in found.stored}
+    return {view_table.table: identifier(SYSTEM, names[view_table.table]) for view_table in found.stored}
 
 
 def _create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:

@@ -30,16 +30,22 @@ def destinations(found: TargetTable, attempt: LoadAttempt) -> tuple[Destination,
         found.table, attempt.staging_name, found.projections, found.replicated, counted=not found.ttl
     )
     names = staged_names(found, attempt)
-    fed = [
-        Destination(fed.table, names[fed.table], fed.projections, fed.replicated, fed.counted)
-        for fed in found.stored
+    view_tables = [
+        Destination(
+            view_table.table,
+            names[view_table.table],
+            view_table.projections,
+            view_table.replicated,
+            view_table.counted,
+        )
+        for view_table in found.stored
     ]
-    return (own, *fed)
+    return (own, *view_tables)
 
 
 def staged_names(found: TargetTable, attempt: LoadAttempt) -> dict[str, str]:
     """Returns, for each table that gets rows, also those that only pass them on, what the attempt's own is
     called."""
-    tables = list(dict.fromkeys(fed.table for fed in found.fed))
-    fed = {name: attempt.temporary_name(f"fed{number}") for number, name in enumerate(tables)}
-    return {found.table: attempt.staging_name, **fed}
+    tables = list(dict.fromkeys(view_table.table for view_table in found.view_tables))
+    view_tables = {name: attempt.temporary_name(f"fed{number}") for number, name in enumerate(tables)}
+    return {found.table: attempt.staging_name, **view_tables}

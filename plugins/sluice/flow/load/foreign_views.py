@@ -23,24 +23,25 @@ def check_feeders(
 
     Raises TargetRefused, and what the client raises.
     """
-    fed = {item.table: item.view for item in found.fed}
-    own = {item.view for item in found.fed}
+    views = {item.table: item.view for item in found.view_tables}
+    own = {item.view for item in found.view_tables}
     bases = {one.place: one.base for one in above}
-    for view, written in _writers(client, [found.table, *fed, *bases]):
+    for view, written in _writers(client, [found.table, *views, *bases]):
         place = bases.get(written, written)
         if place == found.table:
             raise TargetRefused(place, f"materialized view {view} writes to it, too", _APART)
-        if place in fed and view not in own:
+        if place in views and view not in own:
             raise TargetRefused(
                 place,
-                f"materialized view {fed[place]} of {found.table} writes to it, and so does {view}, which is "
-                "not fed by that table",
+                f"materialized view {views[place]} of {found.table} writes to it, and so does {view}, which "
+                "is not a view of that table",
                 _APART,
             )
-    for place, owner in _loaded(client, pipeline, list(fed)):
+    for place, owner in _loaded(client, pipeline, list(views)):
         raise TargetRefused(
             place,
-            f"materialized view {fed[place]} of {found.table} writes to it, and pipeline {owner!r} loads it",
+            f"materialized view {views[place]} of {found.table} writes to it, and pipeline {owner!r} "
+            "loads it",
             f"{_APART}; if no load uses it any more: "  # noqa: S608 - printed, and quoted
             f"DELETE FROM sluice.targets WHERE target = {literal(place)}",
         )

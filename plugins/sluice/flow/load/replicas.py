@@ -103,4 +103,9 @@ def state_of(client: Client, target: Target) -> ReplicaState:
 
 def own_tables(found: TargetTable) -> list[str]:
     """Returns what a load writes to that stays."""
-    return [found.table, *(fed.table for fed in found.stored), "sluice.ledger", "sluice.rejected"]
+    return [
+        found.table,
+        *(view_table.table for view_table in found.stored),
+        "sluice.ledger",
+        "sluice.rejected",
+    ]

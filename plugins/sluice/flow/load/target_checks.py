@@ -47,10 +47,12 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     if target.counted:
         check_counts(found.table, found.columns)
     _check_lake_columns(found)
-    for fed in found.stored:
-        _check_needed(fed.table, fed.columns)
+    for view_table in found.stored:
+        _check_needed(view_table.table, view_table.columns)
     check_views(client, found)
-    above = read_passing(client, list(dict.fromkeys((found.table, *(fed.table for fed in found.fed)))))
+    above = read_passing(
+        client, list(dict.fromkeys((found.table, *(view_table.table for view_table in found.view_tables))))
+    )
     check_passing(above)
     check_feeders(client, pipeline, found, above)
     if target.rollup is not None:

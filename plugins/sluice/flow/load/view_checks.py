@@ -17,24 +17,24 @@ def check_views(client: Client, found: TargetTable) -> None:
     """Raises TargetRefused, and what the client raises."""
     for unseen in found.unseen:
         raise _unseen(unseen)
-    sources = {fed.source for fed in found.fed}
-    for fed in found.fed:
-        if fed.stores:
-            _check_table(fed)
-        if fed.stores or fed.table in sources:
-            _check_select(client, fed)
+    sources = {view.source for view in found.view_tables}
+    for view in found.view_tables:
+        if view.stores:
+            _check_table(view)
+        if view.stores or view.table in sources:
+            _check_select(client, view)
 
 
-def _understood(client: Client, fed: ViewTable) -> list[str]:
+def _understood(client: Client, view: ViewTable) -> list[str]:
     try:
-        return explained(client, fed.select)
+        return explained(client, view.select)
     except ServerError as error:
         if error.retryable:
             raise
         raise TargetRefused(
-            fed.called,
-            f"the server does not understand the SELECT of materialized view {fed.view}: {error.reason}",
-            f"ALTER TABLE {table(fed.view)} MODIFY QUERY …, or DROP VIEW {table(fed.view)}",
+            view.called,
+            f"the server does not understand the SELECT of materialized view {view.view}: {error.reason}",
+            f"ALTER TABLE {table(view.view)} MODIFY QUERY …, or DROP VIEW {table(view.view)}",
         ) from error
 
 
@@ -50,45 +50,46 @@ def _unseen(unseen: OtherReader) -> TargetRefused:
     )
 
 
-def _check_table(fed: ViewTable) -> None:
-    if not fed.engine.endswith("MergeTree"):
-        reason = f"materialized view {fed.view} writes to it, and its engine is {fed.engine or 'unknown'}"
-        raise TargetRefused(fed.called, reason, "let the view write to a table of the MergeTree family")
-    for column in fed.columns:
+def _check_table(view: ViewTable) -> None:
+    if not view.engine.endswith("MergeTree"):
+        reason = f"materialized view {view.view} writes to it, and its engine is {view.engine or 'unknown'}"
+        raise TargetRefused(view.called, reason, "let the view write to a table of the MergeTree family")
+    for column in view.columns:
         if column.name in ALWAYS and parse(column.type).plain.name not in HOLDERS[column.name]:
             reason = f"its column {column.name} has type {column.type}, which does not hold a unit's as it is"
             raise TargetRefused(
-                fed.called, reason, "make it anew with the target's types of _slice and _cluster"
+                view.called, reason, "make it anew with the target's types of _slice and _cluster"
             )
-    keys = {part.strip(" `") for part in fed.sorting_key.split(",")}
-    if fed.engine not in ("MergeTree", "ReplicatedMergeTree") and not set(ALWAYS) <= keys:
+    keys = {part.strip(" `") for part in view.sorting_key.split(",")}
+    if view.engine not in ("MergeTree", "ReplicatedMergeTree") and not set(ALWAYS) <= keys:
         raise TargetRefused(
-            fed.called,
-            f"materialized view {fed.view} writes to it, and {fed.engine} would merge slices into each other",
+            view.called,
+            f"materialized view {view.view} writes to it, and {view.engine} would merge slices into "
+            "each other",
             "make it anew with _slice and _cluster in its ORDER BY",
         )
 
 
-def _check_select(client: Client, fed: ViewTable) -> None:
-    tree = query_tree.pushed(query_tree.parse(_understood(client, fed)))
+def _check_select(client: Client, view: ViewTable) -> None:
+    tree = query_tree.pushed(query_tree.parse(_understood(client, view)))
     absent = [needed for needed in ALWAYS if needed not in query_tree.names(tree)]
     if absent:
         names = " and ".join(absent)
-        remedy = f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with {names} in its SELECT"
-        raise TargetRefused(fed.called, f"materialized view {fed.view} does not select {names}", remedy)
-    if not query_tree.reads_once(tree, fed.source):
+        remedy = f"ALTER TABLE {table(view.view)} MODIFY QUERY, with {names} in its SELECT"
+        raise TargetRefused(view.called, f"materialized view {view.view} does not select {names}", remedy)
+    if not query_tree.reads_once(tree, view.source):
         raise TargetRefused(
-            fed.called,
-            f"materialized view {fed.view} reads {fed.source} in more than one place: what it gives depends "
-            "on the blocks in which rows come",
+            view.called,
+            f"materialized view {view.view} reads {view.source} in more than one place: what it gives "
+            "depends on the blocks in which rows come",
             "let it read its source once, and make a rollup of what needs more (`rollups:`)",
         )
     for name in ALWAYS:
-        if not query_tree.passes(tree, name, fed.source):
+        if not query_tree.passes(tree, name, view.source):
             raise TargetRefused(
-                fed.called,
-                f"materialized view {fed.view} does not give {name} of {fed.source} as it is: a unit's rows "
-                "could not be found again",
-                f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with {name} itself in its SELECT, and what is "
+                view.called,
+                f"materialized view {view.view} does not give {name} of {view.source} as it is: a unit's "
+                "rows could not be found again",
+                f"ALTER TABLE {table(view.view)} MODIFY QUERY, with {name} itself in its SELECT, and what is "
                 "computed of it under another name",
             )

@@ -33,7 +33,7 @@ class ViewStaging:
     @property
     def meanings(self) -> dict[str, str]:
         """The tables and views that the attempt's own ones stand for, by the names of its own."""
-        views = {fed.table: fed.called for fed in self.found.fed}
+        views = {view_table.table: view_table.called for view_table in self.found.view_tables}
         names = {f"{SYSTEM}.{own}": views.get(name, name) for name, own in self._names.items()}
         return {**names, **{f"{SYSTEM}.{own}": view for view, own in self._doubles.items()}}
 
@@ -43,7 +43,7 @@ class ViewStaging:
 
     @property
     def _doubles(self) -> dict[str, str]:
-        views = enumerate(fed.view for fed in self.found.fed)
+        views = enumerate(view_table.view for view_table in self.found.view_tables)
         return {view: self.writer.attempt.temporary_name(f"view{number}") for number, view in views}
 
     def _staged(self, name: str) -> Sql:
@@ -51,22 +51,22 @@ class ViewStaging:
 
     def create(self) -> None:
         """After the target's staging table is there, and before rows are in it. Raises TargetRefused."""
-        for fed in {fed.table: fed for fed in self.found.fed}.values():
-            parts = {"target": table(fed.table), "engine": staged_engine(fed)}
-            sql = render("load/create_staging", staging=self._staged(fed.table), **parts)
+        for view_table in {view_table.table: view_table for view_table in self.found.view_tables}.values():
+            parts = {"target": table(view_table.table), "engine": staged_engine(view_table)}
+            sql = render("load/create_staging", staging=self._staged(view_table.table), **parts)
             self.writer.run("stage", sql)
-        for fed in self.found.fed:
-            view = identifier(SYSTEM, self._doubles[fed.view])
-            staging, select = self._staged(fed.table), self._moved(fed)
+        for view_table in self.found.view_tables:
+            view = identifier(SYSTEM, self._doubles[view_table.view])
+            staging, select = self._staged(view_table.table), self._moved(view_table)
             self.writer.run(
                 "stage", render("load/create_staged_view", view=view, staging=staging, select=select)
             )
 
-    def _moved(self, fed: ViewTable) -> Sql:
+    def _moved(self, view_table: ViewTable) -> Sql:
         """Returns the view's SELECT over staged rows; the server says that nothing else of it has changed."""
-        place = self._names[fed.source]
-        right, reason = self._tree(Sql(fed.select)), "the server would read it in another way"
-        for select in candidates(fed.select, fed.source, identifier(SYSTEM, place)):
+        place = self._names[view_table.source]
+        right, reason = self._tree(Sql(view_table.select)), "the server would read it in another way"
+        for select in candidates(view_table.select, view_table.source, identifier(SYSTEM, place)):
             try:
                 tree = self._tree(select)
             except ServerError as error:
@@ -74,12 +74,12 @@ class ViewStaging:
                     raise
                 reason = error.reason
                 continue
-            if same_reading(right, fed.source, tree, f"{SYSTEM}.{place}"):
+            if same_reading(right, view_table.source, tree, f"{SYSTEM}.{place}"):
                 return select
         raise TargetRefused(
-            fed.called,
-            f"the SELECT of materialized view {fed.view} cannot be tried over other rows ({reason})",
-            f"ALTER TABLE {table(fed.view)} MODIFY QUERY, with an alias for {fed.source}",
+            view_table.called,
+            f"the SELECT of materialized view {view_table.view} cannot be tried over other rows ({reason})",
+            f"ALTER TABLE {table(view_table.view)} MODIFY QUERY, with an alias for {view_table.source}",
         )
 
     def _tree(self, select: Sql) -> list[str]:

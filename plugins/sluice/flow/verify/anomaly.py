@@ -48,7 +48,7 @@ class AnomalyKind(StrEnum):
     ROWS_UNCOVERED = "uncovered rows"  # no ledger row covers them
     MISFITS = "misfits"
     COUNTS = "traffic counts"  # they do not sum up to the rows that landed
-    VIEW = "view"  # a table fed by a materialized view
+    VIEW = "view"  # a table that a materialized view writes to
     READERS_VIEW = "readers' view"  # it does not show the committed slices
     MISPLACED = "misplaced rows"  # they belong on another shard
     LEFT = "left shard"  # one that is not in the pipeline file any more, and still holds rows

@@ -30,32 +30,32 @@ def _of(
 ) -> Iterator[Anomaly]:
     """Of one table, or of its part on a shard."""
     done = units_of(facts, table.table)
-    for fed in table.fed:
-        units = {*fed.there, *fed.given}
-        for unit in sorted(units & done & fed.covered):
-            expected, seen = fed.given.get(unit), fed.there.get(unit)
+    for view_table in table.view_tables:
+        units = {*view_table.there, *view_table.given}
+        for unit in sorted(units & done & view_table.covered):
+            expected, seen = view_table.given.get(unit), view_table.there.get(unit)
             if not _same(expected, seen) and (unit.slice.id, unit.cluster, table.table) not in broken:
                 given = f"counts and sums {expected or _NOTHING}"
                 yield Anomaly(
                     AnomalyKind.VIEW,
-                    expected=f"{given}, as {fed.view} gives of {table.table}",
+                    expected=f"{given}, as {view_table.view} gives of {table.table}",
                     seen=str(seen or _NOTHING),
                     command=repairs.reload(unit.slice),
                     slice=unit.slice.id,
                     cluster=unit.cluster,
-                    table=fed.called,
+                    table=view_table.called,
                 )
-        for unit in sorted(set(fed.there) - set(table.ledger) - set(table.rows)):
-            command, advice = cover(facts, unit, fed.table, fed.projections, repairs)
+        for unit in sorted(set(view_table.there) - set(table.ledger) - set(table.rows)):
+            command, advice = cover(facts, unit, view_table.table, view_table.projections, repairs)
             yield Anomaly(
                 AnomalyKind.ROWS_UNCOVERED,
                 expected="none: no ledger row covers them",
-                seen=f"counts and sums {fed.there[unit]}",
+                seen=f"counts and sums {view_table.there[unit]}",
                 command=command,
                 advice=advice,
                 slice=slice_text(unit.slice),
                 cluster=unit.cluster,
-                table=fed.called,
+                table=view_table.called,
             )
 
 

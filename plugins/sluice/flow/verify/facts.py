@@ -71,7 +71,7 @@ class TableFacts:
     rows: Mapping[Unit, ByType] = field(default_factory=dict)
     misfits: Mapping[Unit, ByType] = field(default_factory=dict)
     identities: tuple[RowIdentities, ...] = ()
-    fed: tuple[ViewTableSums, ...] = ()
+    view_tables: tuple[ViewTableSums, ...] = ()
     ledger: Mapping[Unit, LedgerRow] = field(default_factory=dict)
     counted: Mapping[Unit, ByType] = field(default_factory=dict)
     shard: str = ""

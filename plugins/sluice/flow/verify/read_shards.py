@@ -61,7 +61,7 @@ def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
         rows=_summed(part.rows for part in parts),
         misfits=_summed(part.misfits for part in parts),
         identities=tuple(chain.from_iterable(part.identities for part in parts)),
-        fed=tuple(chain.from_iterable(part.fed for part in parts)),
+        view_tables=tuple(chain.from_iterable(part.view_tables for part in parts)),
         ledger=ledger,
         counted=_summed(part.counted for part in parts),
         projections=any(part.projections for part in parts),

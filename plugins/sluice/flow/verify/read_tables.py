@@ -71,7 +71,7 @@ def read_target(
         rows=rows,
         misfits=misfits,
         identities=_identities(client, pipeline, target, found, span),
-        fed=views.fed,
+        view_tables=views.view_tables,
         notes=views.notes,
         projections=found.projections,
         ledger=ledger,

@@ -28,12 +28,12 @@ _BY_ORDER = re.compile(r"\b(AggregateFunction|Float32|Float64|BFloat16)\b")
 
 @dataclass(frozen=True)
 class ViewTableShape:
-    """`fed` are the views of one table, `changed` when one of them, or of those that feed them, last was.
+    """`view_tables` are the views of one table, `changed` when one of them, or of their sources, last was.
 
-    `views`: the shape of what each view gives, in the order of `fed`. `stamp`: as commits have it.
+    `views`: the shape of what each view gives, in the order of `view_tables`. `stamp`: as commits have it.
     """
 
-    fed: tuple[ViewTable, ...]
+    view_tables: tuple[ViewTable, ...]
     shape: ViewShape
     views: tuple[ViewShape, ...]
     changed: int
@@ -41,11 +41,11 @@ class ViewTableShape:
 
     @property
     def table(self) -> str:
-        return self.fed[0].table
+        return self.view_tables[0].table
 
     @property
     def called(self) -> str:
-        return self.fed[0].called
+        return self.view_tables[0].called
 
     def covered(self, client: Client, pipeline: Pipeline, found: TargetTable) -> frozenset[Unit]:
         """Returns the units that were committed with these views: an older one has other rows, or none."""
@@ -74,7 +74,7 @@ def _commits(client: Client, found: TargetTable) -> list[Sequence[Any]]:
     return client.rows(render("verify/commit_times", views=Sql("[]")), asked)
 
 
-def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, ViewTableShape]:
+def view_table_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, ViewTableShape]:
     """Returns the shape of each table that gets rows of the target, by table.
 
     `derived`: a SELECT gives the target's rows, in any order. Raises what the client raises.
@@ -89,9 +89,11 @@ def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, V
     known = {found.table: (ViewShape(unsure=unsure), 0)}
     shapes: dict[str, ViewTableShape] = {}
     stamps = view_stamps(found)
-    waiting = list(dict.fromkeys(fed.table for fed in found.fed))
+    waiting = list(dict.fromkeys(view_table.table for view_table in found.view_tables))
     while waiting:
-        ready = [name for name in waiting if {fed.source for fed in _of(found, name)} <= known.keys()]
+        ready = [
+            name for name in waiting if {view_table.source for view_table in _of(found, name)} <= known.keys()
+        ]
         if not ready:  # tables that feed each other
             break
         for name in ready:
@@ -102,32 +104,32 @@ def fed_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, V
 
 
 def _of(found: TargetTable, name: str) -> tuple[ViewTable, ...]:
-    return tuple(fed for fed in found.fed if fed.table == name)
+    return tuple(view_table for view_table in found.view_tables if view_table.table == name)
 
 
 def _shape(
-    client: Client, fed: tuple[ViewTable, ...], known: Mapping[str, tuple[ViewShape, int]], stamp: str
+    client: Client, view_tables: tuple[ViewTable, ...], known: Mapping[str, tuple[ViewShape, int]], stamp: str
 ) -> ViewTableShape:
     sources = {name: shape for name, (shape, _) in known.items()}
-    views = tuple(_view(client, one, sources) for one in fed)
-    changed = [known[one.source][1] for one in fed]
-    for one in fed:
+    views = tuple(_view(client, one, sources) for one in view_tables)
+    changed = [known[one.source][1] for one in view_tables]
+    for one in view_tables:
         database, _, rest = one.view.partition(".")
         rows = client.rows(render("verify/view_definition"), {"database": database, "name": rest})
         changed += [at for _, at in rows]
-    whole = _stored(together(views), fed, changing(client, fed[0].columns))
-    return ViewTableShape(fed, whole, views, max(changed), stamp)
+    whole = _stored(together(views), view_tables, changing(client, view_tables[0].columns))
+    return ViewTableShape(view_tables, whole, views, max(changed), stamp)
 
 
-def _view(client: Client, fed: ViewTable, sources: Mapping[str, ViewShape]) -> ViewShape:
+def _view(client: Client, view_table: ViewTable, sources: Mapping[str, ViewShape]) -> ViewShape:
     try:
-        root = parse(explained(client, fed.select))
+        root = parse(explained(client, view_table.select))
     except ServerError as error:
         if error.retryable:
             raise
-        return ViewShape(why=f"the server does not understand view {fed.view}: {error.reason}")
+        return ViewShape(why=f"the server does not understand view {view_table.view}: {error.reason}")
     shape = shape_of(root, sources, deterministic(client, sorted(functions(root))))
-    kinds = {column.name: column.type for column in fed.columns}
+    kinds = {column.name: column.type for column in view_table.columns}
     given = types(pushed(root))
     cut = [
         n
@@ -138,12 +140,12 @@ def _view(client: Client, fed: ViewTable, sources: Mapping[str, ViewShape]) -> V
     return replace(shape, columns=columns, unsure={**shape.unsure, **dict.fromkeys(cut, _CUT)})
 
 
-def _stored(shape: ViewShape, fed: tuple[ViewTable, ...], different: Collection[str]) -> ViewShape:
+def _stored(shape: ViewShape, view_tables: tuple[ViewTable, ...], different: Collection[str]) -> ViewShape:
     """With the table's columns that its views do not give, or not all of them."""
-    given = frozenset.intersection(*(one.view_columns for one in fed))
+    given = frozenset.intersection(*(one.view_columns for one in view_tables))
     plain = all(role == KEY for role in shape.columns.values()) and not shape.unsure
     columns, unsure = dict(shape.columns), dict(shape.unsure)
-    for column in fed[0].columns:
+    for column in view_tables[0].columns:
         if column.name in given or not column.default:
             continue
         columns.pop(column.name, None)

@@ -19,7 +19,7 @@ from sluice.clients.clickhouse.tables import TargetTable, ViewTable
 from sluice.clients.clickhouse.view_select import is_union
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.facts import ViewTableSums
-from sluice.flow.verify.read_view_shapes import ViewTableShape, fed_shapes
+from sluice.flow.verify.read_view_shapes import ViewTableShape, view_table_shapes
 from sluice.flow.verify.ttl import forgets
 from sluice.flow.verify.view_shape import Uncertainty
 from sluice.flow.verify.view_sums import Summing, ViewSums, merged_by, named, summing
@@ -33,7 +33,7 @@ ViewParameters = Mapping[str, int]
 class Views:
     """What was seen of the tables of a target's views; `notes` say which of them are not compared."""
 
-    fed: tuple[ViewTableSums, ...]
+    view_tables: tuple[ViewTableSums, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -42,88 +42,95 @@ def read_views(
 ) -> Views:
     """Returns the views of a target and of its views' tables. A source with a TTL forgets what it has
     given."""
-    feds, notes = [], []
-    shapes = fed_shapes(client, found, target.rollup is not None)
+    sums_of_tables, notes = [], []
+    shapes = view_table_shapes(client, found, target.rollup is not None)
     for shape in shapes.values():
-        fed = shape.fed[0]
-        if not fed.stores:
+        view_table = shape.view_tables[0]
+        if not view_table.stores:
             continue
-        source = _source(found, fed, shapes)
+        source = _source(found, view_table, shapes)
         why = _unsure(found, shape, source)
-        sums = None if why else summing(fed, shape.shape)
+        sums = None if why else summing(view_table, shape.shape)
         try:
             if sums is None:
                 raise Uncertainty(why or "its values are not certain, or no numbers")
-            there = _sums(client, pipeline, sums, table(fed.table), span, None)
-            given = _given(client, pipeline, sums, fed, span, source)
+            there = _sums(client, pipeline, sums, table(view_table.table), span, None)
+            given = _given(client, pipeline, sums, view_table, span, source)
             covered = shape.covered(client, pipeline, found)
-            feds.append(ViewTableSums(fed.table, fed.view, there, given, covered, fed.projections))
+            sums_of_tables.append(
+                ViewTableSums(
+                    view_table.table, view_table.view, there, given, covered, view_table.projections
+                )
+            )
         except Uncertainty as error:
             notes.append(
-                f"table {fed.called} is not compared: {error}; `sluice verify --contents` compares more"
+                f"table {view_table.called} is not compared: {error}; `sluice verify --contents` "
+                "compares more"
             )
-            feds.append(_counted(client, pipeline, found, shape, span))
-    return Views(tuple(feds), tuple(notes))
+            sums_of_tables.append(_counted(client, pipeline, found, shape, span))
+    return Views(tuple(sums_of_tables), tuple(notes))
 
 
 def _given(
     client: Client,
     pipeline: Pipeline,
     sums: Summing,
-    fed: ViewTable,
+    view_table: ViewTable,
     span: ViewParameters,
     source: str | None,
 ) -> dict[Unit, ViewSums]:
     """Raises Unsure where the SELECT fails for rows that are there: no load could fill the table either."""
     try:
-        return _sums(client, pipeline, sums, Sql(f"({fed.select})"), span, source)
+        return _sums(client, pipeline, sums, Sql(f"({view_table.select})"), span, source)
     except ServerError as error:
         if error.retryable:
             raise
-        raise Uncertainty(f"the SELECT of view {fed.view} fails: {error.name}: {error.reason}") from error
+        raise Uncertainty(
+            f"the SELECT of view {view_table.view} fails: {error.name}: {error.reason}"
+        ) from error
 
 
 def _counted(
     client: Client, pipeline: Pipeline, found: TargetTable, shape: ViewTableShape, span: ViewParameters
 ) -> ViewTableSums:
     """Of a unit that was not loaded there are no rows. A target with a TTL does not say what it had."""
-    fed, counts = shape.fed[0], Summing(("count()",), ())
-    there = {} if forgets(found) else _sums(client, pipeline, counts, table(fed.table), span, None)
-    return ViewTableSums(fed.table, fed.view, there, {}, frozenset(), fed.projections)
+    view_table, counts = shape.view_tables[0], Summing(("count()",), ())
+    there = {} if forgets(found) else _sums(client, pipeline, counts, table(view_table.table), span, None)
+    return ViewTableSums(view_table.table, view_table.view, there, {}, frozenset(), view_table.projections)
 
 
 def _unsure(found: TargetTable, shape: ViewTableShape, source: str | None) -> str:
     """Why counts and sums of the view's source say nothing of its table."""
-    fed = shape.fed[0]
+    view_table = shape.view_tables[0]
     if shape.shape.why:
         return shape.shape.why
-    if len(shape.fed) > 1:
+    if len(shape.view_tables) > 1:
         return "several views write to it"
-    if is_union(fed.select):
-        return f"view {fed.view} is several SELECTs"
-    if forgets(found) or forgets(fed):
+    if is_union(view_table.select):
+        return f"view {view_table.view} is several SELECTs"
+    if forgets(found) or forgets(view_table):
         return "a TTL deletes rows of it or of its source"
     if source is None:
-        return f"view {fed.view} reads rows that are not kept as they came"
+        return f"view {view_table.view} reads rows that are not kept as they came"
     return ""
 
 
-def _source(found: TargetTable, fed: ViewTable, shapes: Mapping[str, ViewTableShape]) -> str | None:
+def _source(found: TargetTable, view_table: ViewTable, shapes: Mapping[str, ViewTableShape]) -> str | None:
     """Returns the table that the view reads, as the server writes its name, where it keeps what it has
     given."""
-    if fed.source != found.table and not _keeps(shapes[fed.source]):
+    if view_table.source != found.table and not _keeps(shapes[view_table.source]):
         return None
-    read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", fed.select)
-    return next((name for name in read if name.replace("`", "") == fed.source), None)
+    read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", view_table.select)
+    return next((name for name in read if name.replace("`", "") == view_table.source), None)
 
 
 def _keeps(source: ViewTableShape) -> bool:
     """Returns whether merges of a view's table change nothing of what is added up of it."""
-    fed, shape = source.fed[0], source.shape
-    if fed.engine.removeprefix("Replicated") == "MergeTree":
+    view_table, shape = source.view_tables[0], source.shape
+    if view_table.engine.removeprefix("Replicated") == "MergeTree":
         return True
-    others = [c for c in fed.columns if c.filled and not named(fed.sorting_key, [c.name])]
-    return not shape.one_by_one and all(merged_by(fed, shape, column) for column in others)
+    others = [c for c in view_table.columns if c.filled and not named(view_table.sorting_key, [c.name])]
+    return not shape.one_by_one and all(merged_by(view_table, shape, column) for column in others)
 
 
 def _sums(

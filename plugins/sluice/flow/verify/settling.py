@@ -80,7 +80,7 @@ class TwoReads:
         owners = {
             table.table
             for table in self.second.tables
-            if anomaly.table in (table.table, *(fed.called for fed in table.fed))
+            if anomaly.table in (table.table, *(view_table.called for view_table in table.view_tables))
         }
         return owners or {table.table for table in self.second.tables}
 

@@ -46,31 +46,31 @@ class Summing:
         return ViewSums(exact, tuple(FloatSum(*pair, tolerance) for pair, (_, tolerance) in known))
 
 
-def summing(fed: ViewTable, shape: ViewShape) -> Summing | None:
+def summing(view_table: ViewTable, shape: ViewShape) -> Summing | None:
     """Returns None where the comparison would prove nothing. `shape`: that of the view."""
-    one_by_one = fed.engine.removeprefix("Replicated") == "MergeTree" and shape.one_by_one
+    one_by_one = view_table.engine.removeprefix("Replicated") == "MergeTree" and shape.one_by_one
     exact, floats = ["count()"] if one_by_one else [], []
-    for column in fed.columns:
-        if not column.filled or column.name not in fed.view_columns or column.name in shape.unsure:
+    for column in view_table.columns:
+        if not column.filled or column.name not in view_table.view_columns or column.name in shape.unsure:
             continue
         if one_by_one:
             exact += _apart(column)
-        elif function := merged_by(fed, shape, column):
+        elif function := merged_by(view_table, shape, column):
             exact += _exact(column, function)
             floats += _float_sum(column, function)
     return Summing(tuple(exact), tuple(floats)) if exact or floats else None
 
 
-def merged_by(fed: ViewTable, shape: ViewShape, column: Column) -> str:
+def merged_by(view_table: ViewTable, shape: ViewShape, column: Column) -> str:
     """Returns the function that puts the column's values of one key together, in merges and as its view gives
     them; empty where no function is certain to."""
-    engine, kind = fed.engine.removeprefix("Replicated"), parse(column.type)
+    engine, kind = view_table.engine.removeprefix("Replicated"), parse(column.type)
     role = shape.columns.get(column.name, KEY)
     if engine == "MergeTree":
         return role
     if engine == "SummingMergeTree":
-        return "sum" if column.name in added_up(fed) and (shape.one_by_one or role == "sum") else ""
-    if engine != "AggregatingMergeTree" or column.name in named(fed.sorting_key, [column.name]):
+        return "sum" if column.name in added_up(view_table) and (shape.one_by_one or role == "sum") else ""
+    if engine != "AggregatingMergeTree" or column.name in named(view_table.sorting_key, [column.name]):
         return ""
     merged = ""
     if kind.name == "AggregateFunction" and STATES.fullmatch(kind.arguments[0]):
@@ -81,20 +81,20 @@ def merged_by(fed: ViewTable, shape: ViewShape, column: Column) -> str:
     return merged if fits else ""
 
 
-def added_up(fed: ViewTable) -> frozenset[str]:
+def added_up(view_table: ViewTable) -> frozenset[str]:
     """Returns the columns that a SummingMergeTree adds up: those that it names, else all numbers out of its
     keys."""
-    partition = _PARTITION.search(fed.engine_full)
-    keys = f"{fed.sorting_key}, {partition['key'] if partition else ''}"
-    listed = arguments(fed)
-    numbers = [c.name for c in fed.columns if _NUMBER.fullmatch(parse(c.type).plain.name)]
+    partition = _PARTITION.search(view_table.engine_full)
+    keys = f"{view_table.sorting_key}, {partition['key'] if partition else ''}"
+    listed = arguments(view_table)
+    numbers = [c.name for c in view_table.columns if _NUMBER.fullmatch(parse(c.type).plain.name)]
     apart = named(keys, numbers)
     return frozenset(name for name in numbers if (name in listed if listed else name not in apart))
 
 
-def arguments(fed: ViewTable) -> list[str]:
+def arguments(view_table: ViewTable) -> list[str]:
     """Returns the engine's own, without a replicated one's path and replica."""
-    found = _ARGUMENTS.match(staged_engine(fed))
+    found = _ARGUMENTS.match(staged_engine(view_table))
     words = _WORD.findall(found["list"]) if found else []
     return [word[1:-1] if word.startswith("`") else word for word in words]
 

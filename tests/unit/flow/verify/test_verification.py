@@ -94,11 +94,13 @@ def test_rows_that_no_ledger_row_covers(unit: Unit, repairable: bool):
 
 def test_a_view_is_not_blamed_for_its_source():
     fed = ViewTableSums("e.sums", "e.view", {TEN: ViewSums("(4)")}, {TEN: ViewSums("(5)")}, frozenset({TEN}))
-    assert [(a.kind, a.table) for a in found(with_clicks(fed=(fed,)))] == [(AnomalyKind.VIEW, "e.sums")]
-    broken = with_clicks(fed=(fed,), rows={TEN: {"": 4}, ELEVEN: {"": 5}})
+    assert [(a.kind, a.table) for a in found(with_clicks(view_tables=(fed,)))] == [
+        (AnomalyKind.VIEW, "e.sums")
+    ]
+    broken = with_clicks(view_tables=(fed,), rows={TEN: {"": 4}, ELEVEN: {"": 5}})
     assert [a.kind for a in found(broken)] == [AnomalyKind.ROWS_MISSING]
     older = replace(fed, covered=frozenset())
-    assert found(with_clicks(fed=(older,))) == []
+    assert found(with_clicks(view_tables=(older,))) == []
 
 
 def test_a_record_that_a_manifest_lost():

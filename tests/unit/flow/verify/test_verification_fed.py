@@ -28,7 +28,7 @@ SUMS = ViewTableSums("e.sums", "e.view", {TEN: FIVE}, {TEN: FIVE}, frozenset({TE
 def views(
     fed: ViewTableSums, broken: tuple = (), facts: VerifyFacts = FACTS, **table: object
 ) -> list[Anomaly]:
-    tables = (replace(CLICKS, fed=(fed,), **table), OTHER)
+    tables = (replace(CLICKS, view_tables=(fed,), **table), OTHER)
     return list(check_views(replace(facts, tables=tables), REPAIRS, broken))
 
 

@@ -113,13 +113,16 @@ def test_all_equations_are_looked_at_those_of_slices_first():
     lake = replace(LAKE, sizes={**LAKE.sizes, "x": 1})
     broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, holes=1))
     fed = ViewTableSums("e.sums", "e.view", {}, {TEN: ViewSums("(5)")}, frozenset({TEN}))
-    tables = (replace(CLICKS, fed=(fed,)), replace(OTHER, rows={TEN: {"view": 2}, ELEVEN: {"view": 3}}))
+    tables = (
+        replace(CLICKS, view_tables=(fed,)),
+        replace(OTHER, rows={TEN: {"view": 2}, ELEVEN: {"view": 3}}),
+    )
     facts = replace(
         FACTS,
         found=(broken, other),
         lake=lake,
         tables=tables,
-        shards=(replace(SHARE, misplaced={TEN: 1}, fed=(fed,)),),
+        shards=(replace(SHARE, misplaced={TEN: 1}, view_tables=(fed,)),),
     )
     assert [a.kind for a in check(facts, REPAIRS)] == [
         AnomalyKind.INCOMPLETE,

@@ -41,9 +41,9 @@ def check_may_add(client: Client, pipeline: Pipeline, target: Target, found: Tar
 
 
 def _selects(pipeline: Pipeline, found: TargetTable) -> Iterator[tuple[str, str]]:
-    for fed in found.fed:
-        if fed.source == found.table:
-            yield f"view {fed.view}", fed.select
+    for view_table in found.view_tables:
+        if view_table.source == found.table:
+            yield f"view {view_table.view}", view_table.select
     for name, rollup in pipeline.rollups.items():
         if rollup.source == found.table:
             yield f"rollup {name}", over(rollup, table(found.table))
