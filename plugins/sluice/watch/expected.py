@@ -1,0 +1,145 @@
+"""What is expected of a slice, and which counts are usual for it. Pure.
+
+One rule for alarms, page and `sluice traffic`: expected is the mean of the same hour of day, of the same
+weekday in the last four weeks where at least three of those four are known, else of the last seven days.
+include/sql/load/create_expected.sql says the same in SQL.
+
+The band is learned from the last LEARNED days: how far their slices were from what was expected of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, median_low
+
+DAY = 86_400
+_DAYS, _WEEKS = (1, 2, 3, 4, 5, 6, 7), (7, 14, 21, 28)
+_FEWEST_WEEKS = 3
+LEARNED = 14
+HISTORY_DAYS = LEARNED + _WEEKS[-1]
+"""Days of history that are of use."""
+DAYS_NEEDED = 28
+"""Days of history without which there is no band: three weeks of the same weekday, and a week to compare."""
+_COMPARED_DAYS, _COMPARED_SLICES = 7, 48
+NARROWEST = 0.25
+"""Share of what is expected by which a slice may always differ from it."""
+WIDTH = 4.5
+"""Half of the band, in standard deviations: of 300,000 normal counts one is below it."""
+LEAST_BURST = 1.25
+"""Variance of the difference of a Poisson count and the mean of four such, as a multiple of the count."""
+_INNER, _NORMAL = 0.8, 1.2815515655446004
+"""The share _INNER of normal deviations is within _NORMAL standard deviations. What is beyond, such as a
+holiday or a drop that was noticed, does not make the band wider."""
+_NEAREST_CENTRE = 0.5
+_UNEVEN = 1.5
+
+Counts = Mapping[int, int]
+"""Rows by the start of their slice, in seconds since the epoch. A slice that is not there is unknown."""
+
+
+@dataclass(frozen=True)
+class Habit:
+    """How counts differ from what was expected of them: `centre` is their median as a share of it, and the
+    variance of that share is `burst` / expected + `noise`."""
+
+    centre: float
+    burst: float
+    noise: float
+
+    def width(self, expected: float) -> float:
+        """Returns half of the band, as a share of what is expected."""
+        return max(NARROWEST, WIDTH * math.sqrt(self.burst / expected + self.noise))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """`count` is the mean of the slices that begin at `days`; what is between `low` and `high` is usual.
+
+    Both are None where less than DAYS_NEEDED days are known.
+    """
+
+    count: float
+    days: tuple[int, ...]
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A slice that was seen: when, what was expected of it, and what came as a share of that."""
+
+    at: int
+    expected: float
+    share: float
+
+
+def days_of(at: int, known: Counts) -> tuple[int, ...]:
+    """Returns the earlier slices whose mean is expected of the one at `at`, the newest first."""
+    weekly = _known(at, _WEEKS, known)
+    return weekly if len(weekly) >= _FEWEST_WEEKS else _known(at, _DAYS, known)
+
+
+def _known(at: int, back: Sequence[int], known: Counts) -> tuple[int, ...]:
+    return tuple(at - days * DAY for days in back if at - days * DAY in known)
+
+
+def expected(at: int, known: Counts, habit: Habit | None = None) -> Expected | None:
+    """Returns what is expected of a slice, with its band by `habit`; None without an earlier day."""
+    days = days_of(at, known)
+    if not days:
+        return None
+    rows = [known[day] for day in days]
+    count = sum(rows) / len(rows)
+    if habit is None or count <= 0 or not _are_weekly(at, days):
+        return Expected(count, days)
+    # A peak of one earlier day raises the mean, but what came in the weeks after it is not too few.
+    width, usual = habit.width(count), min(count, median_low(rows))
+    return Expected(count, days, max(usual * (habit.centre - width), 0.0), count * (habit.centre + width))
+
+
+def habit_of(known: Counts, until: int) -> Habit | None:
+    """Returns the habit of the slices before `until`; None where too few can be compared."""
+    found = sorted(_compared(known, until), key=lambda one: one.expected)
+    if len({one.at // DAY for one in found}) < _COMPARED_DAYS or len(found) < _COMPARED_SLICES:
+        return None
+    centre = min(max(median(one.share for one in found), _NEAREST_CENTRE), 1 / _NEAREST_CENTRE)
+    third = len(found) // 3
+    few, low = _variance(found[:third], centre)
+    many, high = _variance(found[-third:], centre)
+    noise = max(high - low, 0.0) / (many - few) if many > few * _UNEVEN else 0.0
+    burst = max(low - noise * few, LEAST_BURST)
+    return Habit(centre, burst, max(high - burst, 0.0) / many)
+
+
+def _compared(known: Counts, until: int) -> Iterator[_Compared]:
+    """Yields the slices of the last LEARNED days that have the same weekday's before them."""
+    for at in known:
+        if until - LEARNED * DAY <= at < until and _are_weekly(at, days := days_of(at, known)):
+            count = sum(known[day] for day in days) / len(days)
+            if count > 0:
+                yield _Compared(at, count, known[at] / count)
+
+
+def _are_weekly(at: int, days: Sequence[int]) -> bool:
+    return len(days) >= _FEWEST_WEEKS and all((at - day) % (7 * DAY) == 0 for day in days)
+
+
+def _variance(part: Sequence[_Compared], centre: float) -> tuple[float, float]:
+    """Returns the median count, and the variance of counts as a multiple of them."""
+    scaled = sorted(abs(one.share - centre) * math.sqrt(one.expected) for one in part)
+    return median(one.expected for one in part), (scaled[int(_INNER * len(scaled))] / _NORMAL) ** 2
+
+
+def smallest_volume(drop: float, certainty: float = 3.0) -> float:
+    """Returns how many rows a slice has to have so that `drop` (a share above NARROWEST) of them is below the
+    band, where records come independently: `certainty` standard deviations of what is left are below it, too.
+
+    With n rows what is left differs by sqrt((1 - drop) * n), and what is expected by sqrt(n / 4).
+    """
+    left = math.sqrt((1 - drop) + (1 - drop) ** 2 / 4)
+    return max(
+        ((WIDTH * math.sqrt(LEAST_BURST) + certainty * left) / drop) ** 2,
+        (certainty * left / (drop - NARROWEST)) ** 2,
+    )
