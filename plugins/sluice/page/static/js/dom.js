@@ -1,9 +1,19 @@
 // Elements are made from values, never from markup: whatever an event's type or payload holds stays text.
+// Below them the parts of the design system (docs/design/page.md).
+import { ago, clock } from "./format.js";
 
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) set(element, name, value);
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+export function svg(tag, properties = {}, children = []) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
+  element.append(...children.filter(Boolean));
   return element;
 }
 
@@ -19,10 +29,10 @@ export function replace(parent, ...children) {
   parent.replaceChildren(...children.flat(Infinity).filter(Boolean));
 }
 
-// columns: [{name, value(row), number?, title?}]
-export function table(caption, columns, rows, empty = "Nothing.") {
-  if (!rows.length) return h("p", { class: "quiet" }, empty);
-  const head = columns.map((c) => h("th", { scope: "col", class: c.number ? "number" : "", title: c.title }, c.name));
+// columns: [{name, value(row), number?, unit?, title?, class?}]; a number stands right, its unit in the heading.
+export function table(caption, columns, rows, none = "Nothing.") {
+  if (!rows.length) return typeof none === "string" ? h("p", { class: "quiet" }, none) : none;
+  const head = columns.map((c) => h("th", { scope: "col", class: c.number ? "number" : "", title: c.title }, c.name, c.unit && h("span", { class: "unit" }, ` ${c.unit}`)));
   const body = rows.map((row) =>
     h("tr", { class: row.tone ?? "" }, columns.map((c) => h("td", { class: c.number ? "number" : c.class ?? "" }, c.value(row)))),
   );
@@ -34,6 +44,50 @@ export function table(caption, columns, rows, empty = "Nothing.") {
 
 export function section(title, ...children) {
   return h("section", { class: "card" }, h("h2", {}, title), children);
+}
+
+// A card with badges beside its title, and buttons or links at the end of that line.
+export function card(title, { badges = [], actions = [], ...properties }, ...children) {
+  const head = h("div", { class: "card-head" }, h("h2", {}, title), badges, actions.length > 0 && h("div", { class: "actions" }, actions));
+  return h("section", { ...properties, class: `card ${properties.class ?? ""}`.trim() }, head, children);
+}
+
+// Key figures: [{label, value, unit?, note?, tone?: bad | warn, title?}]; a value may be an element.
+export function stats(figures) {
+  return h("dl", { class: "stats" }, figures.filter(Boolean).map(stat));
+}
+
+export function stat({ label, value, unit, note, tone = "", title }) {
+  return h("div", { class: `stat ${tone}`, title }, h("dt", {}, label), h("dd", { class: "value" }, value, unit && h("span", { class: "unit" }, ` ${unit}`)), h("dd", { class: "note" }, note));
+}
+
+// tone: good | warn | bad, or none
+export const badge = (text, tone = "", title = null) => h("span", { class: `badge ${tone}`, title }, text);
+
+// Nothing is there: what that means, and what comes next.
+export const empty = (what, next = null) => h("div", { class: "empty" }, h("p", {}, what), next && h("p", { class: "next" }, next));
+
+// Keeps the place of what is on its way, so that nothing moves when it comes.
+export const loading = (height = "1.2em", what = "Loading") => h("div", { class: "loading", role: "status", "aria-label": what, css: { "--h": height } });
+
+// Links whose addresses differ by the tab: [{name, href, current}]
+export function tabs(label, entries) {
+  return h("nav", { class: "tabs", "aria-label": label }, entries.map((one) => h("a", { href: one.href, "aria-current": one.current ? "page" : null }, one.name)));
+}
+
+// An instant in UTC, and how long ago it is: keepTimes renews that.
+export function time(iso, { short = false } = {}) {
+  if (!iso) return "–";
+  const instant = Date.parse(iso);
+  const said = h("span", { class: "ago", data: { instant } }, ago(instant));
+  if (short) return h("time", { datetime: iso, title: `${clock(iso)} UTC` }, said);
+  return h("time", { datetime: iso }, `${clock(iso)} UTC `, said);
+}
+
+export function keepTimes() {
+  setInterval(() => {
+    for (const said of document.querySelectorAll("[data-instant]")) said.textContent = ago(Number(said.dataset.instant));
+  }, 15000);
 }
 
 export function copyable(text) {

@@ -4,9 +4,16 @@
 // in the order of asking.
 {
   const script = document.currentScript;
+  try { // Airflow's window may have the address of a view, and its frame not yet
+    const asked = window.parent.location.hash;
+    if (window.parent !== window && location.hash === "" && asked.startsWith("#/")) history.replaceState(null, "", asked);
+  } catch {
+    // framed by another origin
+  }
   const [place, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
   if (place === "") {
-    const range = { from: "48h", to: "now", ...Object.fromEntries(new URLSearchParams(search)) };
+    const given = new URLSearchParams(search);
+    const range = { from: given.get("from") ?? "48h", to: given.get("to") ?? "now" };
     const url = `api/overview?${new URLSearchParams(range)}`;
     const answer = fetch(url, { credentials: "same-origin" });
     answer.catch(() => {}); // whoever waits for it hears of it

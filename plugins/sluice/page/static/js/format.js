@@ -19,6 +19,25 @@ export function duration(seconds) {
   return hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(seconds % 60)} s`;
 }
 
+// Milliseconds since the epoch -> "3 min ago", "in 2 h"; one unit, as a person says it.
+export function ago(instant, now = Date.now()) {
+  const seconds = Math.round((now - instant) / 1000);
+  const size = Math.abs(seconds);
+  if (size < 10) return "now";
+  const text = size < 60 ? `${size} s` : size < 5400 ? `${Math.round(size / 60)} min` : size < 129600 ? `${Math.round(size / 3600)} h` : `${Math.round(size / 86400)} d`;
+  return seconds > 0 ? `${text} ago` : `in ${text}`;
+}
+
+// 12345678 -> ["12.3", "M"]: a key figure's value and its unit
+export function brief(value) {
+  const units = ["", "k", "M", "G", "T"];
+  let power = 0;
+  while (Math.abs(value) >= 9999.5 && power < units.length - 1) [value, power] = [value / 1000, power + 1];
+  return [power ? short.format(value) : whole.format(Math.round(value)), units[power]];
+}
+
+export const percent = (share) => `${share < 0.1 && share > 0 ? few.format(share * 100) : whole.format(Math.round(share * 100))} %`;
+
 export const rate = (perSecond) => `${perSecond < 10 ? few.format(perSecond) : whole.format(Math.round(perSecond))}/s`;
 
 // 2026-11-20T10Z, 2026-11-20T1015Z -> milliseconds

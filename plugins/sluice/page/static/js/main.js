@@ -1,47 +1,46 @@
 import { Refused } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, keepTimes, replace } from "./dom.js";
 import { overviewView } from "./overview.js";
+import * as router from "./router.js";
 import { sliceView } from "./slice.js";
 
 const view = document.getElementById("view");
 const panel = document.getElementById("panel");
 const trail = document.getElementById("trail");
-let shown = null; // {key, stop()}
-let behind = "#/"; // what the panel lies over
+let shown = null; // {key, stop()} of the view, that of an hour's panel aside
+let hour = null; // the address of the open hour
 
-// #/ | #/p/<pipeline> | #/s/<pipeline>/<slice>; a query after ? is the range
-function route() {
-  const [place, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  const [kind, ...rest] = place.split("/").map(decodeURIComponent);
-  return { kind, rest, range: Object.fromEntries(new URLSearchParams(search)) };
+function show(route) {
+  const below = route.view === "slice" ? router.behind(route) : route;
+  showView(below);
+  if (route.view === "slice") showHour(route);
+  else if (panel.open) panel.close();
 }
 
-async function go() {
-  const { kind, rest, range } = route();
-  if (kind === "s") return openPanel(rest[0], rest[1]);
-  if (panel.open) panel.close();
-  behind = location.hash || "#/";
-  const key = kind === "p" ? `p/${rest[0]}?${JSON.stringify(range)}` : `?${JSON.stringify(range)}`;
+// A tab or a filter changes a view that is there: it listens to the router itself.
+const keyOf = ({ view: name, pipeline = "", query }) => JSON.stringify([name, pipeline, query.from ?? null, query.to ?? null]);
+
+async function showView(route) {
+  const key = keyOf(route);
   if (shown?.key === key) return;
   shown?.stop();
-  replace(trail, kind === "p" ? h("span", { "aria-current": "page" }, rest[0]) : "");
-  shown = { key, stop: () => {} };
-  const started = kind === "p" ? pipelineView(view, rest[0], range) : overviewView(view, range);
+  document.title = route.pipeline ? `${route.pipeline} · Sluice` : "Sluice";
+  replace(trail, route.pipeline && h("span", { "aria-current": "page" }, route.pipeline));
+  const mine = { key, stop: () => {} };
+  shown = mine;
+  const started = route.view === "pipeline" ? pipelineView(view, route.pipeline, route.query) : overviewView(view, route.query);
   const stop = await started.catch(showError);
-  if (shown.key === key && stop) shown.stop = stop;
+  if (!stop) return;
+  if (shown === mine) mine.stop = stop;
+  else stop();
 }
 
-async function openPanel(name, id) {
-  if (!shown) await goBehind(name);
-  await sliceView(panel, name, id).catch((error) => replace(panel, errorBox(error)));
-  if (!panel.open) panel.showModal();
-}
-
-// A link straight to a slice: the overview lies below it.
-async function goBehind() {
-  shown = { key: "?{}", stop: () => {} };
-  const stop = await overviewView(view, {}).catch(showError);
-  if (stop) shown.stop = stop;
+async function showHour({ pipeline, slice }) {
+  const mine = `${pipeline}/${slice}`;
+  if (hour === mine && panel.open) return;
+  hour = mine;
+  await sliceView(panel, pipeline, slice).catch((error) => replace(panel, errorBox(error)));
+  if (hour === mine && !panel.open && router.current().view === "slice") panel.showModal();
 }
 
 // With its plots it is the largest part of the page, and the overview is there without it.
@@ -61,10 +60,17 @@ function showError(error) {
 
 panel.addEventListener("close", () => {
   replace(panel);
-  if (route().kind === "s") location.hash = behind;
+  hour = null;
+  const route = router.current();
+  if (route.view === "slice") router.go(router.behind(route));
 });
 panel.addEventListener("click", (event) => {
   if (event.target === panel) panel.close();
 });
-window.addEventListener("hashchange", go);
-go();
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // its address is no view
+  view.focus();
+});
+router.onRoute(show);
+router.start();
+keepTimes();

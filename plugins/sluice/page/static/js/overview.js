@@ -3,6 +3,7 @@ import { h, replace } from "./dom.js";
 import { clock } from "./format.js";
 import { Grid, legendList } from "./grid.js";
 import { keep } from "./refresh.js";
+import { format, go, sliceRoute } from "./router.js";
 
 export const RANGES = [["48 hours", "48h"], ["7 days", "168h"], ["30 days", "720h"], ["1 year", "8760h"]];
 
@@ -11,7 +12,7 @@ export async function overviewView(view, range) {
   const grid = new Grid(openCell);
   const problems = h("div", { "aria-live": "polite" });
   const legend = h("div");
-  replace(view, h("div", { class: "bar" }, h("h1", {}, "Hours"), rangePicker(asked, "#/")), problems, h("div", { class: "card wide" }, grid.element), legend);
+  replace(view, h("div", { class: "bar" }, h("h1", {}, "Hours"), rangePicker(asked, { view: "overview" })), problems, h("div", { class: "card wide" }, grid.element), legend);
   return keep(async () => {
     const data = await api.overview(asked);
     grid.show(data);
@@ -23,23 +24,24 @@ export async function overviewView(view, range) {
 }
 
 function openCell(pipeline, id) {
-  if (id.includes("T")) location.hash = `#/s/${encodeURIComponent(pipeline)}/${id}`;
-  else location.hash = `#/?${new URLSearchParams({ from: id, to: nextDay(id) })}`;
+  if (id.includes("T")) return go(sliceRoute(pipeline, id));
+  go({ view: "overview", query: { from: id, to: nextDay(id) } });
 }
 
 function nextDay(date) {
   return new Date(Date.parse(`${date}T00:00Z`) + 86400000).toISOString().slice(0, 10);
 }
 
-export function rangePicker(asked, place) {
-  const go = (from, to) => { location.hash = `${place}?${new URLSearchParams({ from, to })}`; };
-  const presets = RANGES.map(([name, from]) => h("button", { type: "button", "aria-pressed": String(asked.from === from && asked.to === "now"), onclick: () => go(from, "now") }, name));
+// `route` is that of the view whose range it is.
+export function rangePicker(asked, route) {
+  const to = (from, until) => ({ ...route, query: { ...route.query, from, to: until } });
+  const presets = RANGES.map(([name, from]) => h("a", { class: "button", href: format(to(from, "now")), "aria-current": asked.from === from && asked.to === "now" ? "true" : null }, name));
   const own = !RANGES.some(([, from]) => asked.from === from && asked.to === "now");
-  const from = h("input", { type: "date", name: "from", "aria-label": "First day", value: own ? asked.from.slice(0, 10) : "" });
-  const to = h("input", { type: "date", name: "to", "aria-label": "End, not included", value: own ? asked.to.slice(0, 10) : "" });
+  const first = h("input", { type: "date", name: "from", "aria-label": "First day", value: own ? asked.from.slice(0, 10) : "" });
+  const end = h("input", { type: "date", name: "to", "aria-label": "End, not included", value: own ? asked.to.slice(0, 10) : "" });
   const custom = h("form", { class: "custom", onsubmit: (event) => {
     event.preventDefault();
-    if (from.value) go(from.value, to.value || "now");
-  } }, from, "–", to, h("button", { type: "submit" }, "Show"));
+    if (first.value) go(to(first.value, end.value || "now"));
+  } }, first, "–", end, h("button", { type: "submit" }, "Show"));
   return h("div", { class: "ranges", role: "group", "aria-label": "Range" }, h("div", { class: "segments" }, presets), custom);
 }

@@ -8,14 +8,15 @@ import { heatTable } from "./heat.js";
 import { airflowLink } from "./links.js";
 import { rangePicker } from "./overview.js";
 import { keep } from "./refresh.js";
+import { go, sliceRoute } from "./router.js";
 import { anomalies } from "./slice.js";
 
 export async function pipelineView(view, name, range) {
   const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
-  const grid = new Grid((pipeline, id) => { location.hash = id.includes("T") ? `#/s/${encodeURIComponent(pipeline)}/${id}` : `#/p/${encodeURIComponent(pipeline)}?from=${id}`; });
+  const grid = new Grid((pipeline, id) => go(id.includes("T") ? sliceRoute(pipeline, id) : { view: "pipeline", pipeline, query: { from: id } }));
   const places = Object.fromEntries(["problem", "problems", "anomalies", "lag", "rows", "rejected", "late", "backfill"].map((key) => [key, h("div", { class: `place ${key}` })]));
   replace(
-    view, h("div", { class: "bar" }, h("h1", {}, name), rangePicker(asked, `#/p/${encodeURIComponent(name)}`)), places.problem,
+    view, h("div", { class: "bar" }, h("h1", {}, name), rangePicker(asked, { view: "pipeline", pipeline: name })), places.problem,
     h("div", { class: "card wide" }, grid.element), places.problems, places.anomalies,
     h("div", { class: "two" }, places.rows, places.rejected, places.lag, places.late), places.backfill,
   );
