@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from sluice.config.pipeline import Pipeline
     from sluice.flow.verify.anomaly import Anomaly
     from sluice.flow.verify.audit import AuditScope
+    from sluice.flow.verify.causes import Cause
     from sluice.slices import SliceRange
 
 _PATIENCE_SECONDS = 2.0
+_FIRST = 5  # anomalies of a cause that have a line each
 
 Checksums = Annotated[bool, typer.Option("--checksums", help="Read every file, and compare its SHA-256.")]
 ContentsOption = Annotated[
@@ -59,7 +61,7 @@ def verify(
 ) -> None:
     """Checks every count from boundaries, manifests, the ledger, the lake's files and the tables themselves.
 
-    Exit code 1 when something is broken; each anomaly names its place and the command that repairs it.
+    Exit code 1 when something is broken; each cause names place, hours and the command that repairs it.
     Without a range: every hour that is known, and all that the lake and the tables hold. With --table what
     other tables lack is no anomaly, and the page keeps the verdict of the last run over all of them.
     """
@@ -74,9 +76,9 @@ def verify(
     if json:
         named = [anomaly.as_dict() for anomaly in seen.anomalies]
         said = {"anomalies": named, "notes": seen.notes, "commands": commands(seen.anomalies)}
-        print_json({**seen.facts, **said})
+        print_json({**seen.facts, "causes": [_as_json(cause) for cause in seen.causes], **said})
     else:
-        _print(seen.facts, seen.anomalies, (*seen.notes, *seen.missing))
+        _print(seen, commands(seen.anomalies))
     if seen.anomalies:
         raise typer.Exit(1)
     if seen.busy:
@@ -85,11 +87,12 @@ def verify(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a verify has found. `missing`: lines on hours that are not complete; `busy`: on rows that could
-    not be compared."""
+    """What a verify has found; `causes` are its anomalies by what repairs them. `missing`: lines on hours
+    that are not complete; `busy`: on rows that could not be compared."""
 
     facts: Mapping[str, Any]
     anomalies: Sequence[Anomaly]
+    causes: Sequence[Cause]
     notes: Sequence[str]
     missing: Sequence[str]
     busy: Sequence[str]
@@ -101,7 +104,8 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     from sluice.flow.contents.accepted import accept as accept_missing
     from sluice.flow.contents.compare import auditor
     from sluice.flow.verify import audit as verification
-    from sluice.flow.verify.verdict_store import note_verified
+    from sluice.flow.verify.causes import causes_of
+    from sluice.flow.verify.verdict_store import note_verified, opened_all
     from sluice.plan.waiting import missing_lines
 
     say = _Progress()
@@ -120,19 +124,41 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
     facts |= {"rows_compared": compared.rows} if scope.contents else {}
     facts |= {"accepted": len(accepted)} if accept else {}
-    return _Seen(facts, anomalies, notes, missing_lines(spec, found), compared.busy)
+    causes = causes_of(opened_all(slices, found, anomalies, pendulum.now("UTC")))
+    return _Seen(facts, anomalies, causes, notes, missing_lines(spec, found), compared.busy)
 
 
-def _print(facts: Mapping[str, Any], anomalies: Sequence[Anomaly], lines: Sequence[str]) -> None:
-    from sluice.flow.verify.repairs import commands
-
-    for anomaly in anomalies:
-        print_line(anomaly)
-    print_facts(facts)
-    for line in lines:
+def _print(seen: _Seen, repairs: Sequence[str]) -> None:
+    for cause in seen.causes:
+        for text in _lines(cause):
+            print_line(text)
+    print_facts(seen.facts)
+    for line in (*seen.notes, *seen.missing):
         print_line(line)
-    for command in commands(anomalies):
+    for command in repairs:
         print_line(f"repair: {command}")
+
+
+def _lines(cause: Cause) -> Iterator[str]:
+    """Yields a line for the cause, and below it the places of its first anomalies."""
+    yield str(cause)
+    for one in cause.anomalies[:_FIRST]:
+        yield f"  {one.kind}: {one.place}: {one.message}"
+    more = len(cause.anomalies) - _FIRST
+    if more > 0:
+        yield f"  and {more:,} more: --json lists all"
+
+
+def _as_json(cause: Cause) -> dict[str, Any]:
+    return {
+        "name": cause.name,
+        "place": cause.place,
+        "message": cause.message,
+        "commands": cause.commands,
+        "advice": cause.advice,
+        "slices": cause.slices,
+        "anomalies": len(cause.anomalies),
+    }
 
 
 class _Progress:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from sluice.flow.verify.causes import broken_slices
 from sluice.page.airflow_runs import SliceActivity
 from sluice.page.cells import Cell, CellFacts, cell_of, missing_from
 from sluice.page.overview import Hour, OverviewContext
@@ -79,7 +80,7 @@ class Past:
         self._edges = _Edges.of(around)
         self._gone = around.gone
         self._working = {_exact_id(at, length): work for at, work in around.work.items()}
-        self._broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
+        self._broken = broken_slices(around.verdict.anomalies)
         self._special = {name[:10] for name in (*self._working, *self._broken)}
         self._alike: dict[tuple[object, ...], Cell] = {}
 

@@ -72,6 +72,34 @@ class AnomalyRow(Model):
     found_at: str
 
 
+class RepairRow(Model):
+    """A command that repairs. What a run of the backfill DAG has to be given for the same: a mode and
+    `[start, end)`; both are empty for a command that is no run."""
+
+    command: str
+    mode: str = ""
+    start: str = ""
+    end: str = ""
+
+
+class CauseRow(Model):
+    """What is wrong, once for all `slices` hours, from `first` to `last`, that have it. `breaks`: a count is
+    wrong; `examples` are the first of `anomalies`."""
+
+    name: str
+    place: str
+    message: str
+    breaks: bool
+    advice: str
+    repairs: list[RepairRow]
+    slices: int
+    first: str
+    last: str
+    found_at: str
+    anomalies: int
+    examples: list[AnomalyRow]
+
+
 class Series(Model):
     """One value per slice, or per day (`by_day`); `starts` in seconds since the epoch. `types` only where the
     range is short."""
@@ -111,9 +139,9 @@ class VerificationRow(Model):
 
 
 class Anomalies(Model):
-    """What is open, and the last verifications, the newest first."""
+    """What is open, by cause, and the last verifications, the newest first."""
 
-    anomalies: list[AnomalyRow]
+    causes: list[CauseRow]
     verifications: list[VerificationRow]
 
 

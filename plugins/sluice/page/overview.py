@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 
 from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.causes import broken_slices
 from sluice.flow.verify.verdict import Verdict
 from sluice.page.airflow_runs import SliceActivity
 from sluice.page.cells import Cell, CellFacts, cell_of, due_by, missing_from
@@ -76,7 +76,7 @@ def _resolved(units: Mapping[str, UnitSummary]) -> bool:
 
 def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewContext) -> list[Hour]:
     """Exact hours; the summaries only say under which seal each unit was verified."""
-    broken = Counter(name for one in around.verdict.anomalies if one.breaks for name in one.slices)
+    broken = broken_slices(around.verdict.anomalies)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
     pairs = zip(snapshot.statuses, snapshot.summaries, strict=True)
     for piece, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):

@@ -13,6 +13,7 @@ import pendulum
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
+from sluice.flow.verify.causes import causes_of
 from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.airflow_runs import DagRunView, work_of
@@ -117,7 +118,7 @@ def _row(
     slices, cache = asked.slices(pipeline.slice), memory.of(pipeline)
     lake = open_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
-    broken = sum(one.breaks for one in verdict.anomalies)
+    broken = sum(cause.breaks for cause in causes_of(verdict.anomalies))
     noted = read_summaries(lake, slices, cache.months)
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.config.page import Payloads
-from sluice.page.models import AnomalyRow, Model
+from sluice.page.models import CauseRow, Model
 
 
 class OffsetsRow(Model):
@@ -123,6 +123,7 @@ class ChangeRow(Model):
 
 class SliceView(Model):
     pipeline: str
+    can_start: bool
     slice: str
     start: str
     end: str
@@ -132,7 +133,7 @@ class SliceView(Model):
     after: str
     units: list[UnitView]
     event_hours: list[EventHour]
-    anomalies: list[AnomalyRow]
+    causes: list[CauseRow]
     changes: list[ChangeRow]
     timings: list[TimingRow]
     runs: list[RunRow]

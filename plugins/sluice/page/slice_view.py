@@ -9,9 +9,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.manifest import LandedFile, Manifest
-from sluice.page.models import AnomalyRow
 from sluice.page.slice_models import (
     ChangeRow,
     EventHour,
@@ -176,20 +174,3 @@ def change_rows(changes: Sequence[UnitChange], added: Sequence[Addition] = ()) -
         )
         for one in changes[:MOST_CHANGES]
     ]
-
-
-def anomaly_rows(anomalies: Iterable[OpenAnomaly]) -> list[AnomalyRow]:
-    """Counts that are wrong before hours that are only not done yet."""
-    return [anomaly_row(one) for one in sorted(anomalies, key=lambda one: not one.breaks)]
-
-
-def anomaly_row(anomaly: OpenAnomaly) -> AnomalyRow:
-    return AnomalyRow(
-        kind=anomaly.kind,
-        place=anomaly.place,
-        message=anomaly.message,
-        command=anomaly.command,
-        advice=anomaly.advice,
-        slices=list(anomaly.slices),
-        found_at=anomaly.found_at,
-    )

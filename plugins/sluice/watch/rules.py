@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 import pendulum
 
 from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.causes import causes_of
 from sluice.flow.verify.check_stalled import check_stalled
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.verdict import OpenAnomaly
@@ -109,16 +111,15 @@ def still(
         yield Problem(ProblemKind.STILL, one.place.split(", offsets")[0], f"{one.seen}; {one.advice}", _BOTH)
 
 
-def anomalies(found: Iterable[OpenAnomaly]) -> Iterator[Problem]:
-    """Yields what the last verify of each hour left open, apart from hours that are only late."""
-    for one in found:
-        if one.kind not in ("incomplete", "stalled partition"):
-            repair = f"repair: {one.command}" if one.command else one.advice
+def anomalies(found: Iterable[OpenAnomaly], tables: bool = False) -> Iterator[Problem]:
+    """Yields the causes of what the last verify of each hour left open, apart from hours that are only late.
+    With `tables` the watch itself has seen which are missing."""
+    known = (AnomalyKind.INCOMPLETE, AnomalyKind.STALLED, *([AnomalyKind.TABLE_MISSING] if tables else []))
+    for cause in causes_of(found):
+        if cause.name not in known:
+            place = f"{cause.name}, {cause.place}"
             yield Problem(
-                ProblemKind.ANOMALY,
-                f"{one.kind}, {one.place}",
-                f"{one.message}; {repair}",
-                (ProblemSource.LAKE,),
+                ProblemKind.ANOMALY, place, f"{cause.message}; {cause.remedy}", (ProblemSource.LAKE,)
             )
 
 

@@ -72,7 +72,7 @@ def problems_of(
         pipeline, (*observation.oldest, *observation.found), observation.topics, known.log_starts, now
     )
     yield from transactions.held_up(pipeline, observation.lag, known.open, now)
-    yield from rules.anomalies(observation.verdict.anomalies)
+    yield from rules.anomalies(observation.verdict.anomalies, observation.server is not None)
     yield from rules.changed(pipeline, observation.changes)
     yield from rules.added(pipeline, observation.added)
     yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.found, now)

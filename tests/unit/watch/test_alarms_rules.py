@@ -288,19 +288,24 @@ def test_a_table_that_is_gone_is_missing_and_not_late():
 
 
 def test_open_anomalies_of_verify_and_not_what_is_only_late():
-    def opened(kind: str) -> OpenAnomaly:
-        text = {
-            "place": "table e.clicks",
-            "message": "100 rows",
-            "command": "sluice run p",
-            "cluster": "dc1",
-            "advice": "",
-        }
-        return OpenAnomaly(kind=kind, slices=("2026-11-20T10Z",), start="", until="", found_at="", **text)
+    """A problem for each cause; a table that the watch itself sees to be missing is no second one."""
 
-    (problem,) = rules.anomalies([opened("rows missing"), opened("incomplete"), opened("stalled partition")])
-    assert problem.place == "rows missing, table e.clicks"
-    assert problem.message == "100 rows; repair: sluice run p"
+    def opened(kind: str, hour: int = 10, table: str = "e.clicks") -> OpenAnomaly:
+        text = {"message": "100 rows", "cluster": "dc1", "advice": "", "table": table}
+        command = f"sluice run p --from 2026-11-20T{hour}:00Z --to 2026-11-20T{hour + 1}:00Z --mode reload"
+        place = {"place": f"table {table}", "slices": (f"2026-11-20T{hour}Z",)}
+        return OpenAnomaly(kind=kind, command=command, start="", until="", found_at="", **text, **place)
+
+    others = [opened("incomplete"), opened("stalled partition")]
+    (problem,) = rules.anomalies([opened("rows missing"), opened("values differ", 11), *others])
+    assert problem.place == "wrong rows, table e.clicks"
+    assert problem.message == (
+        "1 rows missing, 1 values differ in 2 hours, from 2026-11-20T10Z to 2026-11-20T11Z; of the first: "
+        "100 rows; repair: sluice run p --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reload"
+    )
+    gone = opened("table missing", table="e.other")
+    assert [p.place for p in rules.anomalies([gone])] == ["table missing, table e.other"]
+    assert list(rules.anomalies([gone, *others], tables=True)) == []
 
 
 def test_the_watched_range_is_what_the_hourly_run_takes_care_of():

@@ -26,10 +26,10 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import models
 from sluice.page import plan as planning
+from sluice.page.cause_rows import cause_rows
 from sluice.page.models import ProblemRow, Problems
 from sluice.page.rows import HOURLY, RequestedRange, bounded, legend, rows_of
 from sluice.page.series import late_table, long_series_of, series_of
-from sluice.page.slice_view import anomaly_rows
 from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
 from sluice.slices import SliceRange, parse_instant
@@ -120,7 +120,7 @@ def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> models.Late
 def anomalies(pipeline: Readable) -> models.Anomalies:
     verdict = read_verdict(open_lake(pipeline))
     return models.Anomalies(
-        anomalies=anomaly_rows(verdict.anomalies),
+        causes=cause_rows(verdict.anomalies),
         verifications=[
             models.VerificationRow.model_validate(verification, from_attributes=True)
             for verification in reversed(verdict.verifications)

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import pendulum
 from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException, Path, Response
 
-from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads
+from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, may_start
 from sluice.airflow.api.gate import one_line
 from sluice.airflow.api.pipelines import memory
 from sluice.airflow.api.runs import runs_of
@@ -25,9 +26,10 @@ from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
+from sluice.page.cause_rows import cause_rows
 from sluice.page.overview import OverviewContext, first_instant, hours_of
 from sluice.page.slice_models import RunRow, Samples, SliceView
-from sluice.page.slice_view import anomaly_rows, change_rows, event_hours_of, timings_of, unit_view
+from sluice.page.slice_view import change_rows, event_hours_of, timings_of, unit_view
 from sluice.slices import Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.month_store import read_summaries
@@ -44,7 +46,7 @@ NameQuery = Annotated[str, Path(max_length=MOST_NAME)]
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}")
-def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) -> SliceView:
+def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, session: SessionDep) -> SliceView:
     """Offsets, rows, tables, files, timings, runs and anomalies of one slice."""
     piece, now = _piece(pipeline, slice_id), pendulum.now("UTC")
     only, start = _only(piece), int(piece.start.timestamp())
@@ -63,6 +65,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) ->
     rows = run_rows(session, runs, start)
     return SliceView(
         pipeline=pipeline.name,
+        can_start=may_start(user, pipeline.name),
         slice=piece.id,
         start=str(piece.start),
         end=str(piece.end),
@@ -72,7 +75,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, session: SessionDep) ->
         after=Slice(piece.end, piece.length).id if piece.end <= now else "",
         units=[unit_view(pipeline, status, noted, gone) for status in snapshot.statuses],
         event_hours=event_hours_of(lake, pipeline, piece),
-        anomalies=anomaly_rows(verdict.anomalies),
+        causes=cause_rows(verdict.anomalies),
         changes=change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
         timings=timings_of(piece, _timings(lake, _days(snapshot.statuses, rows))),
         runs=rows,

@@ -70,8 +70,9 @@ class Anomaly:
     """`expected` and `seen` are short texts with the exact counts. Empty place fields do not apply.
 
     `command` is run as it stands and repairs it; where it is empty, `advice` says why there is none and what
-    a person can do. `offsets` is `[first, end)` of one partition; `slice` a slice's id; `file` a key in the
-    lake.
+    a person can do. `later` is the command that repairs it once every target table is there. `cause`: the
+    missing table that alone explains it. `offsets` is `[first, end)` of one partition; `slice` a slice's id;
+    `file` a key in the lake.
     """
 
     kind: AnomalyKind
@@ -88,6 +89,8 @@ class Anomaly:
     table: str = ""
     file: str = ""
     shard: str = ""
+    later: str = ""
+    cause: str = ""
 
     @property
     def place(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.current import is_current, targets_of
-from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Slice
 
@@ -62,4 +62,18 @@ def after_creation(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
     if not missing or not anomaly.command.startswith("sluice run"):
         return anomaly
     later = f"when {' and '.join(missing)} is created: {anomaly.command}"
-    return replace(anomaly, command="", advice="; ".join(filter(None, (anomaly.advice, later))))
+    advice = "; ".join(filter(None, (anomaly.advice, later)))
+    return replace(anomaly, command="", advice=advice, later=anomaly.command)
+
+
+def explained_by(table: TableFacts) -> str:
+    """Returns the table itself where it is missing: then it explains what is left of its slices."""
+    return table.table if table.missing else ""
+
+
+def explained_tables(facts: VerifyFacts) -> frozenset[str]:
+    """Returns the missing tables, and the rollups that have no source without them."""
+    found = missing_tables(facts)
+    while more := {t for t, rollup in facts.pipeline.rollups.items() if rollup.source in found} - found:
+        found |= more
+    return found

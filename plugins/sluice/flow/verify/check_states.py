@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_missing_tables import missing_tables
+from sluice.flow.verify.check_missing_tables import explained_tables
 from sluice.flow.verify.current import lacking, targets_of
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
@@ -19,7 +19,7 @@ _ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline fi
 
 def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """With `on_expired: land_rest` a recorded loss is accepted: `status` shows it, no equation breaks."""
-    chosen, missing = {table.table for table in facts.tables}, missing_tables(facts)
+    chosen, explained = {table.table for table in facts.tables}, explained_tables(facts)
     targets = {name: one for name, one in targets_of(facts.pipeline).items() if name in chosen}
     for status in facts.found:
         anomaly = partial(Anomaly, slice=status.unit.slice.id, cluster=status.unit.cluster)
@@ -36,10 +36,16 @@ def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
         elif status.state is UnitState.COMPLETE_WITH_LOSS and facts.pipeline.on_expired == "fail":
             yield from _losses(status, status.manifest.lost if status.manifest else ())
         elif not status.state.done and status.state is not UnitState.NOT_OVER:
-            if missing and status.manifest and lacking(facts.pipeline, targets, status) <= missing:
+            without = lacking(facts.pipeline, targets, status) if status.manifest else frozenset()
+            if explained and status.manifest and without <= explained:
                 continue  # the missing table is an anomaly of its own
             command = repairs.fill(status.unit.slice)
-            yield anomaly(AnomalyKind.INCOMPLETE, "complete", status.seen, command)
+            yield anomaly(AnomalyKind.INCOMPLETE, "complete", _seen(status, without - explained), command)
+
+
+def _seen(status: UnitStatus, without: Collection[str]) -> str:
+    """Returns the state, and which tables do not hold it."""
+    return f"{status.seen}, and not in {', '.join(sorted(without))}" if without else status.seen
 
 
 def _losses(status: UnitStatus, losses: tuple[Loss, ...]) -> Iterator[Anomaly]:

@@ -15,6 +15,7 @@ from sluice.config.counts import COUNTS
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_derived import check_rollup
+from sluice.flow.verify.check_missing_tables import explained_by
 from sluice.flow.verify.current import loaded
 from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
@@ -40,7 +41,7 @@ def check_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 yield replace(anomaly, command=repairs.reload(status.unit.slice))
         for part in [part for part in facts.shards if part.table == table.table] or [table]:
             for anomaly in _uncovered(facts, part, repairs):
-                yield replace(anomaly, shard=part.shard)
+                yield replace(anomaly, shard=part.shard, cause=explained_by(table))
 
 
 def _unit(

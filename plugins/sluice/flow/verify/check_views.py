@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.check_missing_tables import explained_by
 from sluice.flow.verify.check_tables import cover, slice_text
 from sluice.flow.verify.current import units_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
@@ -22,7 +23,7 @@ def check_views(
     for whole in facts.tables:
         for table in [part for part in facts.shards if part.table == whole.table] or [whole]:
             for anomaly in _of(facts, table, repairs, broken):
-                yield replace(anomaly, shard=table.shard)
+                yield replace(anomaly, shard=table.shard, cause=explained_by(whole))
 
 
 def _of(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -56,9 +57,65 @@ def _instant(at: datetime) -> str:
     return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z"
 
 
+_RANGED = re.compile(
+    r"(?P<head>sluice (?:run|verify) .+) --from (?P<start>\S+) --to (?P<until>\S+)"
+    r"(?P<tail> --(?:mode \w+|clean|accept))",
+    re.DOTALL,
+)
+_MODE = " --mode "
+
+
+@dataclass(frozen=True)
+class RangedCommand:
+    """A command over `[start, until)`, as `Repairs` writes it; instants sort as their texts do."""
+
+    head: str
+    start: str
+    until: str
+    tail: str
+
+    @property
+    def mode(self) -> str:
+        """Returns the mode of a run; empty for another command."""
+        return self.tail.removeprefix(_MODE) if self.tail.startswith(_MODE) else ""
+
+    def __str__(self) -> str:
+        return f"{self.head} --from {self.start} --to {self.until}{self.tail}"
+
+
+def ranged(command: str) -> RangedCommand | None:
+    """Returns the parts of a command that has a range."""
+    found = _RANGED.fullmatch(command)
+    return RangedCommand(**found.groupdict()) if found else None
+
+
 def commands(anomalies: Iterable[Anomaly]) -> list[str]:
-    """Returns each command once, in an order that works: a `reland` also loads again, `--clean` is last, and
-    a command of another kind comes behind it."""
-    found = dict.fromkeys(anomaly.command for anomaly in anomalies if anomaly.command)
+    """Returns the commands that repair all of them, in an order that works: a `reland` also loads again,
+    `--clean` is last, and a command of another kind comes behind it."""
     order = ("--mode reland", "--mode fill", "--mode reload", "--clean")
+    found = merged(anomaly.command for anomaly in anomalies)
     return sorted(found, key=lambda command: [*(part in command for part in order), True].index(True))
+
+
+def merged(texts: Iterable[str]) -> list[str]:
+    """Returns each command once, and one for ranges that meet. A `fill` does only what is missing: one of it
+    reaches from the first hour to the last."""
+    alike: dict[tuple[str, str], list[RangedCommand]] = {}
+    others: dict[str, None] = {}
+    for text in filter(None, texts):
+        command = ranged(text)
+        if command is None:
+            others[text] = None
+        else:
+            alike.setdefault((command.head, command.tail), []).append(command)
+    return [*(str(one) for group in alike.values() for one in _joined(group)), *others]
+
+
+def _joined(group: Iterable[RangedCommand]) -> list[RangedCommand]:
+    done: list[RangedCommand] = []
+    for one in sorted(group, key=lambda command: (command.start, command.until)):
+        if done and (one.start <= done[-1].until or one.mode == "fill"):
+            done[-1] = replace(done[-1], until=max(done[-1].until, one.until))
+        else:
+            done.append(one)
+    return done

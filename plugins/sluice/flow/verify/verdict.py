@@ -32,7 +32,8 @@ CoveredUnits = Mapping[str, Collection[tuple[str, str]]]
 class OpenAnomaly:
     """A broken equation: where and what, and the command that repairs it; where there is none, `advice`.
 
-    `slices` are the ids of the hours concerned, `start` and `until` the range in which it was found.
+    `slices` are the ids of the hours concerned, `start` and `until` the range in which it was found. The
+    other fields are those of `Anomaly`; a verdict of an earlier version has none of them.
     """
 
     kind: str
@@ -45,11 +46,18 @@ class OpenAnomaly:
     start: str
     until: str
     found_at: str
+    topic: str = ""
+    type: str = ""
+    table: str = ""
+    shard: str = ""
+    later: str = ""
+    cause: str = ""
 
     @property
     def breaks(self) -> bool:
-        """Whether a count is wrong; that an hour is not done yet, or lost, its state says already."""
-        return self.kind not in (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS)
+        """Whether a count is wrong; that an hour is not done yet, or lost, its state says already, and that a
+        table is missing is one anomaly of its own."""
+        return not self.cause and self.kind not in (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS)
 
 
 @dataclass(frozen=True)
@@ -146,6 +154,12 @@ def opened(anomaly: Anomaly, verification: Verification) -> OpenAnomaly:
         start=verification.start,
         until=verification.until,
         found_at=verification.at,
+        topic=anomaly.topic,
+        type=anomaly.type,
+        table=anomaly.table,
+        shard=anomaly.shard,
+        later=anomaly.later,
+        cause=anomaly.cause,
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sluice.clients.lake.base import Lake
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly
-from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, Verdict
+from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, Verdict, Verification
 from sluice.slices import SliceRange
 from sluice.state.month_store import merge_months
 from sluice.state.status import UnitStatus
@@ -30,8 +30,7 @@ def note_verified(
 ) -> None:
     """Stores what verify has found in `slices`: `broken` are its anomalies, and all other units are in order,
     but for open anomalies of kinds that were not verified (`covered`)."""
-    records = sum(status.manifest.read for status in found if status.manifest)
-    verification = verdicts.verification_of(slices, len(found), records, len(broken), now)
+    verification = _verification(slices, found, broken, now)
     opened = [verdicts.opened(one, verification) for one in broken]
     open_now: list[OpenAnomaly] = []
 
@@ -43,6 +42,21 @@ def note_verified(
 
     update_object(lake, verdicts.KEY, change)
     merge_months(lake, found, _broken_units(found, [*opened, *open_now]))
+
+
+def opened_all(
+    slices: SliceRange, found: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+) -> list[OpenAnomaly]:
+    """Returns the anomalies as they are stored."""
+    verification = _verification(slices, found, broken, now)
+    return [verdicts.opened(one, verification) for one in broken]
+
+
+def _verification(
+    slices: SliceRange, found: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+) -> Verification:
+    records = sum(status.manifest.read for status in found if status.manifest)
+    return verdicts.verification_of(slices, len(found), records, len(broken), now)
 
 
 def _broken_units(found: Iterable[UnitStatus], opened: Iterable[OpenAnomaly]) -> frozenset[tuple[str, str]]:

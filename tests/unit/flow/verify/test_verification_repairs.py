@@ -9,7 +9,7 @@ import pytest
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_states import check_states
 from sluice.flow.verify.facts import TableFacts
-from sluice.flow.verify.repairs import Repairs, commands
+from sluice.flow.verify.repairs import Repairs, commands, merged
 from sluice.manifest import Loss
 from sluice.slices import Slice
 from sluice.state.unit_state import UnitState
@@ -79,8 +79,12 @@ def test_a_table_that_is_missing_is_told_once_and_not_by_each_hour():
     gone = TableFacts("e.clicks", missing="create it")
     landed = [replace(status, state=UnitState.LANDED, tables={}) for status in FOUND]
     landed[0] = replace(landed[0], tables={"e.other": FOUND[0].tables["e.other"]})
-    told = [("2026-11-20T11Z", "landed")]
-    for tables, expected in (((gone, OTHER), told), ((CLICKS, OTHER), [("2026-11-20T10Z", "landed"), *told])):
+    there = [
+        ("2026-11-20T10Z", "landed, and not in e.clicks"),
+        ("2026-11-20T11Z", "landed, and not in e.clicks, e.other"),
+    ]
+    lacks = [("2026-11-20T11Z", "landed, and not in e.other")]
+    for tables, expected in (((gone, OTHER), lacks), ((CLICKS, OTHER), there)):
         facts = replace(FACTS, found=tuple(landed), tables=tables)
         assert [(a.slice, a.seen) for a in check_states(facts, REPAIRS)] == expected
 
@@ -103,10 +107,14 @@ def test_the_commands_as_a_person_types_them():
     )
 
 
-def test_commands_are_run_in_the_order_in_which_they_cure():
+def test_commands_are_run_in_the_order_in_which_they_repair():
+    """Those of hours that meet are one; a `fill` is one in any case, for it does only what is missing."""
+    late = Slice(START.add(hours=9))
     lines = [
         REPAIRS.clean(),
+        REPAIRS.reload(late),
         REPAIRS.reload(TEN.slice),
+        REPAIRS.fill(late),
         REPAIRS.fill(TEN.slice),
         REPAIRS.reland(ELEVEN.slice),
         REPAIRS.reland(TEN.slice),
@@ -115,9 +123,18 @@ def test_commands_are_run_in_the_order_in_which_they_cure():
     ]
     anomalies = [Anomaly(AnomalyKind.VIEW, "", "", line) for line in lines]
     assert commands(anomalies) == [
-        REPAIRS.reland(ELEVEN.slice),
-        REPAIRS.reland(TEN.slice),
-        REPAIRS.fill(TEN.slice),
-        REPAIRS.reload(TEN.slice),
-        REPAIRS.clean(),
+        "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reland",
+        "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T20:00Z --mode fill",
+        RUN_TEN.format("reload"),
+        "sluice run ads --from 2026-11-20T19:00Z --to 2026-11-20T20:00Z --mode reload",
+        "sluice verify ads --clean",
+    ]
+
+
+def test_a_path_like_a_range_stays_part_of_the_command():
+    named = replace(REPAIRS, config="/a --from b/ads.yaml")
+    first, second = named.reload(TEN.slice), named.reload(ELEVEN.slice)
+    assert merged([first, second, first]) == [
+        "sluice run ads --config '/a --from b/ads.yaml' --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z "
+        "--mode reload"
     ]

@@ -1,5 +1,6 @@
 import * as api from "./api.js";
 import { backfillForm } from "./backfill.js";
+import { causeCard } from "./causes.js";
 import { linePlot } from "./charts.js";
 import { h, replace, section, table } from "./dom.js";
 import { clock, count, duration, rate } from "./format.js";
@@ -9,7 +10,6 @@ import { airflowLink } from "./links.js";
 import { rangePicker } from "./overview.js";
 import { keep } from "./refresh.js";
 import { go, sliceRoute } from "./router.js";
-import { anomalies } from "./slice.js";
 
 export async function pipelineView(view, name, range) {
   const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
@@ -32,7 +32,7 @@ export async function pipelineView(view, name, range) {
     if (!form) form = backfillForm(places.backfill, name, row, data);
     exact = { from: data.start, to: asked.to === "now" ? "now" : data.end };
     await Promise.all([
-      part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name))),
+      part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name), name, row.can_start)),
       part(places.problems, "Problems", async () => showProblems(places.problems, await api.problems(name))),
       part(places.lag, "Lag", async () => showLag(places.lag, await api.lag(name))),
       part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, exact))),
@@ -47,7 +47,7 @@ async function part(place, title, show) {
   await show().catch((error) => replace(place, section(title, h("p", { class: "error" }, error.message))));
 }
 
-function showAnomalies(place, { anomalies: found, verifications }) {
+function showAnomalies(place, { causes: found, verifications }, name, mayStart) {
   const last = verifications[0];
   const said = last ? `Last verified ${clock(last.at)} UTC: ${count(last.units)} hours and clusters, ${count(last.records)} records, ${last.found} anomalies.` : "Nothing was verified yet.";
   const shape = JSON.stringify(found);
@@ -56,7 +56,7 @@ function showAnomalies(place, { anomalies: found, verifications }) {
     return; // an opened list stays open
   }
   place.dataset.shape = shape;
-  const body = found.length ? anomalies(found) : section("Open anomalies", h("p", { class: "quiet" }, "None."));
+  const body = found.length ? causeCard(name, found, mayStart) : section("Open anomalies", h("p", { class: "quiet" }, "None."));
   body.append(h("p", { class: "quiet last" }, said));
   replace(place, body);
 }

@@ -1,5 +1,6 @@
 import * as api from "./api.js";
-import { copyable, h, replace, section, table } from "./dom.js";
+import { causeCard, opened as more } from "./causes.js";
+import { h, replace, section, table } from "./dom.js";
 import { bytes, clock, count, duration, sliceName } from "./format.js";
 import { airflowLink } from "./links.js";
 
@@ -8,7 +9,7 @@ export async function sliceView(panel, name, id) {
   const samples = section("Rejected records", h("p", { class: "quiet" }, "Loading…"));
   replace(
     panel, head(name, data),
-    h("div", { class: "panel-body" }, data.anomalies.length > 0 && anomalies(data.anomalies), data.changes.length > 0 && changes(data.changes), data.units.map((unit) => unitCard(name, data, unit)), runs(data.runs), timings(data.timings), samples),
+    h("div", { class: "panel-body" }, data.causes.length > 0 && causeCard(name, data.causes, data.can_start), data.changes.length > 0 && changes(data.changes), data.units.map((unit) => unitCard(name, data, unit)), runs(data.runs), timings(data.timings), samples),
   );
   loadSamples(samples, name, id, data);
 }
@@ -35,18 +36,6 @@ const changes = (rows) => section("Fields of events that changed", table("Fields
   { name: "Rows", value: (r) => r.message },
 ], rows));
 
-const FIRST_ANOMALIES = 5;
-
-export function anomalies(found) {
-  const rest = found.slice(FIRST_ANOMALIES);
-  return section("Open anomalies", anomalyList(found.slice(0, FIRST_ANOMALIES)), rest.length > 0 && more(`${count(rest.length)} more`, () => anomalyList(rest)));
-}
-
-function anomalyList(found) {
-  const items = found.map((one) => h("li", {}, h("p", {}, h("b", {}, one.kind), " ", one.place), h("p", {}, one.message), one.command ? copyable(one.command) : null, one.advice && h("p", { class: "quiet" }, one.advice)));
-  return h("ul", { class: "anomalies" }, items);
-}
-
 function unitCard(name, data, unit) {
   const facts = [
     ["State", unit.state + (unit.verified ? ", verified" : "")],
@@ -68,14 +57,6 @@ function unitCard(name, data, unit) {
 }
 
 const part = (title, body) => h("div", {}, h("h3", {}, title), body);
-
-function more(title, body) {
-  const element = h("details", {}, h("summary", {}, title));
-  element.addEventListener("toggle", async () => {
-    if (element.open && element.childElementCount === 1) element.append(await body());
-  });
-  return element;
-}
 
 const losses = (rows) => table("Lost offsets", [
   { name: "Lost in Kafka", value: (r) => `${r.topic}/${r.partition}` },
