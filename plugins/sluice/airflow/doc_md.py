@@ -70,6 +70,9 @@ once, and once more when it is over.
 | lag | the newest complete hour, or the records not landed, are beyond a bound |
 | partition stands still | no record while the topic's other partitions move |
 | anomaly | the last verify of an hour has found a broken equation |
+| too few events | an hour brought fewer rows of a type than is usual for it |
+| rejects above share | more of an hour's records or rows were rejected than `alarms.rejected` allows |
+| field missing | events lack a field that a column reads |
 | schema changed | fields of events are new, have vanished, or have another kind: notified once |
 | server error, replication queue, parts, disk | ClickHouse is in trouble |
 | unavailable | Kafka or ClickHouse does not answer |

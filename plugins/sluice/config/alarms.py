@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from sluice.config.section import Section, WrongKey
-from sluice.config.types import Duration, OptionalDuration
+from sluice.config.types import Duration, OptionalDuration, OptionalShare
 
 _CRONS = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
 
@@ -52,7 +52,7 @@ class Channel(Section):
 
 
 class Alarms(Section):
-    """When something is a problem, and who is notified. `none` switches a duration's bound off."""
+    """When something is a problem, and who is notified. `none` switches a duration's or share's bound off."""
 
     every: Duration = timedelta(minutes=5)
     """How often the watch inspects the pipeline: 1m to 30m, and divides the hour. Example: `10m`"""
@@ -64,6 +64,12 @@ class Alarms(Section):
     """Records in Kafka that have not landed, of all partitions together. Example: `10000000`"""
     retention: OptionalDuration = timedelta(hours=6)
     """Time until Kafka deletes an hour that has not landed. Example: `12h`"""
+    fewer: OptionalShare = 0.25
+    """By which share an hour may bring less of a type than is expected. Less is a problem where it is unusual
+    for the type, too; what is usual takes four weeks to learn. Example: `0.5`"""
+    rejected: OptionalShare = 0.01
+    """Share of an hour's records that may be unparsed, and of its rows that may not fit a table.
+    Example: `0.05`"""
     queue: int = Field(100, ge=1)
     """Entries in a target's replication queue. Example: `500`"""
     parts: int = Field(500, ge=1)

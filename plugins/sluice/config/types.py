@@ -35,6 +35,15 @@ def _parse_optional(value: Any) -> timedelta | None:
     return None if value in (None, "none") else parse_duration(value)
 
 
+def _parse_share(value: Any) -> float | None:
+    if value in (None, "none"):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise ValueError(f"expected a share between 0 and 1, or none, not {str(value)[:40]!r}")
+    return float(value)
+
+
+OptionalShare = Annotated[float | None, BeforeValidator(_parse_share)]
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 OptionalDuration = Annotated[timedelta | None, BeforeValidator(_parse_optional)]
 

@@ -23,7 +23,7 @@ from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import read_verdict
-from sluice.manifest import Loss
+from sluice.manifest import Loss, Manifest
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.lag import Lag, ask_topics, lag_of
 from sluice.slices import Slice, SliceRange, Unit, floor
@@ -36,6 +36,7 @@ from sluice.state.status import Ledgers, UnitStatus, statuses
 from sluice.state.units import units_of
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 from sluice.watch.retention import FactsByTopic
+from sluice.watch.row_history import RowHistory, read_history
 from sluice.watch.server import WATCHED, Disk, ServerErrorCount, ServerFacts, joined
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,8 @@ class Observation:
     Without ClickHouse `found` holds only units that have not landed: the state of the others is unknown.
     `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
     the first units of it that have not landed: of these Kafka deletes records first. `changes` are those of
-    the fields of events in `slices`, `added` the columns that loads have added for them.
+    the fields of events in `slices`, `added` the columns that loads have added for them. `landed` are the
+    manifests of `slices`, `rows` what they and the weeks before them brought.
     """
 
     slices: SliceRange
@@ -68,6 +70,8 @@ class Observation:
     silent: Mapping[ProblemSource, str] = field(default_factory=dict)
     changes: tuple[UnitChange, ...] = ()
     added: tuple[Addition, ...] = ()
+    landed: Mapping[Unit, Manifest] = field(default_factory=dict)
+    rows: RowHistory = field(default_factory=RowHistory)
 
     @property
     def lag_records(self) -> int | None:
@@ -123,6 +127,8 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         silent=silent,
         changes=tuple(changes_of(lake, manifests, manifests, log.info)),
         added=tuple(additions_in(lake, slices)),
+        landed=manifests,
+        rows=read_history(pipeline, lake, slices, boundaries, manifests),
     )
 
 

@@ -117,10 +117,10 @@ def anomalies(found: Iterable[OpenAnomaly], tables: bool = False) -> Iterator[Pr
     known = (AnomalyKind.INCOMPLETE, AnomalyKind.STALLED, *([AnomalyKind.TABLE_MISSING] if tables else []))
     for cause in causes_of(found):
         if cause.name not in known:
-            place = f"{cause.name}, {cause.place}"
-            yield Problem(
-                ProblemKind.ANOMALY, place, f"{cause.message}; {cause.remedy}", (ProblemSource.LAKE,)
-            )
+            missing = cause.name == AnomalyKind.FIELD_MISSING
+            kind = ProblemKind.FIELD if missing else ProblemKind.ANOMALY
+            place = cause.place if missing else f"{cause.name}, {cause.place}"
+            yield Problem(kind, place, f"{cause.message}; {cause.remedy}", (ProblemSource.LAKE,))
 
 
 def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Problem]:

@@ -15,11 +15,12 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
 from sluice.slices import utc
 from sluice.state.lease import Lease
-from sluice.watch import notices, rules, transactions
+from sluice.watch import notices, rules, traffic_rules, transactions
 from sluice.watch.notices import Notice, bounded, decide, forget, pending, with_notified
 from sluice.watch.observe import Observation, observe
 from sluice.watch.problems import LogStart, Problem, WatchState
 from sluice.watch.retention import log_starts, retention
+from sluice.watch.row_history import keep
 from sluice.watch.server import server_problems
 from sluice.watch.store import AlarmStore
 
@@ -56,6 +57,7 @@ def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
         observation = observe(pipeline, lake, now)
         known = store.read()
         problems = bounded(problems_of(pipeline, observation, known, now), known.alarms)
+        keep(lake, observation.rows)
         store.change(lambda known: after(pipeline, known, observation, problems, now))
         sent = _tell(pipeline, store, send)
     return Watched(observation, problems, known.log_starts, sent)
@@ -75,6 +77,8 @@ def problems_of(
     yield from rules.anomalies(observation.verdict.anomalies, observation.server is not None)
     yield from rules.changed(pipeline, observation.changes)
     yield from rules.added(pipeline, observation.added)
+    yield from traffic_rules.too_few(pipeline, observation.rows)
+    yield from traffic_rules.rejects(pipeline, observation.landed, observation.found)
     yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.found, now)
     if observation.server is not None:
         missing = {table for table, _ in observation.server.missing}

@@ -1,0 +1,133 @@
+"""Problems of what came: too few events of a type, and more rejects than a share. Pure.
+
+Both judge the newest slices, JUDGED of them, one by one: a problem of one hour is open until so many hours
+have come after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import Manifest
+from sluice.safe_text import visible
+from sluice.slices import Slice, Unit
+from sluice.state.status import UnitStatus
+from sluice.watch.expected import Counts, Expected, expected, habit_of
+from sluice.watch.problems import Problem, ProblemKind, ProblemSource
+from sluice.watch.row_history import RowHistory
+
+JUDGED = 3
+FEWEST_REJECTS = 10
+"""Rejected records or rows of a slice below which their share means nothing."""
+_REASONS = 3
+_ALL = "all types"
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A slice that brought fewer rows than usual."""
+
+    piece: Slice
+    seen: int
+    expected: Expected
+
+    def __str__(self) -> str:
+        count, low = self.expected.count, self.expected.low or 0
+        share = f"{self.seen / count:.0%} of the {count:,.0f} that are expected"
+        return f"slice {self.piece.id} brought {self.seen:,} rows, {share}; at least {low:,.0f} are usual"
+
+
+def shortfalls(known: Counts, judged: Iterable[Slice], least: float) -> list[Shortfall]:
+    """Returns those of `judged` that are below their band, and by a share of `least` or more below what is
+    expected; none where the history is too short for a band."""
+    found, pieces = [], list(judged)
+    habit = habit_of(known, min(int(piece.start.timestamp()) for piece in pieces)) if pieces else None
+    for piece in pieces if habit is not None else ():
+        at = int(piece.start.timestamp())
+        usual = expected(at, known, habit)
+        if usual is None or usual.low is None or at not in known:
+            continue
+        if known[at] < usual.low and known[at] <= (1 - least) * usual.count:
+            found.append(Shortfall(piece, known[at], usual))
+    return found
+
+
+def too_few(pipeline: Pipeline, history: RowHistory) -> Iterator[Problem]:
+    """Yields a problem for each type of which too few events came; one for all types where many are short."""
+    least = pipeline.alarms.fewer
+    judged = sorted(history.slices)[-JUDGED:]
+    if least is None or not judged:
+        return
+    by_type = history.by_type()
+    short = {name: found for name in sorted(by_type) if (found := shortfalls(by_type[name], judged, least))}
+    in_all = shortfalls(history.total(), judged, least)
+    if in_all and len(short) != 1:
+        names = f"; short are {len(short)} of {len(by_type)} types" if len(by_type) > 1 else ""
+        yield _few(pipeline, _ALL, in_all, names)
+        return
+    for name, found in short.items():
+        yield _few(pipeline, f"type {visible(name)}", found)
+
+
+def _few(pipeline: Pipeline, place: str, found: list[Shortfall], more: str = "") -> Problem:
+    earlier = f"; so did {len(found) - 1} of the {JUDGED - 1} before it" if len(found) > 1 else ""
+    advice = (
+        f"inspect the producers; `sluice status {pipeline.name} --lag` shows partitions that stand still, "
+        "and the page of the pipeline the rows of each type"
+    )
+    message = f"{found[-1]}{earlier}{more}: {advice}"
+    return Problem(ProblemKind.FEW, place, message, (ProblemSource.LAKE,))
+
+
+@dataclass(frozen=True)
+class _Rejects:
+    piece: Slice
+    rejected: int
+    among: int
+    why: str = ""
+
+    @property
+    def share(self) -> float:
+        return self.rejected / self.among if self.among else 0.0
+
+
+def rejects(
+    pipeline: Pipeline, landed: Mapping[Unit, Manifest], found: Iterable[UnitStatus]
+) -> Iterator[Problem]:
+    """Yields a problem where more than `alarms.rejected` of a slice's records are unparsed, or of its rows
+    misfits of one table."""
+    bound = pipeline.alarms.rejected
+    if bound is None:
+        return
+    places: dict[tuple[str, ProblemSource, str], list[_Rejects]] = {}
+    reading = ("records", ProblemSource.LAKE, "are in `_rejected/` with their reasons")
+    for unit, manifest in landed.items():
+        kept, reasons = manifest.kept, manifest.kept_by_reason()
+        most = sorted(reasons, key=lambda reason: -reasons[reason])[:_REASONS]
+        why = "; ".join(f"{reasons[reason]:,} {reason}" for reason in most)
+        places.setdefault(reading, []).append(_Rejects(unit.slice, kept, manifest.landed + kept, why))
+    doctor = f"do not fit it; `sluice doctor {pipeline.name}` names columns and reasons"
+    for status in found:
+        for table, row in status.tables.items():
+            if table not in status.derived:
+                one = _Rejects(status.unit.slice, row.misfits, row.landed)
+                places.setdefault((f"table {table}", ProblemSource.CLICKHOUSE, doctor), []).append(one)
+    for (place, source, what), own in places.items():
+        newest = sorted({one.piece for one in own})[-JUDGED:]
+        high = [one for one in own if one.piece in newest and _is_high(one, bound)]
+        if high:
+            yield _rejected(place, max(high, key=lambda one: one.share), bound, what, source)
+
+
+def _is_high(one: _Rejects, bound: float) -> bool:
+    return one.rejected >= FEWEST_REJECTS and one.share > bound
+
+
+def _rejected(place: str, worst: _Rejects, bound: float, what: str, source: ProblemSource) -> Problem:
+    why = f" ({visible(worst.why)})" if worst.why else ""
+    count = f"{worst.rejected:,} of {worst.among:,} of slice {worst.piece.id}, {worst.share:.1%},"
+    message = f"{count} {what}{why}; the bound is {bound:.1%}"
+    sources = (ProblemSource.LAKE,) if source is ProblemSource.LAKE else (ProblemSource.LAKE, source)
+    return Problem(ProblemKind.REJECTED, place, message, sources)
