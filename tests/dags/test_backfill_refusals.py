@@ -193,8 +193,8 @@ def test_a_certificate_of_its_own_needs_its_ca(tmp_path: Path):
         plain = server.url.replace("https", "http")
         assert "does not answer" in refusal(Unavailable, **{NAME: connection(plain)})
     with fake_airflow() as server:
-        spoken = refusal(WrongUse, **{NAME: connection(server.url.replace("http", "https"))})
-        assert "does not speak TLS as expected" in spoken
+        duration_text = refusal(WrongUse, **{NAME: connection(server.url.replace("http", "https"))})
+        assert "does not speak TLS as expected" in duration_text
     missing = refusal(WrongUse, **{NAME: connection("https://airflow", verify="/nowhere/ca.pem")})
     assert "`verify` names /nowhere/ca.pem, which is no readable file of certificates" in missing
 

@@ -37,10 +37,14 @@ async def late(pipeline: str, context: Any = None) -> None:
 def _notify(name: str, run: dict[str, Any]) -> None:
     from sluice.airflow.notifiers import send
     from sluice.airflow.pipelines import read_pipeline
-    from sluice.plan.estimate import spoken
+    from sluice.plan.estimate import duration_text
 
     settings, failed = read_pipeline(name).airflow, []
-    ago = "" if settings.deadline is None else f" more than {spoken(settings.deadline.total_seconds())} ago"
+    ago = (
+        ""
+        if settings.deadline is None
+        else f" more than {duration_text(settings.deadline.total_seconds())} ago"
+    )
     which = line(f"DAG {run.get('dag_id') or name}, run {run.get('dag_run_id') or 'unknown'}")
     text = f"{which}\nit was queued{ago}, and goes on"
     for channel in settings.on_failure:

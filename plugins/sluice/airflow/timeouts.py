@@ -31,11 +31,11 @@ def extend(pipeline: Pipeline, step: str, slices: SliceRange, context: Any) -> t
     """Sets the timer to what this try may take over `slices`, and returns that; None for a task whose timeout
     the pipeline file sets, or that has none. Raises what the lake raises."""
     from sluice.flow.step_time import time_for
-    from sluice.plan.estimate import spoken
+    from sluice.plan.estimate import duration_text
 
     if pipeline.airflow.of(step).timeout != "auto" or not getitimer(ITIMER_REAL)[0]:
         return None
     allowed = time_for(pipeline, step, slices, context["ti"].try_number)
     setitimer(ITIMER_REAL, allowed.total_seconds(), AGAIN_SECONDS)
-    log.info("timeout of this try", allowed=spoken(allowed.total_seconds()))
+    log.info("timeout of this try", allowed=duration_text(allowed.total_seconds()))
     return allowed

@@ -78,8 +78,8 @@ class Expected:
     def __str__(self) -> str:
         if self.unknown:
             return f"unknown: no earlier run of this pipeline has timed {', '.join(self.unknown)}"
-        steps = ", ".join(f"{step} {spoken(took)}" for step, took in self.seconds.items() if took >= 1)
-        return f"about {spoken(self.total)}" + (f" ({steps})" if steps else "")
+        steps = ", ".join(f"{step} {duration_text(took)}" for step, took in self.seconds.items() if took >= 1)
+        return f"about {duration_text(self.total)}" + (f" ({steps})" if steps else "")
 
 
 def expected(work: PlannedWork, known: Mapping[str, Rate]) -> Expected:
@@ -95,7 +95,7 @@ def expected(work: PlannedWork, known: Mapping[str, Rate]) -> Expected:
     return Expected(seconds, tuple(unknown))
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Formats seconds: `40 s`, `3 min 20 s`, `5 h 10 min`."""
     whole = max(round(seconds), 0)
     if whole < 60:

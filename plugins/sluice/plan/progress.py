@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.plan.estimate import Expected, spoken
+from sluice.plan.estimate import Expected, duration_text
 from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
@@ -131,4 +131,4 @@ def progress_line(
 
 
 def _about(seconds: float) -> str:
-    return f"about {spoken(seconds)} left"
+    return f"about {duration_text(seconds)} left"

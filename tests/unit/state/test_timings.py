@@ -9,7 +9,7 @@ import pendulum
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.plan.estimate import expected, rates, spoken
+from sluice.plan.estimate import expected, rates, duration_text
 from sluice.plan.plan import PlannedWork
 from sluice.plan.progress import Pace
 from sluice.slices import SliceRange
@@ -111,4 +111,4 @@ def test_time_left_follows_the_pace_so_far():
     ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (18_600, "5 h 10 min")]
 )
 def test_spoken(seconds, text):
-    assert spoken(seconds) == text
+    assert duration_text(seconds) == text
