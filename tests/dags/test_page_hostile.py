@@ -202,6 +202,7 @@ def test_who_waits_for_too_long_is_told(monkeypatch: pytest.MonkeyPatch):
     assert sorted(answer.status_code for answer in all_of_them) == [200] * gate.AT_ONCE + [503]
 
 
+@pytest.mark.long
 def test_fifty_of_the_longest_answers_at_once(airflow_app: TestClient, monkeypatch: pytest.MonkeyPatch):
     """Each is what a lone one is, and all take the time that as many take one after another."""
     monkeypatch.setattr(gate, "PATIENCE", 600.0)

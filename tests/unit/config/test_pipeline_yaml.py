@@ -56,6 +56,7 @@ def test_a_hostile_file_is_one_line(tmp_path: Path, text: str, said: str):
     assert took < 20  # an unbounded one takes hours
 
 
+@pytest.mark.long
 def test_aliases_up_to_the_bound_are_what_they_stand_for(tmp_path: Path):
     path = tmp_path / "p.yaml"
     path.write_text("a: &a {x: 1, y: [2, 3]}\nb: {<<: *a, z: 4}\nc: [*a, *a]")

@@ -73,6 +73,7 @@ def test_what_a_cluster_that_was_taken_away_has_landed_is_loaded():
     assert found.states == {unit(0, "dc2"): UnitState.LANDED, unit(1, "dc2"): UnitState.STALE}
 
 
+@pytest.mark.long
 def test_a_century_of_hours_is_found_from_both_ends():
     """490,000 slices since 1970: the oldest 50,000 that are not complete, and the newest."""
     start, end = pendulum.datetime(1970, 1, 1), pendulum.datetime(2026, 1, 1)

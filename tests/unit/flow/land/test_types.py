@@ -27,6 +27,7 @@ def test_refused_types_are_not_held(kind):
     assert held < 1 << 20
 
 
+@pytest.mark.long
 def test_accepted_types_take_so_much():
     """Each of a task's rows may bring another one: what it holds of them is known for `rows_per_read`."""
     count, characters = 100_000, 200
