@@ -6,7 +6,7 @@ import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +20,7 @@ from tests.pairs.log import Sent
 from tests.pairs.oracle import Rejected, Row, Unit
 
 _MAX_TYPES = 2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def lake_differs(expected: Expected, lake: Lake) -> list[str]:
@@ -69,14 +70,15 @@ def _row(expected: Expected, unit: tuple[int, str], row: dict[str, Any]) -> tupl
     case = expected.case
     assert ("_row" in row) is case.arrays and ("_raw" in row) is case.decoded
     place = (unit[0], row["_type"], *row_key(row), stamp, key)
-    return row_key(row), (*place, headers or (), row["_payload"], row.get("_raw"))
+    time = (row["_event_time"] - _EPOCH) // timedelta(milliseconds=1)
+    return row_key(row), (*place, headers or (), row["_payload"], row.get("_raw"), time)
 
 
 def _wanted(expected: Expected, row: Row) -> tuple:
     case, message = expected.case, row.sent.message
     payload = Said(row.text, time_path(case)) if case.decoded else row.text
     raw = message.value if case.decoded else None
-    return (*lake_values(row), row.sent.headers, payload, raw)
+    return (*lake_values(row), row.sent.headers, payload, raw, row.time)
 
 
 def _rejected(unit: tuple[int, str], row: dict[str, Any]) -> tuple:

@@ -1,4 +1,4 @@
-"""Reads type and event hour of a payload with Python's own json, datetime and decimal.
+"""Reads type and event time of a payload with Python's own json, datetime and decimal.
 
 It shares no code with the landing on purpose: what both say has been computed twice.
 """
@@ -15,7 +15,8 @@ from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
-_PER_HOUR = {"epoch_s": Decimal(3600), "epoch_ms": Decimal(3_600_000)}
+_HOUR_MS = 3_600_000
+_MS = {"epoch_s": Decimal(1000), "epoch_ms": Decimal(1)}
 # The landing counts in doubles: beside an hour's edge both hours are right.
 _MICROSECOND = {"epoch_s": Decimal("0.000001"), "epoch_ms": Decimal("0.001")}
 _MOST_DIGITS = 40
@@ -86,12 +87,17 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-def hours(value: Any, form: str) -> tuple[int, ...]:
-    """Returns the hours since the epoch that a field of the format may mean, one or two; none where it is no
-    time."""
+def moments(value: Any, form: str) -> tuple[int, ...]:
+    """Returns the first and the last of the milliseconds since the epoch that a field of the format may mean;
+    none where it is no time."""
     if form == "iso8601":
         return _written(value) if is_text(value) else ()
     return _counted(value, form) if isinstance(value, Number) else ()
+
+
+def hours_of(moments: Sequence[int]) -> tuple[int, ...]:
+    """Returns the hours since the epoch of `moments`: none, one or two."""
+    return tuple(dict.fromkeys(ms // _HOUR_MS for ms in moments))
 
 
 def _written(text: str) -> tuple[int, ...]:
@@ -101,7 +107,7 @@ def _written(text: str) -> tuple[int, ...]:
         return ()
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
-    return ((found - _EPOCH) // _HOUR,)
+    return ((found - _EPOCH) // timedelta(milliseconds=1),)
 
 
 def _counted(text: Number, form: str) -> tuple[int, ...]:
@@ -112,14 +118,7 @@ def _counted(text: Number, form: str) -> tuple[int, ...]:
     if value.adjusted() > _MOST_DIGITS:
         return ()
     around = (value - _MICROSECOND[form], value + _MICROSECOND[form])
-    return tuple(
-        dict.fromkeys(int((edge / _PER_HOUR[form]).to_integral_value("ROUND_FLOOR")) for edge in around)
-    )
-
-
-def hour_of_ms(ms: int) -> int:
-    """Returns the hour of a record's own time."""
-    return ms // 3_600_000
+    return tuple(int((edge * _MS[form]).to_integral_value("ROUND_FLOOR")) for edge in around)
 
 
 def hour_named(text: str) -> int:

@@ -12,14 +12,15 @@ import pyarrow.parquet as pq
 _ROWS_AT_ONCE = 8_192
 _PLACE = ("_cluster", "_topic", "_partition", "_offset")
 _NEEDED = ("_payload", *_PLACE)
-_MORE = ("_type", "_reason", "_row", "_timestamp")
-HEADERS = "_headers"
+HEADERS, TIME = "_headers", "_event_time"
+_MORE = ("_type", "_reason", "_row", "_timestamp", TIME)
 
 
 @dataclass(frozen=True)
 class FileColumns:
     """Some rows of a file, column by column. A file of events has no `reasons`, one of rejected records no
-    `types`; `numbers` is None where messages are no arrays. `stamps` are in ms since the epoch."""
+    `types` and no `times`; `numbers` is None where messages are no arrays, `times` in files of older
+    versions. `stamps` and `times` are in ms since the epoch."""
 
     payloads: Sequence[bytes | None]
     clusters: Sequence[str]
@@ -31,6 +32,7 @@ class FileColumns:
     reasons: Sequence[str] | None
     numbers: Sequence[int | None] | None
     headers: Sequence[list[dict[str, Any]] | None] | None
+    times: Sequence[int | None] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -55,4 +57,5 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> FileColumns:
     stamps = batch.column("_timestamp").cast(pa.int64()).to_pylist()
     clusters, topics, partitions, offsets = (column(name) or [] for name in _PLACE)
     more = [column(name) for name in ("_type", "_reason", "_row", HEADERS)]
+    more.append(batch.column(TIME).cast(pa.int64()).to_pylist() if TIME in names else None)
     return FileColumns(payloads, clusters, topics, partitions, offsets, stamps, *more)

@@ -1,9 +1,9 @@
-"""Recomputes type, event hour and place of single rows from what they hold. Pure."""
+"""Recomputes type, event time and place of single rows from what they hold. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -13,15 +13,16 @@ from sluice.flow.contents.payload import (
     UnreadablePayload,
     hour_name,
     hour_named,
-    hour_of_ms,
-    hours,
+    hours_of,
     is_text,
+    moments,
     read_event,
 )
 from sluice.flow.contents.payload import field as field_of
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import Manifest, TopicPartitionKey
+from sluice.slices import ms_text
 
 _OVERFLOW = "_overflow"
 
@@ -89,7 +90,7 @@ class FileJudge:
         yield from misplaced(self.manifest, self._ranges, rows, number)
         try:
             event = read_event(rows.payloads[number] or b"")
-            given, times = self._type(event, rows, number), self._hours(event, rows, number)
+            given, times = self._type(event, rows, number), self._moments(event, rows, number)
         except UnreadablePayload as error:
             yield AnomalyKind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
             return
@@ -101,9 +102,13 @@ class FileJudge:
                 f"type {given!r}, by its payload",
                 f"_type {there!r} in the folder of {folder!r}",
             )
-        if self.folder.hour not in times:
-            hour = hour_name(times[0]) if times else "none"
+        found = hours_of(times)
+        if self.folder.hour not in found:
+            hour = hour_name(found[0]) if found else "none"
             yield AnomalyKind.ROW_HOUR, f"event hour {hour}, by its payload", hour_name(self.folder.hour)
+        elif rows.times is not None and not self._is_of(times, rows.times[number]):
+            expected = f"event time {ms_text(times[0])}, by its payload"
+            yield AnomalyKind.ROW_HOUR, expected, f"_event_time {_shown(rows.times[number])}"
 
     def _type(self, event: dict[str, Any], rows: FileColumns, number: int) -> str | None:
         if self._type_path is not None:
@@ -113,11 +118,20 @@ class FileJudge:
             return _last(rows, number, self.event.type.header)
         return rows.topics[number]
 
-    def _hours(self, event: dict[str, Any], rows: FileColumns, number: int) -> tuple[int, ...]:
+    def _moments(self, event: dict[str, Any], rows: FileColumns, number: int) -> tuple[int, ...]:
         if self._time_path is not None:
-            return hours(field_of(event, self._time_path), self.event.time.format)
+            return moments(field_of(event, self._time_path), self.event.time.format)
         stamp = rows.stamps[number]
-        return () if stamp is None else (hour_of_ms(stamp),)
+        return () if stamp is None else (stamp,)
+
+    def _is_of(self, times: Sequence[int], seen: int | None) -> bool:
+        """The landing counts numbers in doubles: they may be a millisecond away."""
+        slack = 1 if len(times) > 1 else 0
+        return seen is not None and times[0] - slack <= seen <= times[-1] + slack
+
+
+def _shown(ms: int | None) -> str:
+    return "none" if ms is None else ms_text(ms)
 
 
 def _last(rows: FileColumns, number: int, name: str) -> str | None:

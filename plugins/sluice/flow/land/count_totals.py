@@ -137,4 +137,4 @@ def _lake_rows(rows: Sequence[tuple[bytes, int]], cluster: str, stamp: int, firs
         "_key": pa.nulls(size, pa.binary()),
         "_headers": pa.nulls(size, columns.HEADERS),
     }
-    return pa.table(found, schema=columns.ROWS)
+    return pa.table(found, schema=columns.COUNTED)

@@ -17,8 +17,8 @@ from sluice.flow.contents.payload import (
     field,
     hour_name,
     hour_named,
-    hour_of_ms,
-    hours,
+    hours_of,
+    moments,
     read_event,
 )
 from sluice.flow.land.task.parse import Parser, RecordColumns
@@ -28,8 +28,12 @@ from sluice.runtime import deeper
 HOUR_MS = 3_600_000
 
 
+def hours(value: object, form: str) -> tuple[int, ...]:
+    return hours_of(moments(value, form))
+
+
 def landed(payloads: list[bytes], form: str) -> dict[int, tuple[str, int]]:
-    """(type, event hour) by position, as the landing says; the refused are left out."""
+    """(type, event time in ms) by position, as the landing says; the refused are left out."""
     event = Event.model_validate({"type": {"field": "k.type"}, "time": {"field": "at", "format": form}})
     parser, count = Parser(event), len(payloads)
     records = RecordColumns(
@@ -42,8 +46,7 @@ def landed(payloads: list[bytes], form: str) -> dict[int, tuple[str, int]]:
     )
     parsed = parser.parse(records)
     names = [parser.types.names[code] for code in parsed.types]
-    stamps = [int(ms) // HOUR_MS for ms in parsed.times]
-    return dict(zip(parsed.rows.tolist(), zip(names, stamps, strict=True), strict=True))
+    return dict(zip(parsed.rows.tolist(), zip(names, parsed.times.tolist(), strict=True), strict=True))
 
 
 def text_time(chance: random.Random) -> str:
@@ -77,11 +80,13 @@ def test_both_readers_say_the_same_of_random_events(form: str):
         payloads.append(f'{{"k": {{"type": {kind}}}, "x": [1, {{"at": 0}}], "at": {at}}}'.encode())
     found = landed(payloads, form)
     assert len(found) > 2500
-    for position, (name, hour) in found.items():
+    for position, (name, ms) in found.items():
         event = read_event(payloads[position])
         assert field(event, ("k", "type")) == name
-        assert hour in hours(field(event, ("at",)), form), payloads[position]
-        assert len(hours(field(event, ("at",)), form)) == 1 or form != "iso8601"
+        first, *last = moments(field(event, ("at",)), form)
+        assert ms // HOUR_MS in hours(field(event, ("at",)), form), payloads[position]
+        assert first <= ms <= (last or [first])[0], payloads[position]
+        assert (form == "iso8601") is (not last)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ def test_a_number_is_no_text():
     ("ms", "hour"), [(0, 0), (HOUR_MS - 1, 0), (500_000 * HOUR_MS, 500_000), (-1, -1), (-HOUR_MS, -1)]
 )
 def test_the_hour_of_a_records_own_time(ms: int, hour: int):
-    assert hour_of_ms(ms) == hour
+    assert hours_of([ms]) == (hour,)
 
 
 def test_the_hour_of_a_folder():

@@ -21,6 +21,7 @@ from tests.support.verified import START, TEN, manifest
 MANIFEST = replace(manifest(TEN, 0), unparsed={}, rejected=(), counts=(PartitionCount("bids", 0, 10, 0),))
 EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"field": "ts"}})
 GOOD = b'{"type": "click", "ts": "2026-11-20T10:15:00Z"}'
+TIME = 1_795_169_700_000  # of GOOD: date -d 2026-11-20T10:15:00Z +%s
 
 
 def rows(count: int = 3, **columns) -> FileColumns:
@@ -49,6 +50,7 @@ def wrong(
 
 def test_good_rows():
     assert wrong(rows()) == []
+    assert wrong(rows(times=[TIME] * 3)) == []
     assert wrong(rows(), folder="type=_overflow/date=2026-11-20/hour=10/x.parquet") == []
 
 
@@ -62,6 +64,8 @@ def test_good_rows():
         ({"types": ["click", "view", "click"]}, AnomalyKind.ROW_TYPE),
         ({"payloads": [GOOD, GOOD.replace(b"T10", b"T11"), GOOD]}, AnomalyKind.ROW_HOUR),
         ({"payloads": [GOOD, b'{"type": "click"}', GOOD]}, AnomalyKind.ROW_HOUR),
+        ({"times": [TIME, TIME + 1, TIME]}, AnomalyKind.ROW_HOUR),
+        ({"times": [TIME, None, TIME]}, AnomalyKind.ROW_HOUR),
         ({"clusters": ["dc1", "dc2", "dc1"]}, AnomalyKind.ROW_IDENTITY),
         ({"topics": ["bids", "other", "bids"]}, AnomalyKind.ROW_IDENTITY),
     ],
@@ -93,6 +97,15 @@ def test_type_by_header_and_time_by_record():
     assert wrong(given, event) == [(AnomalyKind.ROW_TYPE, 1, 2)]
     late = replace(given, headers=[headers[0]] * 3, stamps=[to_ms(START.add(hours=n)) for n in (0, 0, 1)])
     assert wrong(late, event) == [(AnomalyKind.ROW_HOUR, 2, 1)]
+
+
+def test_numbers_may_be_a_millisecond_away():
+    """2000000000.0005 s is 2033-05-18T03:33:20Z and half a millisecond."""
+    event = Event.model_validate({"type": {"field": "type"}, "time": {"field": "ts", "format": "epoch_s"}})
+    given = rows(4, payloads=[b'{"type": "click", "ts": 2000000000.0005}'] * 4)
+    folder = "type=click/date=2033-05-18/hour=03/x.parquet"
+    times = [2_000_000_000_000 + more for more in (-1, 0, 1, 2)]
+    assert wrong(replace(given, times=times), event, folder) == [(AnomalyKind.ROW_HOUR, 3, 1)]
 
 
 def test_type_by_topic():

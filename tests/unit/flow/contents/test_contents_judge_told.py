@@ -13,7 +13,7 @@ from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.slices import to_ms
 from tests.support.verified import START
-from tests.unit.flow.contents.test_contents_judge import EVENT, GOOD, MANIFEST, rows, wrong
+from tests.unit.flow.contents.test_contents_judge import EVENT, GOOD, MANIFEST, TIME, rows, wrong
 
 ONE_EVENT = "a JSON object with one type and one time"
 CLICKS = "type=click/date=2026-11-20/hour=10/x.parquet"
@@ -58,6 +58,13 @@ def told(given: FileColumns, event: Event = EVENT, folder: str = CLICKS) -> list
             AnomalyKind.ROW_HOUR,
             "event hour none, by its payload",
             "2026-11-20T10",
+        ),
+        (
+            {"times": [TIME, TIME + 1, TIME]},
+            CLICKS,
+            AnomalyKind.ROW_HOUR,
+            "event time 2026-11-20 10:15:00+00:00, by its payload",
+            "_event_time 2026-11-20 10:15:00.001000+00:00",
         ),
         ({"clusters": ["dc1", "dc2", "dc1"]}, CLICKS, AnomalyKind.ROW_IDENTITY, "cluster dc1", "dc2"),
     ],

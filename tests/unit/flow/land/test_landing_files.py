@@ -124,6 +124,7 @@ def test_columns_of_a_file_are_plain_for_any_reader(lake):
     (file,) = land(lake, [(0, event("a")[0], 1_767_225_600_123)]).files
     (row,) = pq.read_table(lake.root / file.key).to_pylist()
     assert row.pop("_timestamp").isoformat() == "2026-01-01T00:00:00.123000+00:00"
+    assert row.pop("_event_time").isoformat() == "2026-01-01T00:00:00+00:00"
     assert row == {
         "_payload": event("a")[0].decode(),
         "_type": "a",

@@ -1,5 +1,7 @@
 """The lake's columns: the event as it came, and where in Kafka it was.
 
+`_event_time` is when the event happened. Files of older versions lack it; rejected records and traffic
+counts have none.
 Where messages are arrays, `_row` numbers the rows of each (null for a message that could not be opened).
 Where they are decoded, `_payload` is the event as JSON, and `_raw` keeps the message's own bytes. `_size` is
 how many bytes a rejected record has that is too large to be kept; its other contents are null then.
@@ -20,16 +22,20 @@ HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value"
 _Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
+_TIME = pa.timestamp("ms", "UTC")
+
 _POSITION = [
     pa.field("_cluster", _NAME),
     pa.field("_topic", _NAME),
     pa.field("_partition", pa.int32()),
     pa.field("_offset", pa.int64()),
-    pa.field("_timestamp", pa.timestamp("ms", "UTC")),
+    pa.field("_timestamp", _TIME),
     pa.field("_key", pa.binary()),
     pa.field("_headers", HEADERS),
 ]
-ROWS = pa.schema([pa.field("_payload", pa.string()), pa.field("_type", _NAME), *_POSITION])
+_EVENT = [pa.field("_payload", pa.string()), pa.field("_type", _NAME)]
+ROWS = pa.schema([*_EVENT, pa.field("_event_time", _TIME), *_POSITION])
+COUNTED = pa.schema([*_EVENT, *_POSITION])
 _SIZE = pa.field("_size", pa.int64())
 REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION, _SIZE])
 
@@ -38,8 +44,10 @@ _MORE: dict[str, pa.DataType] = {"_row": _ROW, "_raw": pa.binary()}
 
 # The rest differs from row to row: a dictionary of it would be built only to be thrown away.
 _DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition"]
-# Ascending numbers, stored as differences.
-_DIFFERENCES = ["_offset", "_timestamp", "_row"]
+# Numbers that ascend or lie close together, stored as differences.
+_DIFFERENCES = ["_offset", "_timestamp", "_event_time", "_row"]
+# A reader that looks for a type, a time or a record skips files and row groups by these.
+_STATISTICS = ["_type", "_event_time", "_timestamp", "_topic", "_partition", "_offset"]
 # Of the others nothing is left to compress: in a small file that would take longer than all else.
 _COMPRESSED = ["_payload", "_key", "_headers.list.element.key", "_headers.list.element.value", "_raw"]
 
@@ -76,7 +84,7 @@ def writer(
         compression=codecs,
         compression_level=dict.fromkeys(compressed, 1),
         use_dictionary=dictionaries,  # type: ignore[arg-type]  # the stubs know no list
-        write_statistics=["_partition", "_offset", "_timestamp"],
+        write_statistics=[name for name in _STATISTICS if name in schema.names],
         column_encoding={name: "DELTA_BINARY_PACKED" for name in _DIFFERENCES if name in schema.names},
         store_schema=False,
     )
@@ -103,15 +111,21 @@ def taken(
         "_topic": constant(topic, count),
         "_partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
         "_offset": batch["offset"],
-        "_timestamp": batch["timestamp"].view(pa.timestamp("ms", "UTC")),
+        "_timestamp": batch["timestamp"].view(_TIME),
         "_key": batch["key"],
         "_headers": headers,
     }
     return pa.table(columns)
 
 
+def timed(taken: pa.Table, types: np.ndarray, times: np.ndarray) -> pa.Table:
+    """Returns `taken` rows with the codes of their types, and their event times (ms)."""
+    found = taken.add_column(1, "_type", pa.array(types))
+    return found.add_column(2, "_event_time", pa.array(times, pa.int64()).view(_TIME))
+
+
 def rows(kept: pa.Table, types: pa.Array[Any]) -> pa.Table:
-    """Returns rows to be written, out of `taken` ones that are known to be UTF-8."""
+    """Returns rows to be written, out of `timed` ones that are known to be UTF-8."""
     payload = pa.chunked_array([chunk.view(pa.string()) for chunk in kept["_payload"].chunks])
     found = kept.set_column(0, "_payload", payload)
     return found.set_column(1, "_type", types)

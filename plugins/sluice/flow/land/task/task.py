@@ -225,8 +225,7 @@ class _Landing:
         if self._tally.full:
             self._write_counts()
         types = self._admission.codes(slices, parsed.types, hours, self._parser.types.names)
-        rows = rows.add_column(1, "_type", pa.array(parsed.types))
-        self._rows.add(rows, Codes(slices, types, hours))
+        self._rows.add(columns.timed(rows, parsed.types, parsed.times), Codes(slices, types, hours))
 
 
 def _too_large(batch: pa.RecordBatch) -> list[int]:
