@@ -13,7 +13,8 @@ from airflow.sdk.definitions.param import process_params
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from sluice.airflow.dags import load_task_id, pipeline_dags
+from sluice.airflow.dags import pipeline_dags
+from sluice.airflow.pipelines import load_task_id
 from tests.dags.pipeline_texts import NO_TABLES, TWO_TABLES
 
 HOURS = [Asset(f"sluice://ads/ads.{table}/hours") for table in ("clicks", "bids")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from sluice.airflow.pipelines import (
     Selection,
     backfill_dag_id,
     find_pipelines,
+    load_task_id,
     note_folder,
     pipelines_of,
 )
@@ -102,11 +102,6 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
     # Last: each task would have a copy, which Airflow checks again and again when it serializes the DAG.
     dag.params = ParamsDict(backfill_params(pipeline))
     return dag
-
-
-def load_task_id(table: str) -> str:
-    """`load.<db.table>`; what Airflow allows in no task id becomes its code: `-20-` for a space."""
-    return "load." + re.sub(r"[^A-Za-z0-9_.]", lambda found: f"-{ord(found[0]):x}-", table)
 
 
 def _common(pipeline: Pipeline) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -107,3 +108,8 @@ def _read_with_own_name(path: Path) -> Pipeline:
         return read(path)
     except OSError as error:
         raise WrongPipeline(str(path), "(file)", f"cannot be read: {error.strerror}") from error
+
+
+def load_task_id(table: str) -> str:
+    """`load.<db.table>`; what Airflow allows in no task id becomes its code: `-20-` for a space."""
+    return "load." + re.sub(r"[^A-Za-z0-9_.]", lambda found: f"-{ord(found[0]):x}-", table)

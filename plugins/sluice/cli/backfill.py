@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,6 +28,8 @@ from sluice.errors import WrongUse
 
 if TYPE_CHECKING:
     from sluice.clients.airflow_rest.backfill_run import BackfillAsked
+    from sluice.config.pipeline import Pipeline
+    from sluice.slices import SliceRange
 
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only say what the run would do: with --wait here.")
@@ -59,8 +61,6 @@ def backfill(
     Example: sluice backfill adx --from 2026-11-20T00:00Z --to now --wait
     """
     from sluice.clients.airflow_rest.backfill_run import BackfillAsked
-    from sluice.flow.verify.current import narrowed
-    from sluice.plan.progress import RangeProgress
     from sluice.state.survey import survey
 
     if config is not None:
@@ -73,15 +73,27 @@ def backfill(
     refuse_future(slices)
     chosen = tables_of(spec, table, check_mode(mode))
     asked = BackfillAsked(spec.name, slices.start, slices.end, mode, dry_run, tuple(sorted(chosen or ())))
-    seen = RangeProgress(spec, slices, lambda *of: narrowed(spec, survey(*of), chosen), chosen)
-    # What is done again is complete all the time.
-    how_far = seen.line if mode == "fill" and not dry_run else lambda: ""
-    answer = _ask(asked, str(slices), how_far if wait else None)
+    answer = _ask(asked, str(slices), _how_far(spec, asked, slices, chosen) if wait else None)
     _print(asked, answer, json, wait)
     if answer["state"] == "failed" and not dry_run:
         refuse_missing(spec, survey(spec, slices), mode, answer["run_id"])
     if answer["state"] in ("failed", "deleted"):
         raise typer.Exit(1)
+
+
+def _how_far(
+    spec: Pipeline, asked: BackfillAsked, slices: SliceRange, chosen: Collection[str] | None
+) -> Callable[[], str]:
+    """Returns what says how far the run is; of what is done again, as it is before the run."""
+    from sluice.flow.verify.current import narrowed
+    from sluice.plan.progress import RangeProgress, RedoneProgress
+    from sluice.state.survey import survey
+
+    if asked.dry_run:
+        return lambda: ""
+    if asked.mode == "fill":
+        return RangeProgress(spec, slices, lambda *of: narrowed(spec, survey(*of), chosen), chosen).line
+    return RedoneProgress(spec, slices, asked.mode, survey(spec, slices)).line
 
 
 def _print(asked: BackfillAsked, answer: Mapping[str, Any], json: bool, waited: bool) -> None:

@@ -206,7 +206,19 @@ class PlanView(Model):
     dag_id: str = ""
 
 
+class StepProgress(Model):
+    """Of `batches` batches, those in which a step is done, under way or failed."""
+
+    step: str
+    done: int
+    running: int
+    failed: int
+    batches: int
+
+
 class ProgressView(Model):
+    """`share` is how much of the run is done, from 0 to 1: it moves with each step of each batch."""
+
     dag_id: str
     run_id: str
     state: str
@@ -216,3 +228,5 @@ class ProgressView(Model):
     slices: int
     slices_done: int
     phase: str
+    share: float
+    steps: list[StepProgress]

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.plan.estimate import Expected, duration_text
-from sluice.plan.plan import PlannedWork, UnitsAndRows
+from sluice.plan.plan import PlannedWork, UnitsAndRows, has_work
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
+from sluice.state.months import seal_of
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
 from sluice.state.unit_state import UnitState
@@ -110,6 +111,42 @@ class RangeProgress:
         if self._first is None:
             self._first = (now, done)
         return progress_line(found, done, now - self._first[0], done - self._first[1], self.tables)
+
+
+@dataclass
+class RedoneProgress:
+    """Of a run that does again what is complete: how many units have another manifest or other commits than
+    in `first`, the survey before the run."""
+
+    pipeline: Pipeline
+    slices: SliceRange
+    mode: str
+    first: Sequence[UnitStatus]
+    read: ReadStatuses = survey
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
+        self._wanted = [status for status in self.first if has_work(status, self.mode)]
+
+    def line(self) -> str:
+        """Returns how much is done again now, or the error of the survey: the run itself goes on."""
+        try:
+            now = {status.unit: status for status in self.read(self.pipeline, self.slices)}
+        except SluiceError as error:
+            return f"how far it is cannot be seen: {error}"
+        pairs = [(status, now[status.unit]) for status in self._wanted if status.unit in now]
+        landed = sum(seen.manifest is not None and _id(seen) != _id(before) for before, seen in pairs)
+        done = sum(seen.state.done and seal_of(seen) != seal_of(before) for before, seen in pairs)
+        parts = [f"{done:,} of {len(self._wanted):,} units loaded again"]
+        parts += [f"{landed:,} landed"] if self.mode == "reland" else []
+        if 0 < done < len(self._wanted):
+            parts.append(_about((len(self._wanted) - done) * (self.clock() - self._started) / done))
+        return ", ".join(parts)
+
+
+def _id(status: UnitStatus) -> str:
+    return status.manifest.id if status.manifest else ""
 
 
 def progress_line(

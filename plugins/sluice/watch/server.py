@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from sluice.clients.clickhouse.errors import TOO_MANY_PARTS, rule_of
 from sluice.config.pipeline import Pipeline
 from sluice.state.target_ddl import creation
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
@@ -13,7 +14,7 @@ from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 # https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 WATCHED = {
     242: "a replicated table is read-only",
-    252: "too many parts: merges are behind",
+    TOO_MANY_PARTS: "too many parts",
     285: "too few live replicas for the quorum",
     286: "an earlier write has not reached its quorum",
     319: "whether an insert reached its quorum is unknown",
@@ -83,6 +84,15 @@ def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
     )
 
 
+def meaning_of(error: ServerErrorCount) -> str:
+    """Returns what the error says of the server. Of a code that has two causes the message says which one:
+    then it is what the loader says, too."""
+    rule = rule_of(error.code, error.message)
+    if error.code == TOO_MANY_PARTS and rule is not None:
+        return rule.remedy
+    return WATCHED.get(error.code, error.name)
+
+
 def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]:
     bounds = pipeline.alarms
     targets = {target.table: target for target in pipeline.targets}
@@ -90,7 +100,7 @@ def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]
         message = f"{address} has no such table; {creation(pipeline, targets[table])}"
         yield Problem(ProblemKind.TABLE, f"table {table}", message, _SERVER)
     for error in facts.errors:
-        meaning = WATCHED.get(error.code, error.name)
+        meaning = meaning_of(error)
         message = f"{meaning} ({error.name}, {error.count:,} times since its start): {error.message}"
         yield Problem(ProblemKind.SERVER_ERROR, f"{facts.address}, code {error.code}", message, _SERVER)
     for table, entries in facts.queues:

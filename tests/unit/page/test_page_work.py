@@ -6,6 +6,7 @@ import tracemalloc
 from datetime import timedelta
 
 from sluice.page.airflow_runs import DagRunView, Phase, TaskRun, progress, work_of
+from sluice.page.run_steps import share_done, step_counts
 
 HOUR = timedelta(hours=1)
 HOURS = range(0, 10 * 3600, 3600)
@@ -115,3 +116,52 @@ def test_a_run_of_a_thousand_years_costs_no_memory():
     tracemalloc.stop()
     assert found == (8_766_000, 0, "resolving")
     assert len(shown) == len(HOURS) and most < 1_000_000
+
+
+STEPS = ("land", "load.a.b", "load.a.c", "verify", "publish")
+
+
+def shares(*runs: DagRunView) -> list[float]:
+    return [share_done(each, step_counts(each, STEPS)) for each in runs]
+
+
+def test_how_much_of_a_run_is_done_moves_with_each_step():
+    """Of one batch with five steps, of which one under way counts half; 2 % are for the batches being cut."""
+    landing = run("running", ("batch.land", 0, "running"), batches=[(0, 4)])
+    landed = [("batch.land", 0, "success")]
+    loading = run("running", *landed, ("batch.load.a.b", 0, "running"), batches=[(0, 4)])
+    loaded = [*landed, ("batch.load.a.b", 0, "success"), ("batch.load.a.c", 0, "skipped")]
+    whole = [*loaded, ("batch.verify", 0, "success"), ("batch.publish", 0, "success")]
+    resolving, over = run("running", asked=(0, 4)), run("success", batches=[(0, 4)])
+    found = shares(
+        resolving,
+        landing,
+        loading,
+        run("running", *loaded, batches=[(0, 4)]),
+        run("running", *whole, batches=[(0, 4)]),  # `verify_all` is still to come
+        over,
+    )
+    assert found == [0.0, 0.118, 0.314, 0.608, 0.99, 1.0]
+
+
+def test_what_each_step_of_a_run_has_done():
+    tasks = [
+        ("batch.land", 0, "success"),
+        ("batch.load.a.b", 0, "failed"),
+        ("batch.load.a.c", 0, "up_for_retry"),
+        ("batch.verify", 0, "upstream_failed"),
+        ("batch.land", 1, "running"),
+        ("batch.land", -1, None),
+        ("verify_all", -1, "success"),
+    ]
+    found = step_counts(run("running", *tasks, batches=[(0, 4), (4, 8)]), STEPS)
+    assert [(one.step, one.done, one.running, one.failed) for one in found] == [
+        ("land", 1, 1, 0),
+        ("load a.b", 0, 0, 1),
+        ("load a.c", 0, 1, 0),
+        ("verify", 0, 0, 1),
+        ("publish", 0, 0, 0),
+    ]
+    assert {one.batches for one in found} == {2}
+    ended = step_counts(run("success", batches=[(0, 4), (4, 8)]), STEPS)
+    assert {one.done for one in ended} == {2}

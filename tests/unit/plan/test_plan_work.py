@@ -8,11 +8,13 @@ import pendulum
 import pytest
 
 from sluice.cli import plan as command
+from sluice.errors import LakeUnavailable
 from sluice.flow.resolve.preview import Preview
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.plan import has_work, to_land, work_of
-from sluice.plan.progress import RangeProgress, progress_line
+from sluice.plan.progress import RangeProgress, RedoneProgress, progress_line
 from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.unit.doctor.test_doctor_kafka import pipeline
@@ -137,3 +139,38 @@ def test_of_chosen_tables_nothing_else_is_said():
 
 def test_no_time_is_promised_for_what_is_done():
     assert "left" not in progress_line([MIXED[0]], 1, 10.0, 1)
+
+
+def test_how_far_a_run_is_that_does_complete_hours_again():
+    """What is complete all the time is known by its manifest and its commits."""
+
+    def unit(number: int, generation: int, commit: int):
+        made = replace(status(number, UnitState.COMPLETE, read=1).manifest, generation=generation)
+        row = LedgerRow(status(number, UnitState.COMPLETE).unit, made.id, (), 1, 1, 0, "t", commit)
+        return replace(status(number, UnitState.COMPLETE), manifest=made, tables={"a.b": row})
+
+    before = [unit(0, 1, 1), unit(1, 1, 1), unit(2, 1, 1)]
+    reloaded = [unit(0, 1, 2), unit(1, 1, 1), replace(unit(2, 1, 1), state=UnitState.LANDED, tables={})]
+    relanded = [unit(0, 2, 2), replace(unit(1, 2, 1), state=UnitState.STALE), unit(2, 1, 1)]
+
+    def lines(mode: str, *surveys: object) -> list[str]:
+        reads, times = iter(surveys), iter([100.0, 130.0, 160.0])
+
+        def read(*_: object):
+            if isinstance(found := next(reads), Exception):
+                raise found
+            return found
+
+        seen = RedoneProgress(
+            None, SliceRange(DAY, DAY.add(hours=3)), mode, before, read, lambda: next(times)
+        )
+        return [seen.line() for _ in surveys]
+
+    assert lines("reload", before, reloaded, [unit(n, 1, 2) for n in range(3)]) == [
+        "0 of 3 units loaded again",
+        "1 of 3 units loaded again, about 1 min 0 s left",
+        "3 of 3 units loaded again",
+    ]
+    assert lines("reland", relanded) == ["1 of 3 units loaded again, 2 landed, about 1 min 0 s left"]
+    away = LakeUnavailable("file:///l", "no answer")
+    assert lines("reload", away) == [f"how far it is cannot be seen: {away}"]

@@ -9,7 +9,7 @@ import pendulum
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.plan.estimate import expected, rates, duration_text
+from sluice.plan.estimate import duration_text, expected, rates
 from sluice.plan.plan import PlannedWork
 from sluice.plan.progress import Pace
 from sluice.slices import SliceRange

@@ -272,6 +272,24 @@ def test_server_bounds():
     assert "an earlier write has not reached its quorum" in problems[0].message
 
 
+@pytest.mark.parametrize(
+    ("message", "said", "not_said"),
+    [
+        (
+            "Too many partitions for single INSERT block (more than 100). The limit is controlled by",
+            "max_partitions_per_insert_block",
+            "merges",
+        ),
+        ("Too many parts (3001 with average size of 1.00 KiB) in table", "merges are behind", "partition it"),
+    ],
+)
+def test_too_many_partitions_in_one_insert_are_no_merges_that_are_behind(message, said, not_said):
+    found = ServerFacts("ch:8123", errors=(ServerErrorCount(252, "TOO_MANY_PARTS", 3, message),))
+    (problem,) = server_problems(pipeline(), found)
+    assert said in problem.message and not_said not in problem.message.split(":")[0]
+    assert problem.message.endswith(f"(TOO_MANY_PARTS, 3 times since its start): {message}")
+
+
 def test_a_table_that_is_gone_is_missing_and_not_late():
     spec = pipeline(tables=TABLES)
     late = [status(0, UnitState.LANDED)]

@@ -13,10 +13,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from sluice.airflow.api.runs import as_runs
-from sluice.airflow.pipelines import CLUSTER_TASK, backfill_dag_id
+from sluice.airflow.pipelines import CLUSTER_TASK, backfill_dag_id, load_task_id
 from sluice.config.pipeline import Pipeline
 from sluice.page.airflow_runs import DagRunView, progress
-from sluice.page.models import ProgressView
+from sluice.page.models import ProgressView, StepProgress
+from sluice.page.run_steps import share_done, step_counts
 from sluice.page.slice_models import RunRow, TaskRow
 
 MOST_RUNS = 8
@@ -86,6 +87,7 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressVi
         select(TaskInstance.state).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
     )
     total, done, phase = progress(run, pipeline.slice)
+    counts = step_counts(run, _steps(pipeline))
     return ProgressView(
         dag_id=dag_id,
         run_id=run_id,
@@ -96,7 +98,14 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressVi
         slices=total,
         slices_done=done,
         phase=phase,
+        share=share_done(run, counts),
+        steps=[StepProgress.model_validate(one, from_attributes=True) for one in counts],
     )
+
+
+def _steps(pipeline: Pipeline) -> list[str]:
+    """The tasks of a batch."""
+    return ["land", *(load_task_id(target.table) for target in pipeline.targets), "verify", "publish"]
 
 
 def text_of(instant: datetime | None) -> str:

@@ -82,14 +82,13 @@ async function begin(answer, name, plan, button) {
 }
 
 async function follow(answer, name, plan, runId) {
-  const bar = h("progress", { max: "1", value: "0", "aria-label": "Slices done" });
+  const bar = h("progress", { max: "1", value: "0", "aria-label": "How much of the run is done" });
   const said = h("p", { class: "progress", data: { state: "queued" } }, "Queued.");
   replace(answer, h("h3", {}, "Running"), bar, said, h("p", {}, airflowLink(api.runUrl(plan.dag_id, runId), `${plan.dag_id} · ${runId}`)));
   while (answer.isConnected && bar.isConnected) {
     const now = await api.progress(name, runId);
     const ended = ENDED.includes(now.state);
-    if (now.slices) bar.max = now.slices;
-    bar.value = now.state === "success" ? bar.max : now.slices_done;
+    bar.value = now.share; // of the steps of all batches: one batch may be the whole run
     said.dataset.state = now.state;
     said.textContent = sentence(now);
     if (ended) return;
