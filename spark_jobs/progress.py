@@ -9,7 +9,7 @@ from types import TracebackType
 
 from pyspark import SparkContext
 
-from sluice.plan.estimate import spoken
+from sluice.plan.estimate import duration_text
 
 _SECONDS = 5.0
 
@@ -48,4 +48,4 @@ class Progress:
             return ""
         elapsed, rows = time.monotonic() - self._started, self._rows * done // tasks
         left = elapsed * (tasks - done) / done
-        return f", about {rows:,} of {self._rows:,} rows, {rows / elapsed:,.0f} rows/s, {spoken(left)} left"
+        return f", about {rows:,} of {self._rows:,} rows, {rows / elapsed:,.0f} rows/s, {duration_text(left)} left"
