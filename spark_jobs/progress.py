@@ -47,5 +47,5 @@ class Progress:
         if not (self._rows and done):
             return ""
         elapsed, rows = time.monotonic() - self._started, self._rows * done // tasks
-        left = elapsed * (tasks - done) / done
-        return f", about {rows:,} of {self._rows:,} rows, {rows / elapsed:,.0f} rows/s, {duration_text(left)} left"
+        left = duration_text(elapsed * (tasks - done) / done)
+        return f", about {rows:,} of {self._rows:,} rows, {rows / elapsed:,.0f} rows/s, {left} left"
