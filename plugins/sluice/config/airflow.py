@@ -88,7 +88,7 @@ class AirflowSettings(Section):
     def _known(cls, value: Any) -> Any:
         unknown = sorted(str(name) for name in value if name not in STEPS) if isinstance(value, dict) else ()
         if unknown:
-            raise ValueError(f"no such step: {unknown[0]}; there are: {', '.join(STEPS)}")
+            raise WrongKey((unknown[0],), f"no such step; there are: {', '.join(STEPS)}")
         return value
 
     @field_validator("offset")

@@ -57,9 +57,12 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
     if "name" in content:
         raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
     _refuse_secrets(content.get("spark"), path)
-    given = merged(_defaults(defaults_file(path), environment), expand(content, environment, path, ""))
+    defaults = defaults_file(path)
+    common = _defaults(defaults, environment)
+    given = merged(expand(common, environment, defaults, ""), expand(content, environment, path, ""))
     context = {"folder": folder or path.resolve().parent}
-    return _checked(Pipeline, {"name": path.stem, **given}, path, content, context)
+    files = {path: content, defaults: common}
+    return _checked(Pipeline, {"name": path.stem, **given}, files, context)
 
 
 def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> dict[str, Any]:
@@ -76,24 +79,27 @@ def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> 
 
 
 def _defaults(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Returns what the folder's defaults say, sound by itself. Raises WrongPipeline that names their file."""
+    """Returns the content of the folder's defaults, sound by itself. Raises WrongPipeline that names their
+    file."""
     other = path.with_suffix(".yml")
     if other.is_file():
         raise WrongPipeline(str(other), "(file)", f"is not read: call it {path.name}")
     content = _mapping(path, load_defaults, "a mapping with airflow")
-    given: dict[str, Any] = expand(content, environment, path, "")
-    _checked(FolderDefaults, given, path, content, {})
-    return given
+    _checked(FolderDefaults, expand(content, environment, path, ""), {path: content}, {})
+    return content
 
 
 def _checked(
-    model: type[_Model], given: Mapping[str, Any], path: Path, content: Any, context: Mapping[str, Any]
+    model: type[_Model], given: Mapping[str, Any], files: Mapping[Path, Any], context: Mapping[str, Any]
 ) -> _Model:
-    """`content` is what the file says, `given` the same with its variables. Raises WrongPipeline."""
+    """`files` are the contents of those that `given` is of, without their variables. Raises WrongPipeline
+    that names the first file in which the mistake stands."""
     try:
         return model.model_validate(given, context=context)
     except ValidationError as error:
         found = first_mistake(model, error)
+        path = next((file for file in files if _has(files[file], found.place)), next(iter(files)))
+        content = files[path]
         secret, at = _from_environment(content, found.place), line_and_column(nodes(path), found.place)
         raise WrongPipeline(str(path), found.key or "(file)", found.expected, secret, *at) from error
 
@@ -104,6 +110,16 @@ def _refuse_secrets(spark: object, path: Path) -> None:
         found = next((name for name, _ in VARIABLE.findall(str(value)) if names_secret(name)), None)
         if found:
             raise WrongPipeline(str(path), f"spark.{key}", f"${{{found}}} {ON_COMMAND_LINE}")
+
+
+def _has(content: Any, place: tuple[int | str, ...]) -> bool:
+    """Returns whether something stands at `place`."""
+    for part in place:
+        try:
+            content = content[part]
+        except (LookupError, TypeError):
+            return False
+    return True
 
 
 def _from_environment(content: Any, place: tuple[int | str, ...]) -> bool:

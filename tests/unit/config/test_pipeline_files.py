@@ -114,6 +114,12 @@ def test_start_as_yaml_has_it(folder: Path, start: str) -> None:
         (TEXT + "slices: 1h\n", ":11:1", "slices", "no such key: did you mean `slice`?"),
         (TEXT + "lake: file://other\n", ":11:1", "(file)", "not YAML: 'lake' is there twice"),
         (TEXT + "slice: 10m\n", ":11:1", "slice", "expected 15m … 1d"),
+        (
+            TEXT + "settle: yes\n",
+            ":11:1",
+            "settle",
+            "expected a duration such as 90s, 15m, 1h or 7d, not true",
+        ),
         (TEXT + "settle: 90\n", ":11:1", "settle", "expected a duration such as 90s, 15m, 1h or 7d, not 90"),
         (TEXT.replace("topics: [events]", "topics: events"), ":3:59", "kafka[0].topics", "expected a list"),
         (

@@ -90,7 +90,7 @@ def test_the_defaults_are_no_pipeline(tmp_path: Path):
     [
         ("kafka: []\n", ":1:1: kafka: no such key; there are: airflow"),
         ("airflow: {owners: x}", ":1:11: airflow.owners: no such key: did you mean `owner`?"),
-        ("airflow:\n  steps: {lnd: {}}", ":2:3: airflow.steps: no such step: lnd; there are: plan, settle"),
+        ("airflow:\n  steps: {lnd: {}}", ":2:11: airflow.steps.lnd: no such step; there are: plan, settle"),
         ("airflow: [a]", ":1:1: airflow: expected a mapping"),
         ("airflow: {pool: '${NOT_THERE}'}", ": airflow.pool: the environment has no NOT_THERE"),
         ("[1]", ": (file): expected a mapping with airflow"),
@@ -111,6 +111,30 @@ def test_wrong_defaults_are_one_line_that_names_their_file(tmp_path: Path, text:
         read(tmp_path, "", text)
     assert str(raised.value).startswith(f"{tmp_path}/_defaults.yaml{said}")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("own", "defaults", "said"),
+    [
+        (
+            "",
+            "airflow:\n  owner: x\n  offset: 3h\n",
+            "_defaults.yaml:3:3: airflow.offset: expected less than",
+        ),
+        ("airflow: {tags: [x]}", "airflow: {run_timeout: 1s}", "_defaults.yaml:1:11: airflow.run_timeout: "),
+        (
+            "airflow: {offset: 3h}",
+            "airflow: {offset: 2h}",
+            "ads.yaml:4:11: airflow.offset: expected less than",
+        ),
+        ("", "airflow: {offset: '${LATER}'}", "_defaults.yaml:1:11: airflow.offset: expected less than"),
+    ],
+)
+def test_a_default_that_is_wrong_for_one_pipeline_has_its_own_place(tmp_path: Path, own, defaults, said):
+    with pytest.raises(WrongPipeline) as raised:
+        read(tmp_path, own, defaults, LATER="3h")
+    assert str(raised.value).startswith(f"{tmp_path}/{said}")
+    assert raised.value.from_environment == ("LATER" in defaults)
 
 
 def test_defaults_under_another_ending_are_refused_by_their_name(tmp_path: Path):
