@@ -124,6 +124,53 @@ def test_wait_tells_which_tasks_run_fail_and_are_tried_again(airflow: FakeAirflo
     ]
 
 
+REFUSED = {
+    "event": "Task failed",
+    "error_detail": [{"exc_type": "Refused", "exc_value": "no\n\x1b[31mtable"}],
+}
+TIMEOUT = {
+    "event": "Task failed",
+    "error_detail": [{"exc_type": "AirflowTaskTimeout", "exc_value": "PID: 7"}],
+}
+LAST = {"event": "Task instance in failure state"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([REFUSED, TIMEOUT, LAST], ": timeout"),
+        ([TIMEOUT, REFUSED, LAST], r": no \x1b[31mtable"),
+        ([{"event": "", "error_detail": [{"exc_type": "KeyError", "exc_value": ""}]}], ": KeyError"),
+        ([LAST], ""),
+        (["a line that is no event"], ""),
+        (None, ""),
+    ],
+)
+def test_wait_tells_why_a_try_failed(airflow: FakeAirflow, session: Session, content, said: str):
+    """As the try's log says; where there is no log, that it failed."""
+    airflow.answers[f"GET {TASKS}"] = [(200, {"task_instances": [task("batch.land", "up_for_retry", 2, 1)]})]
+    airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "failed"})]
+    airflow.answers[f"GET {THE_RUN}/taskInstances/batch.land/logs/2?map_index=1"] = [
+        (200, {"content": content})
+    ]
+    told: list[str] = []
+    assert waiting(session, told).until_end() == "failed"
+    assert told == ["failed", f"batch.land[1] failed in try 2 of 4, and is tried again{said}"]
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_log_that_nobody_may_read_changes_no_other_line(
+    airflow: FakeAirflow, session: Session, status: int
+):
+    airflow.answers[f"GET {TASKS}"] = [(200, {"task_instances": [task("batch.land", "failed", 4)]})]
+    airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "failed"})]
+    log = f"GET {THE_RUN}/taskInstances/batch.land/logs/4?map_index=-1"
+    airflow.answers[log] = [(status, {"detail": "Forbidden"})]
+    told: list[str] = []
+    assert waiting(session, told).until_end() == "failed"
+    assert told == ["failed", "batch.land failed for good in try 4 of 4"]
+
+
 def test_the_failed_tasks_are_named_and_the_rest_counted(airflow: FakeAirflow, session: Session):
     failed = [task("batch.land", "failed", 4, number) for number in range(100)]
     asked = f"GET {THE_RUN}/taskInstances?limit=100&state=failed&order_by=start_date"

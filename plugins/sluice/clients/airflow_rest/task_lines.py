@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
+
+from sluice.safe_text import line
 
 SHOWN = ("running", "restarting", "deferred", "up_for_reschedule", "up_for_retry", "failed", "skipped")
 """States that are reported; the others follow from them."""
 _WAITING = {"deferred": "waits", "up_for_reschedule": "waits"}
+_FAILED = ("failed", "up_for_retry")
+_TIMEOUT = "AirflowTaskTimeout"
+_MOST = 300
 
 
 @dataclass(frozen=True)
 class TaskSnapshot:
-    """One task, or one of those that a task is mapped to; `tries` of at most `most`."""
+    """One task, or one of those that a task is mapped to; `tries` of at most `most`. `log` is the path of the
+    try's log below its run."""
 
     name: str
     state: str
     tries: int
     most: int
+    log: str
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> TaskSnapshot:
@@ -26,7 +34,13 @@ class TaskSnapshot:
         index = entry["map_index"]
         shown = entry.get("rendered_map_index") or index
         name = entry["task_id"] if index < 0 else f"{entry['task_id']}[{shown}]"
-        return cls(name, str(entry["state"]), int(entry["try_number"]), int(entry["max_tries"]) + 1)
+        tries = int(entry["try_number"])
+        log = f"/taskInstances/{quote(entry['task_id'], safe='')}/logs/{tries}?map_index={index}"
+        return cls(name, str(entry["state"]), tries, int(entry["max_tries"]) + 1, log)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state in _FAILED
 
     @property
     def text(self) -> str:
@@ -44,9 +58,20 @@ def snapshots(entries: Iterable[Mapping[str, Any]]) -> dict[str, TaskSnapshot]:
     return {task.name: task for task in map(TaskSnapshot.of, entries)}
 
 
-def changed(before: Mapping[str, TaskSnapshot], now: Mapping[str, TaskSnapshot]) -> Iterator[str]:
-    """Yields the lines that changed. A sensor that is asked again and again stays one that waits."""
+def changed(before: Mapping[str, TaskSnapshot], now: Mapping[str, TaskSnapshot]) -> Iterator[TaskSnapshot]:
+    """Yields the tasks whose lines changed. A sensor that is asked again and again stays one that waits."""
     for name, task in now.items():
         known = before.get(name)
         if known is None or known.text != task.text:
-            yield task.text
+            yield task
+
+
+def reason(log: Mapping[str, Any]) -> str:
+    """Returns the last error of a try's log, as the API has the log; empty where it holds none."""
+    for entry in reversed(log.get("content") or []):
+        errors = entry.get("error_detail") if isinstance(entry, dict) else None
+        if not errors:
+            continue
+        kind, said = str(errors[0].get("exc_type")), str(errors[0].get("exc_value") or "")
+        return "timeout" if kind == _TIMEOUT else line(said or kind, _MOST)
+    return ""

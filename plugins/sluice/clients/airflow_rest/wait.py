@@ -9,8 +9,8 @@ from typing import Any
 
 from sluice.clients.airflow_rest.backfill_run import BackfillRun, Tell
 from sluice.clients.airflow_rest.session import Session
-from sluice.clients.airflow_rest.task_lines import SHOWN, TaskSnapshot, changed, snapshots
-from sluice.errors import Unavailable
+from sluice.clients.airflow_rest.task_lines import SHOWN, TaskSnapshot, changed, reason, snapshots
+from sluice.errors import Unavailable, WrongUse
 
 DELETED = "deleted"
 ENDED = frozenset({"success", "failed", DELETED})
@@ -75,8 +75,10 @@ class Wait:
             self.say("Airflow answers again")
         if state != self._state:
             self.say(state)
-        for line in changed(self._tasks, tasks):
-            self.say(line)
+        explained = 0
+        for task in changed(self._tasks, tasks):
+            explained += task.has_failed
+            self.say(task.text + (self._why(task) if explained <= _NAMED else ""))
         self._state, self._tasks = state, tasks
 
     def _read(self) -> tuple[str, dict[str, TaskSnapshot]]:
@@ -87,6 +89,16 @@ class Wait:
         # The newest first: those that failed long ago were reported.
         listed: dict[str, Any] | None = self.session.read(f"{self._instances}{states}&order_by=-start_date")
         return str(found["state"]), snapshots(reversed((listed or {}).get("task_instances", [])))
+
+    def _why(self, task: TaskSnapshot) -> str:
+        """Returns why a try failed, where its log is there and may be read."""
+        if not task.has_failed:
+            return ""
+        try:
+            found = reason(self.session.read(self.run.path + task.log) or {})
+        except (Unavailable, WrongUse):
+            return ""
+        return f": {found}" if found else ""
 
     def _wait_for_server(self, error: Unavailable) -> None:
         now = self.clock()
