@@ -12,7 +12,6 @@ from tests.dags.pipeline_texts import TWO_TABLES
 ASK = """
 import sys
 from pathlib import Path
-from sluice.clients.connections.airflow_lookup import pools
 from sluice.config.files import read
 from sluice.doctor.check import Area, guarded
 from sluice.doctor.pools import pool_checks

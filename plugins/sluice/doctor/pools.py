@@ -3,9 +3,12 @@ says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from shlex import quote
 
+from sluice.clients.airflow_rest.access import named_access
 from sluice.clients.connections import airflow_lookup
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
@@ -13,23 +16,51 @@ from sluice.doctor.check import Area, Check, fail, ok, warn
 _ALWAYS = "default_pool"  # Airflow makes it, and refuses to delete it
 
 
+@dataclass(frozen=True)
+class KnownPools:
+    """Pools of the Airflow at `place`, a folder or an address; `elsewhere` says how another one is asked."""
+
+    place: str
+    names: frozenset[str]
+    elsewhere: str
+
+
+def read_pools(named: Sequence[str], environment: Mapping[str, str] = os.environ) -> KnownPools | None:
+    """Returns what Airflow has of the pools `named`; None where no Airflow is known here.
+
+    AIRFLOW_HOME names the Airflow whose database is asked. Without it the REST API is asked that the
+    connection sluice_airflow names, or the embedded stack's. Raises Unavailable and WrongUse.
+    """
+    access = None if environment.get("AIRFLOW_HOME") else named_access(environment)
+    if access is not None:
+        from sluice.clients.airflow_rest.pools import existing
+        from sluice.clients.airflow_rest.session import open_session
+
+        with open_session(access) as session:
+            return KnownPools(access.url, existing(session, named), "the connection sluice_airflow")
+    known = airflow_lookup.pools()
+    return None if known is None else KnownPools(str(airflow_lookup.home()), known, "AIRFLOW_HOME")
+
+
 def pool_checks(
-    pipeline: Pipeline, read: Callable[[], frozenset[str] | None] = airflow_lookup.pools
+    pipeline: Pipeline, read: Callable[[Sequence[str]], KnownPools | None] = read_pools
 ) -> Iterator[Check]:
-    """Asks only where a pool of one's own is named. Raises Unavailable."""
+    """Asks only where a pool of one's own is named. Raises what `read` raises."""
     named = [pool for pool in pipeline.airflow.pools if pool != _ALWAYS]
     if not named:
         return
-    known = read()
+    known = read(named)
     if known is None:
         found = f"Airflow is not set up here: nothing is known of {', '.join(named)}"
         yield warn(Area.AIRFLOW, "pools", found, "`airflow pools list`, where it is")
         return
     for pool in named:
         place = f"pool {pool}"
-        if pool in known:
+        if pool in known.names:
             yield ok(Area.AIRFLOW, place, "is there")
         else:
-            found = f"is not in the Airflow of {airflow_lookup.home()}: a task that names it never starts"
-            remedy = f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`; for another Airflow, AIRFLOW_HOME"
+            found = f"is not in the Airflow of {known.place}: a task that names it never starts"
+            remedy = (
+                f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`; for another Airflow, {known.elsewhere}"
+            )
             yield fail(Area.AIRFLOW, place, found, remedy)

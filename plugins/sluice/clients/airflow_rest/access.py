@@ -70,18 +70,27 @@ class Access:
 
 def access(environment: Mapping[str, str] = os.environ) -> Access:
     """Raises WrongUse where nothing says where Airflow is, or what says it cannot be used."""
-    found = known(CONNECTION, environment)
+    found = named_access(environment)
     if found is not None:
-        return access_of(found, "" if found.host else airflow_base_url(environment))
-    base, embedded = airflow_base_url(environment).rstrip("/"), _embedded(environment)
-    if embedded is not None and base in ("", embedded.url):
-        return embedded
+        return found
+    base = airflow_base_url(environment).rstrip("/")
     if base:
         return Access(_checked(base, BASE_URL), BASE_URL)
     raise WrongUse(
         f"nothing says where Airflow is: set AIRFLOW_CONN_{CONNECTION.upper()} (JSON or URI) with host, "
         "login and password"
     )
+
+
+def named_access(environment: Mapping[str, str] = os.environ) -> Access | None:
+    """Returns what the connection names, else the embedded stack's Airflow, unless Airflow's configuration
+    has another address. Raises WrongUse for a connection that cannot be used."""
+    found = known(CONNECTION, environment)
+    if found is not None:
+        return access_of(found, "" if found.host else airflow_base_url(environment))
+    embedded = _embedded(environment)
+    base = "" if embedded is None else airflow_base_url(environment).rstrip("/")
+    return embedded if embedded is not None and base in ("", embedded.url) else None
 
 
 def access_of(connection: Connection, base_url: str = "") -> Access:
