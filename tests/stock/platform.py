@@ -155,10 +155,11 @@ class StockAirflow:
             return False
 
     def landings(self) -> Iterator[psutil.Process]:
-        """The JVMs of landings that are at work."""
+        """The JVMs of backfills' landings that are at work; an hourly run may land beside them."""
         for process in self.processes():
             words = command_of(process)
-            if "org.apache.spark.deploy.SparkSubmit" in words and "--token" in words:
+            token = words[words.index("--token") + 1] if "--token" in words else ""
+            if "org.apache.spark.deploy.SparkSubmit" in words and token.startswith("manual__"):
                 yield process
 
     def sql(self, text: str) -> list[tuple]:
