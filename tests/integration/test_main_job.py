@@ -35,6 +35,7 @@ class User:
         self.client = clickhouse_connect.get_client(**server.at.login, autogenerate_session_id=False)
         self.client.command(f"CREATE DATABASE {name}")
         self.path = folder / f"{name}.yaml"
+        self.program = Path(sys.executable).with_name("sluice")
 
     def write(self, **changes) -> None:
         pipeline = {
@@ -48,7 +49,7 @@ class User:
 
     def start(self, command: str, *arguments: str) -> subprocess.Popen:
         words = [
-            Path(sys.executable).parent / "sluice",
+            self.program,
             command,
             self.name,
             *arguments,
@@ -114,6 +115,17 @@ def write_foreign(user: User, **changes) -> None:
     )
 
 
+def holds_pushes_and_forks(user: User, events: list[dict]) -> None:
+    pushes = [e for e in events if e["type"] == "PushEvent"]
+    assert sorted(user.rows("SELECT id, login, commits, score, public FROM DB.pushes")) == sorted(
+        (int(e["id"]), e["actor"]["login"], e["payload"]["size"], e["score"], e["public"]) for e in pushes
+    )
+    forks = [e for e in events if e["type"] == "ForkEvent"]
+    assert sorted(user.rows("SELECT id, repo_name, ifNull(ref, '-') FROM DB.forks")) == sorted(
+        (e["id"], e["repo"]["name"], e["payload"]["ref"] or "-") for e in forks
+    )
+
+
 def test_foreign_events_arrive_once_with_a_pipeline_file_alone(user):
     events = foreign_events.make(START, HOURS, 2_000, seed=7)
     create_tables(user)
@@ -129,14 +141,7 @@ def test_foreign_events_arrive_once_with_a_pipeline_file_alone(user):
     assert landed == foreign_events.count_by_hour_and_type(events)
     assert json.loads(user.do("verify", *RANGE, "--json"))["anomalies"] == []
 
-    pushes = [e for e in events if e["type"] == "PushEvent"]
-    assert sorted(user.rows("SELECT id, login, commits, score, public FROM DB.pushes")) == sorted(
-        (int(e["id"]), e["actor"]["login"], e["payload"]["size"], e["score"], e["public"]) for e in pushes
-    )
-    forks = [e for e in events if e["type"] == "ForkEvent"]
-    assert sorted(user.rows("SELECT id, repo_name, ifNull(ref, '-') FROM DB.forks")) == sorted(
-        (e["id"], e["repo"]["name"], e["payload"]["ref"] or "-") for e in forks
-    )
+    holds_pushes_and_forks(user, events)
     others = [e for e in events if e["type"] not in ("PushEvent", "ForkEvent")]
     found = user.rows("SELECT _type, _payload FROM DB.other")
     assert sorted((t, json.loads(p)["id"]) for t, p in found) == sorted((e["type"], e["id"]) for e in others)

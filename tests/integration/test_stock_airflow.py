@@ -1,4 +1,6 @@
-"""A stock Airflow with the wheel installed, and nothing copied: DAGs, their mistakes, page and provider."""
+"""A stock Airflow with the wheel installed, and nothing copied: DAGs, their mistakes, page and provider.
+
+And hours of events, landed and loaded by the Python of that Airflow."""
 
 from __future__ import annotations
 
@@ -11,11 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from kafka import KafkaProducer
 
 from tests.dags.pipeline_texts import TWO_TABLES, WRONG_TABLE
+from tests.integration import foreign_events
+from tests.integration.test_main_job import (
+    HOURS,
+    RANGE,
+    START,
+    User,
+    create_tables,
+    holds_pushes_and_forks,
+    write_foreign,
+)
 from tests.integration.test_wheel import ROOT, UV, run
 from tests.stock import wheels
+from tests.support.interpreters import interpreter
 
 pytestmark = pytest.mark.integration
 
@@ -57,8 +72,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheels.wheel(tmp_path_factory.mktemp("wheel"), wheels.version_of(ROOT))
 
 
+HERE = "{}.{}".format(*sys.version_info)
+
+
 def lent(python: Path, wheel: Path) -> None:
     """The wheel alone; what it needs is this environment's."""
+    assert run(UV, "-q", "venv", "--python", sys.executable, python.parents[1]).returncode == 0
     done = run(UV, "-q", "pip", "install", "--python", python, "--no-deps", wheel)
     assert done.returncode == 0, done.stderr
     packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
@@ -75,24 +94,31 @@ class Stock:
     """As somebody does who has this Airflow, by docs/guide/airflow.md."""
 
     airflow: str
+    python: str = HERE
+
+    def __str__(self) -> str:
+        return f"Airflow {self.airflow}, Python {self.python}"
 
     def __call__(self, python: Path, wheel: Path) -> None:
+        program = interpreter(self.python)
+        if program is None:
+            pytest.skip(f"no Python {self.python} is on this machine")
         (constraints,) = wheel.parent.glob("*-constraints.txt")
         tried = f"apache-airflow=={self.airflow}"
         pins = ["--constraint", constraints] if tried in constraints.read_text().splitlines() else []
-        wheels.stock_airflow(python.parents[1], self.airflow, constraints if pins else None)
+        wheels.stock_airflow(python.parents[1], self.airflow, constraints if pins else None, program)
         done = run(python, "-m", "pip", "install", "-q", f"{wheel}[airflow,spark]", tried, *pins)
         assert done.returncode == 0, done.stderr
         assert f"Version: {self.airflow}\n" in run(python, "-m", "pip", "show", "apache-airflow").stdout
 
 
-WAYS = [lent, *(pytest.param(Stock(one), marks=pytest.mark.long, id=one) for one in ("3.2.2", "3.3.2"))]
+STOCKS = [Stock("3.2.2"), Stock("3.3.2"), Stock("3.3.2", "3.12"), Stock("3.3.2", "3.13")]
+LONG = [pytest.param(one, marks=pytest.mark.long, id=str(one)) for one in STOCKS]
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(scope="module", params=[lent, *LONG])
 def python(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv = tmp_path_factory.mktemp("stock") / "venv"
-    assert run(UV, "-q", "venv", "--python", sys.executable, venv).returncode == 0
     request.param(venv / "bin/python", wheel)
     return venv / "bin/python"
 
@@ -143,3 +169,47 @@ def test_the_page_is_there_by_the_entry_point_alone(seen: dict[str, Any], python
     shown = json.loads(overview[1])
     assert [row["pipeline"] for row in shown["pipelines"]] == ["ads"]
     assert len(shown["broken_files"]) == 1 and "wrong.yaml" in shown["broken_files"][0]
+
+
+def deep(levels: int) -> str:
+    """An event of so many levels, itself included; no encoder follows so far."""
+    at = START.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f'{{"type":"DeepEvent","created_at":"{at}","x":{"[" * (levels - 1)}{"]" * (levels - 1)}}}'
+
+
+@pytest.mark.parametrize("python", LONG, indirect=True)
+def test_own_events_are_landed_and_loaded(
+    python: Path, stack_env, kafka_broker, clickhouse_server, name, tmp_path
+):
+    """Driver and Spark's workers are of that Python. How deep an event may be is the same under each."""
+    ours = ("PYTHON", "PYSPARK", "AIRFLOW__", "AIRFLOW_HOME")
+    plain = {key: value for key, value in stack_env.items() if not key.startswith(ours)}
+    user = User(name, tmp_path, {**plain, "AIRFLOW_HOME": str(tmp_path)}, clickhouse_server)
+    user.program = python.with_name("sluice")
+    create_tables(user)
+    write_foreign(user)
+    events = foreign_events.make(START, HOURS, 3_000, seed=12)
+    user.do("publish", str(foreign_events.write(events, tmp_path / "events.ndjson")))
+    taken, refused = (
+        [deep(levels) for levels in (899, 900)],
+        [deep(levels) for levels in (901, 1_000, 100_000)],
+    )
+    producer = KafkaProducer(bootstrap_servers=kafka_broker)
+    for text in (*taken, *refused):
+        producer.send(name, text.encode(), timestamp_ms=round(START.timestamp() * 1000))
+    producer.flush()
+    user.do("run", *RANGE)
+    lines = [
+        json.loads(line) | {"text": line} for line in (tmp_path / "events.ndjson").read_text().splitlines()
+    ]
+    holds_pushes_and_forks(user, lines)
+    others = [(e["type"], e["text"]) for e in lines if e["type"] not in ("PushEvent", "ForkEvent")]
+    found = user.rows("SELECT _type, _payload FROM DB.other")
+    assert sorted(found) == sorted([*others, *(("DeepEvent", text) for text in taken)])
+    rejected = [
+        (row["_reason"], row["_payload"].decode())
+        for file in user.lake.glob("_rejected/*.parquet")
+        for row in pq.read_table(file).to_pylist()
+    ]
+    assert sorted(rejected) == sorted(("nested too deep", text) for text in refused)
+    assert json.loads(user.do("verify", *RANGE, "--contents", "--json"))["anomalies"] == []

@@ -57,9 +57,11 @@ def tried(constraints: Path) -> str:
     return found
 
 
-def stock_airflow(venv: Path, version: str, constraints: Path | None) -> None:
-    """Airflow and PostgreSQL's drivers in a new environment with pip, and nothing else."""
-    run(sys.executable, "-m", "venv", "--clear", venv)
+def stock_airflow(
+    venv: Path, version: str, constraints: Path | None, python: Path = Path(sys.executable)
+) -> None:
+    """Airflow and PostgreSQL's drivers in a new environment of `python` with pip, and nothing else."""
+    run(python, "-m", "venv", "--clear", venv)
     cluster = release.constraints((ROOT / "requirements-cluster.txt").read_text())
     pins = venv / "pins.txt"
     pins.write_text(f"{constraints.read_text()}{cluster}" if constraints else "")
