@@ -121,6 +121,12 @@ class MemoryLake:
         finally:
             path.unlink()
 
+    def part(self, key: str, start: int, until: int) -> bytes:
+        found = self.read(key)
+        if found is None:
+            raise FileNotFoundError(key)
+        return found.data[start:until]
+
     def _write(self, key: str, data: bytes) -> None:
         self._writes += 1
         self.objects[key] = (data, self._writes)

@@ -204,6 +204,15 @@ class LakeContract:
             assert path.read_bytes() == b"x"
         assert lake.read("a").data == b"x"
 
+    def test_parts(self, lake: Lake) -> None:
+        data = bytes(range(256)) * 40
+        lake.put("a/b", data)
+        for start, until in ((0, 1), (0, len(data)), (100, 300), (len(data) - 5, len(data) + 5), (7, 7)):
+            assert lake.part("a/b", start, until) == data[start:until]
+        assert lake.part("a/b", len(data), len(data) + 1) == b""
+        with pytest.raises(FileNotFoundError):
+            lake.part("a/c", 0, 10)
+
     def test_move_is_repeatable(self, lake: Lake) -> None:
         lake.put("_attempts/s/a/1", b"x")
         for _ in range(3):

@@ -13,6 +13,7 @@ from sluice.cli import (
     backfill,
     config,
     doctor,
+    find,
     init,
     plan,
     publish,
@@ -52,6 +53,7 @@ commands.command()(backfill.backfill)
 commands.command()(status.status)
 commands.command()(verify.verify)
 commands.command()(traffic.traffic)
+commands.command()(find.find)
 commands.command()(accept.accept)
 commands.command()(doctor.doctor)
 commands.add_typer(config.config, name="config")

@@ -45,6 +45,14 @@ class Files(Located, Protocol):
         absent."""
 
 
+class Parts(Located, Protocol):
+    """As much of a lake as reading some bytes of its files needs."""
+
+    def part(self, key: str, start: int, until: int) -> bytes:
+        """Returns the object's bytes `[start, until)`, fewer where it ends before. Raises FileNotFoundError
+        when absent."""
+
+
 class Objects(Located, Protocol):
     """As much of a lake as the boundary log needs."""
 
@@ -62,7 +70,7 @@ class Objects(Located, Protocol):
         """Writes without a condition: for objects that any writer would write alike, or only this one."""
 
 
-class Lake(Objects, Files, Protocol):
+class Lake(Objects, Files, Parts, Protocol):
     """Every method raises LakeUnavailable when the store does not answer."""
 
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:

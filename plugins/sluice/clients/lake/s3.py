@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 _ABSENT = ("NoSuchKey", "404")
+_BEHIND_THE_END = 416
 _DELETES_PER_REQUEST = 1000
 _CREATED_TOGETHER = 128
 _TRIES = 5
@@ -176,6 +177,20 @@ class S3Lake:
             yield path
         finally:
             path.unlink(missing_ok=True)
+
+    def part(self, key: str, start: int, until: int) -> bytes:
+        if start >= until:
+            return b""
+        with explained(self.url):
+            try:
+                found = self._client.get_object(**self._at(key), Range=f"bytes={start}-{until - 1}")
+            except ClientError as error:
+                if code(error) in _ABSENT:
+                    raise FileNotFoundError(f"{self.url}/{key}") from error
+                if status(error) == _BEHIND_THE_END:
+                    return b""
+                raise
+            return found["Body"].read()
 
     @property
     def _client(self) -> S3Client:

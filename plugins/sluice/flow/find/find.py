@@ -1,0 +1,138 @@
+"""`sluice find`: reads the facts about records; outcome.py decides what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topics import open_topics
+from sluice.clients.lake.base import Lake
+from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Pipeline
+from sluice.errors import SluiceError, WrongUse
+from sluice.flow.find.read_table_records import TableReader
+from sluice.flow.find.record_facts import LakeRow, PartitionEdges, RecordFacts
+from sluice.flow.find.record_place import RecordPlace, SeatedOffset, seats_of
+from sluice.flow.find.row_match import RowMatch
+from sluice.flow.find.search_files import FileSearch
+from sluice.manifest import Manifest
+from sluice.runtime import deeper
+from sluice.safe_text import Say
+from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.manifests import read_manifest, read_manifests, units_in
+
+_MOST_ROWS = 10_000  # of a slice, held until they are sorted
+
+
+@dataclass(frozen=True)
+class RecordFinder:
+    """Finds records of one pipeline."""
+
+    pipeline: Pipeline
+    lake: Lake
+    topics_of: TopicsOf = open_topics
+
+    def at(self, topic: str, partition: int, offset: int, cluster: str | None = None) -> list[RecordFacts]:
+        """Returns the facts for each cluster that the offset may be of, and each topic id. Nothing is
+        scanned: boundaries name the slice, statistics the row group. Raises WrongUse."""
+        boundaries = BoundaryLog(self.lake).read()
+        clusters = self._clusters(topic, cluster, {name for name, known in boundaries.eras if known == topic})
+        found: list[RecordFacts] = []
+        for name in clusters:
+            place = RecordPlace(name, topic, partition, offset)
+            seats: Iterable[SeatedOffset | None] = seats_of(boundaries, place) or [None]
+            found += [self._facts(place, seat) for seat in seats]
+        return found
+
+    def matching(self, slices: SliceRange, match: RowMatch, most: int, say: Say) -> Iterator[RecordFacts]:
+        """Yields at most `most` records of the slices that match: a scan of their files, oldest first."""
+        found = 0
+        manifests = read_manifests(self.lake, units_in(self.lake, slices))
+        for unit, manifest in manifests.items():
+            for facts in self._scanned(unit, manifest, match, say):
+                yield facts
+                found += 1
+                if found == most:
+                    return
+
+    def _clusters(self, topic: str, wanted: str | None, known: set[str]) -> list[str]:
+        having = {c.cluster for c in self.pipeline.kafka if topic in c.topics} | known
+        if wanted is not None:
+            having &= {wanted}
+        if not having:
+            place = f"{wanted}/{topic}" if wanted else f"topic {topic!r}"
+            raise WrongUse(f"pipeline {self.pipeline.name} has never read {place}: name one that it reads")
+        return sorted(having)
+
+    def _facts(self, place: RecordPlace, seat: SeatedOffset | None) -> RecordFacts:
+        if seat is None or seat.piece is None:
+            return RecordFacts(place, seat, kafka=self._kafka(place))
+        if seat.left:
+            return RecordFacts(place, seat)
+        unit = Unit(seat.piece, place.cluster)
+        manifest = read_manifest(self.lake, unit)
+        if manifest is None:
+            return RecordFacts(place, seat, kafka=self._kafka(place))
+        search = FileSearch(self.lake, manifest)
+        return self._found(place, seat, unit, manifest, search.at(place), search.unreadable)
+
+    def _found(
+        self,
+        place: RecordPlace,
+        seat: SeatedOffset,
+        unit: Unit,
+        manifest: Manifest,
+        rows: Iterable[LakeRow],
+        unreadable: Iterable[str] = (),
+    ) -> RecordFacts:
+        rows = tuple(rows)
+        types = {row.type for row in rows if row.type is not None}
+        tables = TableReader(self.pipeline, self.lake.url, unit, manifest).read(place, types)
+        return RecordFacts(place, seat, manifest, rows, tuple(unreadable), tables)
+
+    def _scanned(self, unit: Unit, manifest: Manifest, match: RowMatch, say: Say) -> Iterator[RecordFacts]:
+        search = FileSearch(self.lake, manifest)
+        rows: list[LakeRow] = []
+        files = (*manifest.files, *manifest.rejected)
+        say(f"slice {unit}: {len(files):,} files of {manifest.landed + manifest.kept:,} rows")
+        for file in files:
+            with deeper():
+                rows += search.matching(file, match, _MOST_ROWS - len(rows))
+            if len(rows) >= _MOST_ROWS:
+                say(f"slice {unit}: more than {_MOST_ROWS:,} rows match; the others are not shown")
+                break
+        for line in search.unreadable:
+            say(f"slice {unit}: not readable: {line}")
+        rows.sort(key=lambda row: (row.place, row.number or 0))
+        for place, own in groupby(rows, key=lambda row: row.place):
+            yield self._found(place, _seat_of(unit.slice, manifest, place), unit, manifest, own)
+
+    def _kafka(self, place: RecordPlace) -> PartitionEdges:
+        cluster = next((c for c in self.pipeline.kafka if c.cluster == place.cluster), None)
+        if cluster is None:
+            return PartitionEdges(error=f"cluster {place.cluster} is no longer in the pipeline file")
+        try:
+            return _edges(self.topics_of, cluster, place)
+        except SluiceError as error:
+            return PartitionEdges(error=str(error))
+
+
+def _edges(topics_of: TopicsOf, cluster: Cluster, place: RecordPlace) -> PartitionEdges:
+    """Raises what the cluster raises."""
+    with topics_of(cluster) as reader:
+        state = reader.describe(place.topic)
+        if place.partition not in state.ends:
+            return PartitionEdges(error=f"topic {place.topic} has no partition {place.partition}")
+        high = reader.high_watermarks(place.topic, [place.partition])
+        stable = state.ends[place.partition]
+        end = max(stable, high.get(place.partition, stable))
+        return PartitionEdges(state.log_starts[place.partition], stable, end)
+
+
+def _seat_of(piece: Slice, manifest: Manifest, place: RecordPlace) -> SeatedOffset:
+    """Returns the seat by the manifest alone."""
+    own = [r.uuid for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
+    return SeatedOffset(own[0] if own else "", piece, None, None)

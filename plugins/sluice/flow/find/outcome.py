@@ -1,0 +1,129 @@
+"""From the facts about a record to the one word that says where it is. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sluice.flow.find.record_facts import PartitionEdges, RecordFacts
+from sluice.manifest import Manifest
+
+
+class Outcome(StrEnum):
+    IN_TABLE = "in its table"
+    NOT_LOADED = "landed, not loaded yet"
+    NO_TABLE = "landed, in no table"
+    MISFIT = "landed, a value does not fit"
+    ABSENT = "landed, not in its table"
+    UNKNOWN = "landed, tables unknown"
+    REJECTED = "rejected"
+    HOLE = "a hole"
+    EMPTY = "an empty array"
+    EMPTY_OR_HOLE = "an empty array or a hole"
+    LOST = "expired"
+    LACKING = "not read"
+    LEFT_BEHIND = "left behind"
+    NOT_LANDED = "not landed yet"
+    NO_SLICE = "not in a slice yet"
+    HELD = "behind an open transaction"
+    BEFORE = "before the first slice"
+    BEYOND = "beyond the log's end"
+    NOWHERE = "missing"
+    UNREADABLE = "not readable"
+
+
+_SAID = {
+    Outcome.IN_TABLE: "each table that takes its type has it",
+    Outcome.NOT_LOADED: "it is in the lake, and a table has not loaded its slice: `sluice run` does",
+    Outcome.NO_TABLE: "no table takes its type; it is in the lake alone",
+    Outcome.MISFIT: "a value does not fit its column: it is in sluice.rejected, and not in the table",
+    Outcome.ABSENT: "its slice is loaded, and the table has no row of it: `sluice verify` names the repair",
+    Outcome.UNKNOWN: "it is in the lake, and ClickHouse does not answer",
+    Outcome.REJECTED: "it could not become a row: its bytes are in _rejected/ with the reason",
+    Outcome.HOLE: "Kafka shows no record there: a transaction's marker, an aborted record, or one that was "
+    "compacted away",
+    Outcome.EMPTY: "the message is an array without elements, which is no row",
+    Outcome.EMPTY_OR_HOLE: "its slice has empty arrays and offsets without a record, and this is one of them",
+    Outcome.LOST: "Kafka had deleted it before its slice landed",
+    Outcome.LACKING: "its slice landed before the pipeline read its topic or partition: `sluice run --mode "
+    "reland` brings it",
+    Outcome.LEFT_BEHIND: "its topic was recreated, and its slice is read from the new one: it is lost",
+    Outcome.NOT_LANDED: "its slice is resolved and has not landed: `sluice run` lands it",
+    Outcome.NO_SLICE: "no slice that is resolved holds it: the hourly run takes it when its hour is over",
+    Outcome.HELD: "its transaction is open: it is read when that ends",
+    Outcome.BEFORE: "it is older than the first slice of the pipeline, and is not read",
+    Outcome.BEYOND: "the log ends before it: there is no such record yet",
+    Outcome.NOWHERE: "its slice landed without it, and nothing says why: `sluice verify --contents` names "
+    "the repair",
+    Outcome.UNREADABLE: "a file of its slice cannot be read: `sluice verify` names the repair",
+}
+
+
+def meaning(outcome: Outcome) -> str:
+    """Returns what the outcome means, and what to do where something is to be done."""
+    return _SAID[outcome]
+
+
+def outcome_of(facts: RecordFacts) -> Outcome:
+    """Decides where the record is. A landed row counts before a rejected one: an array may have both."""
+    if facts.rows:
+        landed = [row for row in facts.rows if row.type is not None]
+        return _of_tables(facts) if landed else Outcome.REJECTED
+    if facts.seat is None or facts.seat.piece is None:
+        return _outside(facts)
+    if facts.seat.left:
+        return Outcome.LEFT_BEHIND
+    if facts.manifest is None:
+        return Outcome.LOST if _expired(facts) else Outcome.NOT_LANDED
+    return _not_found(facts, facts.manifest)
+
+
+def _of_tables(facts: RecordFacts) -> Outcome:
+    if not facts.tables:
+        return Outcome.NO_TABLE
+    if any(table.commit == "unavailable" for table in facts.tables):
+        return Outcome.UNKNOWN
+    if any(table.misfits for table in facts.tables):
+        return Outcome.MISFIT
+    if any(table.commit != "committed" for table in facts.tables):
+        return Outcome.NOT_LOADED
+    return Outcome.ABSENT if any(table.rows == 0 for table in facts.tables) else Outcome.IN_TABLE
+
+
+def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
+    place = facts.place
+    own = [r for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
+    lost = [r for r in manifest.lost if (r.topic, r.partition) == (place.topic, place.partition)]
+    if any(loss.start <= place.offset < loss.until for loss in lost):
+        return Outcome.LOST
+    if not any(r.start <= place.offset < r.until for r in own):
+        return Outcome.LACKING
+    if facts.unreadable:
+        return Outcome.UNREADABLE
+    if manifest.holes and manifest.empty:
+        return Outcome.EMPTY_OR_HOLE
+    if manifest.holes:
+        return Outcome.HOLE
+    return Outcome.EMPTY if manifest.empty else Outcome.NOWHERE
+
+
+def _outside(facts: RecordFacts) -> Outcome:
+    """Of an offset that no resolved slice holds."""
+    kafka, seat = facts.kafka, facts.seat
+    if seat is not None and seat.after is None:
+        return Outcome.BEFORE
+    if kafka is None or kafka.error:
+        return Outcome.NO_SLICE
+    return _in_kafka(facts.place.offset, kafka)
+
+
+def _in_kafka(offset: int, kafka: PartitionEdges) -> Outcome:
+    if offset >= kafka.end:
+        return Outcome.BEYOND
+    if offset >= kafka.stable:
+        return Outcome.HELD
+    return Outcome.LOST if offset < kafka.start else Outcome.NO_SLICE
+
+
+def _expired(facts: RecordFacts) -> bool:
+    kafka = facts.kafka
+    return kafka is not None and not kafka.error and facts.place.offset < kafka.start

@@ -1,0 +1,110 @@
+"""Asks ClickHouse what each table that takes a record's type has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.shards import Servers, connect_shards
+from sluice.clients.clickhouse.sql import render, table
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import Unavailable
+from sluice.flow.find.record_facts import TableRecord
+from sluice.flow.find.record_place import RecordPlace
+from sluice.manifest import Manifest
+from sluice.slices import SliceRange, Unit
+from sluice.state.ledger import LedgerRow
+from sluice.state.shard_ledgers import ledgers_of
+
+_TOLD_APART = {"_topic", "_partition", "_offset"}
+
+
+def targets_of(pipeline: Pipeline, types: Collection[str]) -> list[Target]:
+    """Returns the tables that take rows of any of the types; those of counts and rollups hold no records."""
+    plain = [target for target in pipeline.targets if not target.counted and target.rollup is None]
+    return [target for target in plain if pipeline.routed(target, types)]
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Reads what tables have of records of one unit."""
+
+    pipeline: Pipeline
+    lake: str
+    unit: Unit
+    manifest: Manifest
+
+    def read(self, place: RecordPlace, types: Collection[str]) -> tuple[TableRecord, ...]:
+        """A table whose server does not answer is "unavailable". Raises ServerError where one refuses."""
+        targets = targets_of(self.pipeline, types)
+        if not targets:
+            return ()
+        try:
+            with connect_shards(self.pipeline) as servers:
+                slices = SliceRange(self.unit.slice.start, self.unit.slice.end, self.unit.slice.length)
+                ledgers = ledgers_of(servers, self.pipeline, self.lake, slices)
+                rows = {target.table: ledgers[target.table].get(self.unit) for target in targets}
+                return tuple(self._table(servers, target, place, rows[target.table]) for target in targets)
+        except Unavailable as error:
+            return tuple(TableRecord(target.table, "unavailable", error=str(error)) for target in targets)
+
+    def _table(
+        self, servers: Servers, target: Target, place: RecordPlace, row: LedgerRow | None
+    ) -> TableRecord:
+        clients = [server.reached for server in servers]
+        parameters = self._parameters(target, place)
+        times = [when for client in clients for (when,) in _own(client, "find/commit_time", parameters)]
+        misfits = [pair for client in clients for pair in _own(client, "find/misfits", parameters)]
+        return TableRecord(
+            target.table,
+            self._commit(row),
+            datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
+            _counted([_rows(client, target, parameters) for client in clients]),
+            tuple((str(column), str(reason)) for column, reason in misfits),
+        )
+
+    def _commit(self, row: LedgerRow | None) -> str:
+        if row is None or row.lacking:
+            return "not loaded"
+        return "committed" if row.manifest == self.manifest.id else "stale"
+
+    def _parameters(self, target: Target, place: RecordPlace) -> dict[str, Any]:
+        return {
+            "target": target.table,
+            "database": target.database,
+            "name": target.name,
+            "slice": int(self.unit.slice.start.timestamp()),
+            "cluster": place.cluster,
+            "topic": place.topic,
+            "partition": place.partition,
+            "offset": place.offset,
+        }
+
+
+def _own(client: Client, statement: str, parameters: dict[str, Any]) -> Sequence[Any]:
+    """Reads a table of Sluice's; nothing where ClickHouse has it not yet."""
+    try:
+        return client.rows(render(statement), parameters)
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise
+
+
+def _rows(client: Client, target: Target, parameters: dict[str, Any]) -> int | None:
+    """Returns how many rows of the record the table has; None where nothing tells its rows apart."""
+    found = read_table(client, target.database, target.name)
+    if found is None or not {column.name for column in found.columns} >= _TOLD_APART:
+        return None
+    ((count,),) = client.rows(render("find/rows", table=table(target.table)), parameters)
+    return int(count)
+
+
+def _counted(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

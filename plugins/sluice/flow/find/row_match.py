@@ -1,0 +1,78 @@
+"""Which rows have a key or a field of a value. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.errors import WrongUse
+from sluice.flow.contents.payload import UnreadablePayload, read_event
+from sluice.flow.contents.payload import field as field_of
+
+_ESCAPE = "\\"
+
+
+@dataclass(frozen=True)
+class RowMatch:
+    """A record's `key`, or a field of its event: the dotted path, and the value as text."""
+
+    key: bytes | None = None
+    path: tuple[str, ...] = ()
+    value: str = ""
+
+    @property
+    def column(self) -> str:
+        """Which of a file's columns has to be read."""
+        return "_key" if self.key is not None else "_payload"
+
+    def positions(self, rows: pa.Table) -> np.ndarray:
+        """Returns the rows that match, ascending. To be called where the stack is deep enough:
+        sluice.runtime.deeper."""
+        if self.key is not None:
+            return _true(pc.equal(rows["_key"], pa.scalar(self.key, pa.binary())))
+        payloads = rows["_payload"].cast(pa.binary())
+        # Where the value does not stand as it is, it may stand there with escapes.
+        likely = pc.or_(_has(payloads, self.value), _has(payloads, _ESCAPE))
+        found = [n for n in _true(likely).tolist() if self._matches(payloads[n].as_py())]
+        return np.array(found, np.int64)
+
+    def _matches(self, payload: bytes) -> bool:
+        try:
+            return _text(field_of(read_event(payload), self.path)) == self.value
+        except UnreadablePayload:
+            return False
+
+
+def read_match(key: str | None, given: str | None) -> RowMatch:
+    """Returns what `--key K` or `--field user.id=7` asks for. Raises WrongUse."""
+    if (key is None) is (given is None):
+        raise WrongUse("name one of TOPIC:PARTITION:OFFSET, --key and --field")
+    if key is not None:
+        return RowMatch(key=key.encode(errors="surrogateescape"))
+    if any("\ud800" <= character <= "\udfff" for character in given or ""):
+        raise WrongUse("--field: what was typed is not UTF-8, and an event's text is")
+    path, sign, value = (given or "").partition("=")
+    names = tuple(path.split("."))
+    if not sign or not all(names):
+        raise WrongUse(f"--field {(given or '')[:60]!r}: expected PATH=VALUE such as user.id=7")
+    return RowMatch(path=names, value=value)
+
+
+def _has(payloads: Any, text: str) -> Any:
+    return pc.fill_null(pc.match_substring(payloads, text), False)
+
+
+def _true(mask: Any) -> np.ndarray:
+    found: np.ndarray = np.flatnonzero(pc.fill_null(mask, False).to_numpy())
+    return found
+
+
+def _text(value: Any) -> str | None:
+    """Returns a value as one types it; None of what is no single value. Numbers are as they are written."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str) else None

@@ -1,0 +1,141 @@
+"""Finds rows in a unit's files: footers first, then only the row groups that can hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.ranged import RangedFile
+from sluice.flow.find.record_facts import LakeRow
+from sluice.flow.find.record_place import RecordPlace
+from sluice.flow.find.row_match import RowMatch
+from sluice.manifest import LandedFile, Manifest
+
+_PLACE = ("_topic", "_partition", "_offset")
+_STAMP = "_timestamp"
+_DETAILS = (*_PLACE, "_cluster", "_type", "_reason", "_event_time", _STAMP, "_row")
+
+
+@dataclass
+class FileSearch:
+    """Searches the files of one unit. `unreadable` says which of them are missing or damaged."""
+
+    lake: Lake
+    manifest: Manifest
+    unreadable: list[str] = field(default_factory=list)
+
+    def at(self, place: RecordPlace) -> list[LakeRow]:
+        """Returns the rows of one record. Where a record is one row, the search ends with it."""
+        found: list[LakeRow] = []
+        for file in self._largest_first():
+            found += self._rows(file, place)
+            if found and self.manifest.rows is None:
+                break
+        return found
+
+    def matching(self, file: LandedFile, match: RowMatch, most: int) -> list[LakeRow]:
+        """Returns the first `most` rows of a file that match; a row group at a time is in memory."""
+        return self._read(file, lambda parquet: _matching(parquet, file, match, most))
+
+    def _largest_first(self) -> list[LandedFile]:
+        return sorted((*self.manifest.files, *self.manifest.rejected), key=lambda file: -file.rows)
+
+    def _rows(self, file: LandedFile, place: RecordPlace) -> list[LakeRow]:
+        return self._read(file, lambda parquet: _of_record(parquet, file, place))
+
+    def _read(self, file: LandedFile, rows: Callable[[pq.ParquetFile], list[LakeRow]]) -> list[LakeRow]:
+        """Returns nothing of a file that is missing or damaged. One that was not moved yet is in its
+        attempt."""
+        reason = "it is missing"
+        for key in dict.fromkeys((file.key, file.attempt_key)):
+            try:
+                with RangedFile(self.lake, key, file.bytes) as raw, pa.PythonFile(raw, "r") as opened:
+                    return rows(pq.ParquetFile(opened))
+            except FileNotFoundError:
+                continue
+            except (OSError, pa.ArrowException) as error:
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                break
+        self.unreadable.append(f"{file.key}: {reason}")
+        return []
+
+
+def _matching(parquet: pq.ParquetFile, file: LandedFile, match: RowMatch, most: int) -> list[LakeRow]:
+    found: list[LakeRow] = []
+    for number in range(parquet.num_row_groups):
+        if len(found) == most:
+            break
+        rows = parquet.read_row_group(number, columns=[match.column])
+        found += _details(parquet, file, number, match.positions(rows)[: most - len(found)])
+    return found
+
+
+def _of_record(parquet: pq.ParquetFile, file: LandedFile, place: RecordPlace) -> list[LakeRow]:
+    found: list[LakeRow] = []
+    for number in row_groups(parquet.metadata, place):
+        places = parquet.read_row_group(number, columns=list(_PLACE))
+        found += _details(parquet, file, number, _positions(places, place))
+    return found
+
+
+def row_groups(metadata: pq.FileMetaData, place: RecordPlace) -> list[int]:
+    """Returns the row groups whose statistics do not rule the record out. Pure."""
+    wanted = dict(zip(_PLACE, (place.topic, place.partition, place.offset), strict=True))
+    return [
+        number
+        for number in range(metadata.num_row_groups)
+        if all(_may_hold(metadata.row_group(number), name, value) for name, value in wanted.items())
+    ]
+
+
+def _may_hold(group: pq.RowGroupMetaData, name: str, value: Any) -> bool:
+    """Files of older versions have no statistics of `_topic`."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema == name:
+            said = column.statistics
+            return said is None or not said.has_min_max or said.min <= value <= said.max
+    return True
+
+
+def _positions(places: pa.Table, place: RecordPlace) -> np.ndarray:
+    wanted = (place.topic, place.partition, place.offset)
+    same = np.ones(places.num_rows, bool)
+    for name, value in zip(_PLACE, wanted, strict=True):
+        same &= pc.equal(places[name], pa.scalar(value, places[name].type)).to_numpy()
+    return np.flatnonzero(same)
+
+
+def _details(parquet: pq.ParquetFile, file: LandedFile, group: int, positions: np.ndarray) -> list[LakeRow]:
+    if not len(positions):
+        return []
+    there = [name for name in _DETAILS if name in parquet.schema_arrow.names]
+    table = parquet.read_row_group(group, columns=there).take(pa.array(positions, pa.int64()))
+    # A record's own time may be any number, also one that no datetime holds.
+    stamps = table[_STAMP].cast(pa.int64())
+    table = table.set_column(table.column_names.index(_STAMP), _STAMP, stamps)
+    return [
+        _row(file, group, int(position), row)
+        for position, row in zip(positions, table.to_pylist(), strict=True)
+    ]
+
+
+def _row(file: LandedFile, group: int, position: int, row: dict[str, Any]) -> LakeRow:
+    return LakeRow(
+        place=RecordPlace(row["_cluster"], row["_topic"], row["_partition"], row["_offset"]),
+        file=file.key,
+        row_group=group,
+        row=position,
+        type=row.get("_type"),
+        reason=row.get("_reason"),
+        event_time=row.get("_event_time"),
+        stamp=row[_STAMP],
+        number=row.get("_row"),
+    )
