@@ -107,6 +107,7 @@ def test_airflow_knows_the_provider_as_its_schema_has_it():
     assert ProvidersManager().providers["sluice"].data | own == {**own, "documentation-url": None}
     for name in get_provider_info()["notifications"]:
         assert issubclass(EntryPoint(name, name.replace(".Web", ":Web"), "").load(), BaseNotifier)
+    assert set(own["extra-links"]) <= set(ProvidersManager().extra_links_class_names)
 
 
 def test_the_page_is_an_entry_point():

@@ -96,6 +96,20 @@ def test_what_spark_submit_is_given(tmp_path: Path):
     assert seen["environment"]["OWN"] == "yes"
 
 
+@pytest.mark.parametrize(
+    ("base", "begins"),
+    [("https://airflow.example.com/base/", "https://airflow.example.com/base/plugin"), ("", "/plugin")],
+)
+def test_a_link_of_the_task_leads_to_its_hours(tmp_path: Path, monkeypatch, base: str, begins: str):
+    """Airflow stores it when the task has ended, and shows it by the class's name."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
+    land = land_task(tmp_path)
+    (link,) = land.operator_extra_links
+    assert link.get_link(land, ti_key=None) == (
+        f"{begins}/sluice#/p/ads?from=2026-11-20T10%3A00%3A00Z&to=2026-11-20T12%3A00%3A00Z"
+    )
+
+
 def test_secrets_are_in_the_environment_only(tmp_path: Path):
     land, seen = run(tmp_path)
     assert json.loads(seen["environment"]["AIRFLOW_CONN_LAKE_STORE"])["password"] == SECRET

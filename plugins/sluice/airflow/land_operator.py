@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from sluice.airflow.links import HoursLink
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail, final_reason
@@ -40,6 +41,7 @@ class LandOperator(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = ("batch",)
+    operator_extra_links = (HoursLink(),)
 
     def __init__(self, *, pipeline: str, connection: str, batch: Any, **kwargs: Any) -> None:
         super().__init__(conn_id=connection, **{"max_active_tis_per_dag": 1, "doc_md": DOC, **kwargs})
