@@ -17,7 +17,7 @@ EFFECT = "effect "
 WRITES = ("create", "replace", "put", "delete", "finish", "move")
 REPLACING = "put"  # FolderLake.replace calls it: one effect
 # Renewals come at any moment; the others are notes for people, which no step depends on.
-IGNORED = ("_leases", "_timings", "_verify", "_summary")
+IGNORED = ("_leases", "_timings", "_verify", "_summary", "_history")
 # One step, though it takes several statements of different kinds.
 FENCING_OFF = ("DROP", "KILL")
 

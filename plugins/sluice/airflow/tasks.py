@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sluice.airflow.assets import emit_events
 from sluice.airflow.hours import announce_hours
 from sluice.airflow.metrics import measured
-from sluice.airflow.pipelines import read_pipeline
+from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail
 from sluice.airflow.run_params import (
     from_xcom,
@@ -157,9 +157,11 @@ def _older(pipeline: Pipeline, asked: SliceRange) -> Sequence[SliceRange]:
 def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
     """The batches of a range whose boundaries are stored now."""
     from sluice.flow import steps
+    from sluice.flow.note_file import note_file
 
     with over_elsewhere():
         resolved = steps.resolve_range(pipeline, asked)
+    note_file(pipeline, file_of(pipeline.name))
     waiting = {cluster: str(error) for cluster, error in resolved["waiting"].items()}
     log.info("resolved", **{**resolved, "waiting": waiting})
     params = get_current_context()["params"]

@@ -148,10 +148,12 @@ def _steps(
     did."""
     from sluice.flow import steps
     from sluice.flow.batch_loop import run_work
+    from sluice.flow.note_file import note_file
     from sluice.state.survey import survey
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
+    note_file(spec, path)
     for line in (*resolved["stamped_ahead"], *resolved["held"]):
         progress(line)
     for cluster, why in resolved["waiting"].items():

@@ -17,6 +17,7 @@ from sluice.errors import SluiceError
 from sluice.plan.backlog import backlog_of, hours_until, unlanded
 from sluice.slices import SliceRange, floor, utc
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.lag_history import LagSample
 from sluice.state.month_store import read_summaries
 from sluice.state.status import UnitStatus
 
@@ -45,6 +46,18 @@ class Lag:
     at: str
     partitions: list[PartitionLag]
     errors: list[str]
+
+    def sample(self, now: datetime) -> LagSample | None:
+        """Returns what is kept of it; None where a cluster did not answer, for its records are unknown."""
+        if self.errors or not self.partitions:
+            return None
+        ages = [p.seconds for p in self.partitions if p.records and p.seconds is not None]
+        return LagSample(
+            at=int(now.timestamp()),
+            records=sum(p.records for p in self.partitions),
+            held=sum(p.held for p in self.partitions),
+            seconds=max(ages, default=None),
+        )
 
 
 @dataclass(frozen=True)

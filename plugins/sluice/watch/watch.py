@@ -14,6 +14,7 @@ from sluice.config.alarms import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
 from sluice.slices import utc
+from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
 from sluice.watch import notices, rules, traffic_rules, transactions
 from sluice.watch.notices import Notice, bounded, decide, forget, pending, with_notified
@@ -48,13 +49,15 @@ class Watched:
 
 
 def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
-    """Observes the pipeline, stores its alarms and notifies the channels.
+    """Observes the pipeline, stores its lag and its alarms, and notifies the channels.
 
     Raises: NotSent after all channels were tried, Busy when another watch is at work, LakeUnavailable.
     """
     store = AlarmStore(lake)
     with Lease.acquire(lake, _LEASE, uuid.uuid4().hex, _TERM, _PATIENCE) as lease, lease.keep():
         observation = observe(pipeline, lake, now)
+        if (lag := observation.lag.sample(now)) is not None:
+            note_lag(lake, lag)
         known = store.read()
         problems = bounded(problems_of(pipeline, observation, known, now), known.alarms)
         keep(lake, observation.rows)

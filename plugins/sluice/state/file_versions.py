@@ -1,0 +1,79 @@
+"""Keeps in the lake what the pipeline file said, and which Sluice ran it: for who asks what has changed.
+
+`_history/file.json` has the last `MOST` versions, the oldest first. Every run notes the file that it has
+read; while nothing changes, nothing is written. It is no evidence of anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+import msgspec
+
+from sluice import __version__
+from sluice.clients.lake.base import Lake
+from sluice.errors import SluiceError
+from sluice.slices import utc
+from sluice.state.update_object import update_object
+
+KEY = "_history/file.json"
+MOST, MOST_BYTES = 50, 1 << 20
+"""Versions that are kept, and bytes of their texts together; the newest is kept in any case."""
+MOST_TEXT = 256 << 10
+"""Characters of one text; of a longer one the beginning."""
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """`at` is when a run saw it first (ISO 8601, UTC), `hash` that of the whole text, `text` what the file
+    says without comments and secrets (sluice.config.file_text)."""
+
+    at: str
+    hash: str
+    sluice: str
+    text: str
+
+
+_VERSIONS = msgspec.json.Decoder(tuple[FileVersion, ...])
+
+
+def version_of(text: str, now: datetime) -> FileVersion:
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return FileVersion(utc(now).isoformat(timespec="seconds"), digest, __version__, text[:MOST_TEXT])
+
+
+def read_versions(lake: Lake) -> tuple[FileVersion, ...]:
+    """Returns what is known, the oldest first. Raises SluiceError for bytes that are none."""
+    stored = lake.read(KEY)
+    return _decoded(lake, None if stored is None else stored.data)
+
+
+def note_version(lake: Lake, text: str, now: datetime) -> None:
+    """Keeps what the file says now, by compare-and-set, where it or Sluice has changed."""
+    new = version_of(text, now)
+    update_object(lake, KEY, lambda data: _encoded(with_version(_decoded(lake, data), new)))
+
+
+def with_version(known: Sequence[FileVersion], new: FileVersion) -> tuple[FileVersion, ...]:
+    """Returns the versions with the new one, where it differs from the newest. Pure."""
+    if known and (known[-1].hash, known[-1].sluice) == (new.hash, new.sluice):
+        return tuple(known)
+    found = [*known, new][-MOST:]
+    while len(found) > 1 and sum(len(one.text) for one in found) > MOST_BYTES:
+        del found[0]
+    return tuple(found)
+
+
+def _encoded(versions: Sequence[FileVersion]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(versions), indent=1)
+
+
+def _decoded(lake: Lake, data: bytes | None) -> tuple[FileVersion, ...]:
+    try:
+        return () if data is None else _VERSIONS.decode(data)
+    except msgspec.DecodeError as error:
+        place = f"{lake.url}/{KEY}"
+        raise SluiceError(f"{place} holds no versions ({error}): delete it, runs begin anew") from error
