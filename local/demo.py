@@ -110,6 +110,7 @@ def demo(settings: Settings, env: dict[str, str]) -> None:
     )
     retry_failed(airflow, hours[-1] + HOUR)
     airflow.unpause(DAG)
+    airflow.unpause(f"{DAG}_watch")
     say(f"the hourly DAG {DAG} is on; its run of {hours[-1]:%H:%M} UTC takes the hours before as well")
     wait_for_run(airflow, hours[-1] + HOUR)
     print_counts(client)

@@ -12,6 +12,8 @@ from sluice.errors import SluiceError
 from sluice.type_fields import TypeFields
 
 VERSION = 1
+TWELFTHS = 12
+"""Equal parts of a slice in which its records' stamps are counted."""
 
 TopicPartitionKey = tuple[str, int]
 """A topic and one of its partitions."""
@@ -101,6 +103,7 @@ class Manifest:
     `hours` that a slice brought later than `grace` after their end are counted in `late` (records).
     `long_numbers`: an event may hold a number of more digits than a double keeps; older manifests do not say.
     `fields`: of the types with most rows; older manifests have none.
+    `times`: how many records were stamped in each of TWELFTHS parts of the slice; older manifests have none.
     """
 
     pipeline: str
@@ -125,6 +128,7 @@ class Manifest:
     empty: int = 0
     long_numbers: bool = True
     fields: tuple[TypeFields, ...] = ()
+    times: tuple[int, ...] = ()
     version: int = VERSION
 
     @property

@@ -18,6 +18,8 @@ from sluice.airflow.api import pipelines
 from sluice.airflow.api.app import version_of, warm_caches
 from sluice.clients.lake.layout import manifest
 from sluice.clients.lake.open import open_lake
+from sluice.slices import HOUR, Slice, floor
+from sluice.state.freshness import FreshUnit, note_fresh
 from sluice.state.months import UnitSummary, encode, key_of
 from sluice.watch.problems import Alarm, Problem, ProblemKind, WatchState
 from sluice.watch.store import AlarmStore
@@ -31,6 +33,7 @@ READS = [
     "/sluice/api/overview?from=48h",
     "/sluice/api/pipelines/ads/anomalies",
     "/sluice/api/pipelines/ads/problems",
+    "/sluice/api/pipelines/ads/freshness",
     "/sluice/api/pipelines/ads/late?from=2026-11-20",
     "/sluice/api/pipelines/ads/series?from=2026-11-20",
     "/sluice/api/pipelines/ads/lag",
@@ -80,7 +83,21 @@ def test_the_problems_that_the_watch_sees(airflow_app: TestClient):
         "watched": "",
         "paused": True,
         "watch_dag": "ads_watch",
+        "remedy": (
+            "Unpause ads_watch in Airflow: while it is paused nothing is noticed, and no channel is notified."
+        ),
     }
+
+
+def test_the_freshness_of_the_tables(airflow_app: TestClient):
+    """An hour whose 30 records were stamped in its last five minutes, verified an hour after its end."""
+    ((_, ads),) = pipelines.find_pipelines().sound
+    piece = Slice(floor(pendulum.now("UTC"), HOUR) - 2 * HOUR)
+    verified = int(piece.end.timestamp()) + 3600
+    note_fresh(open_lake(ads), {piece.id: {"dc1": FreshUnit((*[0] * 11, 30), {"a.b": verified})}})
+    (row,) = airflow_app.get("/sluice/api/pipelines/ads/freshness", headers=login("viewer")).json()["tables"]
+    assert (row["table"], row["records_day"], row["p50_day"], row["p99_week"]) == ("a.b", 30, 3750.0, 3750.0)
+    assert row["newest"] == piece.id
 
 
 def test_a_viewer_cannot_plan_nor_start(airflow_app: TestClient):

@@ -25,6 +25,7 @@ RULES = {
     "GET /api/pipelines/{pipeline}/late": "read",
     "GET /api/pipelines/{pipeline}/anomalies": "read",
     "GET /api/pipelines/{pipeline}/problems": "read",
+    "GET /api/pipelines/{pipeline}/freshness": "read",
     "GET /api/pipelines/{pipeline}/progress": "read",
     "POST /api/pipelines/{pipeline}/plan": "start",
     "GET /api/pipelines/{pipeline}/slices/{slice_id}": "read",

@@ -10,8 +10,10 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.manifest import Manifest
 from sluice.metrics.sink import MetricSample, sample
+from sluice.state.freshness import FreshTable, quantile
 
 OTHERS = "_others"  # StatsD takes no brackets
+SAMPLED = 20
 EVENT = "_event"  # a misfit as a whole, of no column
 
 
@@ -70,6 +72,16 @@ def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Me
 def rejected(pipeline: str, table: str, by_column: Iterable[tuple[str, int]]) -> Iterator[MetricSample]:
     for column, count in by_column:
         yield sample("rows_rejected", count, pipeline=pipeline, table=table, column=column or EVENT)
+
+
+def fresh(pipeline: str, found: Iterable[FreshTable]) -> Iterator[MetricSample]:
+    """Yields the age of SAMPLED records of each unit and table, one for each equal share of its records: a
+    histogram of them is that of all records, hour by hour."""
+    for one in found:
+        for n in range(SAMPLED):
+            age = quantile(one.delays, (n + 0.5) / SAMPLED)
+            if age is not None:
+                yield sample("freshness_seconds", max(age, 0.0), pipeline=pipeline, table=one.table)
 
 
 def verified(pipeline: str, units: int, records: int, found: Iterable[Anomaly]) -> Iterator[MetricSample]:

@@ -24,6 +24,7 @@ from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.counted_landing import counted_landing
+from sluice.flow.freshness import note_freshness
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
 from sluice.flow.load.evolve.forecast import forecast
@@ -193,6 +194,7 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     sink.emit(metrics.verified(pipeline.name, len(found), records_of(found), findings))
     if tables is None:
         note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
+    note_freshness(pipeline, found, findings, pendulum.now("UTC"))
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
     findings = [
         f for f in findings if f.kind is not AnomalyKind.INCOMPLETE or (f.slice, f.cluster) not in apart

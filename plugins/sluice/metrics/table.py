@@ -200,6 +200,13 @@ GAUGES = _metrics(
 
 TIMERS = _metrics(
     MetricKind.TIMER,
+    # verify
+    (
+        "freshness_seconds",
+        "seconds",
+        "Age of records when their hour was first committed and verified in a table; 20 samples an hour",
+        "pipeline table",
+    ),
     # load
     ("lease_wait", "seconds", "Time until the table's lease was held", "pipeline table"),
     # every step

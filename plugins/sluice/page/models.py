@@ -155,12 +155,14 @@ class ProblemRow(Model):
 
 
 class Problems(Model):
-    """`watched` is when the watch DAG last began, empty when it never did; `paused`: it does not run."""
+    """`watched` is when the watch DAG last began, empty when it never did; `paused`: it does not run.
+    `remedy`: what a person does where nobody watches."""
 
     problems: list[ProblemRow]
     watched: str
     paused: bool
     watch_dag: str
+    remedy: str = ""
 
 
 class PlanAsked(BaseModel):

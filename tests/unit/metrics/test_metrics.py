@@ -252,7 +252,10 @@ def test_the_exporters_mapping_names_each_kind_as_the_alerts_do():
     kinds = {MetricKind.COUNTER: "counter", MetricKind.GAUGE: "gauge", MetricKind.TIMER: "observer"}
     for metric in METRICS.values():
         sent = f"airflow.{metric.full_name}"
-        rule = next(r for r in mapping["mappings"] if r["match_metric_type"] == kinds[metric.kind])
-        found = re.fullmatch(rule["match"].replace(".", r"\.").replace("*", r"([^.]*)"), sent)
-        assert found is not None
-        assert rule["name"].replace("${1}", found[1]) == metric.exported
+        own = [r for r in mapping["mappings"] if r["match_metric_type"] == kinds[metric.kind]]
+        names = [
+            re.sub(r"\$\{1\}", found[found.lastindex or 0], rule["name"])
+            for rule in own
+            if (found := re.fullmatch(rule["match"].replace(".", r"\.").replace("*", r"([^.]*)"), sent))
+        ]
+        assert names[0] == metric.exported

@@ -27,13 +27,16 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import models
 from sluice.page import plan as planning
 from sluice.page.cause_rows import cause_rows
+from sluice.page.freshness import SPAN, Freshness, freshness_of
 from sluice.page.models import ProblemRow, Problems
 from sluice.page.rows import HOURLY, RequestedRange, bounded, legend, rows_of
 from sluice.page.series import late_table, long_series_of, series_of
 from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
 from sluice.slices import SliceRange, parse_instant
+from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.month_store import read_summaries
+from sluice.watch.problems import watch_remedy
 from sluice.watch.store import AlarmStore
 
 pipelines = APIRouter()
@@ -128,6 +131,14 @@ def anomalies(pipeline: Readable) -> models.Anomalies:
     )
 
 
+@pipelines.get("/pipelines/{pipeline}/freshness")
+def freshness(pipeline: Readable) -> Freshness:
+    now = pendulum.now("UTC")
+    slices = SliceRange.widen(now - SPAN, now, pipeline.slice)
+    found = tables_of(slices, read_fresh(open_lake(pipeline), slices))
+    return freshness_of([target.table for target in pipeline.targets], found, now)
+
+
 @pipelines.get("/pipelines/{pipeline}/problems")
 def problems(pipeline: Readable, session: SessionDep) -> models.Problems:
     return problems_of(session, pipeline)
@@ -174,4 +185,5 @@ def problems_of(session: Session, pipeline: Pipeline) -> Problems:
         watched=text_of(last),
         paused=paused is not False,
         watch_dag=dag_id,
+        remedy=watch_remedy(dag_id, paused is not False, last is not None),
     )

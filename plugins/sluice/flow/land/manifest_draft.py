@@ -11,7 +11,7 @@ from sluice.clients.lake import layout
 from sluice.config.counts import COUNTS
 from sluice.flow.land.conservation import Counted
 from sluice.flow.land.read_plan import UnitRead
-from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
+from sluice.flow.land.task.reports import SeenOffsets, SeenTimes, WrittenFile
 from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
 from sluice.slices import last_late
 from sluice.type_fields import TypeFields
@@ -28,6 +28,7 @@ class Landed:
     holes: int
     counted: tuple[Counted, ...] = ()
     fields: tuple[TypeFields, ...] = ()
+    times: tuple[int, ...] = ()
 
 
 def draft(
@@ -68,7 +69,13 @@ def draft(
         traffic=tuple(_traffic(one, generation) for one in landed.counted),
         long_numbers=any(part.long_numbers for part in landed.seen),
         fields=landed.fields,
+        times=landed.times,
     )
+
+
+def summed_times(seen: Sequence[SeenTimes]) -> tuple[int, ...]:
+    """Adds up what the tasks saw of one unit."""
+    return tuple(map(sum, zip(*(one.counts for one in seen), strict=True)))
 
 
 def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:

@@ -19,11 +19,11 @@ from sluice.flow.land.count_totals import Total
 from sluice.flow.land.engine import Engine
 from sluice.flow.land.expiry import starts_now
 from sluice.flow.land.holes import Holes, explain
-from sluice.flow.land.manifest_draft import Landed
+from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
 from sluice.flow.land.read_plan import UnitRead, runs, together
 from sluice.flow.land.task.decoding import decoding_of
-from sluice.flow.land.task.reports import SeenFields, SeenOffsets, TaskReport, WrittenFile
+from sluice.flow.land.task.reports import SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
 from sluice.flow.land.unit_fields import unit_fields
@@ -32,7 +32,7 @@ from sluice.slices import Slice, Unit, to_ms
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
-_Own = TypeVar("_Own", WrittenFile, SeenOffsets, SeenFields)
+_Own = TypeVar("_Own", WrittenFile, SeenOffsets, SeenFields, SeenTimes)
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class LandingAttempt:
         crash_points.reached(Land.EXPLAINED)
         tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
         traffic, fields = _by_unit(self._totals(report.traffic)), _by_unit(report.fields)
+        times = _by_unit(report.times)
         crash_points.reached(Land.MERGED)
         for r in reads:
             check_rows(r.unit, seen.get(_name(r.unit), ()), tidy.get(_name(r.unit), ()))
@@ -78,6 +79,7 @@ class LandingAttempt:
                     r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
                 ),
                 fields=unit_fields(fields.get(_name(r.unit), ()), self.pipeline.types),
+                times=summed_times(times.get(_name(r.unit), ())),
             )
             for r in reads
         ]

@@ -46,6 +46,11 @@ def test_every_record_is_in_the_folder_of_its_own_hour(lake):
         ("2026-01-01T01Z", 3, {"not JSON": 1}, 0),
         ("2026-01-01T02Z", 0, {}, 0),
     ]
+    assert [m.times for m in manifests] == [  # stamps at minutes 10, 30, 59; 61, 70, 80; none
+        (0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1),
+        (1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0),
+        (),
+    ]
     keys = [item.key for item in lake.list("")]
     assert not [key for key in keys if key.startswith("_attempts/")]
     assert [key for key in keys if key.startswith("_rejected/")] == [

@@ -81,6 +81,15 @@ class SeenFields:
 
 
 @dataclass(frozen=True)
+class SeenTimes:
+    """How many records of one slice were stamped in each part of it."""
+
+    cluster: str
+    slice_id: str
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TaskReport:
     """`traffic`: files of partial sums of traffic counts."""
 
@@ -88,6 +97,7 @@ class TaskReport:
     seen: tuple[SeenOffsets, ...] = ()
     traffic: tuple[WrittenFile, ...] = ()
     fields: tuple[SeenFields, ...] = ()
+    times: tuple[SeenTimes, ...] = ()
 
     @classmethod
     def of(cls, reports: Iterable[TaskReport]) -> TaskReport:
@@ -96,7 +106,8 @@ class TaskReport:
         files = tuple(file for report in found for file in report.files)
         seen = tuple(part for report in found for part in report.seen)
         traffic = tuple(file for report in found for file in report.traffic)
-        return cls(files, seen, traffic, tuple(part for report in found for part in report.fields))
+        fields = tuple(part for report in found for part in report.fields)
+        return cls(files, seen, traffic, fields, tuple(part for report in found for part in report.times))
 
 
 _DECODER = msgspec.json.Decoder(TaskReport)

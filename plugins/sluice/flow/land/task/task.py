@@ -25,6 +25,7 @@ from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.long_numbers import may_be_long
 from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
+from sluice.flow.land.task.record_times import RecordTimes
 from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
@@ -99,6 +100,7 @@ class _Landing:
         self._name = name
         self._arrays = pipeline.event.arrays
         self.seen = SeenRecords(self._arrays)
+        self._times = RecordTimes(task.slices)
         self._opener = opener(pipeline.event, task.decoding)
         self._task = task
         self._places = {task.place(*place): place for place in task.edges}
@@ -124,7 +126,8 @@ class _Landing:
         self._write_counts()
         seen = self.seen.report(self._task.cluster, self._task.slices, explain)
         fields = self._fields.report(self._task.cluster, self._task.slices)
-        return TaskReport(files, seen, tuple(self._traffic), fields)
+        times = self._times.report(self._task.cluster)
+        return TaskReport(files, seen, tuple(self._traffic), fields, times)
 
     def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
         offsets = batch["offset"].to_numpy()
@@ -133,6 +136,7 @@ class _Landing:
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
         """Rejects records that are too large or were shipped twice, and takes the others on."""
         self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
+        self._times.add(slices, batch["timestamp"].to_numpy())
         refused = self._shipped.refused(topic, partition, batch["headers"], slices)
         refused |= dict.fromkeys(_too_large(batch), reject_reasons.TOO_LARGE)
         if refused:

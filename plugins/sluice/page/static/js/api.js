@@ -44,6 +44,7 @@ export const lag = (name) => send(path("pipelines", name, "lag"));
 export const series = (name, range) => send(path("pipelines", name, "series") + query(range));
 export const late = (name, range) => send(path("pipelines", name, "late") + query(range));
 export const anomalies = (name) => send(path("pipelines", name, "anomalies"));
+export const freshness = (name) => send(path("pipelines", name, "freshness"));
 export const problems = (name) => send(path("pipelines", name, "problems"));
 export const plan = (name, asked) => send(path("pipelines", name, "plan"), json("POST", asked));
 export const progress = (name, run) => send(path("pipelines", name, "progress") + query({ run }));

@@ -4,6 +4,7 @@ import { causeCard } from "./causes.js";
 import { linePlot } from "./charts.js";
 import { h, replace, section, table } from "./dom.js";
 import { clock, count, duration, rate } from "./format.js";
+import { freshnessCard } from "./freshness.js";
 import { Grid } from "./grid.js";
 import { heatTable } from "./heat.js";
 import { airflowLink } from "./links.js";
@@ -14,11 +15,11 @@ import { go, sliceRoute } from "./router.js";
 export async function pipelineView(view, name, range) {
   const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
   const grid = new Grid((pipeline, id) => go(id.includes("T") ? sliceRoute(pipeline, id) : { view: "pipeline", pipeline, query: { from: id } }));
-  const places = Object.fromEntries(["problem", "problems", "anomalies", "lag", "rows", "rejected", "late", "backfill"].map((key) => [key, h("div", { class: `place ${key}` })]));
+  const places = Object.fromEntries(["problem", "problems", "anomalies", "lag", "rows", "rejected", "late", "freshness", "backfill"].map((key) => [key, h("div", { class: `place ${key}` })]));
   replace(
     view, h("div", { class: "bar" }, h("h1", {}, name), rangePicker(asked, { view: "pipeline", pipeline: name })), places.problem,
     h("div", { class: "card wide" }, grid.element), places.problems, places.anomalies,
-    h("div", { class: "two" }, places.rows, places.rejected, places.lag, places.late), places.backfill,
+    h("div", { class: "two" }, places.rows, places.rejected, places.lag, places.late), places.freshness, places.backfill,
   );
   let exact = null;
   let form = null;
@@ -36,6 +37,7 @@ export async function pipelineView(view, name, range) {
       part(places.problems, "Problems", async () => showProblems(places.problems, await api.problems(name))),
       part(places.lag, "Lag", async () => showLag(places.lag, await api.lag(name))),
       part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, exact))),
+      part(places.freshness, "Freshness", async () => replace(places.freshness, freshnessCard(await api.freshness(name)))),
       part(places.late, "Late events", async () => replace(places.late, section("Late events", heatTable(await api.late(name, exact))))),
     ]);
     return row.cells.some((cell) => cell.running);
@@ -62,13 +64,13 @@ function showAnomalies(place, { causes: found, verifications }, name, mayStart) 
 }
 
 // What the watch has seen: also what will be lost if nothing happens.
-function showProblems(place, { problems, watched, paused, watch_dag: dag }) {
+function showProblems(place, { problems, watched, paused, watch_dag: dag, remedy }) {
   const link = airflowLink(api.dagUrl(dag), dag);
   const said = watched ? h("p", { class: "quiet" }, `Last watched ${clock(watched)} UTC by `, link, paused && ", which is paused", ".") : h("p", { class: "quiet" }, "Not watched yet: ", link, paused ? " is paused." : " has not run.");
   replace(place, section("Problems that the watch sees", table("Problems that the watch sees", [
     { name: "Problem", value: (r) => r.kind }, { name: "Where", value: (r) => r.place },
     { name: "What", class: "wide-text", value: (r) => r.message }, { name: "Since (UTC)", value: (r) => clock(r.since) },
-  ], problems, watched && !paused ? "None." : "Nothing is known."), said));
+  ], problems, watched && !paused ? "None." : "Nothing is known."), said, remedy && h("p", { class: "warn" }, remedy)));
 }
 
 // Records behind, the oldest of them, and how long they take at the rate of the landed hours.

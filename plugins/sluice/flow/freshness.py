@@ -1,0 +1,32 @@
+"""What a verify has made available for the first time: kept in the lake, and sent as metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow import metrics
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.metrics import sink
+from sluice.slices import Slice
+from sluice.state.freshness import fresh_of, note_fresh, tables_of
+from sluice.state.status import UnitStatus
+
+_HARMLESS = (AnomalyKind.INCOMPLETE, AnomalyKind.FIELD_MISSING)
+
+
+def note_freshness(
+    pipeline: Pipeline, found: Iterable[UnitStatus], findings: Iterable[Anomaly], now: datetime
+) -> None:
+    """Stores when the newest hours were first verified, and sends how old their records were then. What is
+    older than `heal` is history that somebody loads, and says nothing of freshness.
+
+    Raises: LakeUnavailable.
+    """
+    known = list(found)
+    broken = {(one.slice, one.cluster, one.table) for one in findings if one.kind not in _HARMLESS}
+    first = note_fresh(open_lake(pipeline), fresh_of(known, broken, now - pipeline.heal, now))
+    pieces: list[Slice] = sorted({status.unit.slice for status in known if status.unit.slice.id in first})
+    sink.emit(metrics.fresh(pipeline.name, tables_of(pieces, first)))

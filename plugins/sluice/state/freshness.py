@@ -1,0 +1,179 @@
+"""How old records were when their table's hour was first committed and verified.
+
+`_summary/fresh-2026-11.json` keeps for each unit when its records were stamped, in parts of the slice, and
+when it was first verified in each table. It is a copy for people, never evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each_if_slow
+from sluice.errors import SluiceError
+from sluice.slices import Slice, SliceRange
+from sluice.state.months import FOLDER, months_of
+from sluice.state.status import UnitStatus
+from sluice.state.update_object import update_object
+
+
+class FreshUnit(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """`times` are the manifest's; `verified` by table, in seconds since the epoch."""
+
+    times: tuple[int, ...]
+    verified: dict[str, int]
+
+
+FreshMonth = dict[str, dict[str, FreshUnit]]
+"""By slice id and cluster."""
+_DECODER = msgspec.json.Decoder(FreshMonth)
+
+
+@dataclass(frozen=True, order=True)
+class Delay:
+    """So many records that were so old, in seconds, when they were verified in a table."""
+
+    seconds: float
+    records: int
+
+
+@dataclass(frozen=True)
+class FreshTable:
+    """One unit in one table: when it was verified, and its records by age."""
+
+    piece: Slice
+    table: str
+    verified: int
+    delays: tuple[Delay, ...]
+
+
+def delays_of(piece: Slice, times: Sequence[int], verified: int) -> tuple[Delay, ...]:
+    """Returns the records of each part of the slice, taken for stamped in its middle."""
+    start, part = piece.start.timestamp(), piece.length.total_seconds() / max(len(times), 1)
+    return tuple(Delay(verified - start - (n + 0.5) * part, count) for n, count in enumerate(times) if count)
+
+
+def quantile(delays: Iterable[Delay], share: float) -> float | None:
+    """Returns the age that `share` of the records had at most; None without records."""
+    ordered = sorted(delays)
+    wanted, seen = share * sum(one.records for one in ordered), 0
+    for one in ordered:
+        seen += one.records
+        if seen >= wanted:
+            return one.seconds
+    return None
+
+
+def tables_of(slices: Iterable[Slice], months: FreshMonth) -> Iterator[FreshTable]:
+    for piece in slices:
+        for unit in months.get(piece.id, {}).values():
+            for table, at in unit.verified.items():
+                yield FreshTable(piece, table, at, delays_of(piece, unit.times, at))
+
+
+def fresh_of(
+    found: Iterable[UnitStatus], broken: Collection[tuple[str, str, str]], since: datetime, now: datetime
+) -> FreshMonth:
+    """Returns the units that ended after `since`, with the tables in which they are committed and in order.
+
+    `broken` names (slice, cluster, table) of what is not; an empty cluster or table stands for all.
+    """
+    at, units = int(now.timestamp()), FreshMonth()
+    for status in found:
+        manifest, unit = status.manifest, status.unit
+        if manifest is None or not manifest.times or unit.slice.end <= since:
+            continue
+        tables = {
+            table: at
+            for table, row in status.tables.items()
+            if row.manifest == manifest.id and not row.lacking and not _is_broken(broken, status, table)
+        }
+        if tables:
+            units.setdefault(unit.slice.id, {})[unit.cluster] = FreshUnit(manifest.times, tables)
+    return units
+
+
+def _is_broken(broken: Collection[tuple[str, str, str]], status: UnitStatus, table: str) -> bool:
+    name, cluster = status.unit.slice.id, status.unit.cluster
+    return any((name, c, t) in broken for c in (cluster, "") for t in (table, ""))
+
+
+def first_ones(old: FreshMonth, new: FreshMonth) -> FreshMonth:
+    """Returns what of `new` is in no table of `old` yet."""
+    left: FreshMonth = {}
+    for name, units in new.items():
+        for cluster, unit in units.items():
+            known = old.get(name, {}).get(cluster)
+            tables = {t: at for t, at in unit.verified.items() if known is None or t not in known.verified}
+            if tables:
+                left.setdefault(name, {})[cluster] = FreshUnit(unit.times, tables)
+    return left
+
+
+def merged(old: FreshMonth, new: FreshMonth) -> FreshMonth:
+    """Adds `new`; what a table had first stays."""
+    result = {name: dict(units) for name, units in old.items()}
+    for name, units in first_ones(old, new).items():
+        own = result.setdefault(name, {})
+        for cluster, unit in units.items():
+            known = own.get(cluster)
+            own[cluster] = FreshUnit(
+                known.times if known else unit.times, {**(known.verified if known else {}), **unit.verified}
+            )
+    return result
+
+
+def read_fresh(lake: Lake, slices: SliceRange) -> FreshMonth:
+    """Returns the months that the range touches. Raises LakeUnavailable."""
+
+    def read(month: str) -> FreshMonth:
+        found = lake.read(key_of(month))
+        return {} if found is None else decode(found.data, f"{lake.url}/{key_of(month)}")
+
+    months = each_if_slow(read, months_of(slices))
+    return {name: units for month in months for name, units in month.items()}
+
+
+def note_fresh(lake: Lake, new: FreshMonth) -> FreshMonth:
+    """Stores what is verified for the first time, and returns it. Raises LakeUnavailable."""
+    first: FreshMonth = {}
+    for month in sorted({name[:7] for name in new}):
+        own = {name: units for name, units in new.items() if name.startswith(month)}
+
+        def change(
+            data: bytes | None, own: Mapping[str, dict[str, FreshUnit]] = own, month: str = month
+        ) -> bytes:
+            old = {} if data is None else decode(data, f"{lake.url}/{key_of(month)}")
+            first.update(first_ones(old, dict(own)))
+            return encode(merged(old, dict(own)))
+
+        update_object(lake, key_of(month), change)
+    return first
+
+
+def key_of(month: str) -> str:
+    return f"{FOLDER}fresh-{month}.json"
+
+
+def encode(month: FreshMonth) -> bytes:
+    """Returns a line for each slice."""
+    lines = (f"{_text(name)}: {_text(units)}" for name, units in sorted(month.items()))
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def decode(data: bytes, place: str) -> FreshMonth:
+    """Raises SluiceError naming `place`, and what to do."""
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise SluiceError(
+            f"{place} holds no times ({error}): delete it, later hours write it again"
+        ) from error
