@@ -27,6 +27,13 @@ RULES = {
     "GET /api/pipelines/{pipeline}/problems": "read",
     "GET /api/pipelines/{pipeline}/freshness": "read",
     "GET /api/pipelines/{pipeline}/progress": "read",
+    "GET /api/pipelines/{pipeline}/tables": "read",
+    "GET /api/pipelines/{pipeline}/lag_trend": "read",
+    "GET /api/pipelines/{pipeline}/changes": "read",
+    "GET /api/pipelines/{pipeline}/retention": "read",
+    "GET /api/pipelines/{pipeline}/sizes": "read",
+    "GET /api/pipelines/{pipeline}/runs": "read",
+    "GET /api/pipelines/{pipeline}/backfills": "read",
     "POST /api/pipelines/{pipeline}/plan": "start",
     "GET /api/pipelines/{pipeline}/slices/{slice_id}": "read",
     "GET /api/pipelines/{pipeline}/slices/{slice_id}/rejected": "read",
@@ -45,6 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("sluice.flow.resolve.preview.preview", away)
     monkeypatch.setattr(pipelines, "ask_topics", away)
+    monkeypatch.setattr("sluice.page.retention_facts.open_inquiry", away)
 
 
 def ask(app: TestClient, method: str, route: APIRoute, headers: dict[str, str] | None = None):

@@ -24,7 +24,12 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
 from sluice.flow.steps import load_table, resolve_range
-from sluice.slices import Slice, SliceRange, Unit, floor
+from sluice.page.retention import retention_of
+from sluice.page.retention_facts import read_retention
+from sluice.page.tables_now import tables_now
+from sluice.slices import Slice, SliceRange, Unit, floor, to_ms
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.lag_history import read_lag
 from sluice.watch.problems import ProblemKind
 from sluice.watch.store import AlarmStore
 from sluice.watch.watch import Watched, watch
@@ -175,6 +180,32 @@ def places(watched: Watched, kind: ProblemKind) -> list[str]:
     return sorted(problem.place for problem in watched.problems if problem.kind is kind)
 
 
+def test_the_page_knows_what_kafka_deletes_next_and_how_large_a_table_is(world: World):
+    """The pipeline's hours begin with the first that was resolved, four hours ago."""
+    world.complete(4)
+    facts = read_retention(world.pipeline, world.lake, BoundaryLog(world.lake).read(), world.now)
+    found = retention_of(facts, world.now)
+    assert (found.waiting, found.errors) == (3, [])
+    assert [(one.slice, one.records, one.gone, one.by) for one in found.hours] == [
+        (world.hour(ago).id, 10, 0, "retention.ms") for ago in (3, 2, 1)
+    ]
+    assert found.hours[0].at == (world.hour(3).start + 7 * HOUR).isoformat()
+    (topic,) = found.topics
+    assert (topic.kept_seconds, topic.records, topic.oldest) == (25_200, 50, world.hour(5).start.isoformat())
+
+    slices = SliceRange(world.hour(5).start, world.hour(0).start, HOUR)
+    (now,) = tables_now([world.client], world.pipeline, world.lake.url, slices).values()
+    assert (now.parts, now.rows) == (1, 10)
+    assert abs((pendulum.parse(now.last_load) - pendulum.now("UTC")).total_seconds()) < 600
+    before = SliceRange(world.hour(9).start, world.hour(5).start, HOUR)
+    assert (
+        tables_now([world.client], world.pipeline, world.lake.url, before)[
+            world.pipeline.targets[0].table
+        ].last_load
+        == ""
+    )
+
+
 def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: World, mailbox, hook):
     first = world.watch()
     late = [f"slice {world.hour(ago).id}/dc1" for ago in (5, 4, 3, 2, 1)]
@@ -195,6 +226,10 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
 
     assert world.watch().problems == first.problems
     assert (len(mailbox.mails), len(hook.posts)) == (1, 1)
+    # Five hours of ten events, by the hour in which the watch ran.
+    assert [(lag.at, lag.records) for lag in read_lag(world.lake)] == [
+        (to_ms(world.hour(0).start) // 1000, 50)
+    ]
 
     world.complete(5, 4, 3)
     assert places(world.watch(), ProblemKind.OVERDUE) == late[3:]

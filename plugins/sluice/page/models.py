@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -120,13 +118,24 @@ class LateCell(Model):
     rows: int
 
 
+class Delay(Model):
+    """Rows that came from `hours` to `until` (not included; None: without an end) whole hours after their own
+    hour; 0 to 1 came in it."""
+
+    hours: int
+    until: int | None
+    rows: int
+
+
 class LateTable(Model):
-    """Rows by the slice that brought them and their own hour, without those that came in their own hour."""
+    """Rows by the slice that brought them and their own hour, without those that came in their own hour.
+    `delays` is the histogram of all rows, empty where nothing has landed."""
 
     arrivals: list[str]
     events: list[str]
     cells: list[LateCell]
     most: int
+    delays: list[Delay] = Field(default_factory=list)
 
 
 class VerificationRow(Model):
@@ -163,72 +172,3 @@ class Problems(Model):
     paused: bool
     watch_dag: str
     remedy: str = ""
-
-
-class PlanAsked(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    start: str = Field(max_length=40)
-    end: str = Field(max_length=40)
-    mode: str = Field("fill", max_length=40)
-    tables: list[Annotated[str, Field(max_length=500)]] = Field(default_factory=list, max_length=1_000)
-
-
-class PlanLine(Model):
-    slice: str
-    cluster: str
-    state: str
-    action: str
-    offsets: int
-    reads: int
-    lost: str
-    lacking: str
-
-
-class PlanView(Model):
-    """`lines` are the first `len(lines)` of `units`; `start` and `end` are widened to whole slices.
-
-    `rows` and `batches` are of all units with work, `time` says how long they take, as a phrase; `waiting`
-    has a line for each cluster that could not be asked."""
-
-    start: str
-    end: str
-    mode: str
-    tables: list[str] = Field(default_factory=list)
-    slices: int
-    units: int
-    actions: dict[str, int]
-    offsets: int
-    reads: int
-    rows: int
-    batches: int
-    time: str
-    waiting: list[str]
-    lines: list[PlanLine]
-    dag_id: str = ""
-
-
-class StepProgress(Model):
-    """Of `batches` batches, those in which a step is done, under way or failed."""
-
-    step: str
-    done: int
-    running: int
-    failed: int
-    batches: int
-
-
-class ProgressView(Model):
-    """`share` is how much of the run is done, from 0 to 1: it moves with each step of each batch."""
-
-    dag_id: str
-    run_id: str
-    state: str
-    started: str
-    ended: str
-    tasks: dict[str, int]
-    slices: int
-    slices_done: int
-    phase: str
-    share: float
-    steps: list[StepProgress]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from sluice.config.chosen_tables import Tables
+from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.page.models import PlanAsked, PlanLine, PlanView
+from sluice.page.backfill_models import PlanAsked, PlanLine, PlanView
+from sluice.page.replaced import bytes_of, replaced_by
 from sluice.plan.dry_run import DryRun, lost
 from sluice.plan.modes import MODES
 from sluice.slices import SliceRange
@@ -27,9 +30,10 @@ def check(asked: PlanAsked, slices: SliceRange) -> None:
         )
 
 
-def plan_view(slices: SliceRange, dry: DryRun) -> PlanView:
-    """`actions` counts units by what would be done; offsets and reads are of those to be landed, rows and
-    batches of all with work."""
+def plan_view(pipeline: Pipeline, slices: SliceRange, dry: DryRun, tables: Tables | None = None) -> PlanView:
+    """`actions` counts units by what would be done; offsets and reads are of those to be landed, rows, bytes
+    and batches of all with work. `tables` are those that are chosen, None: all."""
+    size, estimated = bytes_of(dry)
     return PlanView(
         start=slices.start.to_iso8601_string(),
         end=slices.end.to_iso8601_string(),
@@ -40,8 +44,11 @@ def plan_view(slices: SliceRange, dry: DryRun) -> PlanView:
         offsets=dry.offsets,
         reads=dry.reads,
         rows=dry.work.rows,
+        bytes=size,
+        estimated=estimated,
         batches=len(dry.work.batches),
         time=str(dry.time),
+        replaces=replaced_by(pipeline, dry, tables),
         waiting=dry.waiting,
         lines=[_line(status, dry.does(status)) for status in dry.found[:MOST_LINES]],
     )

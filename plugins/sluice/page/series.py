@@ -1,4 +1,4 @@
-"""What the plots show: rows per hour, what was rejected, and events that came late. Pure."""
+"""What the plots show: rows per hour, and what was rejected. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from sluice.page.history import ids_of
-from sluice.page.models import LateCell, LateTable, Series
-from sluice.slices import HOUR, SliceRange, floor
+from sluice.page.models import Series
+from sluice.slices import SliceRange
 from sluice.state.months import Summaries, UnitSummary, decode, summary_of
 from sluice.state.status import UnitStatus
 
@@ -86,28 +86,3 @@ def _by_type(slices: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
     if len(total) > TYPES:
         found[OTHERS] = [sum(n for t, n in rows.items() if t not in found) for rows in slices]
     return found
-
-
-def late_table(found: Iterable[UnitStatus], most: int = 48) -> LateTable:
-    """Rows whose own hour is before the slice that brought them, by both; at most `most` event hours, the
-    newest: all before them are one, `older`."""
-    rows: Counter[tuple[str, str]] = Counter()
-    arrivals: dict[str, None] = {}
-    for status in found:
-        arrivals[status.unit.slice.id] = None
-        own = f"{floor(status.unit.slice.start, HOUR):%Y-%m-%dT%H}"
-        for file in status.manifest.files if status.manifest else ():
-            if file.hour < own:
-                rows[status.unit.slice.id, file.hour] += file.rows
-    events = sorted({event for _, event in rows})
-    older, events = set(events[:-most]), events[-most:]
-    cells: Counter[tuple[str, str]] = Counter()
-    for (arrival, event), count in rows.items():
-        cells[arrival, "older" if event in older else event] += count
-    brought = {arrival for arrival, _ in cells}
-    return LateTable(
-        arrivals=[arrival for arrival in arrivals if arrival in brought],
-        events=(["older"] if older else []) + events,
-        cells=[LateCell(arrival=a, event=e, rows=n) for (a, e), n in sorted(cells.items())],
-        most=max(cells.values(), default=0),
-    )

@@ -12,7 +12,8 @@ from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import Expected, Rate, expected
 from sluice.plan.plan import work_of
 from sluice.slices import SliceRange
-from tests.support.page_world import START, complete, missing, unit
+from sluice.state.unit_state import UnitState
+from tests.support.page_world import START, TABLE, complete, missing, pipeline, unit
 
 THREE = SliceRange(START, START.add(hours=3))
 RATES = {
@@ -47,7 +48,7 @@ def dry(mode: str, rates: dict[str, Rate], **silent: KafkaUnavailable) -> DryRun
     ],
 )
 def test_a_plan_says_what_is_done_and_how_long_it_takes(mode: str, actions: dict, time: str):
-    plan = plan_view(THREE, dry(mode, RATES))
+    plan = plan_view(pipeline(), THREE, dry(mode, RATES))
     assert (plan.units, plan.actions, plan.time) == (3, actions, time)
     assert (plan.batches, len(plan.lines)) == (1, 3)
     assert plan.waiting == []
@@ -56,7 +57,7 @@ def test_a_plan_says_what_is_done_and_how_long_it_takes(mode: str, actions: dict
 def test_what_was_never_timed_and_who_does_not_answer():
     gone = KafkaUnavailable("dc2", "h:1", "no answer")
     said = dry("fill", {"land": RATES["land"]}, dc2=gone)
-    plan = plan_view(THREE, said)
+    plan = plan_view(pipeline(), THREE, said)
     assert plan.time == "unknown: no earlier run of this pipeline has timed load, verify, publish"
     assert plan.waiting == [f"cluster dc2 waits: {gone}"]
     assert said.lines[0].startswith("2026-11-20T10Z/dc1: complete → nothing; ")
@@ -66,3 +67,52 @@ def test_what_was_never_timed_and_who_does_not_answer():
         "time: unknown: no earlier run of this pipeline has timed load, verify, publish",
     ]
     assert str(Expected({}, ())) == "about 0 s"
+
+
+def planned(found: list, mode: str, tables: frozenset[str] | None = None):
+    work = work_of(found, mode)
+    said = DryRun(found, {}, mode, "fail", work, expected(work, RATES))
+    return plan_view(pipeline(), THREE, said, tables)
+
+
+def units() -> list:
+    """5 rows of 50 bytes in the table, 8 of which an earlier landing's rows are there, and 40 to land."""
+    old = complete(unit(1), rows=8)
+    row = replace(old.tables[TABLE], manifest="1-before", rows=6)
+    stale = replace(old, tables={TABLE: row}, state=UnitState.STALE)
+    away = replace(missing(unit(2)), ranges=(replace(old.ranges[0], start=0, until=40),))
+    return [complete(unit(0)), stale, away]
+
+
+@pytest.mark.parametrize(
+    ("mode", "replaces", "size"),
+    [
+        # Landed are 13 rows in 130 bytes: 40 more will have 400.
+        ("fill", [(TABLE, 1, 6, 0)], 480),
+        ("reload", [(TABLE, 2, 11, 0)], 530),
+        ("reland", [("lake", 2, 13, 130), (TABLE, 2, 11, 0)], 530),
+        ("refill", [(TABLE, 1, 6, 0)], 480),
+    ],
+)
+def test_what_a_run_takes_away_and_how_large_it_is(mode: str, replaces: list, size: int):
+    plan = planned(units(), mode)
+    assert [(one.place, one.units, one.rows, one.bytes) for one in plan.replaces] == replaces
+    assert (plan.bytes, plan.estimated) == (size, True)
+
+
+def test_a_refill_replaces_the_table_that_lacks_a_column():
+    lacking = replace(complete(unit(0)), later={TABLE: {"country": 3}})
+    (one,) = planned([lacking], "refill").replaces
+    assert (one.place, one.units, one.rows) == (TABLE, 1, 5)
+    assert planned([lacking], "fill").replaces == []
+
+
+def test_bytes_where_all_has_landed_or_nothing():
+    assert (
+        planned([complete(unit(0))], "reload").bytes,
+        planned([complete(unit(0))], "reload").estimated,
+    ) == (50, False)
+    nothing = planned([missing(unit(0))], "fill")
+    assert (nothing.bytes, nothing.estimated, nothing.replaces) == (0, False, [])
+    some = planned(units()[2:], "fill")
+    assert (some.bytes, some.estimated) == (None, True)

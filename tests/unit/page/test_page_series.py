@@ -9,8 +9,9 @@ from sluice.clients.kafka.topics import TopicState
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import OffsetRange
 from sluice.page.history import ids_of
+from sluice.page.late import late_table
 from sluice.page.rejected_samples import SHOWN_BYTES, text_of
-from sluice.page.series import OTHERS, late_table, long_series_of, series_of
+from sluice.page.series import OTHERS, long_series_of, series_of
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.lag import LONGEST, TopicNow, ask_topics, lag_of, offsets_only, older_unlanded
 from sluice.slices import SliceRange
@@ -99,6 +100,30 @@ def test_late_events_by_arrival_and_own_hour():
         "2026-11-20T09": 1,
     }
     assert table.most == 5
+
+
+def test_delays_of_all_rows_and_an_event_before_its_time_is_not_late():
+    """Slice 10: of its own hour and the one after, one, two and five late, and a year; slice 11: one late."""
+    hours = {
+        "2026-11-20T10": 100,
+        "2026-11-20T11": 7,
+        "2026-11-20T09": 6,
+        "2026-11-20T08": 5,
+        "2026-11-20T05": 4,
+    }
+    first = complete(
+        unit(0), files=[file("t", hour, rows) for hour, rows in {**hours, "2025-11-20T10": 3}.items()]
+    )
+    second = complete(unit(1), files=[file("t", "2026-11-20T10", 20)])
+    delays = late_table([first, second, missing(unit(2))]).delays
+    assert {(one.hours, one.until): one.rows for one in delays if one.rows} == {
+        (0, 1): 107,
+        (1, 2): 26,
+        (2, 3): 5,
+        (3, 6): 4,
+        (744, None): 3,
+    }
+    assert late_table([missing(unit(0))]).delays == []
 
 
 def test_types_beyond_those_that_an_hour_keeps_are_among_the_others(monkeypatch):

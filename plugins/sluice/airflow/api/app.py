@@ -23,6 +23,7 @@ from starlette.responses import Response
 from sluice import page
 from sluice.airflow.api import pipelines as known
 from sluice.airflow.api.access import may_see_page
+from sluice.airflow.api.cards import cards
 from sluice.airflow.api.gate import Gate, one_line
 from sluice.airflow.api.pipelines import pipelines
 from sluice.airflow.api.slices import slices
@@ -62,6 +63,7 @@ def create_app() -> FastAPI:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     html = (STATIC / "index.html").read_text(encoding="utf-8").replace('"static/', f'"static/{VERSION}/')
     app.include_router(pipelines, prefix="/api", dependencies=[may_see_page])
+    app.include_router(cards, prefix="/api", dependencies=[may_see_page])
     app.include_router(slices, prefix="/api", dependencies=[may_see_page])
 
     @app.get("/", dependencies=[may_see_page], include_in_schema=False)

@@ -16,8 +16,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from sluice.airflow.api.access import MOST_NAME, Readable, Startable, may_read, may_start
+from sluice.airflow.api.run_records import progress_of
 from sluice.airflow.api.runs import runs_of
-from sluice.airflow.api.task_history import progress_of, text_of
+from sluice.airflow.api.task_history import text_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.run_params import refuse_future, requested_slices
 from sluice.clients.lake.open import open_lake
@@ -26,11 +27,13 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import models
 from sluice.page import plan as planning
+from sluice.page.backfill_models import PlanAsked, PlanView, ProgressView
 from sluice.page.cause_rows import cause_rows
 from sluice.page.freshness import SPAN, Freshness, freshness_of
+from sluice.page.late import late_table
 from sluice.page.models import ProblemRow, Problems
 from sluice.page.rows import HOURLY, RequestedRange, bounded, legend, rows_of
-from sluice.page.series import late_table, long_series_of, series_of
+from sluice.page.series import long_series_of, series_of
 from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
 from sluice.slices import SliceRange, parse_instant
@@ -145,7 +148,7 @@ def problems(pipeline: Readable, session: SessionDep) -> models.Problems:
 
 
 @pipelines.post("/pipelines/{pipeline}/plan")
-def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
+def plan(pipeline: Startable, asked: PlanAsked) -> PlanView:
     """What a backfill would do, and how long it would take; asks Kafka and changes nothing."""
     from sluice.flow.steps import dry_run
 
@@ -153,12 +156,12 @@ def plan(pipeline: Startable, asked: models.PlanAsked) -> models.PlanView:
     slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
     planning.check(asked, slices)
     tables = tables_for(pipeline, asked.tables, asked.mode)
-    plan = planning.plan_view(slices, dry_run(pipeline, slices, asked.mode, tables))
+    plan = planning.plan_view(pipeline, slices, dry_run(pipeline, slices, asked.mode, tables), tables)
     return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), "tables": asked.tables})
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")
-def progress(pipeline: Readable, session: SessionDep, run: RunId) -> models.ProgressView:
+def progress(pipeline: Readable, session: SessionDep, run: RunId) -> ProgressView:
     """How far a run of the backfill DAG is. 404 when there is no such run."""
     return progress_of(session, pipeline, run)
 

@@ -41,7 +41,7 @@ def as_runs(session: Session, pipeline: Pipeline, found: Sequence[DagRun]) -> li
             run.dag_id,
             run.run_id,
             str(run.state),
-            _asked(run, pipeline),
+            asked_by(run, pipeline),
             batches.get(run.id),
             tasks.get((run.dag_id, run.run_id), ()),
         )
@@ -98,7 +98,7 @@ def _tasks(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], tu
     return {name: tuple(tasks) for name, tasks in found.items()}
 
 
-def _asked(run: DagRun, pipeline: Pipeline) -> RunSpan | None:
+def asked_by(run: DagRun, pipeline: Pipeline) -> RunSpan | None:
     """The slices that the run is for; of an hourly one its own, not those that it may heal."""
     given, edges = run.conf or {}, (run.data_interval_start, run.data_interval_end)
     try:

@@ -1,0 +1,127 @@
+"""Endpoints about one pipeline that its page alone asks: tables, the lag's trend, changes, retention, runs.
+
+What is asked of Kafka, ClickHouse and the lake is kept for some seconds, so that many who look at a page ask
+as often as one.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import APIRouter
+
+from sluice.airflow.api.access import Readable
+from sluice.airflow.api.pipelines import EndQuery, Start, memory
+from sluice.airflow.api.run_records import kept_timings, past_backfills, runs_in
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.page.change_facts import read_changes
+from sluice.page.changes import changes_of_pipeline
+from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
+from sluice.page.lag_trend import trend_of
+from sluice.page.pipeline_models import Changes, LagTrend, Retention, Runs, Sizes, Tables
+from sluice.page.retention import retention_of
+from sluice.page.retention_facts import read_retention
+from sluice.page.rows import HOURLY, RequestedRange, bounded
+from sluice.page.tables import progress_of_tables, table_facts
+from sluice.page.tables_now import tables_now
+from sluice.page.timed_cache import TimedCache
+from sluice.slices import SliceRange, floor
+from sluice.state.lag_history import MOST as MOST_LAG
+from sluice.state.lag_history import read_lag
+from sluice.state.month_store import read_summaries
+from sluice.watch.expected import HISTORY_DAYS
+
+cards = APIRouter()
+_WEEK = timedelta(days=7)
+_tables: TimedCache[Tables] = TimedCache(10)
+_changes: TimedCache[Changes] = TimedCache(300)
+_sizes: TimedCache[Sizes] = TimedCache(10)
+_retention: TimedCache[Retention] = TimedCache(60)
+
+
+@cards.get("/pipelines/{pipeline}/tables")
+def tables(pipeline: Readable, start: Start, end: EndQuery = "now") -> Tables:
+    """Of at most the last eight days of the range."""
+    slices = _newest(_range(pipeline, start, end), HOURLY)
+    return _tables.get((pipeline.name, slices), lambda: _read_tables(pipeline, slices))
+
+
+def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
+    servers, lake = memory.clients.servers(pipeline), open_lake(pipeline)
+    progress = progress_of_tables(pipeline, memory.walk(pipeline, slices))
+    now = tables_now([one.client for one in servers if one.client], pipeline, lake.url, slices)
+    return Tables(
+        start=slices.start.isoformat(),
+        end=slices.end.isoformat(),
+        tables=table_facts(progress, now, memory.clients.gone(pipeline)),
+        errors=[str(one.error) for one in servers if one.error],
+    )
+
+
+@cards.get("/pipelines/{pipeline}/lag_trend")
+def lag_trend(pipeline: Readable, start: Start, end: EndQuery = "now") -> LagTrend:
+    """Of as many hours as are kept."""
+    slices = _newest(_range(pipeline, start, end), timedelta(hours=MOST_LAG))
+    return trend_of(read_lag(open_lake(pipeline)), slices)
+
+
+@cards.get("/pipelines/{pipeline}/changes")
+def changes(pipeline: Readable) -> Changes:
+    """Of the last seven days."""
+    end = floor(pendulum.now("UTC"), pipeline.slice) + pipeline.slice
+    slices = SliceRange(floor(end - _WEEK, pipeline.slice), end, pipeline.slice)
+    lake = open_lake(pipeline)
+    key = (pipeline.name, slices)
+    return _changes.get(key, lambda: changes_of_pipeline(read_changes(pipeline, lake, memory, slices)))
+
+
+@cards.get("/pipelines/{pipeline}/retention")
+def retention(pipeline: Readable) -> Retention:
+    """Asks Kafka, at most once a minute."""
+
+    def ask() -> Retention:
+        now, lake = pendulum.now("UTC"), open_lake(pipeline)
+        return retention_of(read_retention(pipeline, lake, memory.of(pipeline).boundaries(lake), now), now)
+
+    return _retention.get(pipeline.name, ask)
+
+
+@cards.get("/pipelines/{pipeline}/sizes")
+def sizes(pipeline: Readable) -> Sizes:
+    """Of the last 48 complete slices, by what steps have noted of the last six weeks."""
+    end = floor(pendulum.now("UTC"), pipeline.slice)
+    return _sizes.get((pipeline.name, end), lambda: _read_sizes(pipeline, end))
+
+
+def _read_sizes(pipeline: Pipeline, end: pendulum.DateTime) -> Sizes:
+    lake = open_lake(pipeline)
+    shown = SliceRange(end - MOST_HOURS * pipeline.slice, end, pipeline.slice)
+    learned = SliceRange.widen(shown.start - timedelta(days=HISTORY_DAYS), end, pipeline.slice)
+    noted = read_summaries(lake, learned, memory.of(pipeline).months)
+    first = (shown.start - _WEEK).date()
+    days = [first + timedelta(days=number) for number in range((end.date() - first).days + 1)]
+    return Sizes(hours=sizes_of(shown, landed_amounts(learned, noted), kept_timings(lake, days)))
+
+
+@cards.get("/pipelines/{pipeline}/runs")
+def runs(pipeline: Readable, session: SessionDep, start: Start, end: EndQuery = "now") -> Runs:
+    """Of at most the last eight days of the range, the newest first."""
+    return runs_in(session, pipeline, _newest(_range(pipeline, start, end), HOURLY))
+
+
+@cards.get("/pipelines/{pipeline}/backfills")
+def backfills(pipeline: Readable, session: SessionDep) -> Runs:
+    """The newest runs of the backfill DAG, whenever they were."""
+    return past_backfills(session, pipeline)
+
+
+def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
+    """Raises WrongUse for what is no range. `end` may be `now`, `start` an age such as `48h`."""
+    return bounded(RequestedRange.of(start, end, pendulum.now("UTC")).slices(pipeline.slice))
+
+
+def _newest(slices: SliceRange, most: timedelta) -> SliceRange:
+    return SliceRange(max(slices.start, slices.end - most), slices.end, slices.length)

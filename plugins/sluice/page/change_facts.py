@@ -1,0 +1,56 @@
+"""Reads what has changed about a pipeline out of its lake. Fields are compared a day at a time, the newest
+day first, so that no more than two days of manifests' fields are in memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import Manifest
+from sluice.page.changes import MOST, ChangeFacts
+from sluice.page.status_cache import StatusCache
+from sluice.slices import SliceRange
+from sluice.state.additions import read_additions
+from sluice.state.file_versions import read_versions
+from sluice.state.schema.history import COMPARED, UnitChange, changes_of
+
+log = logging.getLogger(__name__)
+_DAY = timedelta(days=1)
+
+
+def read_changes(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange) -> ChangeFacts:
+    """Raises what the lake and ClickHouse raise."""
+    return ChangeFacts(
+        slices=slices,
+        versions=read_versions(lake),
+        additions=read_additions(lake),
+        fields=_fields(pipeline, lake, memory, slices),
+        boundaries=memory.of(pipeline).boundaries(lake),
+    )
+
+
+def _fields(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange) -> list[UnitChange]:
+    found: list[UnitChange] = []
+    for day in _days(slices):
+        if len(found) < MOST:
+            around = SliceRange.widen(day.start - COMPARED, day.end, pipeline.slice)
+            known = {s.unit: _only_fields(s.manifest) for s in memory.walk(pipeline, around) if s.manifest}
+            own = [unit for unit in sorted(known) if day.start <= unit.slice.start < day.end]
+            found += changes_of(lake, own, known, log.info)
+    return found[:MOST]
+
+
+def _days(slices: SliceRange) -> Iterator[SliceRange]:
+    end = slices.end
+    while end > slices.start:
+        start = max(slices.start, end - _DAY)
+        yield SliceRange(start, end, slices.length)
+        end = start
+
+
+def _only_fields(manifest: Manifest) -> Manifest:
+    return replace(manifest, files=(), rejected=(), counts=(), traffic=(), ranges=())

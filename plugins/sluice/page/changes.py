@@ -1,0 +1,133 @@
+"""What has changed about a pipeline: its file, Sluice, columns, fields of events, topics. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import unified_diff
+from itertools import pairwise
+
+from sluice.page.pipeline_models import Change, Changes
+from sluice.safe_text import visible
+from sluice.slices import SliceRange, from_seconds, utc
+from sluice.state.additions import Addition
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.file_versions import FileVersion
+from sluice.state.schema.history import UnitChange
+
+MOST, MOST_LINES, LINE_CHARACTERS = 200, 120, 200
+_COMPARED_LINES = 2_000
+"""Lines of a text that are compared: of two longer ones their beginnings."""
+
+
+@dataclass(frozen=True)
+class ChangeFacts:
+    """What is known of a range: `versions` and `additions` all that are kept, `fields` those of its hours."""
+
+    slices: SliceRange
+    versions: Sequence[FileVersion]
+    additions: Sequence[Addition]
+    fields: Sequence[UnitChange]
+    boundaries: Boundaries
+
+
+def changes_of_pipeline(facts: ChangeFacts) -> Changes:
+    """Returns the changes of the range, the newest first, at most `MOST`."""
+    found = [
+        *_of_file(facts.versions),
+        *(_column(one) for one in facts.additions if one.done),
+        *map(_field, facts.fields),
+        *_of_topics(facts.boundaries),
+    ]
+    edges = facts.slices.start, facts.slices.end
+    within = [one for one in found if edges[0] <= utc(datetime.fromisoformat(one.at)) < edges[1]]
+    newest = sorted(within, key=lambda one: (one.at, one.kind, one.place), reverse=True)
+    return Changes(
+        start=edges[0].isoformat(),
+        end=edges[1].isoformat(),
+        changes=newest[:MOST],
+        more=max(len(newest) - MOST, 0),
+        known_since=facts.versions[0].at if facts.versions else "",
+    )
+
+
+def _of_file(versions: Sequence[FileVersion]) -> Iterator[Change]:
+    """The first version is no change: nothing is known of the file before."""
+    for old, new in pairwise(versions):
+        if old.hash != new.hash:
+            lines = diff_of(old.text, new.text)
+            what = f"version {new.hash[:8]}, before {old.hash[:8]}"
+            yield Change(at=new.at, kind="file", place="pipeline file", what=what, lines=lines)
+        if old.sluice != new.sluice:
+            what = f"{visible(old.sluice)} → {visible(new.sluice)}"
+            yield Change(at=new.at, kind="Sluice", place="Sluice", what=what)
+
+
+def diff_of(old: str, new: str) -> list[str]:
+    """Returns a diff with one line around each change, at most `MOST_LINES` of it."""
+    before, now = (text.splitlines()[:_COMPARED_LINES] for text in (old, new))
+    lines = list(unified_diff(before, now, n=1, lineterm=""))[2:]  # without the files' names
+    shown = [visible(line, LINE_CHARACTERS) for line in lines[:MOST_LINES]]
+    left = len(lines) - len(shown)
+    return [*shown, f"… {left:,} more lines"] if left > 0 else shown
+
+
+def _column(one: Addition) -> Change:
+    return Change(at=one.at, kind="column", place=one.table, what=one.said, slice=one.slice)
+
+
+def _field(one: UnitChange) -> Change:
+    piece, change = one.unit.slice, one.change
+    return Change(
+        at=piece.start.isoformat(),
+        kind="field",
+        place=f"{one.unit.cluster}, type {visible(change.type)}",
+        what=change.said,
+        slice=piece.id,
+    )
+
+
+def _of_topics(boundaries: Boundaries) -> Iterator[Change]:
+    """Topic ids that were accepted, and partitions that a boundary knows and those before it did not."""
+    for (cluster, topic), eras in sorted(boundaries.eras.items()):
+        place = f"{cluster}/{topic}"
+        for old, new in pairwise(eras):
+            if new.since is not None:
+                what = f"the topic is another one: id {visible(new.uuid)}, before {visible(old.uuid)}"
+                yield _seen(new.since, "topic", place, what)
+        block = boundaries.stored(cluster, topic)
+        if block is not None:
+            yield from _of_partitions(block, place)
+
+
+def _of_partitions(block: TopicBoundaries, place: str) -> Iterator[Change]:
+    added: dict[int, list[int]] = {}
+    for number, column in block.columns.items():
+        row = _first_known(column)
+        if row:
+            added.setdefault(row, []).append(number)
+    for row, numbers in sorted(added.items()):
+        total = sum((_first_known(column) or 0) <= row for column in block.columns.values())
+        what = f"partitions {_spans(sorted(numbers))} are new: {total:,} now, {total - len(numbers):,} before"
+        yield _seen(block.instants[row], "partition", place, what)
+
+
+def _first_known(column: PartitionColumn) -> int | None:
+    return next((row for row in range(len(column.offsets)) if column.knows(row)), None)
+
+
+def _seen(seconds: int, kind: str, place: str, what: str) -> Change:
+    return Change(at=from_seconds(seconds).isoformat(), kind=kind, place=place, what=what)
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """`4–7, 9`."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in found)

@@ -1,0 +1,60 @@
+"""What a backfill would take away, and how large what it moves is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluice.config.chosen_tables import Tables
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.current import is_current
+from sluice.page.backfill_models import Replaced
+from sluice.plan.dry_run import DryRun
+from sluice.plan.plan import has_work, rows_of
+from sluice.state.status import UnitStatus
+
+LAKE = "lake"
+_LANDS_AGAIN = "land and load again"
+
+
+def replaced_by(pipeline: Pipeline, dry: DryRun, tables: Tables | None = None) -> list[Replaced]:
+    """Returns the lake's files that a `reland` replaces, then each table with rows that are deleted and
+    loaded again; `tables` are those that are chosen."""
+    again = [status for status in dry.found if dry.does(status) == _LANDS_AGAIN]
+    files = [file for status in again if status.manifest for file in status.manifest.all_files]
+    size, rows = sum(file.bytes for file in files), sum(file.rows for file in files)
+    found = [Replaced(place=LAKE, units=len(again), rows=rows, bytes=size)] if again else []
+    return [*found, *_of_tables(pipeline, dry, tables)]
+
+
+def _of_tables(pipeline: Pipeline, dry: DryRun, tables: Tables | None) -> Iterator[Replaced]:
+    for target in pipeline.chosen(tables):
+        rows = [
+            status.tables[target.table].rows
+            for status in dry.found
+            if target.table in status.tables and _loads_again(pipeline, target, status, dry)
+        ]
+        if rows:
+            yield Replaced(place=target.table, units=len(rows), rows=sum(rows), bytes=0)
+
+
+def _loads_again(pipeline: Pipeline, target: Target, status: UnitStatus, dry: DryRun) -> bool:
+    does = dry.does(status)
+    if does == _LANDS_AGAIN or (does == "load again" and dry.mode != "refill"):
+        return True
+    if not has_work(status, dry.mode):
+        return False
+    return target.table in status.later if does == "load again" else not is_current(pipeline, target, status)
+
+
+def bytes_of(dry: DryRun) -> tuple[int | None, bool]:
+    """Returns the bytes in the lake of what has work, and whether some are estimated: of units that have not
+    landed by the bytes of a row of those that have, None where there are none."""
+    todo = [status for status in dry.found if has_work(status, dry.mode)]
+    landed = [status.manifest for status in dry.found if status.manifest]
+    known = {id(manifest): sum(file.bytes for file in manifest.all_files) for manifest in landed}
+    read = sum(manifest.read for manifest in landed)
+    exact = sum(known[id(status.manifest)] for status in todo if status.manifest)
+    missing = sum(rows_of(status) for status in todo if status.manifest is None)
+    if not missing:
+        return exact, False
+    return (exact + round(missing * sum(known.values()) / read), True) if read else (None, True)

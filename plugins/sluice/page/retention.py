@@ -1,0 +1,99 @@
+"""Retention's clock: the oldest hours that have not landed, and when Kafka may delete them. Pure; the facts
+come from `sluice.page.retention_facts`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluice.clients.kafka.topic_facts import TopicFacts
+from sluice.page.pipeline_models import Deletion, Retention, TopicRetention
+from sluice.slices import from_ms, utc
+from sluice.state.status import UnitStatus
+from sluice.watch.problems import LogStart
+from sluice.watch.retention import FactsByTopic, threats
+
+MOST_TOPICS = 50
+
+
+@dataclass(frozen=True)
+class RetentionFacts:
+    """`found` are the oldest of the `waiting` units that have not landed; `log_starts` those that the watch
+    has seen, `errors` a line for each cluster that did not answer."""
+
+    waiting: int
+    found: Sequence[UnitStatus]
+    topics: FactsByTopic
+    log_starts: Mapping[str, LogStart]
+    errors: Sequence[str]
+
+
+def retention_of(facts: RetentionFacts, now: datetime) -> Retention:
+    """What is gone comes first, then what Kafka deletes next."""
+    ends = {threat.unit: threat for threat in threats(facts.found, facts.topics, facts.log_starts, now)}
+    hours = []
+    for status in facts.found:
+        end = ends.get(str(status.unit))
+        hours.append(
+            Deletion(
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+                place=end.place if end else "",
+                at=_text(end.at) if end else "",
+                by=end.by if end else "",
+                seconds=int((end.at - now).total_seconds()) if end else None,
+                records=status.offsets,
+                gone=gone_of(status, facts.topics),
+            )
+        )
+    return Retention(
+        at=_text(now),
+        waiting=facts.waiting,
+        hours=sorted(hours, key=_urgency),
+        topics=[_topic(one) for _, one in sorted(facts.topics.items())[:MOST_TOPICS]],
+        errors=list(facts.errors),
+    )
+
+
+def _urgency(hour: Deletion) -> tuple[bool, bool, str, str, str]:
+    return not hour.gone, not hour.at, hour.at, hour.slice, hour.cluster
+
+
+def gone_of(status: UnitStatus, topics: FactsByTopic) -> int:
+    """Returns how many offsets of the unit are before the log's start."""
+    total = 0
+    for r in status.ranges or ():
+        facts = topics.get((status.unit.cluster, r.topic))
+        partition = facts.partitions.get(r.partition) if facts else None
+        if partition is not None:
+            total += max(min(partition.start, r.until) - r.start, 0)
+    return total
+
+
+def _topic(facts: TopicFacts) -> TopicRetention:
+    kept, size = _bound(facts, "retention.ms"), _bound(facts, "retention.bytes")
+    return TopicRetention(
+        cluster=facts.cluster,
+        topic=facts.topic,
+        partitions=len(facts.partitions),
+        kept_seconds=None if kept is None else kept // 1000,
+        kept_bytes=size,
+        oldest=_oldest(one.first_stamp for one in facts.partitions.values()),
+        records=sum(one.records for one in facts.partitions.values()),
+    )
+
+
+def _bound(facts: TopicFacts, setting: str) -> int | None:
+    """-1 is Kafka's word for none."""
+    number = facts.number(setting)
+    return None if number is None or number < 0 else number
+
+
+def _oldest(stamps: Iterable[int | None]) -> str:
+    known = [stamp for stamp in stamps if stamp is not None]
+    return _text(from_ms(min(known))) if known else ""
+
+
+def _text(instant: datetime) -> str:
+    return utc(instant).isoformat(timespec="seconds")

@@ -1,0 +1,169 @@
+"""The history of runs with what they moved, out of Airflow's runs and the lake's timings. Pure.
+
+A landing and a load are timed with the run's id; the steps around them belong to the one run that was under
+way when they began.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sluice.page.pipeline_models import Moved, RunRecord, StepAmount, Throughput
+from sluice.safe_text import visible
+from sluice.slices import HOUR, utc
+from sluice.state.timings import Timing
+
+MOST_RUNS = 100
+_COMMAND = re.compile(r"[0-9a-f]{32}")
+"""The token of a `sluice run`."""
+_ALL = "reload", "reland"
+
+
+@dataclass(frozen=True)
+class AirflowRun:
+    """`start` and `end` are the edges of its range, None where its parameters name none."""
+
+    dag_id: str
+    run_id: str
+    kind: str
+    state: str
+    user: str
+    started: datetime | None
+    ended: datetime | None
+    start: datetime | None
+    end: datetime | None
+    mode: str
+    tables: tuple[str, ...]
+
+
+def records_of_runs(runs: Sequence[AirflowRun], timings: Sequence[Timing]) -> list[RunRecord]:
+    """Returns the runs and the commands that have left timings, the newest first."""
+    own = _by_run(runs, timings)
+    found = [_record(run, own.get(run.run_id, [])) for run in runs]
+    known = {run.run_id for run in runs}
+    commands = [_command(name, steps) for name, steps in own.items() if name not in known]
+    return sorted([*found, *commands], key=lambda one: one.started or "~", reverse=True)[:MOST_RUNS]
+
+
+def _by_run(runs: Sequence[AirflowRun], timings: Iterable[Timing]) -> dict[str, list[Timing]]:
+    known = {run.run_id for run in runs}
+    found: dict[str, list[Timing]] = {}
+    for timing in timings:
+        name = timing.run or _under_way(runs, timing)
+        if name in known or _COMMAND.fullmatch(name):
+            found.setdefault(name, []).append(timing)
+    return found
+
+
+def _under_way(runs: Iterable[AirflowRun], timing: Timing) -> str:
+    """Returns the one run that was at work when the step began; none where there were two, or no such run."""
+    at = _instant(timing.started)
+    names = [
+        run.run_id
+        for run in runs
+        if run.started is not None and run.started <= at and (run.ended is None or at <= run.ended)
+    ]
+    return names[0] if len(names) == 1 else ""
+
+
+def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
+    seconds = None
+    if run.started is not None and run.ended is not None:
+        seconds = round((run.ended - run.started).total_seconds(), 1)
+    return RunRecord(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        kind=run.kind,
+        state=run.state,
+        user=visible(run.user),
+        started=_text(run.started),
+        ended=_text(run.ended),
+        seconds=seconds,
+        start=_text(run.start),
+        end=_text(run.end),
+        mode=visible(run.mode),
+        tables=[visible(table) for table in run.tables],
+        moved=moved_by(steps),
+    )
+
+
+def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
+    """A `sluice run` is known by its steps alone."""
+    started = min(_instant(step.started) for step in steps)
+    ended = max(_instant(step.started) + timedelta(seconds=step.seconds) for step in steps)
+    loads = [step for step in steps if step.step == "load"]
+    return RunRecord(
+        dag_id="",
+        run_id=token,
+        kind="command",
+        state="",
+        user="",
+        started=_text(started),
+        ended=_text(ended),
+        seconds=round((ended - started).total_seconds(), 1),
+        start=min(step.start for step in steps),
+        end=max(step.until for step in steps),
+        mode=steps[0].mode,
+        tables=sorted({step.table for step in loads}) if steps[0].mode in _ALL else [],
+        moved=moved_by(steps),
+    )
+
+
+def moved_by(steps: Sequence[Timing]) -> Moved:
+    landed, loaded = (_of(steps, step) for step in ("land", "load"))
+    return Moved(
+        landed=sum(step.rows for step in landed),
+        bytes=sum(step.bytes for step in landed),
+        loaded=sum(step.rows for step in loaded),
+        land_seconds=round(sum(step.seconds for step in landed), 1),
+        load_seconds=round(sum(step.seconds for step in loaded), 1),
+        steps=amounts_of(steps),
+    )
+
+
+def _of(steps: Iterable[Timing], name: str) -> list[Timing]:
+    return [step for step in steps if step.step == name]
+
+
+def amounts_of(steps: Iterable[Timing]) -> list[StepAmount]:
+    """Returns what was done, by step and table, in the order in which they first ended."""
+    found: dict[tuple[str, str], list[Timing]] = {}
+    for step in steps:
+        found.setdefault((step.step, step.table), []).append(step)
+    return [
+        StepAmount(
+            step=name,
+            table=table,
+            units=sum(one.units for one in own),
+            rows=sum(one.rows for one in own),
+            bytes=sum(one.bytes for one in own),
+            seconds=round(sum(one.seconds for one in own), 1),
+        )
+        for (name, table), own in found.items()
+    ]
+
+
+def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> Throughput:
+    """Returns rows a second of landings and of loads, by the hour in which they began."""
+    sums: dict[tuple[int, str], tuple[int, float]] = {}
+    hour = int(HOUR.total_seconds())
+    for one in timings:
+        at = int(_instant(one.started).timestamp())
+        if one.step in ("land", "load") and start.timestamp() <= at < end.timestamp():
+            rows, seconds = sums.get((at - at % hour, one.step), (0, 0.0))
+            sums[at - at % hour, one.step] = rows + one.rows, seconds + one.seconds
+    starts = sorted({at for at, _ in sums})
+    rates = {key: round(rows / seconds, 1) if seconds > 0 else None for key, (rows, seconds) in sums.items()}
+    land, load = ([rates.get((at, step)) for at in starts] for step in ("land", "load"))
+    return Throughput(starts=starts, land=land, load=load)
+
+
+def _instant(text: str) -> datetime:
+    return utc(datetime.fromisoformat(text))
+
+
+def _text(instant: datetime | None) -> str:
+    return "" if instant is None else utc(instant).isoformat(timespec="seconds")

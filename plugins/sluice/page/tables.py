@@ -1,0 +1,93 @@
+"""How far each table of a pipeline is: complete until when, what it lacks, rows and misfits. Pure.
+
+An hour counts for a table when every cluster's unit of it is committed there as the file says now. Units are
+taken one by one, so that no manifest is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.current import is_current
+from sluice.page.pipeline_models import TableFacts
+from sluice.safe_text import visible
+from sluice.slices import Slice
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+
+MOST_TYPES = 20
+
+
+@dataclass(frozen=True)
+class TableNow:
+    """What ClickHouse says of a table, of all shards together. `last_load` is an ISO 8601 instant."""
+
+    parts: int
+    bytes: int
+    rows: int
+    last_load: str = ""
+
+
+@dataclass
+class TableProgress:
+    """What the hours of a range say of a table; they come in their order."""
+
+    target: Target
+    lacking: dict[Slice, None] = field(default_factory=dict)
+    ends: dict[Slice, None] = field(default_factory=dict)
+    rows: int = 0
+    misfits: int = 0
+
+    def add(self, pipeline: Pipeline, status: UnitStatus) -> None:
+        if status.state is UnitState.NOT_OVER:
+            return
+        self.ends[status.unit.slice] = None
+        if not is_current(pipeline, self.target, status):
+            self.lacking[status.unit.slice] = None
+        if row := status.tables.get(self.target.table):
+            self.rows += row.rows
+            self.misfits += row.misfits
+
+    @property
+    def complete_until(self) -> str:
+        first = min(self.lacking, default=None)
+        done = [piece for piece in self.ends if first is None or piece < first]
+        return max(done).end.isoformat() if done else ""
+
+
+def progress_of_tables(pipeline: Pipeline, found: Iterable[UnitStatus]) -> list[TableProgress]:
+    """`found` is taken once, in the order of its slices."""
+    tables = [TableProgress(target) for target in pipeline.targets]
+    for status in found:
+        for table in tables:
+            table.add(pipeline, status)
+    return tables
+
+
+def table_facts(
+    tables: Sequence[TableProgress], now: Mapping[str, TableNow], gone: Collection[str]
+) -> list[TableFacts]:
+    """`gone` are tables that a server does not have; the other arguments by table."""
+    return [_facts(one, now.get(one.target.table), one.target.table in gone) for one in tables]
+
+
+def _facts(one: TableProgress, now: TableNow | None, gone: bool) -> TableFacts:
+    target, first = one.target, min(one.lacking, default=None)
+    state = "no such table" if gone else "behind" if first else "complete" if one.ends else "nothing yet"
+    return TableFacts(
+        table=target.table,
+        kind="rollup" if target.rollup else "traffic counts" if target.counted else "events",
+        state=state,
+        types=[visible(name) for name in (*target.types, *(["*"] if target.catch_all else []))[:MOST_TYPES]],
+        complete_until=one.complete_until,
+        behind=len(one.lacking),
+        first_behind=first.id if first else "",
+        rows=one.rows,
+        misfits=one.misfits,
+        last_load=now.last_load if now else "",
+        parts=now.parts if now else None,
+        bytes=now.bytes if now else None,
+        rows_in_all=now.rows if now else None,
+    )

@@ -1,0 +1,214 @@
+"""The endpoints of a pipeline's cards, inside Airflow's own app: its runs, and what the lake has noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pendulum
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from airflow.utils.types import DagRunType
+from fastapi.testclient import TestClient
+
+from sluice.airflow.api import cards, pipelines
+from sluice.clients.lake.open import open_lake
+from sluice.errors import KafkaUnavailable
+from sluice.page.pipeline_models import Retention
+from sluice.state.file_versions import note_version
+from sluice.state.lag_history import KEY, LagSample, note_lag
+from sluice.state.months import UnitSummary, encode
+from sluice.state.months import key_of as month_key
+from sluice.state.timings import Timing, key_of, record
+from tests.dags.page_app import login
+
+NOW = pendulum.now("UTC").start_of("hour")
+URL = "/sluice/api/pipelines/ads"
+
+
+@pytest.fixture(scope="module")
+def lake(airflow_app: TestClient):
+    ((_, ads),) = pipelines.find_pipelines().sound
+    return open_lake(ads)
+
+
+def add_run(dag_id: str, run_id: str, minutes_ago: int, **more: object) -> DagRun:
+    """It took four minutes, unless `more` says otherwise."""
+    began = NOW.subtract(minutes=minutes_ago)
+    run = DagRun(
+        dag_id=dag_id,
+        run_id=run_id,
+        run_type=DagRunType.MANUAL,
+        start_date=began,
+        run_after=began,
+        state=more.pop("state", "success"),
+        conf=more.pop("conf", None),
+        triggering_user_name=more.pop("user", None),
+    )
+    run.end_date = more.pop("ended", began.add(minutes=4))
+    return run
+
+
+@pytest.fixture(scope="module")
+def runs(airflow_app: TestClient, lake) -> Iterator[None]:
+    """An hourly run, a backfill of one table that somebody started, and one with parameters of its own."""
+    asked = {"from": "2026-11-20T10Z", "to": "2026-11-20T12Z", "mode": "reload", "tables": ["a.b"]}
+    with create_session() as session:
+        session.add(add_run("ads", "scheduled__1", 30))
+        session.add(add_run("ads_backfill", "manual__1", 20, conf=asked, user="eve\x1b[2J"))
+        session.add(
+            add_run(
+                "ads_backfill", "manual__2", 10, conf={"from": 7, "tables": "x"}, state="running", ended=None
+            )
+        )
+        session.add(add_run("others", "scheduled__1", 30))
+    began = NOW.subtract(minutes=19)
+    edges = "2026-11-20T10:00:00+00:00", "2026-11-20T12:00:00+00:00"
+    steps = [
+        Timing("land", *edges, began.isoformat(), 20.0, 2, 600, 9000, run="manual__1"),
+        Timing("load", *edges, began.add(minutes=1).isoformat(), 2.0, 2, 590, table="a.b", run="manual__1"),
+        Timing("load", *edges, began.isoformat(), 2.0, 2, 7, table="a.b", run="scheduled__9"),
+    ]
+    for step in steps:
+        record(lake, step)
+    yield
+    lake.delete([key_of(began.date())])
+    with create_session() as session:
+        session.query(TaskInstance).delete()
+        session.query(DagRun).delete()
+
+
+def ask(app: TestClient, path: str) -> dict:
+    answer = app.get(f"{URL}/{path}", headers=login("viewer"))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_past_backfills_with_who_and_what(airflow_app: TestClient, runs: None):
+    strange, own = ask(airflow_app, "backfills")["runs"]
+    assert (own["run_id"], own["kind"], own["state"], own["seconds"]) == (
+        "manual__1",
+        "backfill",
+        "success",
+        240.0,
+    )
+    assert own["user"] == "eve\\x1b[2J"
+    assert (own["start"], own["end"], own["mode"], own["tables"]) == (
+        "2026-11-20T10:00:00+00:00",
+        "2026-11-20T12:00:00+00:00",
+        "reload",
+        ["a.b"],
+    )
+    moved = own["moved"]
+    assert (moved["landed"], moved["bytes"], moved["loaded"]) == (600, 9000, 590)
+    assert [(s["step"], s["table"], s["rows"]) for s in moved["steps"]] == [
+        ("land", "", 600),
+        ("load", "a.b", 590),
+    ]
+    assert (strange["run_id"], strange["state"], strange["start"], strange["tables"]) == (
+        "manual__2",
+        "running",
+        "",
+        [],
+    )
+
+
+def test_runs_of_both_dags_and_how_fast_they_were(airflow_app: TestClient, runs: None):
+    found = ask(airflow_app, "runs?from=48h")
+    assert [(run["dag_id"], run["kind"]) for run in found["runs"]] == [
+        ("ads_backfill", "backfill"),
+        ("ads_backfill", "backfill"),
+        ("ads", "hourly"),
+    ]
+    assert found["count"] == 3
+    assert max(rate for rate in found["throughput"]["land"] if rate) == 30.0
+    assert ask(airflow_app, "runs?from=2026-01-01&to=2026-01-02")["runs"] == []
+
+
+def test_progress_step_by_step_and_at_the_end_what_was_done(airflow_app: TestClient, runs: None):
+    done = ask(airflow_app, "progress?run=manual__1")
+    assert (done["state"], done["share"]) == ("success", 1.0)
+    assert [(s["step"], s["rows"]) for s in done["did"]] == [("land", 600), ("load", 590)]
+    going = ask(airflow_app, "progress?run=manual__2")
+    assert (going["state"], going["share"], going["did"]) == ("running", 0.0, [])
+    assert [(s["step"], s["batches"]) for s in going["steps"]] == [
+        ("land", 0),
+        ("load a.b", 0),
+        ("verify", 0),
+        ("publish", 0),
+    ]
+
+
+def test_the_last_hours_against_those_before(airflow_app: TestClient, lake):
+    """The same hour on two days."""
+    hours = [NOW.subtract(hours=1), NOW.subtract(hours=25)]
+    units = {
+        f"{at:%Y-%m-%dT%HZ}": {"dc1": UnitSummary("complete", "s", read=n)}
+        for at, n in zip(hours, (7, 9), strict=True)
+    }
+    months: dict[str, dict] = {}
+    for name, own in units.items():
+        months.setdefault(name[:7], {})[name] = own
+    for month, own in months.items():
+        lake.put(month_key(month), encode(own))
+    newest = ask(airflow_app, "sizes")["hours"][0]
+    lake.delete(map(month_key, months))
+    assert newest["slice"] == f"{hours[0]:%Y-%m-%dT%HZ}"
+    assert (newest["records"], newest["yesterday"], newest["week_ago"], newest["expected"]) == (7, 9, None, 9)
+    assert newest["land_rates"] == [None, None, None]
+
+
+def test_the_lag_by_the_hour(airflow_app: TestClient, lake):
+    hours = [NOW.subtract(hours=hours) for hours in (60, 5, 3)]
+    for number, at in enumerate(hours):
+        note_lag(lake, LagSample(int(at.timestamp()), number, 0, None))
+    found = ask(airflow_app, "lag_trend?from=48h")
+    lake.delete([KEY])
+    assert found["starts"] == [int((hours[1] + timedelta(hours=n)).timestamp()) for n in range(3)]
+    assert found["records"] == [1, None, 2]
+
+
+def test_changes_of_the_file_and_that_they_are_kept(airflow_app: TestClient, lake, monkeypatch):
+    """ClickHouse is unavailable: what the error says is an answer that is kept, too."""
+    monkeypatch.setattr(cards, "_changes", cards.TimedCache(300))
+    note_version(lake, "a: 1\n", NOW.subtract(hours=9))
+    note_version(lake, "a: 2\n", NOW.subtract(hours=2))
+    away = airflow_app.get(f"{URL}/changes", headers=login("viewer"))
+    assert (away.status_code, "127.0.0.1:1" in away.json()["detail"]) == (503, True)
+    monkeypatch.setattr(cards, "_changes", cards.TimedCache(300))
+    monkeypatch.setattr(cards.memory, "walk", lambda *_: iter(()))
+    found = ask(airflow_app, "changes")
+    (change,) = found["changes"]
+    assert (change["kind"], change["lines"][1:]) == ("file", ["-a: 1", "+a: 2"])
+    note_version(lake, "a: 3\n", NOW.subtract(hours=1))
+    assert ask(airflow_app, "changes") == found
+    lake.delete(["_history/file.json"])
+
+
+def test_kafka_is_asked_once_a_minute(airflow_app: TestClient, monkeypatch):
+    asked = []
+
+    def read(*_: object) -> None:
+        asked.append(1)
+        raise KafkaUnavailable("dc1", "127.0.0.1:1", "no answer")
+
+    monkeypatch.setattr(cards, "_retention", cards.TimedCache[Retention](60))
+    monkeypatch.setattr(cards, "read_retention", read)
+    for _ in range(3):
+        assert airflow_app.get(f"{URL}/retention", headers=login("viewer")).status_code == 503
+    assert len(asked) == 1
+
+
+def test_an_answer_is_asked_for_again_when_its_time_is_over():
+    now, asked = [0.0], []
+    cache = cards.TimedCache[int](10, most=2, clock=lambda: now[0])
+
+    def ask(name: str) -> int:
+        return cache.get(name, lambda: asked.append(name) or len(asked))
+
+    assert [ask("a"), ask("a"), ask("b")] == [1, 1, 2]
+    now[0] = 10.0
+    assert [ask("a"), ask("b")] == [3, 4]
+    assert [ask("c"), ask("a")] == [5, 6]  # the third one made room by the one of longest ago

@@ -1,0 +1,95 @@
+"""What has changed since: the file with its diff, Sluice, columns, fields, topics and partitions."""
+
+from __future__ import annotations
+
+from array import array
+
+from sluice.page.changes import MOST, MOST_LINES, ChangeFacts, changes_of_pipeline, diff_of
+from sluice.slices import SliceRange
+from sluice.state.additions import Addition
+from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, Era
+from sluice.state.file_versions import FileVersion
+from sluice.state.schema.changes import ChangeKind, FieldChange
+from sluice.state.schema.history import UnitChange
+from tests.support.page_world import START, unit
+
+WEEK = SliceRange(START.subtract(days=7), START.add(hours=1))
+AT = int(START.timestamp())
+
+
+def version(hours: int, text: str, sluice: str = "1.0") -> FileVersion:
+    return FileVersion(START.subtract(hours=hours).isoformat(), f"hash of {text}", sluice, text)
+
+
+def facts(**known: object) -> ChangeFacts:
+    return ChangeFacts(
+        **{"slices": WEEK, "versions": (), "additions": (), "fields": (), "boundaries": Boundaries(), **known}
+    )
+
+
+def column(*offsets: int) -> PartitionColumn:
+    some = array("q", offsets)
+    return PartitionColumn(0, some, some, some, array("b", [0] * len(offsets)))
+
+
+def test_the_file_and_sluice_by_version():
+    old, mid, new = (
+        version(300, "a: 1\nb: 2\nc: 3\n"),
+        version(5, "a: 1\nb: 9\nc: 3\n"),
+        version(2, "a: 1\nb: 9\nc: 3\n", "1.1"),
+    )
+    found = changes_of_pipeline(facts(versions=(old, mid, new)))
+    sluice, file = found.changes
+    assert (sluice.kind, sluice.what, sluice.at) == ("Sluice", "1.0 → 1.1", "2026-11-20T08:00:00+00:00")
+    assert (file.kind, file.at) == ("file", "2026-11-20T05:00:00+00:00")
+    assert file.lines == ["@@ -1,3 +1,3 @@", " a: 1", "-b: 2", "+b: 9", " c: 3"]
+    assert found.known_since == old.at
+
+
+def test_what_was_before_the_week_is_none_and_the_first_version_is_no_change():
+    assert changes_of_pipeline(facts(versions=(version(400, "a"), version(200, "b")))).changes == []
+    assert changes_of_pipeline(facts(versions=(version(1, "a"),))).changes == []
+
+
+def test_a_diff_is_bounded_and_its_text_is_harmless():
+    lines = diff_of("", "\n".join(f"k{n}: \x1b[2J\u202e" for n in range(500)))
+    assert len(lines) == MOST_LINES + 1 and lines[-1] == "… 381 more lines"
+    assert lines[1] == "+k0: \\x1b[2J\\u202e" and all(line.isprintable() for line in lines)
+
+
+def test_columns_fields_topics_and_partitions_the_newest_first():
+    added = Addition(
+        "e.t", "country", "String", "2026-11-20T06Z", 3, 4, "2026-11-20T07:30:00+00:00", "p", "", {"": 5}
+    )
+    never = Addition("e.t", "lost", "String", "2026-11-20T06Z", 3, 4, "2026-11-20T07:31:00+00:00", "p")
+    gone = FieldChange(ChangeKind.VANISHED, "click", "price", 90, 0, 100, 80, (), ("number",))
+    instants = array("q", [AT - 7200, AT - 3600, AT])
+    columns = {
+        0: column(0, 5, 9),
+        1: column(0, 5, 9),
+        2: column(UNKNOWN, UNKNOWN, 3),
+        3: column(UNKNOWN, UNKNOWN, 3),
+    }
+    block = TopicBoundaries("dc1", "t", "new", instants, columns)
+    boundaries = Boundaries(2, None, {block.key: block}, {("dc1", "t"): (Era("old"), Era("new", AT - 3600))})
+    found = changes_of_pipeline(
+        facts(additions=(added, never), fields=[UnitChange(unit(-1), gone)], boundaries=boundaries)
+    )
+    assert [(one.kind, one.place, one.at[11:16]) for one in found.changes] == [
+        ("partition", "dc1/t", "10:00"),
+        ("topic", "dc1/t", "09:00"),
+        ("field", "dc1, type click", "09:00"),
+        ("column", "e.t", "07:30"),
+    ]
+    partition, topic, field, new_column = found.changes
+    assert partition.what == "partitions 2–3 are new: 4 now, 2 before"
+    assert topic.what == "the topic is another one: id new, before old"
+    assert (field.slice, field.what) == ("2026-11-20T09Z", gone.said)
+    assert new_column.what == "table e.t: column `country` String was added: in 3 of 4 rows"
+
+
+def test_as_many_as_a_page_shows():
+    versions = [version(160 - n // 2, str(n)) for n in range(MOST + 5)]
+    found = changes_of_pipeline(facts(versions=versions))
+    assert (len(found.changes), found.more) == (MOST, 4)

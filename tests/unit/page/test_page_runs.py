@@ -1,0 +1,103 @@
+"""The history of runs: what each moved, and how fast."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sluice.page.run_history import AirflowRun, records_of_runs, throughput_of
+from sluice.state.timings import Timing
+from tests.support.page_world import START
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+def run(name: str, begins: int, ends: int | None, **more: object) -> AirflowRun:
+    """From and to so many minutes after START."""
+    return AirflowRun(
+        **{
+            "dag_id": "p",
+            "run_id": name,
+            "kind": "hourly",
+            "state": "success",
+            "user": "",
+            "started": START.add(minutes=begins),
+            "ended": None if ends is None else START.add(minutes=ends),
+            "start": START,
+            "end": START.add(hours=1),
+            "mode": "fill",
+            "tables": (),
+            **more,
+        }
+    )
+
+
+def step(name: str, minute: float, rows: int, seconds: float, **more: object) -> Timing:
+    at = (START + timedelta(minutes=minute)).isoformat(timespec="milliseconds")
+    edges = START.isoformat(), START.add(hours=1).isoformat()
+    return Timing(name, *edges, at, seconds, more.pop("units", 1), rows, **more)
+
+
+def test_a_run_has_what_its_steps_have_noted():
+    timings = [
+        step("land", 1, 100, 10.0, bytes=4000, run="one", units=2),
+        step("load", 2, 60, 2.0, table="e.a", run="one"),
+        step("load", 2.5, 40, 3.0, table="e.b", run="one"),
+        step("load", 2.6, 5, 1.0, table="e.a", run="one"),
+        step("verify", 3, 100, 1.5),
+        step("land", 4, 7, 1.0, bytes=70, run="two"),
+        step("verify", 9, 7, 1.0),  # between the two runs: nobody's
+    ]
+    two, one = records_of_runs([run("one", 0, 3.5), run("two", 3.6, None, state="running")], timings)
+    assert (one.run_id, one.seconds, one.moved.landed, one.moved.bytes, one.moved.loaded) == (
+        "one",
+        210.0,
+        100,
+        4000,
+        105,
+    )
+    assert (one.moved.land_seconds, one.moved.load_seconds) == (10.0, 6.0)
+    assert [(s.step, s.table, s.units, s.rows, s.bytes, s.seconds) for s in one.moved.steps] == [
+        ("land", "", 2, 100, 4000, 10.0),
+        ("load", "e.a", 2, 65, 0, 3.0),
+        ("load", "e.b", 1, 40, 0, 3.0),
+        ("verify", "", 1, 100, 0, 1.5),
+    ]
+    assert (two.run_id, two.ended, two.seconds, two.moved.landed) == ("two", "", None, 7)
+    assert [s.step for s in two.moved.steps] == ["land", "verify"]
+
+
+def test_of_two_runs_side_by_side_nobody_knows_whose_a_verify_is():
+    both = [run("one", 0, 9), run("two", 1, 9)]
+    assert [r.moved.steps for r in records_of_runs(both, [step("verify", 5, 1, 1.0)])] == [[], []]
+
+
+def test_a_command_is_known_by_its_steps_and_a_run_that_is_gone_is_not():
+    timings = [
+        step("land", 10, 5, 60.0, run=TOKEN, mode="reload"),
+        step("load", 11, 5, 30.0, run=TOKEN, mode="reload", table="e.a"),
+        step("load", 20, 5, 1.0, run="manual__2026-11-20T10:00:00+00:00", table="e.a"),
+    ]
+    (command,) = records_of_runs([], timings)
+    assert (command.kind, command.dag_id, command.run_id) == ("command", "", TOKEN)
+    assert (command.started[11:16], command.ended[11:19], command.seconds) == ("10:10", "10:11:30", 90.0)
+    assert (command.mode, command.tables, command.moved.loaded) == ("reload", ["e.a"], 5)
+
+
+def test_what_a_caller_wrote_into_a_run_is_harmless():
+    (found,) = records_of_runs([run("r", 0, 1, mode="\x1b[2J", tables=("a\u202eb",), user="m\ne")], [])
+    assert (found.mode, found.tables, found.user) == ("\\x1b[2J", ["a\\u202eb"], "m\\ne")
+
+
+def test_throughput_by_the_hour_in_which_steps_began():
+    timings = [
+        step("land", 10, 100, 10.0),
+        step("land", 50, 300, 10.0),
+        step("load", 70, 90, 3.0),
+        step("land", 130, 1, 0.0),
+        step("verify", 10, 999, 1.0),
+        step("land", 190, 5, 1.0),
+    ]
+    found = throughput_of(timings, START, START.add(hours=3))
+    at = int(START.timestamp())
+    assert found.starts == [at, at + 3600, at + 7200]
+    assert (found.land, found.load) == ([20.0, None, None], [None, 30.0, None])
