@@ -18,6 +18,7 @@ REJECTED = "_rejected"
 SHARDS = "_shards.json"
 ADDITIONS = "_added_columns.json"
 COUNTS = "_counts/"
+DRIVERS = "_drivers/"
 
 
 def hive_escape(value: str) -> str:
@@ -83,6 +84,11 @@ def counts_file(table: str, slice_id: str, cluster: str, generation: int) -> str
 def hour_success(type_name: str, hour: str) -> str:
     """Returns the `_SUCCESS` that says an event hour of a type is complete."""
     return event_folder(type_name, hour) + "_SUCCESS"
+
+
+def driver(landing: str) -> str:
+    """Returns the record of the driver of a landing whose task is deferred."""
+    return f"{DRIVERS}{landing}.json"
 
 
 def lease(table: str) -> str:

@@ -152,9 +152,14 @@ def _inner(extra: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def settings_for(pipeline: Pipeline) -> S3Settings | None:
     """Returns the settings of the pipeline's `lake_connection`, or None when it names none."""
-    if pipeline.lake_connection is None:
+    return settings_of(pipeline.lake_connection)
+
+
+def settings_of(connection: str | None) -> S3Settings | None:
+    """Returns the settings that a connection has; None without one. Raises WrongUse for an unknown one."""
+    if connection is None:
         return None
     from sluice.clients.connections import find as connections
 
-    found = connections.find(pipeline.lake_connection)
+    found = connections.find(connection)
     return S3Settings.from_connection(found.login, found.password, found.extra)
