@@ -57,9 +57,11 @@ def test_what_tables_have_of_each_record(world: World) -> None:
     (clicks,), (views,), (refused,) = click.tables, view.tables, misfit.tables
     assert (clicks.table, clicks.commit, clicks.rows) == (f"{world.database}.clicks", "committed", 1)
     assert (views.table, views.rows) == (f"{world.database}.views", None)  # nothing tells its rows apart
-    assert (refused.rows, refused.misfits) == (0, (("n", "does not fit UInt32"),))
+    assert (refused.rows, refused.misfits) == (0, (("n", "does not fit UInt32", 0),))
     assert before <= clicks.committed_at <= pendulum.now("UTC")
 
+    world.sql("INSERT INTO {db}.clicks SELECT * FROM {db}.clicks WHERE _offset = 0")
+    assert outcome_of(asked(world, pipeline)[0]) == Outcome.TWICE
     world.sql("DELETE FROM {db}.clicks WHERE _offset = 0")
     assert outcome_of(asked(world, pipeline)[0]) == Outcome.ABSENT
     land(world.lake, unit(), EVENTS, generation=2)

@@ -1,7 +1,7 @@
--- Which columns of one table took no value of a record, and why; a bounded number of them.
-SELECT column, reason
+-- Which columns of one table took no value of a record's rows, and why; a bounded number of them.
+SELECT column, reason, row
 FROM sluice.rejected
 WHERE target = {target:String} AND slice = toDateTime({slice:UInt32}, 'UTC') AND cluster = {cluster:String}
     AND topic = {topic:String} AND partition = {partition:Int32} AND offset = {offset:Int64}
-ORDER BY column, reason
-LIMIT 20
+ORDER BY row, column, reason
+LIMIT 10000

@@ -40,6 +40,7 @@ AroundOption = Annotated[
 ]
 WithinOption = Annotated[int, typer.Option("--within", metavar="HOURS", min=1, max=8784, help="Around T.")]
 MostOption = Annotated[int, typer.Option("--most", metavar="N", min=1, max=1000, help="Records shown.")]
+_MOST_MISFITS = 20  # of a table, in a line
 
 
 def find(
@@ -150,8 +151,10 @@ def _table_line(table: TableRecord) -> str:
         return f"{table.table}: {table.error}"
     at = f" at {table.committed_at.isoformat()}" if table.committed_at else ""
     rows = "its rows cannot be told apart" if table.rows is None else f"rows of the record: {table.rows}"
-    misfits = "".join(f"; {visible(column)} {visible(reason)}" for column, reason in table.misfits)
-    return f"{table.table}: {table.commit}{at}, {rows}{misfits}"
+    shown = table.misfits[:_MOST_MISFITS]
+    misfits = "".join(f"; {visible(column)} {visible(reason)}" for column, reason, _ in shown)
+    more = len(table.misfits) - len(shown)
+    return f"{table.table}: {table.commit}{at}, {rows}{misfits}{f'; {more:,} more misfits' if more else ''}"
 
 
 def _as_json(facts: RecordFacts) -> dict[str, Any]:

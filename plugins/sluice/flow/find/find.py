@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -89,7 +90,7 @@ class RecordFinder:
         unreadable: Iterable[str] = (),
     ) -> RecordFacts:
         rows = tuple(rows)
-        types = {row.type for row in rows if row.type is not None}
+        types = Counter(row.type for row in rows if row.type is not None)
         tables = TableReader(self.pipeline, self.lake.url, unit, manifest).read(place, types)
         return RecordFacts(place, seat, manifest, rows, tuple(unreadable), tables)
 

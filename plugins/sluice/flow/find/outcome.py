@@ -14,6 +14,7 @@ class Outcome(StrEnum):
     NO_TABLE = "landed, in no table"
     MISFIT = "landed, a value does not fit"
     ABSENT = "landed, not in its table"
+    TWICE = "landed, too often in its table"
     UNKNOWN = "landed, tables unknown"
     REJECTED = "rejected"
     HOLE = "a hole"
@@ -37,6 +38,7 @@ _SAID = {
     Outcome.NO_TABLE: "no table takes its type; it is in the lake alone",
     Outcome.MISFIT: "a value does not fit its column: it is in sluice.rejected, and not in the table",
     Outcome.ABSENT: "its slice is loaded, and the table has no row of it: `sluice verify` names the repair",
+    Outcome.TWICE: "the table has more rows of it than landed: `sluice verify` names the repair",
     Outcome.UNKNOWN: "it is in the lake, and ClickHouse does not answer",
     Outcome.REJECTED: "it could not become a row: its bytes are in _rejected/ with the reason",
     Outcome.HOLE: "Kafka shows no record there: a transaction's marker, an aborted record, or one that was "
@@ -82,11 +84,15 @@ def _of_tables(facts: RecordFacts) -> Outcome:
         return Outcome.NO_TABLE
     if any(table.commit == "unavailable" for table in facts.tables):
         return Outcome.UNKNOWN
-    if any(table.misfits for table in facts.tables):
-        return Outcome.MISFIT
     if any(table.commit != "committed" for table in facts.tables):
         return Outcome.NOT_LOADED
-    return Outcome.ABSENT if any(table.rows == 0 for table in facts.tables) else Outcome.IN_TABLE
+    judged = [table for table in facts.tables if table.lasting and table.rows is not None]
+    held = [(table.rows or 0, table.expected) for table in judged]
+    if any(rows > expected for rows, expected in held):
+        return Outcome.TWICE
+    if any(rows < expected for rows, expected in held):
+        return Outcome.ABSENT
+    return Outcome.MISFIT if any(table.misfits for table in facts.tables) else Outcome.IN_TABLE
 
 
 def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, Se
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import Servers, connect_shards
 from sluice.clients.clickhouse.sql import render, table
+from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Unavailable
 from sluice.flow.find.record_facts import TableRecord
@@ -22,6 +23,7 @@ from sluice.state.ledger import LedgerRow
 from sluice.state.shard_ledgers import ledgers_of
 
 _TOLD_APART = {"_topic", "_partition", "_offset"}
+_PLAIN = ("MergeTree", "ReplicatedMergeTree")
 
 
 def targets_of(pipeline: Pipeline, types: Collection[str]) -> list[Target]:
@@ -39,8 +41,9 @@ class TableReader:
     unit: Unit
     manifest: Manifest
 
-    def read(self, place: RecordPlace, types: Collection[str]) -> tuple[TableRecord, ...]:
-        """A table whose server does not answer is "unavailable". Raises ServerError where one refuses."""
+    def read(self, place: RecordPlace, types: Mapping[str, int]) -> tuple[TableRecord, ...]:
+        """`types` counts the record's rows by their type. A table whose server does not answer is
+        "unavailable". Raises ServerError where one refuses."""
         targets = targets_of(self.pipeline, types)
         if not targets:
             return ()
@@ -49,7 +52,13 @@ class TableReader:
                 slices = SliceRange(self.unit.slice.start, self.unit.slice.end, self.unit.slice.length)
                 ledgers = ledgers_of(servers, self.pipeline, self.lake, slices)
                 rows = {target.table: ledgers[target.table].get(self.unit) for target in targets}
-                return tuple(self._table(servers, target, place, rows[target.table]) for target in targets)
+                return tuple(
+                    replace(
+                        self._table(servers, target, place, rows[target.table]),
+                        landed=sum(types[name] for name in self.pipeline.routed(target, types)),
+                    )
+                    for target in targets
+                )
         except Unavailable as error:
             return tuple(TableRecord(target.table, "unavailable", error=str(error)) for target in targets)
 
@@ -59,13 +68,15 @@ class TableReader:
         clients = [server.reached for server in servers]
         parameters = self._parameters(target, place)
         times = [when for client in clients for (when,) in _own(client, "find/commit_time", parameters)]
-        misfits = [pair for client in clients for pair in _own(client, "find/misfits", parameters)]
+        misfits = [tuple(found) for client in clients for found in _own(client, "find/misfits", parameters)]
+        tables = [(client, read_table(client, target.database, target.name)) for client in clients]
         return TableRecord(
             target.table,
             self._commit(row),
             datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
-            _counted([_rows(client, target, parameters) for client in clients]),
-            tuple((str(column), str(reason)) for column, reason in misfits),
+            _counted([_rows(client, found, parameters) for client, found in tables]),
+            tuple(misfits),
+            lasting=all(found is not None and _keeps(found) for _, found in tables),
         )
 
     def _commit(self, row: LedgerRow | None) -> str:
@@ -96,12 +107,16 @@ def _own(client: Client, statement: str, parameters: dict[str, Any]) -> Sequence
         raise
 
 
-def _rows(client: Client, target: Target, parameters: dict[str, Any]) -> int | None:
+def _keeps(found: TargetTable) -> bool:
+    """Returns whether as many rows stay as came: no merge and no TTL takes any."""
+    return found.engine in _PLAIN and not found.ttl
+
+
+def _rows(client: Client, found: TargetTable | None, parameters: dict[str, Any]) -> int | None:
     """Returns how many rows of the record the table has; None where nothing tells its rows apart."""
-    found = read_table(client, target.database, target.name)
     if found is None or not {column.name for column in found.columns} >= _TOLD_APART:
         return None
-    ((count,),) = client.rows(render("find/rows", table=table(target.table)), parameters)
+    ((count,),) = client.rows(render("find/rows", table=table(found.table)), parameters)
     return int(count)
 
 

@@ -44,16 +44,24 @@ class TableRecord:
     """What one table has of a record.
 
     `commit`: "committed", "stale" (of another manifest than the lake's), "not loaded", or "unavailable" with
-    an `error`. `rows` is None where the table has no columns that tell one record from another. `misfits` are
-    (column, reason).
+    an `error`. `landed` rows of the record are of types that the table takes. `rows` is None where the table
+    has no columns that tell one record from another. `misfits` are (column, reason, the row in its array).
+    `lasting`: the table keeps each row that it got.
     """
 
     table: str
     commit: str
     committed_at: datetime | None = None
     rows: int | None = None
-    misfits: tuple[tuple[str, str], ...] = ()
+    misfits: tuple[tuple[str, str, int], ...] = ()
     error: str = ""
+    landed: int = 1
+    lasting: bool = True
+
+    @property
+    def expected(self) -> int:
+        """The rows that it has to have, once its slice is loaded."""
+        return self.landed - len({row for _, _, row in self.misfits})
 
 
 @dataclass(frozen=True)

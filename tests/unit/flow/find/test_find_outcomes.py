@@ -13,11 +13,13 @@ ROW = LakeRow(PLACE, "f", 0, 0, type="click")
 REFUSED = LakeRow(PLACE, "r", 0, 0, reason="no type", number=1)
 
 
-def table(commit: str = "committed", rows: int | None = 1, *misfits: tuple[str, str]) -> TableRecord:
-    return TableRecord("db.t", commit, rows=rows, misfits=misfits)
+def table(commit: str = "committed", rows: int | None = 1, *misfits: int, **more) -> TableRecord:
+    """`misfits`: the rows of the array that have one."""
+    found = tuple(("price", "does not fit UInt16", row) for row in misfits)
+    return TableRecord("db.t", commit, rows=rows, misfits=found, **more)
 
 
-MISFIT = table("committed", 0, ("price", "does not fit UInt16"))
+MISFIT = table("committed", 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,14 @@ MISFIT = table("committed", 0, ("price", "does not fit UInt16"))
         ([ROW], [table("not loaded", 0)], Outcome.NOT_LOADED),
         ([ROW], [table("stale")], Outcome.NOT_LOADED),
         ([ROW], [table(), table("not loaded", None)], Outcome.NOT_LOADED),
+        ([ROW], [table(rows=2)], Outcome.TWICE),
+        ([ROW], [table(rows=0, lasting=False)], Outcome.IN_TABLE),
+        ([ROW], [table(rows=2, lasting=False)], Outcome.IN_TABLE),
+        ([ROW, ROW], [table(rows=2, landed=2)], Outcome.IN_TABLE),
+        ([ROW, ROW], [table(rows=1, landed=2)], Outcome.ABSENT),
+        ([ROW, ROW], [table("committed", 1, 1, 1, landed=2)], Outcome.MISFIT),
+        ([ROW, ROW], [table("committed", 1, 0, 1, landed=2)], Outcome.TWICE),
+        ([ROW], [table("stale", 0, 0)], Outcome.NOT_LOADED),
         ([ROW], [MISFIT], Outcome.MISFIT),
         ([ROW], [table(), MISFIT], Outcome.MISFIT),
         ([ROW], [table("unavailable", None)], Outcome.UNKNOWN),
