@@ -4,8 +4,9 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
-# How many test processes, each with its own servers: the slow tests wait more than they compute.
+# How many test processes. Those with servers of their own wait a third of their time.
 JOBS := 2
+SERVER_JOBS := 3
 
 .PHONY: setup up down status shell demo demo-wide test tools screenshots docs lint faults mutants bench release pins clean
 .PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster test-stock
@@ -57,7 +58,7 @@ test-cluster: setup-cluster
 # Cheapest first: a mistake that a unit test finds must not wait for Spark.
 test: setup tools lint
 	$(PYTEST) tests/unit tests/dags -n $(JOBS) --dist worksteal
-	$(PYTEST) tests/integration tests/faults -n $(JOBS) --dist loadfile
+	$(PYTEST) tests/integration tests/faults -n $(SERVER_JOBS) --dist loadfile
 	$(PYTEST) tests/browser
 
 # From the wheel alone: a stock Airflow on PostgreSQL, by docs/guide/airflow.md as written, with kills, a hundred

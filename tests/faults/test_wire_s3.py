@@ -20,6 +20,7 @@ from tests.faults.s3_faults import INTERNAL, SLOW_DOWN, Scene, port_of, quick_re
 from tests.faults.wire import Fault, Wire
 from tests.faults.wire_http import FOREVER, Answer, HttpLayer
 from tests.integration import s3_servers
+from tests.support.long_form import per_commit
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("quick_retries")]
 assert quick_retries
@@ -166,7 +167,7 @@ LATE_SECONDS = 1.5
 LATE_READS = (r"GET \S*manifest\.json", r"GET \S*_boundaries/", r"GET \S*list-type")
 
 
-@pytest.mark.parametrize("place", CONDITIONAL)
+@pytest.mark.parametrize("place", per_commit(CONDITIONAL))
 def test_a_conditional_write_whose_answer_comes_after_the_time_out(
     server: S3Settings, wire: Wire, impatient: None, place: str, fault_log: FaultLog
 ) -> None:

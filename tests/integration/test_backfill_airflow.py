@@ -232,6 +232,7 @@ def test_a_deleted_run_is_an_end(server: ApiServer):
     assert waiting.told[-1] == "deleted"
 
 
+@pytest.mark.long
 def test_a_server_that_restarts_is_waited_for(tmp_path: Path, server: ApiServer):
     """Another process with another secret: the token of the first is worth nothing to it."""
     run, second = queued(server), ApiServer(tmp_path)

@@ -27,6 +27,7 @@ from sluice.state.manifests import read_manifests
 from sluice.state.status import statuses
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, World, hours, pipeline
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -181,7 +182,10 @@ def test_verify_adds_up_the_table_and_its_misfits(place: Place):
 
 @pytest.mark.parametrize(
     "number",
-    ["123456789012345678901", "-9223372036854775809", "1e400", "9" * 400, "[1, [123456789012345678901]]"],
+    per_commit(
+        ["123456789012345678901", "[1, [123456789012345678901]]", "-9223372036854775809", "1e400", "9" * 400],
+        2,
+    ),
 )
 def test_a_number_that_clickhouse_cannot_parse_is_counted(place: Place, number: str):
     """Such an event is a misfit. Its count is none: the hour could not be done, whatever is run."""

@@ -24,6 +24,7 @@ from sluice.state.manifests import read_manifest
 from sluice.state.status import statuses
 from sluice.type_fields import FieldSeen, TypeFields
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -256,16 +257,17 @@ def test_a_view_that_names_its_columns_stays_as_it_is(world: World):
     assert world.sql("SELECT n FROM {db}.hours ORDER BY _slice") == [(2,), (4,)]
 
 
+FIRST = [Load.ALTERED, Step.MOVED]
 POINTS = [
+    *FIRST,
     Load.ANNOUNCED,
     Load.STATEMENT,
-    Load.ALTERED,
     Load.EVOLVED,
-    *(p for p in Step if p not in (Step.LEASED, Step.RELEASED)),
+    *(p for p in Step if p not in (Step.LEASED, Step.RELEASED, *FIRST)),
 ]
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@pytest.mark.parametrize("point", per_commit(POINTS, 2), ids=str)
 def test_a_load_that_dies_anywhere_is_done_by_the_next(world: World, point, monkeypatch):
     """Each addition is there once, also of one that died right after its ALTER."""
     make(world)
@@ -453,7 +455,7 @@ def like(random: Random, value: Any) -> Any:
     return value if shape < 0.6 else random.choice(PARTS) if shape < 0.7 else some_value(random)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", per_commit(range(3)))
 def test_no_row_is_a_misfit_by_a_column_that_its_own_load_adds(world: World, seed: int):
     """Each field has a few shapes; the load judges every value by itself, whatever the inference thought."""
     make(world)

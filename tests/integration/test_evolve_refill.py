@@ -15,6 +15,7 @@ from sluice.state.additions import read_additions
 from sluice.type_fields import FieldSeen, TypeFields
 from tests.integration.landed import Event, World, event, land, unit
 from tests.integration.test_evolve import columns, evolving, make, planned, world
+from tests.support.long_form import per_commit
 
 __all__ = ["world"]  # the fixture
 
@@ -60,7 +61,7 @@ def left_over(world: World) -> list[tuple]:
     )
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_a_refill_takes_no_row_out(world: World, read: str):
     make(world)
     pipeline = evolving(world, rows=5, clickhouse={"read": read})
@@ -74,7 +75,7 @@ def test_a_refill_takes_no_row_out(world: World, read: str):
     assert rejected(world) == []
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["push", "pull"]))
 def test_the_other_slices_of_the_load_are_filled(world: World, read: str):
     make(world)
     pipeline = evolving(world, rows=5, clickhouse={"read": read})
@@ -135,7 +136,7 @@ def test_a_row_that_comes_back_does_not_pay_for_one_that_would_go(world: World):
     assert (rows(world), rejected(world)) == before
 
 
-@pytest.mark.parametrize("emptied", [False, True])
+@pytest.mark.parametrize("emptied", per_commit([True, False]))
 def test_misfits_of_before_are_no_reason(world: World, emptied: bool):
     """Also where somebody has emptied sluice.rejected."""
     make(world)
@@ -162,7 +163,9 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("new", "old", "kind", "held"), KINDS, ids=[str(one[1]) for one in KINDS])
+@pytest.mark.parametrize(
+    ("new", "old", "kind", "held"), per_commit(KINDS, 2), ids=[str(one[1]) for one in KINDS]
+)
 def test_a_column_holds_the_kinds_that_manifests_of_loaded_slices_have(world: World, new, old, kind, held):
     """The older slice has the field in fewer rows than get a column."""
     make(world)

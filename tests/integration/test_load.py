@@ -373,6 +373,7 @@ def test_rows_that_another_lake_has_committed_are_revoked_before_they_go(
     assert world.sql("SELECT n FROM sluice.`{db}.clicks`") == []
 
 
+@pytest.mark.long
 def test_many_small_files(world: World):
     make(world)
     hours, per_hour = 120, 5

@@ -11,6 +11,7 @@ from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.sql import identifier
 from tests.integration.landed import Event, World, land, unit
 from tests.integration.test_load_ephemeral import world
+from tests.support.long_form import per_commit
 from tests.support.shards_world import made, shards
 
 pytestmark = pytest.mark.integration
@@ -87,7 +88,7 @@ CASES: dict[str, tuple[str, str, list[tuple[dict[str, Any], str]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 @pytest.mark.parametrize("case", CASES)
 def test_a_default_is_evaluated_where_the_field_is_missing(world: World, case: str, read: str):
     columns, keys, events = CASES[case]
@@ -164,7 +165,7 @@ LAZY: dict[str, tuple[str, str, Any, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["push", "pull"]))
 def test_whatever_it_reads_and_whatever_it_gives(world: World, read: str):
     read_columns = ", ".join(f"{identifier(name)} {kind}" for name, (kind, _, _) in READ.items())
     columns = ", ".join(f"{name} {kind} DEFAULT {by}" for name, (kind, by, *_) in LAZY.items())

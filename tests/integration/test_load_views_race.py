@@ -15,6 +15,7 @@ from sluice.errors import TargetChanged
 from sluice.flow.verify.read_views import read_views
 from sluice.slices import Unit
 from tests.integration.landed import START, World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +73,7 @@ def compared(world: World) -> dict[Unit, bool]:
     return {u: one.there.get(u) == one.given.get(u) for one in seen.view_tables for u in one.covered}
 
 
-@pytest.mark.parametrize("point", INSIDE)
+@pytest.mark.parametrize("point", per_commit(INSIDE, 2))
 def test_a_view_that_is_made_while_a_load_runs(world: World, at_point, point: Step):
     pipeline = world.pipeline({"click": "clicks"})
     at_point(point, lambda: world.sql(CREATE))

@@ -20,6 +20,7 @@ from sluice.flow.load.load import load
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.work import LoadResult
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -176,7 +177,7 @@ def test_without_its_fence_a_deletion_does_not_begin(place: Place):
 
 
 @pytest.mark.parametrize("step", ["move", "commit"])
-@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("done", per_commit([True, False]))
 @pytest.mark.parametrize(
     ("code", "outcome"), [(285, "retry"), (286, "unknown"), (319, "unknown"), (999, "unknown")]
 )

@@ -123,7 +123,14 @@ def cycle(guarded: Guarded, login: str) -> None:
     assert world.sql("SELECT n FROM {db}.clicks") == [(5,)]
 
 
-@pytest.mark.parametrize("more", [(), (VIEW,), (PROJECTION,)], ids=["plain", "view", "projection"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param((VIEW,), id="view"),
+        pytest.param((), id="plain", marks=pytest.mark.long),
+        pytest.param((PROJECTION,), id="projection", marks=pytest.mark.long),
+    ],
+)
 def test_the_listed_rights_are_enough(guarded: Guarded, more: tuple[str, ...]):
     begin(guarded, *more)
     cycle(guarded, "all")

@@ -144,6 +144,7 @@ def test_an_address_is_asked_by_path(server: S3Settings, asked: Callable) -> Non
     assert hosts == {HOST: 2}
 
 
+@pytest.mark.long
 def test_ten_thousand_slices_are_listed_by_pages(server: S3Settings, folder: Path, asked: Callable) -> None:
     lake = new_lake(server)
     ids = [Slice(START - timedelta(hours=hours)).id for hours in range(SLICES)]

@@ -77,7 +77,7 @@ BY_THE_FILE = (
         "named_collection",
         "lake in a folder",
         {"clickhouse": {"connection": "pairs_s1", "named_collection": "lake"}},
-        "`named_collection` is for a lake in S3",
+        "clickhouse.named_collection: is for a lake in S3",
     ),
     Refusal(
         "counts",
