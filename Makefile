@@ -83,7 +83,7 @@ docs: setup
 # Every fault test, and all that `make test` leaves out: hundreds of kills, races and faults, and a table of them at the
 # end.
 faults: setup
-	$(PYTEST) tests/unit tests/integration tests/faults --long -m "long or faults" -n $(JOBS) --dist worksteal
+	$(PYTEST) tests/unit tests/dags tests/integration tests/faults --long -m "long or faults" -n $(JOBS) --dist worksteal
 
 # Changes what decides, one place at a time, and asks the tests each time (docs/RELIABILITY.md, "Mutants"): an hour or
 # two, and it goes on where it was stopped. ROOMS="slices plan" are only these; `rm -r var/mutants` begins anew.
