@@ -140,6 +140,7 @@ LAST = {"event": "Task instance in failure state"}
     [
         ([REFUSED, TIMEOUT, LAST], ": timeout"),
         ([TIMEOUT, REFUSED, LAST], r": no \x1b[31mtable"),
+        ([REFUSED, {**TIMEOUT, "event": "Failed to push an xcom"}], r": no \x1b[31mtable"),
         ([{"event": "", "error_detail": [{"exc_type": "KeyError", "exc_value": ""}]}], ": KeyError"),
         ([LAST], ""),
         (["a line that is no event"], ""),

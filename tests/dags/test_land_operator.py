@@ -108,6 +108,8 @@ def test_a_link_of_the_task_leads_to_its_hours(tmp_path: Path, monkeypatch, base
     assert link.get_link(land, ti_key=None) == (
         f"{begins}/sluice#/p/ads?from=2026-11-20T10%3A00%3A00Z&to=2026-11-20T12%3A00%3A00Z"
     )
+    land.batch = "not rendered"
+    assert link.get_link(land, ti_key=None) == f"{begins}/sluice#/p/ads"
 
 
 def test_secrets_are_in_the_environment_only(tmp_path: Path):

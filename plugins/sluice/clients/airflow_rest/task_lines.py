@@ -13,6 +13,7 @@ SHOWN = ("running", "restarting", "deferred", "up_for_reschedule", "up_for_retry
 """States that are reported; the others follow from them."""
 _WAITING = {"deferred": "waits", "up_for_reschedule": "waits"}
 _FAILED = ("failed", "up_for_retry")
+_END = "Task failed"
 _TIMEOUT = "AirflowTaskTimeout"
 _MOST = 300
 
@@ -67,11 +68,13 @@ def changed(before: Mapping[str, TaskSnapshot], now: Mapping[str, TaskSnapshot])
 
 
 def reason(log: Mapping[str, Any]) -> str:
-    """Returns the last error of a try's log, as the API has the log; empty where it holds none."""
-    for entry in reversed(log.get("content") or []):
-        errors = entry.get("error_detail") if isinstance(entry, dict) else None
-        if not errors:
-            continue
-        kind, said = str(errors[0].get("exc_type")), str(errors[0].get("exc_value") or "")
+    """Returns the error that ended a try, by its log as the API has that; empty where it holds none."""
+    entries = [entry for entry in log.get("content") or [] if isinstance(entry, dict)]
+    failed = [entry for entry in entries if entry.get("error_detail")]
+    # Others may follow: what Airflow does after a task's end may fail, too.
+    ends = [entry for entry in failed if str(entry.get("event")).startswith(_END)]
+    for entry in (ends or failed)[-1:]:
+        error = entry["error_detail"][0]  # and then its causes
+        kind, said = str(error.get("exc_type")), str(error.get("exc_value") or "")
         return "timeout" if kind == _TIMEOUT else line(said or kind, _MOST)
     return ""
