@@ -62,7 +62,8 @@ test: setup tools lint
 	$(PYTEST) tests/browser
 
 # From the wheel alone: a stock Airflow on PostgreSQL, by docs/guide/airflow.md as written, with kills, a hundred
-# pipelines, upgrade and rollback; then that each Airflow which the wheel declares takes it. Ten minutes.
+# pipelines, upgrade and rollback; then that each Airflow which the wheel declares takes it, and each Python of those
+# that this machine has.
 test-stock: setup-cluster
 	$(PYTEST) tests/stock tests/integration/test_stock_airflow.py --long -s
 

@@ -73,6 +73,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 HERE = "{}.{}".format(*sys.version_info)
+VERSIONS = """
+import sys
+from importlib.metadata import version
+print("{}.{}".format(*sys.version_info), version("apache-airflow"))
+"""
 
 
 def lent(python: Path, wheel: Path) -> None:
@@ -107,9 +112,11 @@ class Stock:
         tried = f"apache-airflow=={self.airflow}"
         pins = ["--constraint", constraints] if tried in constraints.read_text().splitlines() else []
         wheels.stock_airflow(python.parents[1], self.airflow, constraints if pins else None, program)
-        done = run(python, "-m", "pip", "install", "-q", f"{wheel}[airflow,spark]", tried, *pins)
+        # pip itself is tried by tests/stock.
+        own = (UV, "-q", "pip", "install", "--python", python, f"{wheel}[airflow,spark]", tried, *pins)
+        done = run(*own)
         assert done.returncode == 0, done.stderr
-        assert f"Version: {self.airflow}\n" in run(python, "-m", "pip", "show", "apache-airflow").stdout
+        assert run(python, "-c", VERSIONS).stdout.split() == [self.python, self.airflow]
 
 
 STOCKS = [Stock("3.2.2"), Stock("3.3.2"), Stock("3.3.2", "3.12"), Stock("3.3.2", "3.13")]
