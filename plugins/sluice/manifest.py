@@ -12,6 +12,7 @@ from sluice.errors import SluiceError
 from sluice.type_fields import TypeFields
 
 VERSION = 1
+STAMP = "%Y-%m-%dT%H:%M:%SZ"  # of `landed_at`, in UTC: stamps compare as texts
 TWELFTHS = 12
 """Equal parts of a slice in which its records' stamps are counted."""
 

@@ -10,7 +10,12 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import structlog
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    TaskDeferred,
+)
 from airflow.sdk.observability import stats
 
 from sluice import __version__
@@ -59,16 +64,20 @@ def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 @contextmanager
-def measuring(pipeline: str, step: str) -> Iterator[None]:
+def measuring(pipeline: str, step: str, before: float = 0.0) -> Iterator[None]:
     """Takes what is emitted inside, and adds the step's time, its outcome and the class of its error. The
-    task's log begins with the version that runs it."""
+    task's log begins with the version that runs it. A step that is deferred is counted when it has ended,
+    with the seconds `before` it was resumed."""
     log.info("sluice", version=__version__, step=step, pipeline=pipeline)
-    started, outcome = time.monotonic(), "done"
+    started, outcome = time.monotonic() - before, "done"
     with lineage_of_task(), taken_by(to_airflow):
         try:
             yield
         except AirflowSkipException:
             raise  # there was nothing to do
+        except TaskDeferred:
+            outcome = ""
+            raise
         except (Exception, AirflowTaskTimeout) as error:
             again = _again(error)
             outcome = "retry" if again else "failed"
@@ -76,8 +85,9 @@ def measuring(pipeline: str, step: str) -> Iterator[None]:
             count("step_errors", pipeline=pipeline, step=step, error=name, retry=retry)
             raise
         finally:
-            count("step_seconds", time.monotonic() - started, pipeline=pipeline, step=step)
-            count("step_runs", pipeline=pipeline, step=step, outcome=outcome)
+            if outcome:
+                count("step_seconds", time.monotonic() - started, pipeline=pipeline, step=step)
+                count("step_runs", pipeline=pipeline, step=step, outcome=outcome)
 
 
 def _again(error: BaseException) -> bool:

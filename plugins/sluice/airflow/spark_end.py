@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from sluice.airflow.retries import EXPECTED
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from sluice.airflow.retries import EXPECTED, final_reason
 from sluice.safe_text import line
 
 _COMMAND = "Spark-Submit cmd"  # how the hook's line on the command begins
-_OUTPUT = "\nLast spark-submit output:\n"  # what stands in its exception before the last lines
+OUTPUT = "\nLast spark-submit output:\n"  # what stands in its exception before the last lines
 _MOST = 500
 _SHELL = 128  # a shell adds it to the number of a signal
 
@@ -28,9 +30,18 @@ class CommandAtDebug:
         return getattr(self._log, name)
 
 
+def failure(exit_code: int, message: str) -> AirflowException:
+    """Returns what a landing ends with whose Spark did not end with 0; AirflowFailException for a permanent
+    error. `message` is the text of the hook's exception."""
+    reason = final_reason(exit_code, message)
+    if reason is not None:
+        return AirflowFailException(f"landing: {reason}")
+    return AirflowException(spark_end(exit_code, message))
+
+
 def spark_end(exit_code: int, message: str) -> str:
     """Returns the text of a retryable failure. `message` is the text of the hook's exception."""
-    said = [text.strip() for text in message.partition(_OUTPUT)[2].splitlines() if text.strip()]
+    said = [text.strip() for text in message.partition(OUTPUT)[2].splitlines() if text.strip()]
     expected = [text.removeprefix(EXPECTED) for text in said if text.startswith(EXPECTED)]
     if name := _signal(exit_code):
         return (

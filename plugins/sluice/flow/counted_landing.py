@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow import metrics
+from sluice.manifest import STAMP
 from sluice.metrics import sink
 from sluice.slices import SliceRange
 from sluice.state.manifests import read_manifests
@@ -15,14 +17,19 @@ from sluice.state.units import units_of
 
 
 @contextmanager
-def counted_landing(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
-    """Measures what is landed inside, where samples are taken: the manifests that were not there before,
-    also when the rest failed."""
+def counted_landing(pipeline: Pipeline, slices: SliceRange, since: datetime | None = None) -> Iterator[None]:
+    """Measures what is landed inside, or since an instant, where samples are taken: the manifests that were
+    not there before, also when the rest failed. The instant is of the clock that manifests are stamped by."""
     if not sink.taken():
         yield
         return
     lake, units = open_lake(pipeline), units_of(pipeline, slices)
-    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
+    began = None if since is None else since.astimezone(UTC).strftime(STAMP)
+    before = {
+        unit: manifest.id
+        for unit, manifest in read_manifests(lake, units).items()
+        if began is None or manifest.landed_at < began
+    }
     try:
         yield
     finally:

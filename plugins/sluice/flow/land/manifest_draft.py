@@ -12,7 +12,7 @@ from sluice.config.counts import COUNTS
 from sluice.flow.land.conservation import Counted
 from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.task.reports import SeenOffsets, SeenTimes, WrittenFile
-from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
+from sluice.manifest import STAMP, LandedFile, Manifest, PartitionCount, Traffic
 from sluice.slices import last_late
 from sluice.type_fields import TypeFields
 
@@ -61,7 +61,7 @@ def draft(
         lost=landed.read.lost,
         late=sum(f.rows for f in rows if f.hour <= late),
         token=token,
-        landed_at=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        landed_at=now.strftime(STAMP),
         counts=_counts(landed.seen),
         rows=_held(landed.seen),
         rows_unparsed=dict(sorted(rows_unparsed.items())),

@@ -12,13 +12,11 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline
 from sluice.flow.lineage.describe import NOTHING, StepFacts
 from sluice.flow.lineage.places import Places
-from sluice.manifest import OffsetRange
+from sluice.manifest import STAMP, OffsetRange
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.manifests import read_manifests
 from sluice.state.units import units_of
-
-_SECOND = "%Y-%m-%dT%H:%M:%SZ"  # that of Manifest.landed_at
 
 
 def read_facts(
@@ -36,7 +34,7 @@ def read_facts(
         found = read_manifests(
             places.opened, [u for u in units if given.get("cluster", "") in ("", u.cluster)]
         )
-        since = started.strftime(_SECOND)
+        since = started.strftime(STAMP)
         return StepFacts(manifests=[one for one in found.values() if one.landed_at >= since])
     if step == "load":
         return StepFacts(rows=result["rows"], columns=_columns(given["table"], places))

@@ -51,9 +51,17 @@ class LineageRun:
 
     @classmethod
     def begin(
-        cls, delivery: Delivery, to: Destination, job: str, kind: JobKind, slices: SliceRange, known: Datasets
+        cls,
+        delivery: Delivery,
+        to: Destination,
+        job: str,
+        kind: JobKind,
+        slices: SliceRange,
+        known: Datasets,
+        since: datetime | None = None,
     ) -> LineageRun:
-        run, now = RunOfJob(to.namespace, job, to.sender.new_id()), pendulum.now("UTC")
+        """`since`: when it began, where that is not now."""
+        run, now = RunOfJob(to.namespace, job, to.sender.new_id()), since or pendulum.now("UTC")
         began = LineageEvent(RunState.START, now, run, kind, slices.start, slices.end, to.parent, known)
         delivery.put(lambda: began)
         return cls(delivery, began, to.line_of)
@@ -98,7 +106,7 @@ class StepRun:
         except Exception as error:  # a secrets back-end may raise anything
             delivery.lose(error)
             return None
-        run = LineageRun.begin(delivery, to, job, JobKind.STEP, given["slices"], known)
+        run = LineageRun.begin(delivery, to, job, JobKind.STEP, given["slices"], known, given.get("since"))
         return cls(run, step, given, places)
 
     def returned(self, result: object) -> None:
