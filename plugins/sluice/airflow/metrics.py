@@ -21,8 +21,9 @@ from airflow.sdk.observability import stats
 from sluice import __version__
 from sluice.airflow.lineage import lineage_of_task
 from sluice.errors import SluiceError
-from sluice.metrics.sink import MetricSample, count, taken_by
-from sluice.metrics.table import NAMES, MetricKind
+from sluice.metrics import meter
+from sluice.metrics.metric import NAMES, MetricKind
+from sluice.metrics.sink import MetricSample, count, emit, taken_by
 from sluice.runtime import collect_seldom
 from sluice.safe_text import label
 
@@ -85,6 +86,7 @@ def measuring(pipeline: str, step: str, before: float = 0.0) -> Iterator[None]:
             count("step_errors", pipeline=pipeline, step=step, error=name, retry=retry)
             raise
         finally:
+            emit(meter.drain(pipeline))
             if outcome:
                 count("step_seconds", time.monotonic() - started, pipeline=pipeline, step=step)
                 count("step_runs", pipeline=pipeline, step=step, outcome=outcome)

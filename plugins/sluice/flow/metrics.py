@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline
+from sluice.flow.landing_metrics import landing_shape, landing_totals
+from sluice.flow.load.work import LoadResult
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.manifest import Manifest
 from sluice.metrics.sink import MetricSample, sample
 from sluice.state.freshness import FreshTable, quantile
+from sluice.state.status import UnitStatus
 
 OTHERS = "_others"  # StatsD takes no brackets
 SAMPLED = 20
@@ -27,6 +30,7 @@ def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Metric
         for name, value in _totals(pipeline, own).items():
             yield sample(name, value, **known)
         yield sample("types_landed", len({t for m in own for t in m.rows_by_type()}), **known)
+        yield from landing_shape(pipeline, own, known)
         for reason, count in _summed(m.kept_by_reason() for m in own).items():
             yield sample("records_unparsed", count, reason=reason, **known)
         for kind, count in _configured(pipeline, _summed(m.rows_by_type() for m in own)).items():
@@ -54,6 +58,7 @@ def _totals(pipeline: Pipeline, own: Sequence[Manifest]) -> dict[str, int]:
         "files_rejected": len(rejected),
         "bytes_rejected": sum(file.bytes for file in rejected),
         "event_hours_landed": len({(m.slice, file.hour) for m in own for file in m.files}),
+        **landing_totals(own),
     }
 
 
@@ -69,6 +74,28 @@ def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Me
         yield sample(name, summary[key], pipeline=pipeline, table=table)
 
 
+def load_shape(
+    pipeline: str, table: str, result: LoadResult, seconds: float, by_column: Sequence[tuple[str, int]]
+) -> Iterator[MetricSample]:
+    """Yields the misfits by column, and how a load was done: its statements and blocks, its pace, and the
+    shares that do not fit. One that found nothing to do has none."""
+    known = {"pipeline": pipeline, "table": table}
+    rows, misfits = (sum(getattr(unit, name) for unit in result.loaded) for name in ("rows", "misfits"))
+    yield from rejected(pipeline, table, by_column)
+    if not result.loaded:
+        return
+    yield sample("load_statements", result.statements, **known)
+    yield sample("load_blocks", result.blocks, **known)
+    yield sample("load_seconds", seconds, **known)
+    yield sample("load_rows_per_second", (rows + misfits) / max(seconds, 0.001), **known)
+    yield sample("rows_per_block", (rows + misfits) / max(result.blocks, 1), **known)
+    if rows + misfits:
+        yield sample("misfit_share", misfits / (rows + misfits), **known)
+        for column, count in by_column:
+            share = count / (rows + misfits)
+            yield sample("column_misfit_share", share, column=column or EVENT, **known)
+
+
 def rejected(pipeline: str, table: str, by_column: Iterable[tuple[str, int]]) -> Iterator[MetricSample]:
     for column, count in by_column:
         yield sample("rows_rejected", count, pipeline=pipeline, table=table, column=column or EVENT)
@@ -82,6 +109,19 @@ def fresh(pipeline: str, found: Iterable[FreshTable]) -> Iterator[MetricSample]:
             age = quantile(one.delays, (n + 0.5) / SAMPLED)
             if age is not None:
                 yield sample("freshness_seconds", max(age, 0.0), pipeline=pipeline, table=one.table)
+
+
+def read_back(pipeline: str, found: Sequence[UnitStatus], compared: int) -> Iterator[MetricSample]:
+    """Yields what a verify has read of units, and how many rows of them it has compared."""
+    files = [file for status in found if status.manifest for file in status.manifest.all_files]
+    yield sample("files_verified", len(files), pipeline=pipeline)
+    yield sample("bytes_verified", sum(file.bytes for file in files), pipeline=pipeline)
+    yield sample("rows_compared", compared, pipeline=pipeline)
+    rows: Counter[str] = Counter()
+    for status in found:
+        rows.update({table: row.rows for table, row in status.tables.items()})
+    for table, count in rows.items():
+        yield sample("rows_verified", count, pipeline=pipeline, table=table)
 
 
 def verified(pipeline: str, units: int, records: int, found: Iterable[Anomaly]) -> Iterator[MetricSample]:

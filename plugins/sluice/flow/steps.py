@@ -7,6 +7,7 @@ read from the lake and ClickHouse, never from the caller.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def load_table(
     """
     target = next(t for t in pipeline.targets if t.table == table)
     lake = open_lake(pipeline)
-    rejected: list[tuple[str, int]] = []
+    rejected, started = list[tuple[str, int]](), time.monotonic()
 
     def keep(client: Client, result: LoadResult) -> None:
         rejected.extend(_rejected(client, result))
@@ -166,7 +167,7 @@ def load_table(
         found = result.summary()
         count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
     sink.emit(metrics.loaded(pipeline.name, table, found))
-    sink.emit(metrics.rejected(pipeline.name, table, rejected))
+    sink.emit(metrics.load_shape(pipeline.name, table, result, time.monotonic() - started, rejected))
     return {"table": table, **found}
 
 
@@ -192,6 +193,7 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
         findings = [*findings, *contents.anomalies]
         count({"units": len(found), "rows": records_of(found)})
     sink.emit(metrics.verified(pipeline.name, len(found), records_of(found), findings))
+    sink.emit(metrics.read_back(pipeline.name, found, contents.rows))
     if tables is None:
         note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
     note_freshness(pipeline, found, findings, pendulum.now("UTC"))

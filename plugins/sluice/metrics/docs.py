@@ -8,7 +8,10 @@ from pathlib import Path
 
 import yaml
 
-from sluice.metrics.table import COUNTERS, GAUGES, TIMERS, Metric
+from sluice.metrics.counter_rows import COUNTERS
+from sluice.metrics.gauge_rows import GAUGES
+from sluice.metrics.metric import Metric
+from sluice.metrics.table import TIMERS
 from sluice.runtime import SHIPPED
 
 ALERTS = SHIPPED / "monitoring" / "alerts.yaml"

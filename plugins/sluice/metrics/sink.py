@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sluice.metrics.table import METRICS, Metric
+from sluice.metrics.metric import Metric
+from sluice.metrics.table import METRICS
 
 
 @dataclass(frozen=True)

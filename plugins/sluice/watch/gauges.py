@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.causes import causes_of
 from sluice.metrics.sink import MetricSample, sample
 from sluice.plan.backlog import Backlog
 from sluice.slices import utc
@@ -21,6 +22,7 @@ from sluice.watch.observe import Observation
 from sluice.watch.problems import LogStart, ProblemKind, ProblemSource
 from sluice.watch.retention import threats
 from sluice.watch.server import WATCHED
+from sluice.watch.slice_gauges import newest_slices
 from sluice.watch.watch import Watched
 
 MOST_PARTITIONS = 200
@@ -34,6 +36,8 @@ def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> 
     yield from _partitions(name, observation)
     yield from _wrong(name, seen, now)
     yield from _server(pipeline, observation)
+    yield from newest_slices(pipeline, observation)
+    yield sample("causes_open", len(causes_of(observation.verdict.anomalies)), pipeline=name)
     if lake_url.startswith("file://") and (folder := Path(lake_url.removeprefix("file://"))).exists():
         yield sample("lake_free_bytes", shutil.disk_usage(folder).free, pipeline=name)
 

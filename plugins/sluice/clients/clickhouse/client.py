@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,9 @@ from urllib3.exceptions import HTTPError
 
 from sluice.clients.clickhouse.errors import NO_CODE, NO_ROW, READONLY, ServerError, shorten
 from sluice.errors import ClickHouseUnavailable
+from sluice.metrics import meter
 
+_KINDS = frozenset({"SELECT", "WITH", "INSERT", "ALTER", "DELETE", "CREATE", "DROP", "EXPLAIN", "DESCRIBE"})
 _NO_VERSION = "Unexpected response to server version query: ''"
 Parameters = Mapping[str, Any]
 Settings = Mapping[str, Any]
@@ -38,7 +41,7 @@ class Client:
         self, sql: str, parameters: Parameters | None = None, settings: Settings | None = None
     ) -> list[Sequence[Any]]:
         """Returns the rows of a statement that only reads; a lost connection is asked again."""
-        with self._explained(sql):
+        with self._explained(sql), _metered(sql):
             carried = {**self._reading, **(settings or {})}
             result = self._driver.query(sql, parameters=dict(parameters or {}) or None, settings=carried)
             return list(result.result_rows)
@@ -51,7 +54,7 @@ class Client:
         body: bytes | None = None,
     ) -> None:
         """Sends one statement once, and waits for its end; `body` is the data of an INSERT."""
-        with self._explained(sql):
+        with self._explained(sql), _metered(sql):
             self._driver.command(
                 sql, parameters=dict(parameters or {}) or None, data=body, settings=dict(settings or {})
             )
@@ -67,6 +70,24 @@ class Client:
             raise explain(error, self.address, " ".join(sql.split())[:60]) from error
         except (HTTPError, OSError) as error:
             raise ClickHouseUnavailable(self.address, shorten(str(error), 120)) from error
+
+
+@contextmanager
+def _metered(sql: str) -> Iterator[None]:
+    """Counts a statement by its first word, and times it where it inserts."""
+    word = next(
+        (line.split()[0] for line in sql.splitlines() if line.strip() and line[:2] != "--"), ""
+    ).upper()
+    kind, started = word if word in _KINDS else "other", time.monotonic()
+    meter.add("clickhouse_statements", kind=kind)
+    try:
+        yield
+    except BaseException:
+        meter.add("clickhouse_failures", kind=kind)
+        raise
+    finally:
+        if kind == "INSERT":
+            meter.took("insert_seconds", time.monotonic() - started)
 
 
 def explain(error: ClickHouseError, address: str, step: str) -> ServerError | ClickHouseUnavailable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -19,6 +19,7 @@ from s3transfer.exceptions import RetriesExceededError
 
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import LakeRefused, LakeUnavailable, SluiceError, WrongUse
+from sluice.metrics import meter
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -44,6 +45,7 @@ _CREDENTIALS = (
 _RIGHTS = "allow s3:GetObject, PutObject, DeleteObject and ListBucket below it to these credentials"
 # Without a byte of an answer; then the request is repeated, and what it had done is found.
 READ_SECONDS = 30
+_DIGITS = 16  # of a size: no body has an exabyte
 _ANY_REGION = "us-east-1"  # a store with an address of its own has none, but a signature needs one
 _REGION = "set the bucket's region (AWS_REGION, or region_name in the connection)"
 _REMEDIES = {
@@ -96,7 +98,7 @@ def client(settings: S3Settings) -> S3Client:
 @lru_cache(maxsize=8)
 def _client(settings: S3Settings, _process: int) -> S3Client:
     session = boto3.session.Session(profile_name=settings.profile)
-    return session.client(
+    made = session.client(
         "s3",
         endpoint_url=settings.endpoint_url,
         region_name=settings.region
@@ -107,6 +109,26 @@ def _client(settings: S3Settings, _process: int) -> S3Client:
         verify=settings.verify,
         config=_config(settings.config, _addressing(settings)),
     )
+    made.meta.events.register("before-send.s3", _sent)
+    made.meta.events.register("after-call.s3", _received)
+    return made
+
+
+def _sent(request: Any, event_name: str, **_: object) -> None:
+    """Counts one try of a request. The event is named `before-send.s3.PutObject`."""
+    meter.add("bucket_requests", operation=event_name.rpartition(".")[2])
+    meter.add("bucket_bytes_sent", _length(request.headers))
+
+
+def _received(http_response: Any, **_: object) -> None:
+    meter.add("bucket_bytes_received", _length(http_response.headers))
+
+
+def _length(headers: Mapping[str, Any]) -> int:
+    """Returns the size that a body has by its header; 0 where it says none."""
+    value = headers.get("Content-Length", b"0")
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else 0
 
 
 def _config(given: str, addressing: dict[str, str] | None = None) -> Config:
