@@ -6,12 +6,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from sluice.clients.openlineage import delivery
 from sluice.clients.openlineage.delivery import Delivery, Sender, reason
+from sluice.clients.openlineage.values import JobKind, LineageEvent, RunOfJob, RunState
+from tests.support.lineage_server import lineage_server
+
+
+def begun() -> LineageEvent:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    run = RunOfJob("ads", "sluice.ads.land", "00000000-0000-0000-0000-000000000001")
+    return LineageEvent(RunState.START, now, run, JobKind.STEP, now, now)
 
 
 def sender(send: Callable[[Any], None], close: Callable[[], object] = lambda: None) -> Sender:
@@ -40,6 +49,33 @@ def test_a_server_that_never_answers_costs_the_patience_and_one_line(caplog: pyt
     released.set()
     [said] = caplog.messages
     assert said.startswith("lineage: 3 of 3 events were not delivered (no answer within")
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [({"status": 401}, "HTTPError 401"), ({"status": 503}, "no answer"), ({"silent": True}, "no answer")],
+    ids=["refuses", "fails", "never answers"],
+)
+def test_the_clients_own_transport_and_a_server_that_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, server: dict[str, Any], why: str
+):
+    """Over HTTP; the client tries a server that fails again and again."""
+    from sluice.clients.openlineage.open_client import open_sender
+
+    with lineage_server(**server) as found:
+        monkeypatch.setenv("OPENLINEAGE_URL", found.url)
+        real = open_sender()
+        assert real is not None
+        there, began = Delivery(real), time.monotonic()
+        for _ in range(2):
+            there.put(begun)
+        put = time.monotonic() - began
+        with caplog.at_level(logging.WARNING):
+            there.close(patience=1)
+        took = time.monotonic() - began
+    assert put < 1 and took < 3
+    [said] = caplog.messages
+    assert said.startswith(f"lineage: 2 of 2 events were not delivered ({why}")
 
 
 def test_what_a_transport_raises_is_one_line_without_its_text(caplog: pytest.LogCaptureFixture):
