@@ -71,7 +71,8 @@ def jars(environment: Mapping[str, str]) -> tuple[str, ...]:
             return tuple(str(jars[-1]) for jars in found)
     place = given or "SLUICE_SPARK_JARS is not set and .deps is empty"
     raise WrongUse(
-        f"Spark's Kafka source is not there ({place}): run `make setup`, or name the folder of its jars"
+        f"Spark's Kafka source is not there ({place}): let SLUICE_SPARK_JARS name the folder of its "
+        "four jars, or run `make setup` in the repository"
     )
 
 
