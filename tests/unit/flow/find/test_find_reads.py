@@ -88,6 +88,24 @@ def test_few_reads_among_many_slices():
     assert files == {facts.rows[0].file}
 
 
+def test_one_of_many_files():
+    """Forty types are forty files: those with most rows are asked first, sixteen at a time."""
+    lake, count = CountingLake(), 40
+    kafka = World({TOPIC: [[event(f"type{n}", 1) for n in range(count) for _ in range(n + 1)]]})
+    spec = pipeline(tables={})
+    kafka.resolve(spec, lake, hours(1))
+    kafka.land(spec, lake, hours(1))
+    finder = RecordFinder(spec, lake, kafka.topics_of)
+    first = 0
+    for n in range(count):
+        lake.asked.clear()
+        (facts,) = finder.at("bids", 0, first)
+        assert [row.type for row in facts.rows] == [f"type{n}"]
+        asked = {key for key in lake.asked if key.startswith("type=")}
+        assert len(asked) <= (16 if n >= 24 else 32 if n >= 8 else 40)
+        first += n + 1
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_only_row_groups_that_may_hold_the_record(tmp_path: Path, old: bool):
     rows = [
