@@ -7,8 +7,9 @@ deletes a row and verify says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -71,8 +72,8 @@ def test_hours_that_nobody_has_landed_wait(admin: Page, page_stack: PageStack):
 
 def test_a_viewer_may_look_and_cannot_start(log_in: Login, page_stack: PageStack):
     viewer = log_in("viewer")
-    viewer.goto(page_stack.url + "/sluice/#/p/adx")
-    expect(viewer.get_by_text("Your role may look, but not start runs.")).to_be_visible()
+    viewer.goto(page_stack.url + "/sluice/#/p/adx/backfill")
+    expect(viewer.get_by_text("Your role may read, but not start runs.")).to_be_visible()
     expect(viewer.get_by_role("button", name="Show the plan")).to_be_disabled()
     start = f"{page_stack.url}/api/v2/dags/adx_backfill/dagRuns"
     plan = f"{page_stack.url}/sluice/api/pipelines/adx/plan"
@@ -83,57 +84,114 @@ def test_a_viewer_may_look_and_cannot_start(log_in: Login, page_stack: PageStack
     viewer.context.close()
 
 
+def backfill(page: Page, stack: PageStack, **query: str) -> Locator:
+    """The backfill's view with what an address says of the form."""
+    page.goto("about:blank")
+    page.goto(f"{stack.url}/sluice/#/p/adx/backfill{'?' if query else ''}{urlencode(query)}")
+    return page.get_by_role("form", name="Backfill")
+
+
+def records(hours: Sequence[datetime]) -> int:
+    return sum(len(lines_of(hour)) for hour in hours)
+
+
 def test_a_backfill_from_the_form(admin: Page, page_stack: PageStack, shoot: Shoot):
-    """Its plan first, then progress, then verified hours; the four before are not asked for."""
+    """Its plan first, then progress, then what it did; the four hours before are not asked for."""
     first, last = page_stack.hours[4], page_stack.hours[-1]
-    admin.goto(page_stack.url + "/sluice/#/p/adx")
-    form = admin.get_by_role("form", name="Backfill")
-    form.get_by_label("From (UTC)").fill(f"{first:%Y-%m-%dT%H:%M}")
-    form.get_by_label("To (UTC, not included)").fill(f"{last + HOUR:%Y-%m-%dT%H:%M}")
+    form = backfill(admin, page_stack)
+    form.get_by_label("From (UTC)").fill(f"{first:%Y-%m-%dT%H:%MZ}")
+    form.get_by_label("To (UTC, not included)").fill(f"{last + HOUR:%Y-%m-%dT%H:%MZ}")
     form.get_by_role("button", name="Show the plan").click()
     plan = admin.locator(".plan")
     expect(plan.get_by_role("heading")).to_contain_text("16 slices, mode fill")
     expect(plan.locator(".does")).to_contain_text("16 land and load")
     expect(plan.locator("tbody tr")).to_have_count(16)
+    expect(plan.locator(".stats")).to_contain_text(f"Rows{records(page_stack.hours[4:]):,}")
+    expect(plan.locator(".replaces")).to_contain_text("replaces nothing")
     # No step of the pipeline was ever timed here; a second plan below knows more.
     expect(plan.locator(".time")).to_contain_text("Time: unknown: no earlier run")
     plan.get_by_role("button", name="Start").click()
     expect(plan.locator("[data-state=running]")).to_be_visible(timeout=RUN_MS)
-    expect(admin.locator(".cell.running")).not_to_have_count(0, timeout=RUN_MS)
+    assert "&run=manual__" in admin.url
+    land = plan.get_by_role("row", name=re.compile("^land"))
+    expect(land).to_have_text("land1010", timeout=RUN_MS)  # of one task none is done, and one at work
     shoot(admin, "page-backfill-running")
+    admin.reload()  # the address says which run is followed
     expect(plan.locator("[data-state=success]")).to_contain_text("all done", timeout=RUN_MS)
+    expect(plan.locator(".did")).to_contain_text(f"landed {records(page_stack.hours[4:]):,} records")
+    expect(plan.locator(".did").get_by_role("row", name=re.compile("^land"))).to_contain_text(
+        f"{records(page_stack.hours[4:]):,}"
+    )
+    shoot(admin, "page-backfill-ended")
+    past = admin.locator(".past tbody tr")
+    expect(past).to_have_count(1)
+    expect(past).to_contain_text(f"{first:%Y-%m-%d %H:%M} – {last + HOUR:%Y-%m-%d %H:%M}")
+    expect(past).to_contain_text("backfill by admin")
+    overview(admin, page_stack)
     for hour in (first, last):
         expect_state(cell(admin, hour), "verified")
     assert state(cell(admin, page_stack.hours[3])) == "late"
 
 
 def test_a_plan_says_how_long_it_takes(admin: Page, page_stack: PageStack, shoot: Shoot):
-    """At the rates of the run before; and a plan of nothing has no time."""
-    form = admin.get_by_role("form", name="Backfill")
-    form.get_by_role("radio", name=re.compile("^reload")).check()
-    form.get_by_role("button", name="Show the plan").click()
+    """At the rates of the run before, and what it replaces; a plan of nothing has no time. An address fills
+    the form, as a repair's button does."""
+    edges = {"from": slice_id(page_stack.hours[4]), "to": slice_id(page_stack.hours[-1] + HOUR)}
+    form = backfill(admin, page_stack, **edges, mode="reload")
+    expect(form.get_by_role("radio", name=re.compile("^reload"))).to_be_checked()
     plan = admin.locator(".plan")
     expect(plan.locator(".does")).to_contain_text("16 load again")
     expect(plan.locator(".time")).to_contain_text(re.compile(r"Time: about \d+ .*load \d+"))
+    rows = page_stack.client().query("SELECT count() FROM adx.clicks").first_row[0]
+    expect(plan.locator(".replaces")).to_contain_text(f"adx.clicks: {rows:,} rows of 16 hours")
     plan.scroll_into_view_if_needed()
     shoot(admin, "page-backfill-plan")
     form.get_by_label("adx.clicks", exact=True).check()
     form.get_by_role("button", name="Show the plan").click()
     expect(plan.get_by_role("heading")).to_contain_text("mode reload, only adx.clicks")
-    form.get_by_label("adx.clicks", exact=True).uncheck()
-    form.get_by_role("radio", name=re.compile("^fill")).check()
-    form.get_by_role("button", name="Show the plan").click()
+    expect(plan.locator(".replaces li")).to_have_count(1)
+    assert "table=adx.clicks" in admin.url
+    form = backfill(admin, page_stack, **edges)
     expect(plan).to_contain_text("There is nothing to do.")
     expect(plan.locator(".time")).to_have_count(0)
 
 
+def test_a_backfill_can_be_cancelled(admin: Page, page_stack: PageStack):
+    hour = page_stack.hours[10]
+    backfill(admin, page_stack, **{"from": slice_id(hour), "to": slice_id(hour + HOUR), "mode": "reload"})
+    plan = admin.locator(".plan")
+    plan.get_by_role("button", name="Start").click()
+    plan.get_by_role("button", name="Cancel").click()
+    plan.get_by_role("button", name="Cancel for good").click()
+    expect(plan.locator("[data-state=failed]")).to_be_visible(timeout=RUN_MS)
+    expect(plan.locator(".did")).to_contain_text("What is done stays")
+    expect(admin.locator(".past tbody tr").first).to_contain_text("failed")
+
+
 def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page, page_stack: PageStack):
+    """Four of the twenty hours were not asked for: they are in Kafka and before the landed ones."""
     admin.goto("about:blank")
     admin.goto(page_stack.url + "/sluice/#/p/adx")
-    # Four of the twenty hours were not asked for: they are in Kafka and before the landed ones.
-    left = sum(len(lines_of(hour)) for hour in page_stack.hours[:4])
-    expect(admin.locator(".lag-sum")).to_contain_text(f"{left:,} records in 3 partitions are not landed")
     expect(admin.locator(".place.problems")).to_contain_text("adx_watch is paused")
+    clicks = admin.locator(".place.tables tbody tr", has_text="adx.clicks").first
+    expect(clicks).to_contain_text("behind")
+    expect(clicks).to_contain_text("not in this range")
+    admin.get_by_role("link", name="Lag and retention").click()
+    left = records(page_stack.hours[:4])
+    expect(admin.locator(".lag-sum")).to_contain_text(f"{left:,} records in 3 partitions are not landed")
+    expect(admin.locator(".place.trend")).to_contain_text("unpause its DAG")
+    kept = admin.get_by_role("region", name="How long Kafka keeps topics")
+    expect(kept.get_by_role("row", name="dc1/adx")).to_contain_text("no bound")
+    expect(
+        admin.get_by_role("region", name="Hours that have not landed").locator("tbody tr").first
+    ).to_contain_text(slice_id(page_stack.hours[0]))
+    admin.get_by_role("link", name="Runs", exact=True).click()
+    landed = admin.locator(".place.runs tbody tr", has_text="success").last
+    expect(landed).to_contain_text(f"{records(page_stack.hours[4:]):,}")
+    admin.get_by_role("link", name="Changes").click()
+    expect(admin.locator(".place.changes")).to_contain_text("versions are known since")
+    admin.go_back()
+    expect(admin.locator(".place.runs tbody tr").first).to_be_visible()
     assert admin.wrong == []
 
 
@@ -201,28 +259,43 @@ def test_a_deleted_row_is_seen_after_verify(admin: Page, page_stack: PageStack, 
 
 def test_pictures(log_in: Login, page_stack: PageStack, shoot: Shoot):
     """Every view in both themes and on a phone: nothing is wider than the window."""
+    start = page_stack.hours[4]
+    repair = {"from": slice_id(start), "to": slice_id(start + 12 * HOUR), "mode": "reload"}
     views = {
         "hours": "/sluice/#/?from=48h&to=now",
         "year": "/sluice/#/?from=8760h&to=now",
         "pipeline": "/sluice/#/p/adx",
+        "traffic": "/sluice/#/p/adx?tab=traffic",
+        "lag": "/sluice/#/p/adx?tab=lag",
+        "runs": "/sluice/#/p/adx?tab=runs",
+        "changes": "/sluice/#/p/adx?tab=changes",
+        "backfill": f"/sluice/#/p/adx/backfill?{urlencode(repair)}",
         "slice": f"/sluice/#/s/adx/{slice_id(page_stack.hours[5])}",
+    }
+    shown = {
+        "slice": ".panel-body",
+        "traffic": ".place.delays table",
+        "lag": ".place.retention table",
+        "runs": ".place.runs table",
+        "changes": ".place.changes .card",
+        "backfill": ".plan .replaces",
+        "pipeline": ".place.tables table",
     }
     for name, scheme, width, height in (
         ("light", "light", 1280, 860),
         ("dark", "dark", 1280, 860),
         ("phone", "light", 390, 844),
+        ("phone-dark", "dark", 390, 844),
     ):
         page = log_in("user", scheme, width, height)
         for view, path in views.items():
             page.goto("about:blank")
             page.goto(page_stack.url + path)
-            expect(page.locator(".cell").first).to_be_visible()
+            expect(page.locator(shown.get(view, ".cell")).first).to_be_visible()
             if view == "slice":
                 expect(page.get_by_role("region", name="Samples of rejected records")).to_be_visible()
-            if view == "pipeline":
-                expect(page.get_by_role("region", name="Lag by partition")).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, view)
-            shoot(page, f"page-{view}-{name}", whole=view == "pipeline" and name != "phone")
+            shoot(page, f"page-{view}-{name}", whole=view not in ("hours", "year", "slice"))
         assert page.wrong == []
         page.context.close()
 

@@ -46,6 +46,13 @@ export const late = (name, range) => send(path("pipelines", name, "late") + quer
 export const anomalies = (name) => send(path("pipelines", name, "anomalies"));
 export const freshness = (name) => send(path("pipelines", name, "freshness"));
 export const problems = (name) => send(path("pipelines", name, "problems"));
+export const tables = (name, range) => send(path("pipelines", name, "tables") + query(range));
+export const lagTrend = (name, range) => send(path("pipelines", name, "lag_trend") + query(range));
+export const retention = (name) => send(path("pipelines", name, "retention"));
+export const changes = (name) => send(path("pipelines", name, "changes"));
+export const sizes = (name) => send(path("pipelines", name, "sizes"));
+export const runs = (name, range) => send(path("pipelines", name, "runs") + query(range));
+export const backfills = (name) => send(path("pipelines", name, "backfills"));
 export const plan = (name, asked) => send(path("pipelines", name, "plan"), json("POST", asked));
 export const progress = (name, run) => send(path("pipelines", name, "progress") + query({ run }));
 
@@ -54,6 +61,12 @@ export async function startBackfill(dag, conf) {
   const url = new URL(`api/v2/dags/${encodeURIComponent(dag)}`, AIRFLOW);
   await send(url, json("PATCH", { is_paused: false }));
   return send(`${url}/dagRuns`, json("POST", { logical_date: null, conf }));
+}
+
+// Airflow ends the tasks that are at work; whoever may not gets its refusal.
+export function cancelRun(dag, run) {
+  const url = new URL(`api/v2/dags/${encodeURIComponent(dag)}/dagRuns/${encodeURIComponent(run)}`, AIRFLOW);
+  return send(url, json("PATCH", { state: "failed", note: "Cancelled on Sluice's page" }));
 }
 
 export const dagUrl = (dag) => new URL(`dags/${encodeURIComponent(dag)}`, AIRFLOW).href;

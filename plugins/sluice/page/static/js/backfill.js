@@ -1,7 +1,13 @@
+// Backfills: the form, whose fields are in the address, the plan before the start, progress, and what was done.
 import * as api from "./api.js";
-import { h, replace, section, table } from "./dom.js";
-import { clock, count } from "./format.js";
-import { airflowLink } from "./links.js";
+import { card, h, loading, replace, section } from "./dom.js";
+import { clock } from "./format.js";
+import { pipelineHead } from "./pipeline.js";
+import { showPlan } from "./plan.js";
+import { follow } from "./progress.js";
+import { keep } from "./refresh.js";
+import { current, onRoute, setQuery } from "./router.js";
+import { runTable } from "./runs.js";
 
 const MODES = [
   ["fill", "only what is missing or stale"],
@@ -9,96 +15,116 @@ const MODES = [
   ["reload", "loads ClickHouse again from the lake; Kafka is not needed"],
   ["reland", "reads Kafka again with the same boundaries, and replaces the hours everywhere"],
 ];
-const ENDED = ["success", "failed"];
-const POLL_MS = 2000;
+const HOUR = 3600000;
 
-export function backfillForm(place, name, row, data) {
-  const mayStart = row.can_start;
-  const start = h("input", { type: "datetime-local", name: "from", required: true, step: "900", value: data.start.slice(0, 16), disabled: !mayStart });
-  const end = h("input", { type: "datetime-local", name: "to", required: true, step: "900", value: lastWholeHour(data), disabled: !mayStart });
-  const modes = MODES.map(([mode, what], index) => h("label", { class: "choice" }, h("input", { type: "radio", name: "mode", value: mode, checked: index === 0, disabled: !mayStart }), h("span", {}, h("b", {}, mode), ` ${what}`)));
-  const tables = (row.tables ?? []).map((each) => h("label", { class: "choice" }, h("input", { type: "checkbox", name: "table", value: each }), h("span", {}, each)));
-  const answer = h("div", { class: "plan", "aria-live": "polite" });
-  const form = h(
-    "form", { "aria-label": "Backfill" },
-    h("div", { class: "fields" }, h("label", {}, "From (UTC)", start), h("label", {}, "To (UTC, not included)", end)),
-    h("fieldset", {}, h("legend", {}, "Mode"), modes),
-    tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all; of some, no event hour is marked complete)"), tables),
-    h("button", { type: "submit", class: "primary", disabled: !mayStart }, "Show the plan"),
-    !mayStart && h("p", { class: "quiet" }, "Your role may read, but not start runs."),
-  );
-  const asked = () => {
-    const given = new FormData(form);
-    return { start: `${start.value}Z`, end: `${end.value}Z`, mode: given.get("mode"), tables: given.getAll("table") };
-  };
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    showPlan(answer, name, asked());
-  });
-  form.addEventListener("input", () => replace(answer)); // a plan is for what was asked, not for what is changed since
-  replace(place, section("Backfill", form, answer));
+export async function backfillView(view, name) {
+  const [problem, place, past] = [h("div", { "aria-live": "polite" }), h("div", { class: "place backfill" }, loading("220px")), h("div", { class: "place past" }, loading("120px"))];
+  replace(view, pipelineHead(name, "backfill"), problem, place, past);
+  const failed = (error) => replace(problem, h("p", { class: "error", role: "alert" }, error.message));
+  let form = null;
+  const stop = await keep(async () => {
+    if (!form) form = await readyForm(place, name, () => showPast(past, name));
+    replace(problem);
+    return (await showPast(past, name)).runs.some((run) => run.state === "running" || run.state === "queued");
+  }, failed);
+  const off = onRoute((route) => { if (route.view === "backfill" && route.pipeline === name) form?.follow(route.query); });
+  return () => { off(); stop(); };
+}
+
+async function showPast(place, name) {
+  const found = await api.backfills(name);
+  const shape = JSON.stringify(found);
+  if (place.dataset.shape !== shape) replace(place, section("Past backfills", runTable(found, "No backfill was started yet.", "The form above shows a plan first.")));
+  place.dataset.shape = shape;
+  return found;
+}
+
+async function readyForm(place, name, ended) {
+  const data = await api.overview({ from: "1h", to: "now" });
+  const row = data.pipelines.find((each) => each.pipeline === name);
+  if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
+  document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
+  const form = backfillForm(place, name, row, data.now, ended);
+  form.follow(current().query);
   return form;
 }
 
-function lastWholeHour(data) {
-  const end = Math.min(Date.parse(data.end), Math.floor(Date.parse(data.now) / 3600000) * 3600000);
-  return new Date(end).toISOString().slice(0, 16);
+// Ranges of whole slices that are over, by the server's clock.
+function presetsOf(now, slice) {
+  const end = Math.floor(now / slice) * slice;
+  const day = Math.floor(now / (24 * HOUR)) * 24 * HOUR;
+  return [
+    [slice === HOUR ? "Last whole hour" : "Last whole slice", end - slice, end], ["Last 24 hours", end - 24 * HOUR, end],
+    ["Yesterday", day - 24 * HOUR, day], ["The day before", day - 48 * HOUR, day - 24 * HOUR], ["Last 7 days", end - 168 * HOUR, end],
+  ];
 }
 
-async function showPlan(answer, name, asked) {
-  replace(answer, h("p", { class: "quiet" }, "Asking the lake, ClickHouse and Kafka…"));
-  try {
-    const plan = await api.plan(name, asked);
-    const work = Object.entries(plan.actions).some(([action]) => action !== "nothing" && action !== "wait");
-    const start = h("button", { type: "button", class: "primary", disabled: !work, onclick: () => begin(answer, name, plan, start) }, "Start");
-    const does = Object.entries(plan.actions).map(([action, number]) => h("li", {}, h("b", {}, count(number)), ` ${action}`));
-    replace(
-      answer, h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
-      h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
-      work && h("p", { class: "time" }, "Time: ", h("b", {}, plan.time)),
-      plan.waiting.map((line) => h("p", { class: "warn" }, line)),
-      lines(plan), h("div", { class: "buttons" }, start, !work && h("span", { class: "quiet" }, "There is nothing to do.")),
-    );
-  } catch (error) {
-    replace(answer, h("p", { class: "error", role: "alert" }, error.message));
+const iso = (instant) => `${new Date(instant).toISOString().slice(0, 16)}Z`;
+
+function backfillForm(place, name, row, now, ended) {
+  const mayStart = row.can_start;
+  const [, first, last] = presetsOf(Date.parse(now), row.slice_seconds * 1000)[0];
+  const edge = (key, value) => h("input", { type: "text", name: key, required: true, maxlength: "40", size: "20", spellcheck: "false", autocomplete: "off", placeholder: "2026-11-20T10:00Z", value, disabled: !mayStart });
+  const [start, end] = [edge("from", iso(first)), edge("to", iso(last))];
+  const modes = MODES.map(([mode, what], index) => h("label", { class: "choice" }, h("input", { type: "radio", name: "mode", value: mode, checked: index === 0, disabled: !mayStart }), h("span", {}, h("b", {}, mode), ` ${what}`)));
+  const tables = (row.tables ?? []).map((each) => h("label", { class: "choice" }, h("input", { type: "checkbox", name: "table", value: each }), h("span", {}, each)));
+  const answer = h("div", { class: "plan", "aria-live": "polite" });
+  const presets = presetsOf(Date.parse(now), row.slice_seconds * 1000).map(([title, from, to]) => h("button", { type: "button", class: "small", disabled: !mayStart, onclick: () => preset(from, to) }, title));
+  const form = h(
+    "form", { "aria-label": "Backfill" },
+    h("div", { class: "presets", role: "group", "aria-label": "Ranges" }, presets),
+    h("div", { class: "fields" }, h("label", {}, "From (UTC)", start), h("label", {}, "To (UTC, not included)", end)),
+    h("fieldset", {}, h("legend", {}, "Mode"), modes),
+    tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all; of some, no event hour is marked complete)"), h("div", { class: "choices" }, tables)),
+    h("button", { type: "submit", class: "primary", disabled: !mayStart }, "Show the plan"),
+    !mayStart && h("p", { class: "quiet" }, "Your role may read, but not start runs."),
+  );
+  let shown = null; // the query whose plan or run is shown
+  const asked = () => {
+    const given = new FormData(form);
+    return { start: start.value.trim(), end: end.value.trim(), mode: given.get("mode"), tables: given.getAll("table") };
+  };
+  const queryOf = ({ start: from, end: to, mode, tables: chosen }) => ({ from, to, mode, table: chosen.join(",") || null, run: null });
+  const watchRun = async (run) => {
+    shown = JSON.stringify({ ...queryOf(asked()), run });
+    setQuery({ run });
+    await follow(answer, name, run, { mayStart, ended }).catch((error) => replace(answer, h("p", { class: "error", role: "alert" }, error.message)));
+  };
+  function plan() {
+    const wanted = asked();
+    shown = JSON.stringify(queryOf(wanted));
+    setQuery(queryOf(wanted));
+    return showPlan(answer, name, wanted, watchRun);
   }
-}
-
-const lines = (plan) => h("div", {}, table("The plan, slice by slice", [
-  { name: "Slice", value: (r) => r.slice }, { name: "Cluster", value: (r) => r.cluster }, { name: "State", value: (r) => r.state },
-  { name: "Does", value: (r) => r.action }, { name: "Offsets", number: true, value: (r) => count(r.offsets) },
-  { name: "Reads", number: true, value: (r) => count(r.reads) }, { name: "Kafka no longer has", value: (r) => r.lost }, { name: "Lacks topics", value: (r) => r.lacking },
-], plan.lines), plan.lines.length < plan.units && h("p", { class: "quiet" }, `The first ${plan.lines.length} of ${count(plan.units)}.`));
-
-async function begin(answer, name, plan, button) {
-  button.disabled = true;
-  try {
-    const run = await api.startBackfill(plan.dag_id, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false, ...(plan.tables.length ? { tables: plan.tables } : {}) });
-    await follow(answer, name, plan, run.dag_run_id);
-  } catch (error) {
-    button.disabled = false;
-    answer.append(h("p", { class: "error", role: "alert" }, error.message));
+  function preset(from, to) {
+    [start.value, end.value] = [iso(from), iso(to)];
+    plan();
   }
-}
-
-async function follow(answer, name, plan, runId) {
-  const bar = h("progress", { max: "1", value: "0", "aria-label": "How much of the run is done" });
-  const said = h("p", { class: "progress", data: { state: "queued" } }, "Queued.");
-  replace(answer, h("h3", {}, "Running"), bar, said, h("p", {}, airflowLink(api.runUrl(plan.dag_id, runId), `${plan.dag_id} · ${runId}`)));
-  while (answer.isConnected && bar.isConnected) {
-    const now = await api.progress(name, runId);
-    const ended = ENDED.includes(now.state);
-    bar.value = now.share; // of the steps of all batches: one batch may be the whole run
-    said.dataset.state = now.state;
-    said.textContent = sentence(now);
-    if (ended) return;
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  // Fills the form with what an address says, and shows the plan of it, or the run that it names.
+  function fill(query) {
+    if (query.from) start.value = query.from;
+    if (query.to) end.value = query.to;
+    const wanted = query.table ? query.table.split(",") : [];
+    for (const box of form.querySelectorAll("[name=table]")) box.checked = wanted.includes(box.value);
+    for (const radio of form.querySelectorAll("[name=mode]")) radio.checked = radio.value === (query.mode ?? "fill");
+    const unknown = wanted.filter((table) => !(row.tables ?? []).includes(table));
+    if (query.run) watchRun(query.run);
+    else if (mayStart && unknown.length) replace(answer, h("p", { class: "error", role: "alert" }, `The pipeline has no table ${unknown.join(", ")}: choose another one.`));
+    else if (mayStart && query.from && query.to) plan();
   }
-}
-
-function sentence(now) {
-  const tasks = Object.entries(now.tasks).map(([state, number]) => `${number} ${state}`).join(", ");
-  const slices = now.slices ? `${count(now.slices_done)} of ${count(now.slices)} slices done` : "no slice has work yet";
-  const phase = now.phase ? `, now ${now.phase}` : "";
-  return `${now.state}: ${now.state === "success" ? "all done" : slices + phase}. Tasks: ${tasks}.`;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    plan();
+  });
+  form.addEventListener("input", () => replace(answer)); // a plan is for what was asked, not for what is changed since
+  replace(place, card("Backfill", {}, form, answer));
+  return {
+    follow(query) {
+      const { from = null, to = null, mode = "fill", table = null, run = null } = query;
+      const said = JSON.stringify({ from, to, mode, table, run });
+      if (said === shown) return;
+      shown = said;
+      fill(query);
+    },
+  };
 }

@@ -9,9 +9,13 @@ const plots = new WeakMap();
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// lines: [{label, values}], distinguished by colour and by dashes
-export function linePlot(place, title, starts, lines) {
-  const total = lines.map(({ label, values }) => `${label} ${count(values.reduce((a, b) => a + b, 0))}`).join(", ");
+const sumOf = (values) => values.reduce((a, b) => a + b, 0);
+const highest = (values) => Math.max(0, ...values.filter(Number.isFinite));
+
+// lines: [{label, values}], distinguished by colour and by dashes; null is a gap. What cannot be added up (`most`) is
+// summed up by its highest value, written by `said`.
+export function linePlot(place, title, starts, lines, { most = false, said = count, none = "Nothing in this range." } = {}) {
+  const total = lines.map(({ label, values }) => `${label} ${most ? `at most ${said(highest(values))}` : said(sumOf(values))}`).join(", ");
   const shape = JSON.stringify([title, lines.map((line) => line.label), document.documentElement.dataset.theme]);
   const known = plots.get(place);
   const data = [starts, ...lines.map((line) => line.values)];
@@ -24,9 +28,9 @@ export function linePlot(place, title, starts, lines) {
   known?.plot.destroy();
   const caption = h("figcaption", { class: "quiet" }, total || "Nothing.");
   const canvas = h("div", { class: "plot", role: "img", "aria-label": `${title}: ${total}` });
-  replace(place, h("section", { class: "card" }, h("h2", {}, title), starts.length ? h("figure", {}, canvas, caption) : h("p", { class: "quiet" }, "Nothing in this range.")));
+  replace(place, h("section", { class: "card" }, h("h2", {}, title), starts.length ? h("figure", {}, canvas, caption) : typeof none === "string" ? h("p", { class: "quiet" }, none) : none));
   if (!starts.length) return plots.delete(place);
-  const plot = new uPlot(options(lines, canvas.clientWidth || 400), data, canvas);
+  const plot = new uPlot(options(lines, canvas.clientWidth || 400, said), data, canvas);
   const observer = new ResizeObserver(() => plot.setSize({ width: canvas.clientWidth, height: HEIGHT }));
   observer.observe(canvas);
   plots.set(place, { shape, plot, caption, observer });
@@ -39,7 +43,7 @@ function tickName(tick, before) {
   return daily || time === "00:00" ? date : before === undefined ? `${time}\n${date}` : time;
 }
 
-function options(lines, width) {
+function options(lines, width, said) {
   const [text, grid] = [colour("--quiet"), colour("--line")];
   const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "11px system-ui, sans-serif" };
   return {
@@ -49,7 +53,7 @@ function options(lines, width) {
     axes: [{ ...axis, values: (plot, ticks) => ticks.map((tick, index) => tickName(tick, ticks[index - 1])) }, { ...axis, size: 52, values: (plot, ticks) => ticks.map((tick) => short.format(tick)) }],
     series: [
       { label: "hour (UTC)", value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },
-      ...lines.map(({ label }, index) => ({ label, stroke: colour(`--plot-${index % 7}`), width: 1.5, dash: DASHES[index % 7], points: { show: lines[0].values.length < 60, size: 4 }, value: (plot, value) => (value === null ? "–" : count(value)) })),
+      ...lines.map(({ label }, index) => ({ label, stroke: colour(`--plot-${index % 7}`), width: 1.5, dash: DASHES[index % 7], points: { show: lines[0].values.length < 60, size: 4 }, value: (plot, value) => (value === null || value === undefined ? "–" : said(value)) })),
     ],
     cursor: { y: false },
   };

@@ -1,5 +1,5 @@
-import { h } from "./dom.js";
-import { count, sliceName } from "./format.js";
+import { empty, h, table } from "./dom.js";
+import { count, percent, sliceName } from "./format.js";
 
 const SHADES = 6;
 
@@ -19,3 +19,21 @@ function cell(rows, most) {
 }
 
 const eventName = (event) => (event === "older" ? "older" : `${event.slice(5, 10)} ${event.slice(11)}h`);
+
+// How many rows came how long after their own hour. The first line is of those that came in it.
+export function delayTable(delays) {
+  const total = delays.reduce((sum, one) => sum + one.rows, 0);
+  if (!total) return empty("No event has landed in this range.", "Choose a longer one, or see under Hours what waits.");
+  const late = delays.slice(1);
+  const most = Math.max(1, ...late.map((one) => one.rows));
+  const rows = delays.map((one, index) => ({ ...one, name: index ? delayName(one) : "in its own hour", share: one.rows / total, length: index ? one.rows / most : null }));
+  return table("Rows by delay", [
+    { name: "Came", value: (r) => r.name }, { name: "Rows", number: true, value: (r) => count(r.rows) }, { name: "Share", number: true, value: (r) => percent(r.share) },
+    { name: "", class: "bar-cell", value: (r) => (r.length ? h("span", { class: "hbar", css: { "--w": `${Math.max(r.length * 100, 1)}%` } }) : "") },
+  ], rows);
+}
+
+function delayName({ hours, until }) {
+  const span = (value) => (value < 48 ? `${value} h` : `${value / 24} d`);
+  return until === null ? `${span(hours)} late and more` : until === hours + 1 ? `${span(hours)} late` : `${span(hours)} to ${span(until)} late`;
+}

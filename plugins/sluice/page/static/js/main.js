@@ -18,7 +18,7 @@ function show(route) {
 }
 
 // A tab or a filter changes a view that is there: it listens to the router itself.
-const keyOf = ({ view: name, pipeline = "", query }) => JSON.stringify([name, pipeline, query.from ?? null, query.to ?? null]);
+const keyOf = ({ view: name, pipeline = "", query }) => JSON.stringify(name === "backfill" ? [name, pipeline] : [name, pipeline, query.from ?? null, query.to ?? null]);
 
 async function showView(route) {
   const key = keyOf(route);
@@ -28,7 +28,7 @@ async function showView(route) {
   replace(trail, route.pipeline && h("span", { "aria-current": "page" }, route.pipeline));
   const mine = { key, stop: () => {} };
   shown = mine;
-  const started = route.view === "pipeline" ? pipelineView(view, route.pipeline, route.query) : overviewView(view, route.query);
+  const started = LATER[route.view] ? later(route) : overviewView(view, route.query);
   const stop = await started.catch(showError);
   if (!stop) return;
   if (shown === mine) mine.stop = stop;
@@ -44,9 +44,14 @@ async function showHour({ pipeline, slice }) {
 }
 
 // With its plots it is the largest part of the page, and the overview is there without it.
-async function pipelineView(...given) {
+const LATER = {
+  pipeline: async (route) => (await import("./pipeline.js")).pipelineView(view, route.pipeline, route.query),
+  backfill: async (route) => (await import("./backfill.js")).backfillView(view, route.pipeline),
+};
+
+async function later(route) {
   document.getElementById("plots").media = "all";
-  return (await import("./pipeline.js")).pipelineView(...given);
+  return LATER[route.view](route);
 }
 
 function errorBox(error) {

@@ -1,52 +1,147 @@
 import * as api from "./api.js";
-import { backfillForm } from "./backfill.js";
 import { causeCard } from "./causes.js";
+import { showChanges } from "./changes.js";
 import { linePlot } from "./charts.js";
-import { h, replace, section, table } from "./dom.js";
-import { clock, count, duration, rate } from "./format.js";
+import { h, loading, replace, section, table, tabs } from "./dom.js";
+import { clock, count } from "./format.js";
 import { freshnessCard } from "./freshness.js";
 import { Grid } from "./grid.js";
-import { heatTable } from "./heat.js";
+import { delayTable, heatTable } from "./heat.js";
+import { showLag, showRetention, showTrend } from "./lag.js";
 import { airflowLink } from "./links.js";
 import { rangePicker } from "./overview.js";
 import { keep } from "./refresh.js";
-import { go, sliceRoute } from "./router.js";
+import { current, format, go, onRoute, sliceRoute } from "./router.js";
+import { runTable, showThroughput } from "./runs.js";
+import { showSizes } from "./sizes.js";
+import { showTables } from "./tables.js";
+
+// Each asks only for what it shows. A tab makes its places and returns what fills them: true while something runs.
+const TABS = { hours: hoursTab, traffic: trafficTab, lag: lagTab, runs: runsTab, changes: changesTab };
+const NAMES = { hours: "Hours and tables", traffic: "Traffic", lag: "Lag and retention", runs: "Runs", changes: "Changes" };
 
 export async function pipelineView(view, name, range) {
   const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
-  const grid = new Grid((pipeline, id) => go(id.includes("T") ? sliceRoute(pipeline, id) : { view: "pipeline", pipeline, query: { from: id } }));
-  const places = Object.fromEntries(["problem", "problems", "anomalies", "lag", "rows", "rejected", "late", "freshness", "backfill"].map((key) => [key, h("div", { class: `place ${key}` })]));
-  replace(
-    view, h("div", { class: "bar" }, h("h1", {}, name), rangePicker(asked, { view: "pipeline", pipeline: name })), places.problem,
-    h("div", { class: "card wide" }, grid.element), places.problems, places.anomalies,
-    h("div", { class: "two" }, places.rows, places.rejected, places.lag, places.late), places.freshness, places.backfill,
-  );
-  let exact = null;
-  let form = null;
-  return keep(async () => {
-    const data = await api.overview(asked);
-    const row = data.pipelines.find((each) => each.pipeline === name);
-    if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
-    grid.show({ ...data, pipelines: [row] });
-    document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
-    replace(places.problem);
-    if (!form) form = backfillForm(places.backfill, name, row, data);
-    exact = { from: data.start, to: asked.to === "now" ? "now" : data.end };
-    await Promise.all([
-      part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name), name, row.can_start)),
-      part(places.problems, "Problems", async () => showProblems(places.problems, await api.problems(name))),
-      part(places.lag, "Lag", async () => showLag(places.lag, await api.lag(name))),
-      part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, exact))),
-      part(places.freshness, "Freshness", async () => replace(places.freshness, freshnessCard(await api.freshness(name)))),
-      part(places.late, "Late events", async () => replace(places.late, section("Late events", heatTable(await api.late(name, exact))))),
-    ]);
-    return row.cells.some((cell) => cell.running);
-  }, (error) => replace(places.problem, h("p", { class: "error", role: "alert" }, error.message)));
+  const [head, problem, body] = [h("div"), h("div", { "aria-live": "polite" }), h("div", { class: "stack" })];
+  const failed = (error) => replace(problem, h("p", { class: "error", role: "alert" }, error.message));
+  let shown = null;
+  let stop = () => {};
+  replace(view, head, problem, body);
+  async function show(tab) {
+    if (tab === shown) return;
+    shown = tab;
+    stop();
+    replace(problem);
+    replace(head, pipelineHead(name, tab, range, asked));
+    const refresh = TABS[tab](body, name, asked);
+    const mine = await keep(async () => {
+      const busy = await refresh();
+      replace(problem);
+      return busy;
+    }, (error) => shown === tab && failed(error));
+    if (shown === tab) stop = mine;
+    else mine();
+  }
+  const off = onRoute((route) => { if (route.view === "pipeline" && route.pipeline === name) show(tabOf(route.query)); });
+  await show(tabOf(current().query));
+  return () => { off(); shown = null; stop(); };
+}
+
+const tabOf = (query) => (Object.hasOwn(TABS, query.tab ?? "") ? query.tab : "hours");
+
+// `tab` is that of the view, or backfill: a view of its own beside the tabs.
+export function pipelineHead(name, tab, { from, to } = {}, asked = null) {
+  const address = (key) => format({ view: "pipeline", pipeline: name, query: { from, to, tab: key === "hours" ? null : key } });
+  const entries = Object.keys(TABS).map((key) => ({ name: NAMES[key], href: address(key), current: key === tab }));
+  entries.push({ name: "Backfill", href: format({ view: "backfill", pipeline: name }), current: tab === "backfill" });
+  const ranged = asked && tab !== "changes";
+  return h("div", { class: "stack" }, h("div", { class: "bar" }, h("h1", {}, name), ranged && rangePicker(asked, { view: "pipeline", pipeline: name, query: { tab: tab === "hours" ? null : tab } })), tabs(name, entries));
+}
+
+function placesOf(names, height = "120px") {
+  return Object.fromEntries(names.map((key) => [key, h("div", { class: `place ${key}` }, loading(height))]));
 }
 
 // One part that does not answer leaves the others alone.
 async function part(place, title, show) {
   await show().catch((error) => replace(place, section(title, h("p", { class: "error" }, error.message))));
+}
+
+// An age such as 48h as an instant, for what takes instants only.
+function exact({ from, to }) {
+  const hours = /^(\d{1,5})h$/.exec(from)?.[1];
+  if (!hours) return { from, to };
+  const end = Math.ceil(Date.now() / 3600000) * 3600000;
+  return { from: `${new Date(end - Number(hours) * 3600000).toISOString().slice(0, 16)}Z`, to };
+}
+
+function hoursTab(body, name, asked) {
+  const grid = new Grid((pipeline, id) => go(id.includes("T") ? sliceRoute(pipeline, id) : { view: "pipeline", pipeline, query: { from: id } }));
+  const places = placesOf(["problems", "anomalies", "tables", "freshness"], "84px");
+  replace(body, h("div", { class: "card wide" }, grid.element), places.problems, places.anomalies, places.tables, places.freshness);
+  return async () => {
+    const data = await api.overview(asked);
+    const row = data.pipelines.find((each) => each.pipeline === name);
+    if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
+    grid.show({ ...data, pipelines: [row] });
+    document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
+    await Promise.all([
+      part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name), name, row.can_start)),
+      part(places.problems, "Problems that the watch sees", async () => showProblems(places.problems, await api.problems(name))),
+      part(places.tables, "Tables", async () => showTables(places.tables, name, await api.tables(name, asked), row.can_start)),
+      part(places.freshness, "Freshness", async () => replace(places.freshness, freshnessCard(await api.freshness(name)))),
+    ]);
+    return row.cells.some((cell) => cell.running);
+  };
+}
+
+function trafficTab(body, name, asked) {
+  const places = placesOf(["sizes", "rows", "rejected", "delays", "late"], "260px");
+  replace(body, places.sizes, h("div", { class: "two" }, places.rows, places.rejected, places.delays, places.late));
+  return async () => {
+    const range = exact(asked);
+    await Promise.all([
+      part(places.sizes, "Hours against those before", async () => showSizes(places.sizes, name, await api.sizes(name))),
+      part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, range))),
+      part(places.late, "Late events", async () => showLate(places, await api.late(name, range))),
+    ]);
+    return false;
+  };
+}
+
+function lagTab(body, name, asked) {
+  const places = placesOf(["lag", "trend", "retention"], "200px");
+  replace(body, h("div", { class: "two" }, places.lag, h("div", { class: "stack" }, places.trend, places.retention)));
+  return async () => {
+    await Promise.all([
+      part(places.lag, "Lag now", async () => showLag(places.lag, await api.lag(name))),
+      part(places.trend, "Lag by hour", async () => showTrend(places.trend, await api.lagTrend(name, asked))),
+      part(places.retention, "Retention", async () => showRetention(places.retention, name, await api.retention(name))),
+    ]);
+    return false;
+  };
+}
+
+function runsTab(body, name, asked) {
+  const places = placesOf(["throughput", "runs"], "260px");
+  replace(body, places.throughput, places.runs);
+  return async () => {
+    await part(places.runs, "Runs", async () => {
+      const found = await api.runs(name, asked);
+      showThroughput(places.throughput, found.throughput);
+      replace(places.runs, section("Runs", runTable(found, "No run was at work in this range.", "Hourly runs begin when the DAG is unpaused.")));
+    });
+    return false;
+  };
+}
+
+function changesTab(body, name) {
+  const places = placesOf(["changes"]);
+  replace(body, places.changes);
+  return async () => {
+    await part(places.changes, "Changes", async () => showChanges(places.changes, name, await api.changes(name)));
+    return false;
+  };
 }
 
 function showAnomalies(place, { causes: found, verifications }, name, mayStart) {
@@ -73,36 +168,15 @@ function showProblems(place, { problems, watched, paused, watch_dag: dag, remedy
   ], problems, watched && !paused ? "None." : "Nothing is known."), said, remedy && h("p", { class: "warn" }, remedy)));
 }
 
-// Records behind, the oldest of them, and how long they take at the rate of the landed hours.
-function lagSentence(rows) {
-  if (!rows.length) return null;
-  const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
-  const [records, pace] = [sum("records"), sum("rate")];
-  const ages = rows.filter((row) => row.records > 0 && row.seconds !== null).map((row) => row.seconds);
-  const oldest = ages.length ? `, landed until ${duration(Math.max(...ages))} ago` : "";
-  return h("p", { class: "lag-sum" }, h("b", {}, count(records)), ` records in ${rows.length} partitions are not landed${oldest}; in the landed hours they came at ${rate(pace)}.`);
-}
-
-function showLag(place, lag) {
-  const rows = lag.partitions.map((row) => ({ ...row, tone: row.landed_until === null && row.records > 0 ? "warn-row" : "" }));
-  replace(place, section(
-    "Lag", lag.errors.map((line) => h("p", { class: "error" }, line)), lagSentence(lag.partitions),
-    table("Lag by partition", [
-      { name: "Topic", value: (r) => `${r.cluster}/${r.topic}` }, { name: "Part.", number: true, value: (r) => r.partition },
-      { name: "Landed until", number: true, value: (r) => (r.landed_until === null ? "–" : count(r.landed_until)) },
-      { name: "Log end", number: true, value: (r) => count(r.log_end) },
-      { name: "Behind", number: true, value: (r) => count(r.records), title: "Records in Kafka that are not landed" },
-      { name: "Held", number: true, value: (r) => count(r.held), title: "Of these, offsets behind an open transaction" },
-      { name: "Age", number: true, value: (r) => duration(r.seconds), title: "Since the end of the newest landed hour" },
-      { name: "Rate", number: true, value: (r) => rate(r.rate), title: "Records a second over the landed hours shown" },
-    ], rows, "No partition is known."),
-  ));
-}
-
 function showSeries(places, series) {
   const types = Object.entries(series.types);
   const lines = types.length ? types.map(([label, values]) => ({ label, values })) : [{ label: "rows loaded", values: series.rows }, { label: "records read", values: series.read }];
   const each = series.by_day ? "day" : "hour";
   linePlot(places.rows, `Rows per ${each}${types.length ? " by type" : ""}`, series.starts, lines);
   linePlot(places.rejected, `Rejected per ${each}`, series.starts, [{ label: "unparsed", values: series.unparsed }, { label: "misfits", values: series.misfits }, { label: "later than grace", values: series.late }]);
+}
+
+function showLate(places, late) {
+  replace(places.delays, section("Late events by delay", delayTable(late.delays), h("p", { class: "quiet" }, "Of at most the last three days of the range.")));
+  replace(places.late, section("Late events by hour", heatTable(late)));
 }

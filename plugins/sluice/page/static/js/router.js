@@ -3,11 +3,13 @@
 //
 //   #/                                overview          ?from=48h&to=now and filters
 //   #/p/<pipeline>                    one pipeline      ?from&to&tab and what its forms hold
+//   #/p/<pipeline>/backfill           its backfills     ?from&to&mode&table: the form, filled; run: one that is followed
 //   #/s/<pipeline>/<slice>            one hour, over the view that `over` names: ?over=p&from&to&tab
 
 const PATTERNS = {
   overview: [],
   pipeline: ["p", "pipeline"],
+  backfill: ["p", "pipeline"],
   slice: ["s", "pipeline", "slice"],
 };
 
@@ -16,6 +18,7 @@ export function parse(hash) {
   const [path, search = ""] = hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/").filter(Boolean).map(decode);
   const query = Object.fromEntries(new URLSearchParams(search));
+  if (parts[0] === "p" && parts[2] === "backfill") return { view: "backfill", pipeline: parts[1], query };
   if (parts[0] === "p" && parts[1]) return { view: "pipeline", pipeline: parts[1], query };
   if (parts[0] === "s" && parts[2]) return { view: "slice", pipeline: parts[1], slice: parts[2], query };
   return { view: "overview", query };
@@ -32,7 +35,7 @@ function decode(part) {
 // The address of a route; of its query, what is null, undefined or "" is left out.
 export function format({ view = "overview", query = {}, ...values }) {
   const [letter, ...names] = PATTERNS[view];
-  const path = letter ? [letter, ...names.map((name) => encodeURIComponent(values[name]))].join("/") : "";
+  const path = letter ? [letter, ...names.map((name) => encodeURIComponent(values[name])), ...(view === "backfill" ? ["backfill"] : [])].join("/") : "";
   const said = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const search = new URLSearchParams(said).toString();
   return `#/${path}${search ? `?${search}` : ""}`;
@@ -54,9 +57,11 @@ export function behind({ pipeline, query }) {
   return over === "p" ? { view: "pipeline", pipeline, query: { from, to } } : { view: "overview", query: { from, to } };
 }
 
+// Returns what ends the listening.
 const listeners = new Set();
 export function onRoute(listener) {
   listeners.add(listener);
+  return () => listeners.delete(listener);
 }
 
 let last = null;

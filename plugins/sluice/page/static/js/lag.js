@@ -1,0 +1,65 @@
+// How far a pipeline is behind Kafka, now and by the hour, and what Kafka deletes next.
+import { linePlot } from "./charts.js";
+import { badge, card, empty, h, replace, section, stats, table, time } from "./dom.js";
+import { bytes, count, duration, rate, sliceName } from "./format.js";
+import { format, sliceRoute } from "./router.js";
+
+// Records behind, the oldest of them, and how long they take at the rate of the landed hours.
+function lagSentence(rows) {
+  if (!rows.length) return null;
+  const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
+  const [records, pace] = [sum("records"), sum("rate")];
+  const ages = rows.filter((row) => row.records > 0 && row.seconds !== null).map((row) => row.seconds);
+  const oldest = ages.length ? `, landed until ${duration(Math.max(...ages))} ago` : "";
+  return h("p", { class: "lag-sum" }, h("b", {}, count(records)), ` records in ${rows.length} partitions are not landed${oldest}; in the landed hours they came at ${rate(pace)}.`);
+}
+
+export function showLag(place, lag) {
+  const rows = lag.partitions.map((row) => ({ ...row, tone: row.landed_until === null && row.records > 0 ? "warn-row" : "" }));
+  replace(place, section(
+    "Lag now", lag.errors.map((line) => h("p", { class: "error" }, line)), lagSentence(lag.partitions),
+    table("Lag by partition", [
+      { name: "Topic", value: (r) => `${r.cluster}/${r.topic}` }, { name: "Part.", number: true, value: (r) => r.partition },
+      { name: "Landed until", number: true, value: (r) => (r.landed_until === null ? "–" : count(r.landed_until)) },
+      { name: "Log end", number: true, value: (r) => count(r.log_end) },
+      { name: "Behind", number: true, value: (r) => count(r.records), title: "Records in Kafka that are not landed" },
+      { name: "Held", number: true, value: (r) => count(r.held), title: "Of these, offsets behind an open transaction" },
+      { name: "Age", number: true, value: (r) => duration(r.seconds), title: "Since the end of the newest landed hour" },
+      { name: "Rate", number: true, value: (r) => rate(r.rate), title: "Records a second over the landed hours shown" },
+    ], rows, "No partition is known."),
+  ));
+}
+
+export function showTrend(place, trend) {
+  const none = empty("Nothing is known of this range.", "The watch notes the lag every hour: unpause its DAG.");
+  linePlot(place, "Lag by hour: the highest that the watch saw", trend.starts, [{ label: "records behind", values: trend.records }, { label: "of these held by a transaction", values: trend.held }], { most: true, none });
+}
+
+export function showRetention(place, name, { at, waiting, hours, topics, errors }) {
+  const next = hours.find((one) => one.seconds !== null);
+  const gone = hours.reduce((sum, one) => sum + one.gone, 0);
+  const badges = [gone > 0 && badge(`${count(gone)} records deleted`, "bad"), !waiting && badge("nothing waits", "good")].filter(Boolean);
+  replace(place, card(
+    "Retention: what Kafka deletes next", { badges }, errors.map((line) => h("p", { class: "error" }, line)),
+    waiting > 0 && stats([
+      { label: "Not landed", value: count(waiting), unit: waiting === 1 ? "hour" : "hours", note: hours[0] && `the oldest ${sliceName(hours.map((one) => one.slice).sort()[0])}` },
+      { label: "Next deletion", value: next ? (next.seconds > 0 ? `in ${duration(next.seconds)}` : "now") : "none known", note: next && `by ${next.by}`, tone: next && next.seconds < 21600 ? "bad" : next && next.seconds < 86400 ? "warn" : "" },
+    ]),
+    waiting > 0 && table("Hours that have not landed", [
+      { name: "Hour", value: (r) => h("a", { href: format(sliceRoute(name, r.slice)) }, r.slice) }, { name: "Cluster", value: (r) => r.cluster },
+      { name: "Kafka may delete it", value: (r) => (r.at ? [time(r.at), h("div", { class: "quiet" }, `${r.place}, by ${r.by}`)] : r.gone ? "it has begun" : "no bound is known") },
+      { name: "Records", number: true, value: (r) => count(r.records) }, { name: "Deleted", number: true, value: (r) => count(r.gone) },
+    ], hours.map((one) => ({ ...one, tone: one.gone ? "bad-row" : "" })), "They were not asked for: their cluster does not answer."),
+    hours.length < waiting && h("p", { class: "quiet" }, `The oldest ${hours.length} of ${count(waiting)}.`),
+    !waiting && h("p", { class: "quiet" }, "What has landed stays in the lake, whatever Kafka deletes."),
+    topicTable(topics), h("p", { class: "quiet" }, "Asked of Kafka ", time(at), "."),
+  ));
+}
+
+function topicTable(topics) {
+  return table("How long Kafka keeps topics", [
+    { name: "Topic", value: (r) => `${r.cluster}/${r.topic}` }, { name: "Kept for", number: true, value: (r) => (r.kept_seconds === null ? "no bound" : duration(r.kept_seconds)) },
+    { name: "Kept", number: true, unit: "a partition", value: (r) => (r.kept_bytes === null ? "no bound" : bytes(r.kept_bytes)) },
+    { name: "Oldest record", value: (r) => time(r.oldest) }, { name: "Records", number: true, value: (r) => count(r.records) },
+  ], topics, "No topic is known.");
+}

@@ -1,0 +1,59 @@
+// The plan of a backfill: what it would do, how long that takes, and what it takes away. Nothing starts before it.
+import * as api from "./api.js";
+import { badge, h, loading, replace, stats, table } from "./dom.js";
+import { bytes, clock, count } from "./format.js";
+
+const IDLE = new Set(["nothing", "wait", "wait for the cluster"]);
+
+// `started` is called with the id of the run that was started.
+export async function showPlan(answer, name, asked, started) {
+  replace(answer, h("p", { class: "quiet" }, "Asking the lake, ClickHouse and Kafka…"), loading("160px", "Planning"));
+  const mine = answer.firstChild;
+  try {
+    const plan = await api.plan(name, asked);
+    if (answer.firstChild === mine) replace(answer, planned(answer, plan, started));
+  } catch (error) {
+    if (answer.firstChild === mine) replace(answer, h("p", { class: "error", role: "alert" }, error.message));
+  }
+}
+
+function planned(answer, plan, started) {
+  const work = Object.entries(plan.actions).some(([action]) => !IDLE.has(action));
+  const rows = plan.replaces.filter((one) => one.place !== "lake").reduce((sum, one) => sum + one.rows, 0);
+  const label = rows ? `Start: replace ${count(rows)} rows` : "Start";
+  const start = h("button", { type: "button", class: "primary", disabled: !work, onclick: () => begin(answer, plan, start, started) }, label);
+  const does = Object.entries(plan.actions).map(([action, number]) => h("li", {}, h("b", {}, count(number)), ` ${action}`));
+  return [
+    h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
+    h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
+    work && stats([
+      { label: "Rows", value: count(plan.rows), note: "records to move, at most" },
+      { label: "Size in the lake", value: plan.bytes === null ? "unknown" : bytes(plan.bytes), note: plan.bytes === null ? "nothing has landed here yet" : plan.estimated ? "estimated from what has landed" : "of its files" },
+    ]),
+    work && h("p", { class: "time" }, "Time: ", h("b", {}, plan.time)),
+    replaced(plan.replaces), plan.waiting.map((line) => h("p", { class: "warn" }, line)),
+    lines(plan), h("div", { class: "buttons" }, start, !work && h("span", { class: "quiet" }, "There is nothing to do.")),
+  ];
+}
+
+function replaced(found) {
+  if (!found.length) return h("p", { class: "replaces" }, badge("replaces nothing", "good"), " What is there stays as it is.");
+  return h("div", { class: "replaces warn-line" }, h("p", {}, h("b", {}, "It replaces what is there"), ": of each hour the old rows are deleted, then the new ones come."), h("ul", {}, found.map((one) => h("li", {}, h("b", {}, one.place === "lake" ? "the lake" : one.place), `: ${count(one.rows)} rows of ${count(one.units)} ${one.units === 1 ? "hour" : "hours"}${one.bytes ? `, ${bytes(one.bytes)}` : ""}`))));
+}
+
+const lines = (plan) => h("div", {}, table("The plan, slice by slice", [
+  { name: "Slice", value: (r) => r.slice }, { name: "Cluster", value: (r) => r.cluster }, { name: "State", value: (r) => r.state },
+  { name: "Does", value: (r) => r.action }, { name: "Offsets", number: true, value: (r) => count(r.offsets) },
+  { name: "Reads", number: true, value: (r) => count(r.reads) }, { name: "Kafka no longer has", value: (r) => r.lost }, { name: "Lacks topics", value: (r) => r.lacking },
+], plan.lines), plan.lines.length < plan.units && h("p", { class: "quiet" }, `The first ${plan.lines.length} of ${count(plan.units)}.`));
+
+async function begin(answer, plan, button, started) {
+  button.disabled = true;
+  try {
+    const run = await api.startBackfill(plan.dag_id, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false, ...(plan.tables.length ? { tables: plan.tables } : {}) });
+    await started(run.dag_run_id);
+  } catch (error) {
+    button.disabled = false;
+    answer.append(h("p", { class: "error", role: "alert" }, error.message));
+  }
+}
