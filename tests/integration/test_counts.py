@@ -25,6 +25,7 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifests
 from sluice.state.status import statuses
+from sluice.watch.expected import expected as expected_of
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, World, hours, pipeline
 from tests.support.long_form import per_commit
@@ -237,6 +238,15 @@ def test_expected_is_the_mean_of_the_same_hour_of_earlier_days(place: Place, day
     select = "SELECT toUnixTimestamp(hour), toString(country) AS c, expected, seen, difference"
     rows = place.sql(select + " FROM sluice.`{db}.traffic expected`")
     assert {(at, country): tuple(rest) for at, country, *rest in rows} == wanted
+    for at, country in wanted:  # the same rule, as alarms and page have it
+        known = {stamp(day, hour): n for (day, hour, c), n in made.items() if c == country}
+        ours = expected_of(at, known)
+        assert ours is not None
+        assert wanted[at, country][0] == ours.count
+
+
+def stamp(day: int, hour: int) -> int:
+    return int(START.add(days=day, hours=hour).timestamp())
 
 
 def days_of(count: int) -> SliceRange:

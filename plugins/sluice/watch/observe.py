@@ -16,7 +16,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.overlay import Overlay
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaUnavailable, Unavailable
+from sluice.errors import KafkaUnavailable, PartitionMissing, TopicRecreated, Unavailable, UnknownTopic
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.load.missing_targets import gone
 from sluice.flow.resolve.expired import retained_losses
@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 _ERRORS_OF_SECONDS = 900
 # Of the hours that are not complete before the watched range, those that are asked of Kafka.
 _OLDEST = 24
+# What `resolve` takes for a cluster that cannot be asked; between two hours nothing else meets them.
+_KAFKA_REFUSES = (KafkaUnavailable, UnknownTopic, TopicRecreated, PartitionMissing)
 T = TypeVar("T")
 
 
@@ -144,15 +146,17 @@ def _kafka(
     watched range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
     resolution = resolve(pipeline, Overlay(lake), slices, now)
     mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
+    recent = units_of(pipeline, watched_range(pipeline, now), resolution.boundaries)
+    lost: dict[Unit, tuple[Loss, ...]] = {}
+    for cluster in [cluster for cluster in pipeline.clusters if cluster not in mute]:
+        asked = [unit for unit in (*older, *recent) if unit.cluster == cluster]
+        try:
+            lost |= retained_losses(pipeline, resolution.boundaries, asked)
+        except _KAFKA_REFUSES as error:
+            mute[cluster] = str(error)
     if mute:
         silent[ProblemSource.KAFKA] = "; ".join(mute.values())
-    own = set(pipeline.clusters) - mute.keys()
-    recent = units_of(pipeline, watched_range(pipeline, now), resolution.boundaries)
-    asked = [unit for unit in (*older, *recent) if unit.cluster in own]
-    lost = _unless_silent(
-        ProblemSource.KAFKA, silent, lambda: retained_losses(pipeline, resolution.boundaries, asked)
-    )
-    return resolution.boundaries, lost or {}, mute
+    return resolution.boundaries, lost, mute
 
 
 def _clickhouse(
