@@ -86,7 +86,7 @@ def run(
             found = _filled(spec, path, slices, tables) or found
             _tell_outside(spec, slices, tables, config)
         if json:
-            print_json({"pipeline": spec.name, "units": [as_json(s) for s in found]})
+            print_json({"pipeline": spec.name, "units": [as_json(spec, s) for s in found]})
         else:
             show_hours(spec, found, f"{spec.name} {slices}", wide)
         refuse_missing(spec, found, mode, token, silent)

@@ -35,6 +35,7 @@ from sluice.manifest import Manifest
 from sluice.plan.waiting import missing_lines
 from sluice.plan.waiting import waiting as waiting_of
 from sluice.state.ledger import LedgerRow
+from sluice.state.row_balance import balance_of, without_table
 from sluice.state.status import UnitStatus
 
 _MOST_TYPES = 8
@@ -128,13 +129,15 @@ def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -
         held = [s.tables[target.table] for s in found if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
         yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
+    if (balance := balance_of(spec, found)).landed:
+        yield text_of(str(balance))
     for line in missing_lines(spec, found):
         yield text_of(line)
     yield from lag.lines(behind)
 
 
 def _answer(spec: Pipeline, found: list[UnitStatus], behind: Behind) -> dict[str, Any]:
-    answer = {"pipeline": spec.name, **lag.as_json(behind), "units": [as_json(s) for s in found]}
+    answer = {"pipeline": spec.name, **lag.as_json(behind), "units": [as_json(spec, s) for s in found]}
     if len(spec.clusters) > 1:
         left = waiting_of(spec, found)
         answer["missing"] = {part.cluster: [unit.slice.id for unit in part.units] for part in left}
@@ -146,7 +149,7 @@ def _arrays(manifest: Manifest) -> dict[str, Any]:
     return {"rows": manifest.rows, "rows_unparsed": dict(manifest.rows_unparsed), "empty": manifest.empty}
 
 
-def as_json(s: UnitStatus) -> dict[str, Any]:
+def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
     return {
         "slice": s.unit.slice.id,
         "cluster": s.unit.cluster,
@@ -158,6 +161,7 @@ def as_json(s: UnitStatus) -> dict[str, Any]:
         "late": s.manifest.late if s.manifest else 0,
         "rows_by_type": s.manifest.rows_by_type() if s.manifest else {},
         "rows_by_hour_and_type": _by_hour(s),
+        "rows_without_a_table": without_table(spec, s.manifest) if s.manifest else {},
         "tables": {t: {"rows": r.rows, "misfits": r.misfits, **_shards(r)} for t, r in s.tables.items()},
         "manifest": s.manifest.id if s.manifest else None,
         "lost": [f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in s.losses],

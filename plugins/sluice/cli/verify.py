@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sluice.flow.verify.audit import AuditScope
     from sluice.flow.verify.causes import Cause
     from sluice.slices import SliceRange
+    from sluice.state.status import UnitStatus
 
 _PATIENCE_SECONDS = 2.0
 _FIRST = 5  # anomalies of a cause that have a line each
@@ -122,10 +123,27 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
         note_verified(open_lake(spec), slices, found, anomalies, pendulum.now("UTC"), compared.covered)
     records = sum(s.manifest.read for s in found if s.manifest)
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
+    facts |= _rows(spec, found, scope)
     facts |= {"rows_compared": compared.rows} if scope.contents else {}
     facts |= {"accepted": len(accepted)} if accept else {}
     causes = causes_of(opened_all(slices, found, anomalies, pendulum.now("UTC")))
     return _Seen(facts, anomalies, causes, notes, missing_lines(spec, found), compared.busy)
+
+
+def _rows(spec: Pipeline, found: Sequence[UnitStatus], scope: AuditScope) -> dict[str, int]:
+    """Where the rows are that were parsed; of some tables only that cannot be said."""
+    from sluice.state.row_balance import balance_of
+
+    if scope.tables is not None:
+        return {}
+    rows = balance_of(spec, found)
+    return {
+        "rows_parsed": rows.landed,
+        "rows_loaded": rows.loaded,
+        "misfits": rows.misfits,
+        "rows_without_a_table": rows.without.total(),
+        "rows_not_loaded": rows.not_loaded,
+    }
 
 
 def _print(seen: _Seen, repairs: Sequence[str]) -> None:
