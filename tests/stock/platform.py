@@ -8,7 +8,7 @@ import secrets
 import signal
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -154,13 +154,13 @@ class StockAirflow:
         except (psutil.Error, OSError):
             return False
 
-    def landings(self) -> Iterator[psutil.Process]:
-        """The JVMs of backfills' landings that are at work; an hourly run may land beside them."""
-        for process in self.processes():
-            words = command_of(process)
-            token = words[words.index("--token") + 1] if "--token" in words else ""
-            if "org.apache.spark.deploy.SparkSubmit" in words and token.startswith("manual__"):
-                yield process
+    def landings(self) -> list[psutil.Process]:
+        """The JVMs of backfills' landings that are at work; an hourly run may land beside them.
+
+        A process that a JVM has just forked has its command line until it runs another program.
+        """
+        found = {one.pid: one for one in self.processes() if lands(command_of(one))}
+        return [one for one in found.values() if parent_of(one) not in found]
 
     def sql(self, text: str) -> list[tuple]:
         """Airflow's own database."""
@@ -182,6 +182,19 @@ class StockAirflow:
         self, ready: Callable[[], bool], what: str, seconds: float = RUN_SECONDS, poll: float = 0.2
     ) -> None:
         wait_until(ready, f"{what} (logs: {self.home})", seconds, poll=poll)
+
+
+def lands(words: Sequence[str]) -> bool:
+    token = words[words.index("--token") + 1] if "--token" in words else ""
+    return "org.apache.spark.deploy.SparkSubmit" in words and token.startswith("manual__")
+
+
+def parent_of(process: psutil.Process) -> int | None:
+    """None of a process that has ended."""
+    try:
+        return process.ppid()
+    except psutil.Error:
+        return None
 
 
 def send(process: psutil.Process, what: signal.Signals) -> None:
