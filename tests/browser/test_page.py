@@ -181,7 +181,7 @@ def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page,
     expect(admin.locator(".lag-sum")).to_contain_text(f"{left:,} records in 3 partitions are not landed")
     expect(admin.locator(".place.trend")).to_contain_text("unpause its DAG")
     kept = admin.get_by_role("region", name="How long Kafka keeps topics")
-    expect(kept.get_by_role("row", name="dc1/adx")).to_contain_text("no bound")
+    expect(kept.get_by_role("row", name="local/adx")).to_contain_text("no bound")
     expect(
         admin.get_by_role("region", name="Hours that have not landed").locator("tbody tr").first
     ).to_contain_text(slice_id(page_stack.hours[0]))
