@@ -199,18 +199,21 @@ def test_a_slice_shows_all_that_is_known_and_nothing_runs(admin: Page, page_stac
     overview(admin, page_stack)
     cell(admin, page_stack.hours[5]).click()
     panel = admin.get_by_role("dialog")
-    for title in ("Tables", "Offsets", "Rows landed by type", "Unparsed by reason"):
-        expect(panel.get_by_role("heading", name=title)).to_be_visible()
+    for title in ("Counts", "Steps", "Tables", "Offsets", "Rows landed by type", "Unparsed by reason"):
+        expect(panel.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    expect(panel.locator(".said")).to_contain_text(
+        "Every table has it, and verify found every count to hold."
+    )
     # 300 events of the hour, 6 late ones, and the three strange ones.
     expect(panel.locator("dt:has-text('Records read') + dd")).to_have_text("309")
-    samples = panel.get_by_role("region", name="Samples of rejected records")
-    expect(samples).to_contain_text("no type")
-    expect(samples).to_contain_text(f"adx.clicks.price: free {MARKUP}")
+    reasons = panel.locator(".reject")
+    expect(reasons.filter(has_text="no type")).to_contain_text("of the records read")
+    expect(reasons.filter(has_text="adx.clicks.price")).to_contain_text(f"free {MARKUP}")
     rows_of = panel.get_by_role("region", name="Type", exact=True)
     expect(rows_of).to_contain_text(MARKUP)
     expect(rows_of.get_by_role("row", name="click")).to_contain_text(re.compile(r"adx\.clicks.*committed"))
     expect(panel.locator(".event-hour")).to_contain_text(f"Event hour {page_stack.hours[5]:%Y-%m-%d %H}:00")
-    expect(panel.get_by_role("region", name="Time of each step")).to_contain_text("load adx.clicks")
+    expect(panel.get_by_role("list", name="Time of each step").first).to_contain_text("load adx.clicks")
     runs = panel.get_by_role("region", name="Airflow runs and attempts")
     expect(runs.get_by_role("link", name="batch.land")).to_have_attribute("href", LAND_TASK)
     assert admin.locator("img[src=x]").count() == 0
@@ -252,8 +255,12 @@ def test_a_deleted_row_is_seen_after_verify(admin: Page, page_stack: PageStack, 
     cell(admin, hour).click()
     panel = admin.get_by_role("dialog")
     expect(panel.get_by_role("heading", name="Open anomalies")).to_be_visible()
+    expect(panel.locator(".said")).to_contain_text("Every table has it, but verify found what does not hold")
     expect(panel.locator(".anomalies")).to_contain_text("rows missing")
     expect(panel.locator(".command code").first).to_contain_text("--mode reload")
+    edges = f"from={hour:%Y-%m-%dT%H}%3A00Z&to={hour + HOUR:%Y-%m-%dT%H}%3A00Z"
+    repair = panel.get_by_role("link", name="Plan this repair").first
+    expect(repair).to_have_attribute("href", f"#/p/adx/backfill?{edges}&mode=reload")
     shoot(admin, "page-slice-broken")
 
 
@@ -293,7 +300,7 @@ def test_pictures(log_in: Login, page_stack: PageStack, shoot: Shoot):
             page.goto(page_stack.url + path)
             expect(page.locator(shown.get(view, ".cell")).first).to_be_visible()
             if view == "slice":
-                expect(page.get_by_role("region", name="Samples of rejected records")).to_be_visible()
+                expect(page.locator(".reject").first).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, view)
             shoot(page, f"page-{view}-{name}", whole=view not in ("hours", "year", "slice"))
         assert page.wrong == []

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pendulum
@@ -14,16 +15,20 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sluice.airflow import plugin
-from sluice.airflow.api import pipelines
+from sluice.airflow.api import pipelines, slices
 from sluice.airflow.api.app import version_of, warm_caches
 from sluice.clients.lake.layout import manifest
 from sluice.clients.lake.open import open_lake
-from sluice.slices import HOUR, Slice, floor
+from sluice.page.overview import OverviewSnapshot
+from sluice.slices import HOUR, Slice, SliceRange, floor
+from sluice.state.boundaries.model import Boundaries
 from sluice.state.freshness import FreshUnit, note_fresh
-from sluice.state.months import UnitSummary, encode, key_of
+from sluice.state.months import UnitSummary, encode, key_of, summary_of
+from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, Problem, ProblemKind, WatchState
 from sluice.watch.store import AlarmStore
 from tests.dags.page_app import login
+from tests.support.verified import TEN, status
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 SLICE = "/sluice/api/pipelines/ads/slices/2026-11-20T10Z"
@@ -154,6 +159,38 @@ def test_errors_are_one_line(airflow_app: TestClient, path: str, status: int, sa
     answer = airflow_app.get(path, headers=login("viewer"))
     assert answer.status_code == status, answer.text
     assert said in answer.json()["detail"] and "\n" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("role", ["viewer", "user"])
+def test_an_hour_says_what_holds_what_is_wrong_and_its_numbers(airflow_app, monkeypatch, role: str):
+    """Its table has lost the views; the day before it was whole, and a week before nothing had landed."""
+    asked: list[SliceRange] = []
+
+    def snapshot(_: object, slices: SliceRange) -> OverviewSnapshot:
+        asked.append(slices)
+        whole = status(TEN, 0)
+        row = replace(whole.tables["e.clicks"], types=("click", "view"), landed=9, rows=8)
+        seen = replace(whole, tables={"a.b": row})
+        if slices.start.day == 20:
+            seen = replace(seen, state=UnitState.LANDED, tables={})
+        found = [] if slices.start.day == 13 else [seen]
+        return OverviewSnapshot(found, [summary_of(one) for one in found], Boundaries())
+
+    monkeypatch.setattr(slices.memory, "snapshot", snapshot)
+    monkeypatch.setattr(slices, "_gone", lambda *_: frozenset())
+    monkeypatch.setattr(slices, "first_instant", lambda *_: TEN.slice.start)
+    answer = airflow_app.get(SLICE, headers=login(role))
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert [one.start.day for one in asked] == [20, 19, 13]
+    assert (found["said"], found["can_start"]) == ("It is in the lake, and not in a.b.", role == "user")
+    title, repair = found["findings"][0]["title"], found["findings"][0]["repair"]
+    assert (title, repair["mode"], repair["start"]) == ("Not loaded", "fill", "2026-11-20T10:00Z")
+    assert found["tables"] == [
+        {"table": "a.b", "landed": 9, "committed": 0, "misfits": 0, "day": 8, "week": None}
+    ]
+    assert found["counts"][0] == {"name": "Records read", "unit": "", "now": 10, "day": 10, "week": None}
+    assert (found["balance"]["landed"], found["balance"]["not_loaded"]) == (9, 9)
 
 
 @pytest.mark.parametrize("more", [0, 1])

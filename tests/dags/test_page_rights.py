@@ -159,5 +159,5 @@ def test_who_sees_payloads(airflow_app, monkeypatch, said: str | None, role: str
         lambda resource_name, **_: resource_name == "Sluice Payloads" and not granted,
     )
     answer = airflow_app.get(f"/sluice/api/pipelines/ads/slices/{SLICE}/rejected", headers=login(role))
-    assert (answer.status_code, answer.json()) == (200, {"payloads": seen, "samples": []})
+    assert (answer.status_code, answer.json()) == (200, {"payloads": seen, "groups": [], "more": 0})
     assert asked == [seen]

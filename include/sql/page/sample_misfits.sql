@@ -6,5 +6,5 @@ SELECT
 FROM sluice.rejected
 WHERE slice = toDateTime({slice:UInt32}, 'UTC') AND target IN {targets:Array(String)}
 ORDER BY target, column, reason, cluster, topic, partition, offset
-LIMIT 3 BY target, replaceRegexpAll(column, '\\[[0-9]+\\]', '[]'), reason
+LIMIT 3 BY target, replaceRegexpAll(column, '\\[([0-9]+|"([^"\\\\]|\\\\.)*")\\]', '[]'), reason
 LIMIT 60

@@ -16,11 +16,13 @@ from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.page.masking import masked
+from sluice.page.rejects import MisfitCount
 from sluice.page.slice_models import RejectedSample
 from sluice.slices import Slice
 
 PER_REASON = 3
 MOST = 60
+MOST_COUNTS = 1000
 SHOWN_BYTES = 2000
 # Of one file: the most that opening a page costs.
 _MOST_ROWS, _MOST_BYTES, _FILES = 2000, 16 << 20, 4
@@ -98,13 +100,26 @@ def misfits(client: Client, pipeline: Pipeline, piece: Slice, payloads: Payloads
     targets = [target.table for target in pipeline.targets]
     hidden = payloads == "hidden"  # then nothing of it leaves the server
     parameters = {"slice": int(piece.start.timestamp()), "targets": targets, "hidden": hidden}
+    rows = _rows(client, "page/sample_misfits", parameters)
+    return [_misfit(payloads, *row) for row in rows]
+
+
+def misfit_counts(client: Client, pipeline: Pipeline, piece: Slice) -> list[MisfitCount]:
+    """Returns misfits by table, column and reason. Nothing where ClickHouse has no `sluice.rejected` yet."""
+    targets = [target.table for target in pipeline.targets]
+    parameters = {"slice": int(piece.start.timestamp()), "targets": targets, "most": MOST_COUNTS}
+    return [
+        (str(t), str(c), str(r), int(n)) for t, c, r, n in _rows(client, "page/count_misfits", parameters)
+    ]
+
+
+def _rows(client: Client, statement: str, parameters: dict[str, Any]) -> list[Any]:
     try:
-        rows = client.rows(render("page/sample_misfits"), parameters)
+        return list(client.rows(render(statement), parameters))
     except ServerError as error:
         if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             return []
         raise
-    return [_misfit(payloads, *row) for row in rows]
 
 
 def _misfit(

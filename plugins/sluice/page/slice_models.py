@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from sluice.config.page import Payloads
-from sluice.page.models import CauseRow, Model
+from sluice.page.models import CauseRow, Model, RepairRow
 
 
 class OffsetsRow(Model):
@@ -121,21 +123,85 @@ class ChangeRow(Model):
     message: str
 
 
+class CountRow(Model):
+    """A number of the hour, and of the same hour of the day and of the week before, where that has landed.
+    `unit` is empty or `bytes`."""
+
+    name: str
+    unit: str
+    now: int
+    day: int | None
+    week: int | None
+
+
+class TableCounts(Model):
+    """What landed for a table and is committed and rejected there; `day` and `week`: committed then."""
+
+    table: str
+    landed: int
+    committed: int
+    misfits: int
+    day: int | None
+    week: int | None
+
+
+class Balance(Model):
+    """landed = loaded + misfits + without_table + not_loaded, in rows; `types` are those without a table."""
+
+    landed: int
+    loaded: int
+    misfits: int
+    without_table: int
+    not_loaded: int
+    types: dict[str, int]
+
+
+class FailedTry(Model):
+    """A try of a task, whose log says why it failed; `map_index` is -1 outside batches."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    tries: int
+
+
+class Finding(Model):
+    """Something of the hour that a person may have to act on. `tone` is bad, warn or none; `repair` the
+    command that ends it, and `run` the try whose log says more."""
+
+    tone: str
+    title: str
+    message: str
+    advice: str = ""
+    repair: RepairRow | None = None
+    run: FailedTry | None = None
+
+
 class SliceView(Model):
+    """`said` is what holds of the hour, in one sentence; `findings` and `causes` say what is wrong, and its
+    remedy."""
+
     pipeline: str
     can_start: bool
     slice: str
     start: str
     end: str
     cell: str
+    tone: str
+    said: str
+    findings: list[Finding]
+    counts: list[CountRow] = Field(default_factory=list)
+    tables: list[TableCounts] = Field(default_factory=list)
+    balance: Balance | None = None
     running: str
     before: str
     after: str
     units: list[UnitView]
-    event_hours: list[EventHour]
+    event_hours: list[EventHour] = Field(default_factory=list)
     causes: list[CauseRow]
-    changes: list[ChangeRow]
-    timings: list[TimingRow]
+    changes: list[ChangeRow] = Field(default_factory=list)
+    timings: list[TimingRow] = Field(default_factory=list)
     runs: list[RunRow]
 
 
@@ -155,8 +221,22 @@ class RejectedSample(Model):
     payload: str
 
 
-class Samples(Model):
-    """`payloads` is hidden, masked or shown."""
+class RejectGroup(Model):
+    """Records that were rejected for one reason, misfits by table and column; `records` is exact. `advice`
+    says what a person can do."""
+
+    kind: str
+    table: str
+    column: str
+    reason: str
+    records: int
+    advice: str
+    samples: list[RejectedSample]
+
+
+class Rejects(Model):
+    """The most frequent first. `payloads` is hidden, masked or shown; `more`: groups that are left out."""
 
     payloads: Payloads
-    samples: list[RejectedSample]
+    groups: list[RejectGroup]
+    more: int

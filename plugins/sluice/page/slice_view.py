@@ -10,12 +10,15 @@ from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import LandedFile, Manifest
+from sluice.page.overview import Hour
+from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import (
     ChangeRow,
     EventHour,
     FileRow,
     LossRow,
     OffsetsRow,
+    SliceView,
     TableRow,
     TimingRow,
     UnitView,
@@ -33,6 +36,27 @@ from sluice.state.timings import Timing
 MOST_FILES = 200
 MOST_TYPES = 200
 MOST_CHANGES = 200
+
+
+def slice_view(facts: SliceFacts, piece: Slice, hour: Hour, noted: Summaries, now: datetime) -> SliceView:
+    """Returns what state, runs and verdict say; counts and what else has to be read are empty."""
+    return SliceView(
+        pipeline=facts.pipeline.name,
+        can_start=False,
+        slice=piece.id,
+        start=str(piece.start),
+        end=str(piece.end),
+        cell=facts.cell,
+        tone=tone_of(facts.cell),
+        said=said(facts),
+        findings=findings(facts),
+        running=hour.work.phase if hour.work else "",
+        before=Slice(piece.start - piece.length, piece.length).id,
+        after=Slice(piece.end, piece.length).id if piece.end <= now else "",
+        units=[unit_view(facts.pipeline, status, noted, facts.gone) for status in facts.statuses],
+        causes=list(facts.causes),
+        runs=list(facts.runs),
+    )
 
 
 def unit_view(

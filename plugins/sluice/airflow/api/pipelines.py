@@ -66,7 +66,7 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery 
     asked = RequestedRange.of(start, end, pendulum.now("UTC"))
     mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
     runs = {p.name: runs_of(session, p, asked.start) for p in mine}
-    paused = _paused(session, mine)
+    paused = paused_dags(session, mine)
     rows = rows_of(memory, mine, asked, runs)
     view = models.Overview(
         now=asked.now.isoformat(timespec="seconds"),
@@ -90,7 +90,8 @@ def _start_of(user: BaseUser, pipeline: Pipeline) -> dict[str, object]:
     return {"can_start": True, "tables": [target.table for target in pipeline.targets]}
 
 
-def _paused(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
+def paused_dags(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
+    """By pipeline whether its hourly DAG is paused; nothing of one that Airflow does not have."""
     names = [pipeline.name for pipeline in mine]
     statement = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names))
     return {dag_id: bool(paused) for dag_id, paused in session.execute(statement)}

@@ -14,7 +14,7 @@ from fastapi import APIRouter, HTTPException, Path, Response
 
 from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, may_start
 from sluice.airflow.api.gate import one_line
-from sluice.airflow.api.pipelines import memory
+from sluice.airflow.api.pipelines import memory, paused_dags
 from sluice.airflow.api.runs import runs_of
 from sluice.airflow.api.task_history import run_rows
 from sluice.clients.clickhouse.shards import connect_shards
@@ -27,16 +27,21 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
 from sluice.page.cause_rows import cause_rows
-from sluice.page.overview import OverviewContext, first_instant, hours_of
-from sluice.page.slice_models import RunRow, Samples, SliceView
-from sluice.page.slice_view import change_rows, event_hours_of, timings_of, unit_view
-from sluice.slices import Slice, SliceRange, parse_instant, utc
+from sluice.page.overview import OverviewContext, OverviewSnapshot, first_instant, hours_of
+from sluice.page.rejects import rejects_of, unparsed_counts
+from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
+from sluice.page.slice_findings import SliceFacts
+from sluice.page.slice_models import Rejects, RunRow, SliceView
+from sluice.page.slice_view import change_rows, event_hours_of, slice_view, timings_of
+from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.month_store import read_summaries
 from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.timings import Timing, of_day
 from sluice.state.unit_state import UnitState
+from sluice.watch.problems import Alarm
+from sluice.watch.store import AlarmStore
 
 log = logging.getLogger(__name__)
 slices = APIRouter()
@@ -47,55 +52,87 @@ NameQuery = Annotated[str, Path(max_length=MOST_NAME)]
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}")
 def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, session: SessionDep) -> SliceView:
-    """Offsets, rows, tables, files, timings, runs and anomalies of one slice."""
+    """What holds of one slice and what is wrong; then counts, offsets, tables, files, timings and runs."""
     piece, now = _piece(pipeline, slice_id), pendulum.now("UTC")
-    only, start = _only(piece), int(piece.start.timestamp())
-    lake, snapshot = open_lake(pipeline), memory.snapshot(pipeline, _only(piece))
-    noted, verdict = read_summaries(lake, only), within(read_verdict(lake), only)
+    only, lake = _only(piece), open_lake(pipeline)
+    snapshot, noted = memory.snapshot(pipeline, only), read_summaries(lake, only)
+    verdict = within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, piece.start)
-    work = work_of(runs, (start,), pipeline.slice)
-    waiting = any(status.state is UnitState.LANDED for status in snapshot.statuses)
-    gone = memory.clients.gone(pipeline) if waiting else frozenset()
-    landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
+    work = work_of(runs, (int(piece.start.timestamp()),), pipeline.slice)
+    gone = _gone(pipeline, snapshot.statuses)
     first = first_instant(pipeline, snapshot.boundaries)
     around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone))
     hour = next(iter(hours_of(snapshot, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
-    rows = run_rows(session, runs, start)
-    return SliceView(
-        pipeline=pipeline.name,
-        can_start=may_start(user, pipeline.name),
-        slice=piece.id,
-        start=str(piece.start),
-        end=str(piece.end),
-        cell=hour.cell,
-        running=hour.work.phase if hour.work else "",
-        before=Slice(piece.start - piece.length, piece.length).id,
-        after=Slice(piece.end, piece.length).id if piece.end <= now else "",
-        units=[unit_view(pipeline, status, noted, gone) for status in snapshot.statuses],
-        event_hours=event_hours_of(lake, pipeline, piece),
-        causes=cause_rows(verdict.anomalies),
-        changes=change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
-        timings=timings_of(piece, _timings(lake, _days(snapshot.statuses, rows))),
-        runs=rows,
+    rows = run_rows(session, runs, int(piece.start.timestamp()))
+    known = SliceFacts(
+        pipeline,
+        hour.cell,
+        snapshot.statuses,
+        cause_rows(verdict.anomalies),
+        rows,
+        _alarms(lake, snapshot.statuses),
+        gone,
+        paused_dags(session, [pipeline]).get(pipeline.name),
+    )
+    landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
+    view = slice_view(known, piece, hour, noted, now).model_copy(update=_counts(pipeline, piece, snapshot))
+    return view.model_copy(
+        update={
+            "can_start": may_start(user, pipeline.name),
+            "event_hours": event_hours_of(lake, pipeline, piece),
+            "changes": change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
+            "timings": timings_of(piece, _timings(lake, _days(snapshot.statuses, rows))),
+        }
     )
 
 
+def _alarms(lake: Lake, found: Iterable[UnitStatus]) -> tuple[Alarm, ...]:
+    """What the watch has seen, for an hour that is not done."""
+    return () if all(s.state.done for s in found) else tuple(AlarmStore(lake).read().alarms.values())
+
+
+def _gone(pipeline: Pipeline, found: Iterable[UnitStatus]) -> frozenset[str]:
+    waiting = any(status.state is UnitState.LANDED for status in found)
+    return frozenset(memory.clients.gone(pipeline)) if waiting else frozenset()
+
+
+def _counts(pipeline: Pipeline, piece: Slice, snapshot: OverviewSnapshot) -> dict[str, object]:
+    """The hour's numbers beside those of the same hour a day and a week before; nothing before it has
+    landed."""
+    now = totals_of(pipeline, snapshot.statuses)
+    if now is None:
+        return {}
+    before = [_earlier(pipeline, piece, days) for days in (1, 7)]
+    return {
+        "counts": count_rows(now, *before),
+        "tables": table_counts(now, *before),
+        "balance": balance(now),
+    }
+
+
+def _earlier(pipeline: Pipeline, piece: Slice, days: int) -> HourTotals | None:
+    start = piece.start - timedelta(days=days)
+    if start < FIRST:
+        return None
+    return totals_of(pipeline, memory.snapshot(pipeline, _only(Slice(start, piece.length))).statuses)
+
+
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
-def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads) -> Samples:
-    """A few rejected records of each reason: unparsed ones from the lake, misfits from ClickHouse; of their
-    payloads what the caller may see."""
+def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads) -> Rejects:
+    """What was rejected, by reason and column, with a few samples of each: unparsed records from the lake,
+    misfits from ClickHouse; of their payloads what the caller may see."""
     piece = _piece(pipeline, slice_id)
     found = memory.snapshot(pipeline, _only(piece)).statuses
     manifests = [status.manifest for status in found if status.manifest]
+    misfits, counts = [], []
     with connect_shards(pipeline) as servers:
-        asked = [server.client for server in servers if server.client]
-        misfits = [
-            one for client in asked for one in rejected_samples.misfits(client, pipeline, piece, payloads)
-        ]
+        for client in [server.client for server in servers if server.client]:
+            counts += rejected_samples.misfit_counts(client, pipeline, piece)
+            misfits += rejected_samples.misfits(client, pipeline, piece, payloads)
     unparsed = rejected_samples.unparsed(open_lake(pipeline), manifests, payloads)
-    return Samples(payloads=payloads, samples=[*unparsed, *misfits])
+    return rejects_of(unparsed_counts(manifests), counts, [*unparsed, *misfits], payloads)
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")

@@ -69,6 +69,14 @@ export function cancelRun(dag, run) {
   return send(url, json("PATCH", { state: "failed", note: "Cancelled on Sluice's page" }));
 }
 
+// The last error of a try's log, with the caller's own right to read logs; null where it holds none.
+export async function lastError({ dag_id: dag, run_id: run, task_id: task, map_index: index, tries }) {
+  const place = ["dags", dag, "dagRuns", run, "taskInstances", task, "logs", tries].map(encodeURIComponent).join("/");
+  const { content } = await send(new URL(`api/v2/${place}?map_index=${index}`, AIRFLOW), { headers: { Accept: "application/json" } });
+  const detail = (Array.isArray(content) ? content : []).findLast((entry) => entry?.error_detail?.length)?.error_detail[0];
+  return detail ? String(detail.exc_value || detail.exc_type).slice(0, 600) : null;
+}
+
 export const dagUrl = (dag) => new URL(`dags/${encodeURIComponent(dag)}`, AIRFLOW).href;
 export const runUrl = (dag, run) => new URL(`dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`, AIRFLOW).href;
 

@@ -2,7 +2,6 @@ import { Refused } from "./api.js";
 import { h, keepTimes, replace } from "./dom.js";
 import { overviewView } from "./overview.js";
 import * as router from "./router.js";
-import { sliceView } from "./slice.js";
 
 const view = document.getElementById("view");
 const panel = document.getElementById("panel");
@@ -39,7 +38,7 @@ async function showHour({ pipeline, slice }) {
   const mine = `${pipeline}/${slice}`;
   if (hour === mine && panel.open) return;
   hour = mine;
-  await sliceView(panel, pipeline, slice).catch((error) => replace(panel, errorBox(error)));
+  await hourView(panel, pipeline, slice).catch((error) => replace(panel, errorBox(error)));
   if (hour === mine && !panel.open && router.current().view === "slice") panel.showModal();
 }
 
@@ -53,6 +52,8 @@ async function later(route) {
   document.getElementById("plots").media = "all";
   return LATER[route.view](route);
 }
+
+const hourView = async (...given) => (await import("./slice.js")).sliceView(...given);
 
 function errorBox(error) {
   if (!(error instanceof Refused)) console.error(error);

@@ -1,0 +1,203 @@
+"""What holds of an hour, in one sentence, and what a person may have to act on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.repairs import Repairs, ranged
+from sluice.page.cells import Cell
+from sluice.page.models import CauseRow, RepairRow
+from sluice.page.slice_models import FailedTry, Finding, RunRow, TaskRow
+from sluice.safe_text import visible
+from sluice.state.rollup_commits import is_behind
+from sluice.state.row_balance import without_table
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+from sluice.watch.problems import Alarm, ProblemKind
+
+_BAD, _WARN, _NONE, _GOOD = "bad", "warn", "", "good"
+_TONES = {
+    **dict.fromkeys((Cell.BROKEN, Cell.FAILED, Cell.EXPIRED), _BAD),
+    **dict.fromkeys((Cell.LATE, Cell.NO_TABLE, Cell.LOSSY, Cell.STALE), _WARN),
+    Cell.VERIFIED: _GOOD,
+}
+_NAMED = 5
+_ABOUT = frozenset({ProblemKind.UNAVAILABLE, ProblemKind.TABLE})
+"""Problems of the watch that may be why any hour is late."""
+
+
+@dataclass(frozen=True)
+class SliceFacts:
+    """All that is known of one hour. `gone`: target tables that are not there; `paused`: whether the hourly
+    DAG is, None where Airflow has none; `alarms`: what the watch has seen."""
+
+    pipeline: Pipeline
+    cell: Cell
+    statuses: Sequence[UnitStatus]
+    causes: Sequence[CauseRow]
+    runs: Sequence[RunRow] = ()
+    alarms: Sequence[Alarm] = ()
+    gone: Collection[str] = ()
+    paused: bool | None = False
+
+
+def tone_of(cell: Cell) -> str:
+    return _TONES.get(cell, _NONE)
+
+
+def said(facts: SliceFacts) -> str:
+    """Returns what holds of what: which tables have it, and whether the counts hold."""
+    done = bool(facts.statuses) and all(status.state.done for status in facts.statuses)
+    where = "Every table has it" if done else _where(facts)
+    if facts.cell is Cell.BROKEN:
+        wrong = [cause for cause in facts.causes if cause.breaks]
+        names = ", ".join(f"{cause.name} ({cause.place})" for cause in wrong[:_NAMED])
+        return f"{where}, but verify found what does not hold: {names}."
+    if not done:
+        return f"{where}."
+    counted = {
+        Cell.VERIFIED: "and verify found every count to hold",
+        Cell.LOSSY: "without what Kafka had lost",
+    }.get(facts.cell, "and verify has not counted it since it was loaded")
+    return f"{where}, {counted}."
+
+
+def _where(facts: SliceFacts) -> str:
+    if facts.cell in (Cell.OPEN, Cell.BEFORE):
+        return "The hour is not over" if facts.cell is Cell.OPEN else "The pipeline begins later"
+    missing = [s.unit.cluster for s in facts.statuses if s.manifest is None]
+    lacking = _lacking(facts)
+    if missing and len(missing) < len(facts.statuses):
+        return f"Cluster {', '.join(missing)} has not landed; the others have"
+    if missing:
+        return "Nothing of it has landed"
+    return f"It is in the lake, and not in {_named(lacking)}" if lacking else "It is in the lake"
+
+
+def _lacking(facts: SliceFacts) -> list[str]:
+    """The tables that lack a unit that has landed, or hold what an earlier manifest brought."""
+    landed = [(s, s.manifest) for s in facts.statuses if s.manifest is not None and not s.state.done]
+    return [
+        target.table
+        for target in facts.pipeline.targets
+        if any(is_behind(target, status.tables, manifest) for status, manifest in landed)
+    ]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def findings(facts: SliceFacts) -> list[Finding]:
+    """Returns what keeps the hour from being complete, and why; then what is left out of a complete one."""
+    waits = any(not s.state.done and s.state is not UnitState.NOT_OVER for s in facts.statuses)
+    found = [*_unfinished(facts), *_why(facts)] if waits and facts.cell is not Cell.BEFORE else []
+    return [*found, *_left_out(facts)]
+
+
+def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
+    repair = _repair(facts, "fill")
+    for status in facts.statuses:
+        if status.state is UnitState.EXPIRED:
+            lost = sum(loss.until - loss.start for loss in status.losses)
+            yield Finding(
+                tone=_BAD,
+                title=f"Cluster {status.unit.cluster}: expired in Kafka",
+                message=f"Up to {lost:,} of its offsets are gone, and the hour has not landed.",
+                advice="`on_expired: land_rest` in its file lands what is left and records the loss.",
+            )
+    missing = [s.unit.cluster for s in facts.statuses if s.state is UnitState.MISSING]
+    if missing:
+        yield Finding(
+            tone=_WARN,
+            title="Not landed",
+            message=f"The lake has nothing of it from cluster {', '.join(missing)}.",
+            repair=repair,
+        )
+    gone = [table for table in _lacking(facts) if table in facts.gone]
+    if gone:
+        yield Finding(
+            tone=_BAD,
+            title="Table missing",
+            message=f"{_named(gone)} is not in ClickHouse, so no run can load it.",
+            advice=f"`sluice doctor {facts.pipeline.name}` prints its CREATE TABLE; then fill the hour.",
+            repair=repair,
+        )
+    if behind := [table for table in _lacking(facts) if table not in facts.gone]:
+        message = f"{_named(behind)} lacks it, or has the rows of an earlier landing."
+        yield Finding(tone=_WARN, title="Not loaded", message=message, repair=repair)
+
+
+def _why(facts: SliceFacts) -> Iterator[Finding]:
+    """The newest run over it, what the watch has seen, and whether anything will take it."""
+    for run in facts.runs[:1]:
+        for task in [task for task in run.tasks if task.state in ("failed", "up_for_retry")]:
+            yield _failed(run, task)
+    ids = {str(status.unit) for status in facts.statuses}
+    for alarm in facts.alarms:
+        problem = alarm.problem
+        about = problem.kind in _ABOUT or problem.place.removeprefix("slice ") in ids
+        if about and not alarm.over:
+            title = f"{problem.kind}: {problem.place}"
+            yield Finding(tone=_WARN, title=title, message=f"{problem.message} (seen since {alarm.since})")
+    if facts.paused is not False:
+        name = facts.pipeline.name
+        what = "is paused" if facts.paused else "is not in Airflow"
+        advice = f"`airflow dags unpause {name}`" if facts.paused else "`airflow dags list-import-errors`"
+        yield Finding(
+            tone=_WARN, title=f"DAG {name} {what}", message="No hourly run takes this hour.", advice=advice
+        )
+    elif not facts.runs:
+        message = "No run of Airflow has touched it: the next hourly run goes back to it."
+        yield Finding(tone=_NONE, title="No run yet", message=message)
+
+
+def _failed(run: RunRow, task: TaskRow) -> Finding:
+    again = task.state == "up_for_retry"
+    return Finding(
+        tone=_WARN if again else _BAD,
+        title=f"{task.task_id} failed" + (", and is tried again" if again else ""),
+        message=f"Attempt {task.tries} in run {run.run_id} of {run.dag_id}, begun {task.started}.",
+        run=FailedTry(
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            task_id=task.task_id,
+            map_index=task.map_index,
+            tries=task.tries,
+        ),
+    )
+
+
+def _left_out(facts: SliceFacts) -> Iterator[Finding]:
+    for status in facts.statuses:
+        manifest, place = status.manifest, f"Cluster {status.unit.cluster}"
+        if manifest is None:
+            continue
+        if status.lacking:
+            message = (
+                f"It landed without {_named([visible(name) for name in status.lacking])}, read since then."
+            )
+            yield Finding(
+                tone=_WARN, title=f"{place}: topics", message=message, repair=_repair(facts, "reland")
+            )
+        if lost := sum(loss.until - loss.start for loss in manifest.lost):
+            message = f"{lost:,} offsets had expired in Kafka when it landed: nothing brings them back."
+            yield Finding(tone=_WARN, title=f"{place}: loss", message=message)
+        if without := without_table(facts.pipeline, manifest):
+            types = _named([visible(name) for name in without])
+            message = (
+                f"{sum(without.values()):,} rows of type {types} are in the lake, and no table takes them."
+            )
+            advice = "name the types under `tables:`, or `*` for all others; a `fill` then loads them"
+            yield Finding(tone=_NONE, title=f"{place}: without a table", message=message, advice=advice)
+
+
+def _repair(facts: SliceFacts, mode: str) -> RepairRow:
+    piece = facts.statuses[0].unit.slice
+    command = Repairs(facts.pipeline.name).run([piece], mode)
+    run = ranged(command)
+    assert run is not None  # noqa: S101 - narrows the type
+    return RepairRow(command=command, mode=mode, start=run.start, end=run.until)

@@ -1,0 +1,40 @@
+// What an hour brought, beside the same hour of yesterday and of a week ago.
+import { card, empty, h, table } from "./dom.js";
+import { bytes, count, percent } from "./format.js";
+
+export function countsCard({ counts, tables, balance }) {
+  if (!counts.length) return card("Counts", {}, empty("Nothing of this hour has landed, so there is nothing to count."));
+  return card(
+    "Counts", {}, balanceLine(balance),
+    h("div", { class: "columns" }, h("div", {}, table("Counts of the hour", [
+      { name: "", value: (r) => r.name },
+      { name: "This hour", number: true, value: (r) => shown(r, r.now) },
+      { name: "Day before", number: true, value: (r) => shown(r, r.day) }, { name: "", number: true, class: "change", value: (r) => change(r.now, r.day), title: "Against the day before" },
+      { name: "Week before", number: true, value: (r) => shown(r, r.week) }, { name: "", number: true, class: "change", value: (r) => change(r.now, r.week), title: "Against the week before" },
+    ], counts)), h("div", {}, table("Tables of the hour", [
+      { name: "Table", value: (r) => r.table },
+      { name: "Landed", number: true, value: (r) => count(r.landed) },
+      { name: "Committed", number: true, value: (r) => count(r.committed) },
+      { name: "Rejected", number: true, value: (r) => count(r.misfits) },
+      { name: "Day before", number: true, value: (r) => (r.day === null ? "–" : count(r.day)), title: "Committed in the same hour of the day before" },
+      { name: "Week before", number: true, value: (r) => (r.week === null ? "–" : count(r.week)), title: "Committed in the same hour of the week before" },
+    ], tables.map((row) => ({ ...row, tone: row.committed + row.misfits < row.landed ? "warn-row" : "" })), "The pipeline file has no table."))),
+  );
+}
+
+// Every row is somewhere: in a table, rejected there, without a table, or not loaded yet.
+function balanceLine({ landed, loaded, misfits, without_table: without, not_loaded: left, types }) {
+  const names = Object.entries(types).map(([name, rows]) => `${name} ${count(rows)}`).join(", ");
+  return h(
+    "p", { class: "balance" }, h("b", {}, count(landed)), " rows landed = ", h("b", {}, count(loaded)), " loaded + ", h("b", {}, count(misfits)), " misfits + ", h("b", {}, count(without)), " without a table",
+    names && ` (${names})`, left !== 0 && [" + ", h("b", { class: "warn-text" }, count(left)), " not loaded"], ".",
+  );
+}
+
+const shown = (row, value) => (value === null ? "–" : row.unit === "bytes" ? bytes(value) : count(value));
+
+function change(now, then) {
+  if (then === null || then === 0) return "";
+  const share = (now - then) / then;
+  return share === 0 ? "=" : `${share > 0 ? "+" : "−"}${percent(Math.abs(share))}`;
+}

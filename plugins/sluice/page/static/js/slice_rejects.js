@@ -1,0 +1,36 @@
+// Rejected records by reason and column, with what to do and at most three samples of each.
+import * as api from "./api.js";
+import { badge, card, empty, h, replace, table } from "./dom.js";
+import { count, percent } from "./format.js";
+
+const WITHHELD = {
+  hidden: "Payloads and values are hidden: `page: {payloads: hidden}` in the pipeline file.",
+  masked: "Payloads show kinds in place of values. All is shown where the pipeline file says `page: {payloads: shown}`, to who has the right `Sluice Payloads` and may edit the DAG.",
+};
+
+export async function rejectsCard(place, name, id, data) {
+  const number = (key) => data.counts.find((row) => row.name === key)?.now ?? 0;
+  const [unparsed, misfits, read] = [number("Unparsed"), number("Misfits"), number("Records read")];
+  if (unparsed + misfits === 0) return replace(place, card("Rejected records", {}, empty("No record of this hour was rejected.")));
+  const found = await api.rejected(name, id).catch((error) => ({ error }));
+  const badges = [badge(`${count(unparsed)} unparsed`, unparsed ? "warn" : ""), badge(`${count(misfits)} misfits`, misfits ? "warn" : "")];
+  const body = found.error
+    ? h("p", { class: "error", role: "alert" }, found.error.message)
+    : [WITHHELD[found.payloads] && h("p", { class: "quiet" }, WITHHELD[found.payloads]), found.groups.map((group, index) => groupOf(group, read, found.payloads, index)), found.more > 0 && h("p", { class: "quiet" }, `${count(found.more)} more groups are in sluice.rejected.`)];
+  return replace(place, card("Rejected records", { badges }, body));
+}
+
+// The first groups are open: what there is most of is what has to be seen.
+function groupOf(group, read, payloads, index) {
+  const where = group.column ? `${group.table}.${group.column}: ` : "";
+  return h(
+    "details", { class: "reject", open: index < 3 },
+    h("summary", {}, h("b", {}, `${where}${group.reason}`), h("span", { class: "quiet" }, ` ${count(group.records)} ${group.kind === "misfit" ? "misfits" : "unparsed"}, ${percent(group.records / Math.max(read, 1))} of the records read`)),
+    h("p", { class: "advice" }, group.advice),
+    table(`Samples: ${where}${group.reason}`, [
+      { name: "Where", class: "nowrap", value: (r) => `${r.cluster}/${r.topic}/${r.partition} @ ${count(r.offset)}` },
+      ...(group.kind === "misfit" && payloads === "shown" ? [{ name: "Value", class: "code", value: (r) => r.value }] : []),
+      ...(payloads === "hidden" ? [] : [{ name: "Payload", class: "code payload", value: (r) => r.payload }]),
+    ], group.samples, "No sample could be read: verify says whether its file is there."),
+  );
+}

@@ -1,0 +1,262 @@
+"""What an hour's panel says first: what holds of what, what is wrong and its remedy, then the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluice.flow.land import reject_reasons
+from sluice.flow.land.formats import avro, protobuf
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.verdict import Verification, opened
+from sluice.manifest import Loss
+from sluice.page.cause_rows import cause_rows
+from sluice.page.cells import Cell
+from sluice.page.rejects import MOST_GROUPS, OF_FORMATS, rejects_of, unparsed_counts
+from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
+from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
+from sluice.page.slice_models import RejectedSample, RunRow, TaskRow
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+from sluice.watch.problems import Alarm, Problem, ProblemKind
+from tests.support.verified import FOUND, TEN, manifest, pipeline
+
+FILL = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode fill"
+WHOLE = FOUND[0]
+AT = Verification("2026-11-21T00:00:00Z", "2026-11-20T10:00:00Z", "2026-11-20T12:00:00Z", 1, 10, 1)
+MISSING = replace(WHOLE, state=UnitState.MISSING, manifest=None, tables={})
+
+
+def landed(*tables: str) -> UnitStatus:
+    return replace(WHOLE, state=UnitState.LANDED, tables={name: WHOLE.tables[name] for name in tables})
+
+
+def facts(cell: Cell, *statuses: UnitStatus, **more: Any) -> SliceFacts:
+    spec = more.pop("spec", pipeline())
+    return SliceFacts(spec, cell, statuses or (WHOLE,), more.pop("causes", ()), **more)
+
+
+def broken() -> list[Any]:
+    found = Anomaly(
+        AnomalyKind.ROWS_MISSING,
+        "5 rows",
+        "4",
+        Repairs("ads").reload(TEN.slice),
+        slice=TEN.slice.id,
+        cluster="dc1",
+        table="e.clicks",
+    )
+    return cause_rows([opened(found, AT)])
+
+
+def test_complete_and_broken_say_what_each_is_about():
+    """Every table has a commit of the hour, and one of them has lost a row since."""
+    assert said(facts(Cell.VERIFIED)) == "Every table has it, and verify found every count to hold."
+    assert (
+        said(facts(Cell.LOADED)) == "Every table has it, and verify has not counted it since it was loaded."
+    )
+    assert said(facts(Cell.BROKEN, causes=broken())) == (
+        "Every table has it, but verify found what does not hold: wrong rows (table e.clicks)."
+    )
+    assert [tone_of(cell) for cell in (Cell.BROKEN, Cell.LATE, Cell.VERIFIED, Cell.OPEN)] == [
+        "bad",
+        "warn",
+        "good",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "cell", "expected"),
+    [
+        ((MISSING,), Cell.LATE, "Nothing of it has landed."),
+        (
+            (WHOLE, replace(MISSING, unit=replace(TEN, cluster="dc2"))),
+            Cell.LATE,
+            "Cluster dc2 has not landed; the others have.",
+        ),
+        ((landed("e.clicks"),), Cell.LANDED, "It is in the lake, and not in e.other."),
+        ((replace(MISSING, state=UnitState.NOT_OVER),), Cell.OPEN, "The hour is not over."),
+        ((MISSING,), Cell.BEFORE, "The pipeline begins later."),
+    ],
+)
+def test_what_an_unfinished_hour_lacks(statuses, cell, expected):
+    assert said(facts(cell, *statuses)) == expected
+
+
+def test_an_hour_that_nothing_takes_says_so_and_how_it_is_filled():
+    late, paused = findings(facts(Cell.LATE, MISSING, paused=True))
+    assert (late.title, late.message, late.repair.command) == (
+        "Not landed",
+        "The lake has nothing of it from cluster dc1.",
+        FILL,
+    )
+    assert (late.repair.mode, late.repair.start, late.repair.end) == (
+        "fill",
+        "2026-11-20T10:00Z",
+        "2026-11-20T11:00Z",
+    )
+    assert (paused.title, paused.advice) == ("DAG ads is paused", "`airflow dags unpause ads`")
+    assert [one.title for one in findings(facts(Cell.LATE, MISSING, paused=None))][1:] == [
+        "DAG ads is not in Airflow"
+    ]
+    assert [one.title for one in findings(facts(Cell.WAITING, MISSING))][1:] == ["No run yet"]
+
+
+def test_a_failed_run_names_its_step_and_where_its_log_is():
+    def task(name: str, state: str) -> TaskRow:
+        return TaskRow(task_id=name, map_index=2, state=state, tries=3, started="s", seconds=1.0)
+
+    def run(name: str, *tasks: TaskRow) -> RunRow:
+        return RunRow(dag_id="ads", run_id=name, state="failed", started="", asked="", tasks=list(tasks))
+
+    runs = (
+        run("new", task("batch.land", "success"), task("batch.load.e.clicks", "failed")),
+        run("old", task("batch.land", "failed")),
+    )
+    _, failed = findings(facts(Cell.FAILED, landed("e.other"), runs=runs))
+    assert (failed.title, failed.tone) == ("batch.load.e.clicks failed", "bad")
+    assert failed.message.startswith("Attempt 3 in run new of ads")
+    where = {"dag_id": "ads", "run_id": "new", "task_id": "batch.load.e.clicks", "map_index": 2}
+    assert failed.run.model_dump() == {**where, "tries": 3}
+    again = (run("new", task("batch.land", "up_for_retry")),)
+    assert findings(facts(Cell.LATE, MISSING, runs=again))[1].title == (
+        "batch.land failed, and is tried again"
+    )
+
+
+def test_what_the_watch_has_seen_of_the_hour_or_of_the_servers():
+    def alarm(kind: ProblemKind, place: str, over: bool = False) -> Alarm:
+        return Alarm(Problem(kind, place, "its message"), "2026-11-20T12:00:00+00:00", over=over)
+
+    alarms = (
+        alarm(ProblemKind.UNAVAILABLE, "kafka"),
+        alarm(ProblemKind.OVERDUE, "slice 2026-11-20T10Z/dc1"),
+        alarm(ProblemKind.OVERDUE, "slice 2026-11-20T09Z/dc1"),
+        alarm(ProblemKind.LAG, "seconds"),
+        alarm(ProblemKind.TABLE, "table e.clicks", over=True),
+    )
+    shown = findings(facts(Cell.LATE, MISSING, alarms=alarms, runs=[]))
+    assert [one.title for one in shown] == [
+        "Not landed",
+        "unavailable: kafka",
+        "hour overdue: slice 2026-11-20T10Z/dc1",
+        "No run yet",
+    ]
+    assert findings(facts(Cell.VERIFIED, alarms=alarms)) == []
+
+
+def test_a_missing_table_and_one_that_only_lacks_the_hour():
+    gone, lacks = findings(facts(Cell.NO_TABLE, landed(), gone={"e.clicks"}, runs=[]))[:2]
+    assert (gone.title, gone.message) == (
+        "Table missing",
+        "e.clicks is not in ClickHouse, so no run can load it.",
+    )
+    assert (lacks.title, lacks.message) == (
+        "Not loaded",
+        "e.other lacks it, or has the rows of an earlier landing.",
+    )
+
+
+def test_what_a_complete_hour_is_without():
+    lost = replace(manifest(TEN, 0), lost=(Loss("bids", 0, 0, 7, exact=True),))
+    spec = pipeline(tables={"click": "e.clicks"})
+    one = replace(WHOLE, manifest=lost, lacking=("views",))
+    found = findings(facts(Cell.LOSSY, one, spec=spec))
+    assert [(each.title, each.message) for each in found] == [
+        ("Cluster dc1: topics", "It landed without views, read since then."),
+        ("Cluster dc1: loss", "7 offsets had expired in Kafka when it landed: nothing brings them back."),
+        (
+            "Cluster dc1: without a table",
+            "3 rows of type view are in the lake, and no table takes them.",
+        ),
+    ]
+    assert found[0].repair.mode == "reland"
+
+
+def test_rows_of_a_type_without_a_table_are_counted_as_such():
+    """6 clicks, of which one is a misfit, and 3 views that no table takes."""
+    spec = pipeline(tables={"click": "e.clicks"})
+    only = replace(WHOLE, tables={"e.clicks": WHOLE.tables["e.clicks"]})
+    found = balance(totals_of(spec, [only]))
+    assert found.model_dump() == {
+        "landed": 9,
+        "loaded": 5,
+        "misfits": 1,
+        "without_table": 3,
+        "not_loaded": 0,
+        "types": {"view": 3},
+    }
+    waits = balance(totals_of(spec, [replace(only, tables={})]))
+    assert (waits.landed, waits.loaded, waits.without_table, waits.not_loaded) == (9, 0, 3, 6)
+    assert balance(totals_of(spec, [MISSING])) is None
+
+
+def test_numbers_stand_beside_those_of_yesterday_and_of_a_week_ago():
+    now, day = totals_of(pipeline(), [WHOLE]), totals_of(pipeline(), FOUND)
+    rows = {row.name: (row.now, row.day, row.week) for row in count_rows(now, day, None)}
+    assert rows == {
+        "Records read": (10, 20, None),
+        "Rows landed": (9, 18, None),
+        "Unparsed": (1, 2, None),
+        "Misfits": (1, 2, None),
+        "Later than grace": (0, 0, None),
+        "In the lake": (1000, 2000, None),
+    }
+    tables = [(t.table, t.landed, t.committed, t.misfits, t.day, t.week) for t in table_counts(now, day, now)]
+    assert tables == [("e.clicks", 6, 5, 1, 10, 5), ("e.other", 3, 3, 0, 6, 3)]
+    assert count_rows(None, day, day) == [] and table_counts(None, day, day) == []
+
+
+def sample(kind: str, reason: str, place: str = "", offset: int = 0) -> RejectedSample:
+    where = {"cluster": "dc1", "topic": "bids", "partition": 0, "offset": offset}
+    return RejectedSample(kind=kind, place=place, reason=reason, value="", payload="{}", **where)
+
+
+def test_rejects_are_grouped_by_reason_and_column_with_three_samples_at_most():
+    misfits = [
+        ("e.clicks", "price", "does not fit Float64", 40),
+        ("e.clicks", "items[].n", "does not fit UInt8", 7),
+        ("e.clicks", "price", "does not fit Float64", 2),  # the other shard's
+    ]
+    fits = "does not fit UInt8"
+    samples = [
+        *(sample("unparsed", "no type", offset=n) for n in range(5)),
+        sample("misfit", fits, "e.clicks.items[3].n", 10),
+        sample("misfit", fits, "e.clicks.items[12].n", 11),
+        sample("misfit", "does not fit Float64", "e.clicks.price", 12),
+    ]
+    found = rejects_of({"no type": 9, "not JSON": 1}, misfits, samples, "masked")
+    assert [(g.kind, g.table, g.column, g.reason, g.records) for g in found.groups] == [
+        ("misfit", "e.clicks", "price", "does not fit Float64", 42),
+        ("unparsed", "", "", "no type", 9),
+        ("misfit", "e.clicks", "items[].n", "does not fit UInt8", 7),
+        ("unparsed", "", "", "not JSON", 1),
+    ]
+    assert [[s.offset for s in g.samples] for g in found.groups] == [[12], [0, 1, 2], [10, 11], []]
+    assert "MODIFY COLUMN" in found.groups[0].advice and "event.type" in found.groups[1].advice
+    assert (found.payloads, found.more) == ("masked", 0)
+
+
+def test_groups_have_a_bound_and_names_of_data_are_safe():
+    misfits = [("e.clicks", f"a\x1b{n}", "does not fit UInt8", n + 1) for n in range(MOST_GROUPS + 3)]
+    found = rejects_of({}, misfits, [], "hidden")
+    assert (len(found.groups), found.more) == (MOST_GROUPS, 3)
+    assert found.groups[0].column == f"a\\x1b{MOST_GROUPS + 2}"
+
+
+def test_unparsed_records_of_all_clusters_are_counted_by_reason():
+    one = manifest(TEN, 0)
+    rows = replace(one, unparsed={"not JSON": 2}, rows_unparsed={"no time": 4})
+    assert unparsed_counts([one, rows]) == {"not JSON": 3, "no time": 4}
+
+
+def test_every_reason_has_an_advice():
+    assert OF_FORMATS == (avro.NOT_AVRO, avro.NOT_THE_READERS, protobuf.NOT_PROTOBUF)
+    reasons = [v for name, v in vars(reject_reasons).items() if name.isupper() and isinstance(v, str)]
+    found = rejects_of(dict.fromkeys([*reasons, *OF_FORMATS], 1), [], [], "masked")
+    assert len(found.groups) == len(reasons) + 3 > 20
+    assert all(len(group.advice) > 10 for group in found.groups)
