@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.current import is_current
@@ -57,10 +58,13 @@ class TableProgress:
         return max(done).end.isoformat() if done else ""
 
 
-def progress_of_tables(pipeline: Pipeline, found: Iterable[UnitStatus]) -> list[TableProgress]:
-    """`found` is taken once, in the order of its slices."""
+def progress_of_tables(
+    pipeline: Pipeline, found: Iterable[UnitStatus], first: datetime | None
+) -> list[TableProgress]:
+    """`found` is taken once, in the order of its slices; hours before `first`, the pipeline's first instant,
+    are expected of no table."""
     tables = [TableProgress(target) for target in pipeline.targets]
-    for status in found:
+    for status in (one for one in found if first is not None and one.unit.slice.end > first):
         for table in tables:
             table.add(pipeline, status)
     return tables

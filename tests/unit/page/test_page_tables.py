@@ -34,7 +34,9 @@ def whole(hour: int, clicks: int, others: int) -> UnitStatus:
 
 def facts(found: list[UnitStatus], **more: object):
     spec = pipeline(**TWO)
-    return table_facts(progress_of_tables(spec, found), more.get("now", {}), more.get("gone", ()))
+    return table_facts(
+        progress_of_tables(spec, found, more.get("first", START)), more.get("now", {}), more.get("gone", ())
+    )
 
 
 def test_which_table_is_behind_and_since_when():
@@ -73,6 +75,14 @@ def test_an_hour_counts_when_every_cluster_is_there_and_an_open_one_does_not():
 def test_states(found: list[UnitStatus], gone: tuple[str, ...], state: str, until: str):
     _, others = facts(found, gone=gone)
     assert (others.state, others.complete_until) == (state, until)
+
+
+def test_hours_before_the_first_one_are_lacked_by_no_table():
+    found = [missing(unit(0)), missing(unit(1)), whole(2, 1, 1)]
+    (clicks, _) = facts(found, first=START.add(hours=1))
+    assert (clicks.behind, clicks.first_behind) == (1, "2026-11-20T11Z")
+    (nothing, _) = facts(found, first=None)
+    assert (nothing.behind, nothing.state) == (0, "nothing yet")
 
 
 def test_what_the_server_says_and_what_it_does_not():

@@ -21,6 +21,7 @@ from sluice.page.change_facts import read_changes
 from sluice.page.changes import changes_of_pipeline
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
 from sluice.page.lag_trend import trend_of
+from sluice.page.overview import first_instant
 from sluice.page.pipeline_models import Changes, LagTrend, Retention, Runs, Sizes, Tables
 from sluice.page.retention import retention_of
 from sluice.page.retention_facts import read_retention
@@ -51,7 +52,8 @@ def tables(pipeline: Readable, start: Start, end: EndQuery = "now") -> Tables:
 
 def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
     servers, lake = memory.clients.servers(pipeline), open_lake(pipeline)
-    progress = progress_of_tables(pipeline, memory.walk(pipeline, slices))
+    first = first_instant(pipeline, memory.of(pipeline).boundaries(lake))
+    progress = progress_of_tables(pipeline, memory.walk(pipeline, slices), first)
     now = tables_now([one.client for one in servers if one.client], pipeline, lake.url, slices)
     return Tables(
         start=slices.start.isoformat(),
