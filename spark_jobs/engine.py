@@ -28,6 +28,7 @@ from sluice.errors import SluiceError, SparkFailed
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.task import lake_read
 from sluice.flow.land.task.direct_read import batches, divided
 from sluice.flow.land.task.long_records import whole
 from sluice.flow.land.task.reports import TaskReport, WrittenFile, decode, encode
@@ -72,9 +73,24 @@ class SparkEngine:
             self._spark.stop()
 
     def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
-        own = [(run, task) for run, task in reads if run.together]
-        rest = [(run, task) for run, task in reads if not run.together]
-        return TaskReport.of([*self._read_by_tasks(own), *self._read_by_spark(rest)])
+        again = [(run, task) for run, task in reads if task.files is not None]
+        new = [(run, task) for run, task in reads if task.files is None]
+        own = [(run, task) for run, task in new if run.together]
+        rest = [(run, task) for run, task in new if not run.together]
+        lake = self._read_from_lake(again)
+        return TaskReport.of([*lake, *self._read_by_tasks(own), *self._read_by_spark(rest)])
+
+    def _read_from_lake(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
+        """In this process where the records are one task's: that is faster than starting Spark."""
+        rows = sum(run.offsets for run, _ in reads)
+        tasks = [task for run, whole in reads for task in lake_read.shares(whole, run.together)]
+
+        def land(task: Task, name: str) -> bytes:
+            return encode(task.land(lake_read.batches(task), name))
+
+        if rows <= lake_read.TOGETHER:
+            return [task.land(lake_read.batches(task), f"here-{n}") for n, task in enumerate(tasks)]
+        return [decode(report) for report in self._each(land, tasks, len(tasks), "read", rows)]
 
     def _read_by_tasks(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
         if not reads:

@@ -1,6 +1,6 @@
 """The land application: one per batch.
 
-    spark-submit … spark_jobs/land.py --config FILE --from A --to B --mode fill|reload|reland [--token T]
+    spark-submit … spark_jobs/land.py --config FILE --from A --to B --mode MODE [--token T]
 
 Prints progress, and as its last line the result as JSON. An error of Sluice's is one line on stderr; the
 exit code is the error's own, or 75 (sysexits.h, EX_TEMPFAIL) when it is retryable.
@@ -44,7 +44,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--to", required=True)
     parser.add_argument("--mode", choices=MODES, default="fill")
     parser.add_argument(
-        "--token", help="names one reland: repeated with the same token it lands nothing twice"
+        "--token", help="names one reland or remake: repeated with the same token it lands nothing twice"
     )
     parser.add_argument("--cluster", action="append", help="only this cluster of the pipeline (repeatable)")
     return parser.parse_args(words)

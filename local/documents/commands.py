@@ -43,6 +43,7 @@ this folder the command is `.venv/bin/sluice`.
 | `fill` | what is missing or stale (the default) |
 | `refill` | `fill`, and what was loaded before a column was added and may have its field |
 | `reload` | loads ClickHouse again from the lake, and lands what has not landed |
+| `remake` | makes what has landed again out of the lake, by the pipeline file of now, without Kafka |
 | `reland` | reads Kafka again with the same boundaries, and replaces the slice everywhere |"""
 
 

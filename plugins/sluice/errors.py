@@ -473,6 +473,18 @@ class CompactedAway(Refused):
 
 
 @dataclass(eq=False)
+class CannotRemake(Refused):
+    """A unit whose records cannot be made again out of the lake's own files: `why` names the first place."""
+
+    unit: str
+    why: str
+    message = (
+        "slice {unit} cannot be made again out of the lake: {why}; nothing of it was changed: "
+        "`--mode reland` reads it from Kafka, as long as Kafka has it"
+    )
+
+
+@dataclass(eq=False)
 class TopicRecreated(Refused):
     cluster: str
     topic: str

@@ -93,18 +93,28 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Remade:
+    """What a unit was made out of: the `manifest` before, its `rows`, and its unparsed ones by reason."""
+
+    manifest: str
+    rows: int
+    unparsed: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Counts: `read` = parsed records + the sum of `unparsed`; `holes` are the explained missing offsets.
 
     Where messages are arrays, `rows` is how many rows the parsed records held = those in `files` + the sum of
     `rows_unparsed`, and `empty` how many records held none; None: a record is a row.
 
-    `token` names the `reland` that wrote it, so that a repeated step does not land a slice again.
+    `token` names the `reland` or `remake` that wrote it, so that a repeated step does not land a slice again.
     `counts` has the partitions that brought records.
     `hours` that a slice brought later than `grace` after their end are counted in `late` (records).
     `long_numbers`: an event may hold a number of more digits than a double keeps; older manifests do not say.
     `fields`: of the types with most rows; older manifests have none.
     `times`: how many records were stamped in each of TWELFTHS parts of the slice; older manifests have none.
+    `remade`: where it was made out of the files of the generation before, and not of Kafka.
     """
 
     pipeline: str
@@ -130,6 +140,7 @@ class Manifest:
     long_numbers: bool = True
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
+    remade: Remade | None = None
     version: int = VERSION
 
     @property

@@ -53,7 +53,7 @@ def test_every_param_of_the_form_is_described(dags: dict[str, DAG]):
     assert set(params) == {"from", "to", "mode", "dry_run", "tables"}
     for name in params:
         assert params.get_param(name).description, name
-    assert set(params.get_param("mode").schema["enum"]) == {"fill", "refill", "reload", "reland"}
+    assert set(params.get_param("mode").schema["enum"]) == {"fill", "refill", "reload", "remake", "reland"}
 
 
 def test_the_graph_reads_from_left_to_right_as_the_flow(dags: dict[str, DAG]):

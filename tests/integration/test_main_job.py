@@ -149,7 +149,7 @@ def test_foreign_events_arrive_once_with_a_pipeline_file_alone(user):
     before = user.tables()
     user.do("run", *RANGE)
     assert user.tables() == before
-    for mode in ("reload", "reland"):
+    for mode in ("reload", "remake", "reland"):
         user.do("run", *RANGE, "--mode", mode)
         assert user.tables() == before, mode
 
@@ -171,6 +171,9 @@ def test_a_lake_on_s3(user):
         write_foreign(user, lake="s3://events/landing")
         user.do("publish", str(foreign_events.write(events, user.folder / "events.ndjson")))
         user.do("run", *RANGE)
+        assert ids_in_tables(user) == sorted(event["id"] for event in events)
+        assert json.loads(user.do("verify", *RANGE, "--json"))["anomalies"] == []
+        user.do("run", *RANGE, "--mode", "remake")
         assert ids_in_tables(user) == sorted(event["id"] for event in events)
         assert json.loads(user.do("verify", *RANGE, "--json"))["anomalies"] == []
 

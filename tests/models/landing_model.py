@@ -1,4 +1,4 @@
-"""A model of the landing's commit and move: one unit, a file an attempt, landers that fill or reland.
+"""A model of the landing's commit and move: one unit, a file an attempt, landers that fill, reland or remake.
 
 Between any two of its actions a lander may crash, or sleep while others act; the answer to a conditional
 write may be lost. With `slow_copies` a move is a copy and a delete, as in S3; else one rename.
@@ -25,19 +25,23 @@ class Rule(StrEnum):
     MARK_NAMES = "_SUCCESS names the manifest that it is of"
     MARK_COMPARED = "_SUCCESS is not written over that of a later manifest"
     MARK_LAST = "_SUCCESS is written after older files are removed"
+    MADE_OF = "a remake replaces only the manifest whose files it has read"
 
 
 class Lander(NamedTuple):
-    """`at` is its next action. It moves the files of `what`, and goes on with `then`; `old` is replaced."""
+    """`at` is its next action. It moves the files of `what`, and goes on with `then`; `old` is replaced. A
+    remake's file is made of the one of `made_of`."""
 
     at: str = "look"
     what: Manifest | None = None
     then: str = ""
     old: Manifest | None = None
+    made_of: Manifest | None = None
 
 
 class State(NamedTuple):
-    """`attempts`: whose file is still in its attempt; `files`: (generation, whose) at its final name."""
+    """`attempts`: whose file is still in its attempt; `files`: (generation, whose) at its final name.
+    `stale`: a manifest was replaced by one that was made of another."""
 
     manifest: Manifest | None
     mark: Manifest | None
@@ -45,6 +49,7 @@ class State(NamedTuple):
     attempts: frozenset[int]
     files: frozenset[Manifest]
     landers: tuple[Lander, ...]
+    stale: bool = False
 
     def lander(self, who: int, lander: Lander, **changes: object) -> State:
         if lander.at in ENDS:
@@ -58,6 +63,12 @@ ENDS = ("done", "crashed", "false alarm")
 
 def start(landers: int) -> State:
     return State(None, None, frozenset(), frozenset(), frozenset(), (Lander(),) * landers)
+
+
+def start_landed(landers: int) -> State:
+    """What somebody else has landed, and moved, is there."""
+    first = (1, landers)
+    return start(landers)._replace(manifest=first, mark=first, files=frozenset({first}))
 
 
 def lost(state: State) -> bool:
@@ -101,6 +112,9 @@ class Model:
         following = "sweep" if self.modes[who] == "fill" else "write"
         if state.manifest is None:
             yield "finds no manifest", state.lander(who, Lander("write"))
+        elif self.modes[who] == "remake":
+            after = state.lander(who, Lander("compare mark", state.manifest, "read files", state.manifest))
+            yield f"reads manifest {state.manifest}", after
         else:
             yield f"reads manifest {state.manifest}", self._move_first(state, who, following)
 
@@ -109,6 +123,15 @@ class Model:
 
     def _write(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         yield "writes its files", state.lander(who, Lander("create"), attempts=state.attempts | {who})
+
+    def _read_files(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
+        old = lander.old
+        assert old is not None
+        if old in state.files:
+            then = Lander("compare mark", old, "compare", old, made_of=old)
+            yield f"reads the file of {old}", state.lander(who, then, attempts=state.attempts | {who})
+        else:
+            yield f"finds no file of {old}", state.lander(who, Lander("done"))
 
     def _create(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         if state.manifest is None or Rule.CREATE in self.off:
@@ -120,7 +143,8 @@ class Model:
 
     def _written(self, state: State, who: int, mine: Manifest, lander: Lander) -> Iterator[tuple[str, State]]:
         """Its answer may be lost: the retry is refused, and only who reads back knows better."""
-        written = state._replace(manifest=mine)
+        stale = lander.made_of is not None and lander.made_of != state.manifest
+        written = state._replace(manifest=mine, stale=state.stale or stale)
         if Rule.COPY_FIRST in self.off and lander.old is not None:
             yield f"writes manifest {mine}", written.lander(who, Lander("copy", old=lander.old))
         else:
@@ -138,7 +162,7 @@ class Model:
         assert state.manifest is not None
         used = who not in state.attempts and Rule.LOOK_BACK not in self.off
         old = Lander("compare", old=state.manifest)
-        if self.modes[who] == "fill" or state.manifest[1] == who or used:
+        if self.modes[who] in ("fill", "remake") or state.manifest[1] == who or used:
             yield f"reads back {state.manifest}", self._move_first(state, who, "sweep")
         elif Rule.FINISH_FIRST in self.off:
             yield f"reads the old {state.manifest}", state.lander(who, old)
@@ -150,11 +174,17 @@ class Model:
             yield f"reads the old {state.manifest}", after
 
     def _compare(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
-        if state.manifest != lander.old:
-            yield "sees that it was replaced", state.lander(who, Lander("create"))
+        if state.manifest != lander.old and Rule.MADE_OF in self.off and lander.made_of is not None:
+            after = lander._replace(
+                at="compare mark", what=state.manifest, then="compare", old=state.manifest
+            )
+            yield "sees that it was replaced, and replaces that", state.lander(who, after)
+        elif state.manifest != lander.old:
+            at = "create" if self.modes[who] != "remake" else "read back"
+            yield "sees that it was replaced", state.lander(who, Lander(at))
         else:
             at = "replace" if Rule.COPY_FIRST in self.off else "copy"
-            yield "sees that it stands", state.lander(who, Lander(at, old=lander.old))
+            yield "sees that it stands", state.lander(who, lander._replace(at=at))
 
     def _copy(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         assert lander.old is not None
@@ -162,14 +192,15 @@ class Model:
         if Rule.COPY_FIRST in self.off:
             yield "copies the old manifest", self._move_first(copied, who, "sweep")
         else:
-            yield "copies the old manifest", copied.lander(who, Lander("replace", old=lander.old))
+            yield "copies the old manifest", copied.lander(who, lander._replace(at="replace"))
 
     def _replace(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         assert lander.old is not None
         if state.manifest == lander.old or Rule.COMPARE_AND_SET in self.off:
             yield from self._written(state, who, (lander.old[0] + 1, who), lander)
         else:
-            yield "is refused", state.lander(who, Lander("create"))
+            at = "create" if self.modes[who] != "remake" else "read back"
+            yield "is refused", state.lander(who, Lander(at))
 
     def _compare_mark(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         moved = state.mark == lander.what if Rule.MARK_NAMES not in self.off else state.mark is not None

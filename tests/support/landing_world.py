@@ -19,6 +19,8 @@ from sluice.flow.land.land import Landing, land
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.headers import to_json
+from sluice.flow.land.task.lake_read import TOGETHER, shares
+from sluice.flow.land.task.lake_read import batches as lake_batches
 from sluice.flow.land.task.long_records import whole
 from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import CUT_BYTES, Task
@@ -54,7 +56,8 @@ def hours(count: int, first: int = 0) -> SliceRange:
 class World:
     """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers and a
     key; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
-    `reads` are what Spark was asked for, `long` the records that tasks read themselves.
+    `reads` are what Spark was asked for, `long` the records that tasks read themselves, `out_of_lake` how
+    many files of the lake.
     """
 
     logs: dict[tuple[str, str], list[list[tuple]]]
@@ -62,6 +65,7 @@ class World:
     reads: list[tuple[str, int, int, int]] = field(default_factory=list)
     plain: bool = False
     long: list[tuple[str, int, int]] = field(default_factory=list)
+    out_of_lake: int = 0
 
     def __post_init__(self) -> None:
         self.kafka = FakeKafka({})
@@ -120,16 +124,23 @@ class _Reader(FakeReader):
 @dataclass
 class InProcess:
     """An engine that runs the tasks here; `twice` runs each a second time and drops what that reports, as a
-    task of Spark's that was tried again; `hidden` offsets are not brought."""
+    task of Spark's that was tried again; `hidden` offsets are not brought. Of more than `most_rows` records
+    those that are in the lake are divided."""
 
     world: World
     rows_per_read: int = 10
     twice: bool = False
     hidden: frozenset[int] = frozenset()
+    most_rows: int = TOGETHER
 
     def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         reports: list[TaskReport] = []
         for read, (run, task) in enumerate(reads):
+            if task.files is not None:
+                self.world.out_of_lake += len(task.files)
+                own = shares(task, run.together, self.most_rows)
+                reports += (t.land(lake_batches(t), f"{read}-lake-{n}") for n, t in enumerate(own))
+                continue
             if run.together:
                 batches = whole(task, self._all(run, task), self._reader(task))
                 reports.append(task.land(batches, f"{read}-together"))

@@ -41,6 +41,7 @@ Does any past range of **{pipeline.name}** (again); overlapping ranges and repea
 | `fill` | what is missing or stale |
 | `refill` | `fill`, and what was loaded before a column was added and may have its field |
 | `reload` | loads ClickHouse again from the lake, and lands what has not landed |
+| `remake` | makes what has landed again out of the lake, by the pipeline file of now, without Kafka |
 | `reland` | reads Kafka again with the same boundaries and replaces the hours in the lake and in ClickHouse |
 
 `from` and `to` are widened to whole slices. `tables` names those that are loaded and verified, each with its

@@ -42,7 +42,7 @@ GRACE = timedelta(minutes=10)
 
 DOC = """\
 Reads exactly the batch's offsets from Kafka with Spark and writes them into the lake. It is safe to clear:
-a slice that has its manifest is not landed again, and `reland` lands it once per run of the DAG."""
+a slice that has its manifest is not landed again; `reland` and `remake` land it once per run of the DAG."""
 
 
 class LandOperator(SparkSubmitOperator):

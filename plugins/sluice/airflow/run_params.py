@@ -98,7 +98,7 @@ def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
 def tables_of(pipeline: Pipeline, params: Mapping[str, Any]) -> Tables | None:
     """The backfill's tables with what goes with them, None for all; the hourly DAG has no params.
 
-    Raises WrongUse for a table that the pipeline file no longer has, and for a reland.
+    Raises WrongUse for a table that the pipeline file no longer has, and for a reland or a remake.
     """
     return tables_for(pipeline, params.get("tables") or (), mode_of(params))
 
@@ -139,9 +139,11 @@ def _range_and_mode() -> dict[str, Param]:
         "mode": Param(
             DEFAULT_MODE,
             type="string",
-            enum=["fill", "refill", "reload", "reland"],
+            enum=["fill", "refill", "reload", "remake", "reland"],
             description="fill: what is missing or stale. refill: that, and what was loaded before a column "
             "was added and may have its field. reload: ClickHouse again from the lake. "
+            "remake: what has landed again from the lake's own records, by the pipeline file of now, then "
+            "ClickHouse. "
             "reland: Kafka again with the same boundaries, then the lake and ClickHouse",
         ),
         "dry_run": Param(False, type="boolean", description="Only log what would be done"),

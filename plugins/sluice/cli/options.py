@@ -41,9 +41,10 @@ ModeOption = Annotated[
     str,
     typer.Option(
         "--mode",
-        metavar="fill|refill|reload|reland",
+        metavar="fill|refill|reload|remake|reland",
         help="fill: what is missing or stale. refill: that, and what was loaded before a column was added "
         "and may have its field. reload: load ClickHouse again from the lake. "
+        "remake: make what has landed again out of the lake's own records, by the pipeline file of now. "
         "reland: read Kafka again with the same boundaries and replace.",
     ),
 ]
@@ -82,7 +83,7 @@ NewestFrom = Annotated[
 ]
 OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
 
-MODES = ("fill", "refill", "reload", "reland")
+MODES = ("fill", "refill", "reload", "remake", "reland")
 
 
 def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -> Tables | None:

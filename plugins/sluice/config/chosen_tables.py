@@ -12,11 +12,11 @@ Tables = frozenset[str]
 
 
 def tables_for(pipeline: Pipeline, names: Sequence[str], mode: str) -> Tables | None:
-    """As `chosen_tables`. Raises WrongUse, also for a reland: it replaces all tables' rows."""
+    """As `chosen_tables`. Raises WrongUse, also for a mode that replaces all tables' rows."""
     found = chosen_tables(pipeline, names)
-    if found is not None and mode == "reland":
+    if found is not None and mode in ("remake", "reland"):
         raise WrongUse(
-            "mode reland replaces the hours in the lake, and so in all tables: choose no table, or load the "
+            f"mode {mode} replaces the hours in the lake, and so in all tables: choose no table, or load the "
             "table again from the lake with mode reload"
         )
     return found

@@ -87,7 +87,7 @@ def unit_line(status: UnitStatus, does: str) -> str:
     gone = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
     lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
     if status.uncounted:
-        lacking += f", not counted as the file says for {', '.join(status.uncounted)} (reland counts it)"
+        lacking += f", not counted as the file says for {', '.join(status.uncounted)} (remake counts it)"
     size = f"{status.offsets:,} offsets, {status.reads} reads"
     return f"{status.unit}: {status.seen} → {does}; {size}{gone}{lacking}"
 

@@ -7,8 +7,10 @@ from typing import Literal, get_args
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 
-Mode = Literal["fill", "refill", "reload", "reland"]
+Mode = Literal["fill", "refill", "reload", "remake", "reland"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+AGAIN: tuple[Mode, ...] = ("remake", "reland")
+"""Those that replace what has landed: out of the lake itself, or out of Kafka."""
 
 
 def mode_of(text: str) -> Mode:
@@ -20,7 +22,12 @@ def mode_of(text: str) -> Mode:
 
 
 def needs_landing(manifest: Manifest | None, mode: str, token: str) -> bool:
-    """Returns whether Kafka is read: `reload` needs it only for what has never landed; a `reland` of this
-    token is not repeated."""
-    again = mode_of(mode) == "reland"
+    """Returns whether a unit is landed: `reload` does it only for what has never landed; a `reland` or a
+    `remake` of this token is not repeated."""
+    again = mode_of(mode) in AGAIN
     return manifest is None or (again and manifest.token != token)
+
+
+def waits_for_kafka(manifest: Manifest | None, mode: str, token: str) -> bool:
+    """Returns whether Kafka is read for it: a `remake` reads it only for what has never landed."""
+    return manifest is None or (mode_of(mode) == "reland" and manifest.token != token)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.plan.batches import SliceWeight, cut
+from sluice.plan.modes import AGAIN
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -26,10 +27,12 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
         return "wait"
     if unresolved(status):
         return "wait for the cluster"
-    if mode == "reland" and status.gone:
+    if mode in AGAIN and status.gone:
         return _FILL[status.state]
     if mode == "reland" and status.manifest is not None:
         return "refuse: expired" if status.losses else "land and load again"
+    if mode == "remake" and status.manifest is not None:
+        return "make again out of the lake and load"
     if status.manifest is not None and (mode == "reload" or (mode == "refill" and status.later)):
         return "load again"
     if status.state is UnitState.EXPIRED and on_expired == "land_rest":
@@ -77,9 +80,9 @@ def has_work(status: UnitStatus, mode: str) -> bool:
     """A cluster that was taken away is loaded from the lake, and read no more."""
     if status.state is UnitState.NOT_OVER or unresolved(status):
         return False
-    if status.gone and mode == "reland":
+    if status.gone and mode in AGAIN:
         mode = "fill"
-    return mode in ("reload", "reland") or (mode == "refill" and bool(status.later)) or not status.state.done
+    return mode in ("reload", *AGAIN) or (mode == "refill" and bool(status.later)) or not status.state.done
 
 
 def rows_of(status: UnitStatus) -> int:
@@ -91,7 +94,7 @@ def work_of(found: Sequence[UnitStatus], mode: str) -> PlannedWork:
     """Cuts what of `found` has work to do into batches by rows and by number of slices, and sums it up."""
     todo = [status for status in found if has_work(status, mode)]
     batches = cut([SliceWeight(status.unit.slice, rows_of(status)) for status in todo])
-    landing = [s for s in todo if s.manifest is None or (mode == "reland" and not s.gone)]
+    landing = [s for s in todo if s.manifest is None or (mode in AGAIN and not s.gone)]
     over = [status for status in found if status.state is not UnitState.NOT_OVER]
     return PlannedWork(
         batches=tuple(batches),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.plan.estimate import Expected, duration_text
+from sluice.plan.modes import AGAIN
 from sluice.plan.plan import PlannedWork, UnitsAndRows, has_work
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
@@ -139,7 +140,7 @@ class RedoneProgress:
         landed = sum(seen.manifest is not None and _id(seen) != _id(before) for before, seen in pairs)
         done = sum(seen.state.done and seal_of(seen) != seal_of(before) for before, seen in pairs)
         parts = [f"{done:,} of {len(self._wanted):,} units loaded again"]
-        parts += [f"{landed:,} landed"] if self.mode == "reland" else []
+        parts += [f"{landed:,} landed"] if self.mode in AGAIN else []
         if 0 < done < len(self._wanted):
             parts.append(_about((len(self._wanted) - done) * (self.clock() - self._started) / done))
         return ", ".join(parts)

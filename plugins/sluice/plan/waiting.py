@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClusterRefused, ClusterWaits, SluiceError
-from sluice.plan.modes import needs_landing
+from sluice.plan.modes import waits_for_kafka
 from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -55,7 +55,7 @@ def waiting(
     units: dict[str, list[Unit]] = {}
     for status in found:
         over = status.state not in (UnitState.NOT_OVER, UnitState.EXPIRED) and not status.gone
-        if over and needs_landing(status.manifest, mode, token):
+        if over and waits_for_kafka(status.manifest, mode, token):
             units.setdefault(status.unit.cluster, []).append(status.unit)
     return [Waiting(name, tuple(units[name])) for name in pipeline.clusters if name in units]
 

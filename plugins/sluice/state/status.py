@@ -162,7 +162,7 @@ def complete_slices(found: Iterable[UnitStatus]) -> list[Slice]:
 
 def uncounted(pipeline: Pipeline, manifest: Manifest) -> tuple[str, ...]:
     """Returns the tables for which the slice was not counted, or by other fields or types. As with a topic
-    that the pipeline has since gained, this does not change the slice's state; a `reland` counts it anew."""
+    that the pipeline has since gained, this does not change the slice's state; a `remake` counts it anew."""
     found = []
     for spec in pipeline.counts:
         made = manifest.traffic_for(spec.table)

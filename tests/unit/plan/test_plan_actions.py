@@ -18,6 +18,7 @@ from sluice.state.unit_state import UnitState
 DAY = pendulum.datetime(2026, 11, 20)
 RANGES = (OffsetRange("bids", "id", 0, 1_000, 6_500), OffsetRange("bids", "id", 1, 7, 7))
 LOSSES = (Loss("bids", 0, 5, 9, exact=True), Loss("wins", 3, 0, 4, exact=False))
+AGAIN = "make again out of the lake and load"
 DONE = (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS)
 
 
@@ -33,23 +34,24 @@ def status(
 
 
 @pytest.mark.parametrize(
-    ("state", "fill", "reload", "reland"),
+    ("state", "fill", "reload", "remake", "reland"),
     [
-        (UnitState.NOT_OVER, "wait", "wait", "wait"),
-        (UnitState.MISSING, "land and load", "land and load", "land and load"),
-        (UnitState.EXPIRED, "fail: expired", "fail: expired", "fail: expired"),
-        (UnitState.LANDED, "load", "load again", "land and load again"),
-        (UnitState.STALE, "load", "load again", "land and load again"),
-        (UnitState.COMPLETE, "nothing", "load again", "land and load again"),
-        (UnitState.COMPLETE_WITH_LOSS, "nothing", "load again", "land and load again"),
+        (UnitState.NOT_OVER, "wait", "wait", "wait", "wait"),
+        (UnitState.MISSING, "land and load", "land and load", "land and load", "land and load"),
+        (UnitState.EXPIRED, "fail: expired", "fail: expired", "fail: expired", "fail: expired"),
+        (UnitState.LANDED, "load", "load again", AGAIN, "land and load again"),
+        (UnitState.STALE, "load", "load again", AGAIN, "land and load again"),
+        (UnitState.COMPLETE, "nothing", "load again", AGAIN, "land and load again"),
+        (UnitState.COMPLETE_WITH_LOSS, "nothing", "load again", AGAIN, "land and load again"),
     ],
 )
-def test_what_each_mode_does(state, fill, reload, reland):
+def test_what_each_mode_does(state, fill, reload, remake, reland):
     found = status(state)
-    assert [action(found, mode) for mode in ("fill", "reload", "reland")] == [fill, reload, reland]
+    modes = ("fill", "reload", "remake", "reland")
+    assert [action(found, mode) for mode in modes] == [fill, reload, remake, reland]
 
 
-@pytest.mark.parametrize("mode", ["fill", "reload", "reland"])
+@pytest.mark.parametrize("mode", ["fill", "reload", "remake", "reland"])
 def test_what_has_expired_lands_as_far_as_it_is_there_where_the_file_says_so(mode):
     assert action(status(UnitState.EXPIRED), mode, "land_rest") == "land what is left and load"
     assert action(status(UnitState.MISSING), mode, "land_rest") == "land and load"
@@ -59,10 +61,11 @@ def test_nothing_is_read_again_that_kafka_no_longer_has():
     lost = status(UnitState.COMPLETE, losses=LOSSES)
     assert action(lost, "reland") == "refuse: expired"
     assert action(lost, "reload") == "load again"
+    assert action(lost, "remake") == AGAIN
     assert action(lost, "fill") == "nothing"
 
 
-@pytest.mark.parametrize("mode", ["fill", "reload", "reland"])
+@pytest.mark.parametrize("mode", ["fill", "reload", "remake", "reland"])
 def test_what_nobody_could_resolve_waits_for_its_cluster(mode):
     silent = status(UnitState.MISSING, ranges=None)
     assert unresolved(silent)
@@ -149,7 +152,7 @@ def test_a_line_says_what_is_lost_lacking_and_not_counted():
         "2026-11-20T00Z/dc1: expired → land what is left and load; 5,500 offsets, 3 reads, "
         "Kafka no longer has bids/0 [5, 9); at most wins/3 [0, 4), "
         "lacks topics wins, views (reland brings them), "
-        "not counted as the file says for e.traffic, e.more (reland counts it)"
+        "not counted as the file says for e.traffic, e.more (remake counts it)"
     )
 
 

@@ -48,18 +48,40 @@ def commit_again(lake: Lake, draft: Draft) -> Manifest:
         old = commit(lake, draft)
         if old.token == draft(1).token or _won_before(lake, draft(1)):
             return old
-        move(lake, [old])
-        crash_points.reached(Land.OLD_MOVED)
-        new = draft(old.generation + 1)
-        key = layout.manifest(new.slice, new.cluster)
-        stored = lake.read(key)
-        if stored is None or decode(stored.data, f"{lake.url}/{key}") != old:
-            continue
-        lake.put(layout.superseded_manifest(old.slice, old.cluster, old.generation), stored.data)
-        crash_points.reached(Land.OLD_COPIED)
-        if lake.replace(key, encode(new), stored.version):
-            crash_points.reached(Land.COMMITTED)
+        new = _replaced(lake, old, draft)
+        if new is not None:
             return new
+
+
+def commit_remade(lake: Lake, old: Manifest, draft: Draft) -> Manifest:
+    """Commits in place of `old`, out of whose files the draft was made, and only as long as that stands.
+
+    Returns the manifest that stands afterwards: one that has replaced `old` meanwhile may hold records that
+    `old` did not have.
+    """
+    new = _replaced(lake, old, draft)
+    if new is not None:
+        return new
+    key = layout.manifest(old.slice, old.cluster)
+    stored = lake.read(key)
+    return old if stored is None else decode(stored.data, f"{lake.url}/{key}")
+
+
+def _replaced(lake: Lake, old: Manifest, draft: Draft) -> Manifest | None:
+    """Writes the next generation if `old` still stands, after its move is finished; else returns None."""
+    move(lake, [old])
+    crash_points.reached(Land.OLD_MOVED)
+    new = draft(old.generation + 1)
+    key = layout.manifest(new.slice, new.cluster)
+    stored = lake.read(key)
+    if stored is None or decode(stored.data, f"{lake.url}/{key}") != old:
+        return None
+    lake.put(layout.superseded_manifest(old.slice, old.cluster, old.generation), stored.data)
+    crash_points.reached(Land.OLD_COPIED)
+    if not lake.replace(key, encode(new), stored.version):
+        return None
+    crash_points.reached(Land.COMMITTED)
+    return new
 
 
 def _won_before(lake: Lake, draft: Manifest) -> bool:

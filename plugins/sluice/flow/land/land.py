@@ -1,4 +1,5 @@
-"""The land step: reads what is missing of a range from Kafka, and commits it to the lake unit by unit.
+"""The land step: reads what is missing of a range from Kafka, and commits it to the lake unit by unit. A
+`remake` reads what has landed from the lake itself.
 
 Clusters are read one after another, each in jobs of its own: what one of them cannot bring is no reason to
 throw away, or not to commit, what another has brought.
@@ -15,22 +16,21 @@ from typing import Any
 import pendulum
 
 from sluice import crash_points
-from sluice.clients.kafka.probe import probe_cluster
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
-from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.errors import SluiceError
 from sluice.flow.land.cleanup import discard, sweep
-from sluice.flow.land.commit import commit_again, commit_each
 from sluice.flow.land.engine import Engine
-from sluice.flow.land.expiry import Reads, refuse_compacted, unit_reads
-from sluice.flow.land.manifest_draft import Landed, draft
+from sluice.flow.land.expiry import Reads, unit_reads
+from sluice.flow.land.kafka_source import KafkaSource
+from sluice.flow.land.lake_source import LakeSource
 from sluice.flow.land.parts import in_parts
 from sluice.flow.land.read import LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
+from sluice.flow.land.remake import landed_meanwhile, remade_reads
 from sluice.flow.land.tell_changes import tell_changes
 from sluice.manifest import Manifest
 from sluice.plan.modes import needs_landing
@@ -79,7 +79,8 @@ def land(
     Raises NotResolved, RecordsExpired, ExpiredMeanwhile, CompactedAway, Conservation, SparkFailed, and what
     Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
     A unit that cannot land, or has expired, does not hold up the others: NotAllLanded, or its own error, is
-    raised at the end. Only `reland` replaces what is there, and does nothing where a unit has expired.
+    raised at the end. Only `reland` and `remake` replace what is there; a `reland` does nothing where a unit
+    has expired, and a `remake` leaves out each unit that it cannot make again (CannotRemake).
     Before a cluster's first manifest a failure leaves nothing of it behind; after it the next call goes on.
     """
     boundaries = BoundaryLog(lake).read()
@@ -88,22 +89,34 @@ def land(
     crash_points.reached(Land.CAUGHT_UP)
     own = [unit for unit in units if unit.cluster in pipeline.clusters]
     todo = [unit for unit in own if needs_landing(old.get(unit), mode, token)]
-    reads = unit_reads(pipeline, boundaries, todo, old, topics_of)
-    _refuse(pipeline, reads, mode)
+    again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
+    reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)
+    remade, refused = remade_reads(pipeline, again)
+    if not again:
+        _refuse(pipeline, reads, mode)
     crash_points.reached(Land.PLANNED)
-    ids = {cluster: uuid.uuid4().hex[:16] for cluster in pipeline.clusters}
-    say(f"{len(own)} units, {len(todo)} to land, {sum(r.offsets for r in reads.all):,} offsets to read")
-    for line in described(reads.all):
-        say(line)
-    attempt = LandingAttempt(pipeline, lake, ids, engine, say, topics_of, pipeline.evolving_types)
-    manifests, failed = _clusters(attempt, reads.by_cluster, old, mode, token)
-    sweep(pipeline, lake, ids.values(), pendulum.now("UTC"))
+    _tell_planned(own, todo, reads.all, [read for some in remade.values() for read in some], say)
+    from_lake = LakeSource(pipeline, lake, again, token)
+    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
+    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_lake, pipeline.evolving_types)
+    first = _clusters(attempt, remade)
+    second = _clusters(replace(attempt, source=from_kafka), reads.by_cluster)
+    sweep(pipeline, lake, (*first.ids, *second.ids), pendulum.now("UTC"))
     crash_points.reached(Land.SWEPT)
-    landed = tuple(m for m in manifests if m.attempt == ids[m.cluster])
+    landed, failed = (*first.landed, *second.landed), {**reads.failed, **second.failed}
     tell_changes(lake, units, landed, old, say)
-    failed = {**reads.failed, **failed}
-    _raise_failed(pipeline, failed, reads.expired, say)
+    _raise_failed(pipeline, failed, (*refused, *first.unmade(token), *reads.expired), say)
     return Landing(len(own), landed, failed)
+
+
+def _tell_planned(
+    own: Sequence[Unit], todo: Sequence[Unit], reads: Sequence[UnitRead], remade: Sequence[UnitRead], say: Say
+) -> None:
+    sums = [sum(read.offsets for read in some) for some in (reads, remade)]
+    again = f", {len(remade):,} of them out of the lake ({sums[1]:,} offsets)" if remade else ""
+    say(f"{len(own)} units, {len(todo)} to land{again}, {sums[0]:,} offsets to read")
+    for line in described([*remade, *reads]):
+        say(line)
 
 
 def _refuse(pipeline: Pipeline, reads: Reads, mode: str) -> None:
@@ -115,67 +128,63 @@ def _refuse(pipeline: Pipeline, reads: Reads, mode: str) -> None:
 
 
 def _raise_failed(
-    pipeline: Pipeline, failed: Mapping[str, SluiceError], expired: Sequence[SluiceError], say: Say
+    pipeline: Pipeline, failed: Mapping[str, SluiceError], refused: Sequence[SluiceError], say: Say
 ) -> None:
-    """Says why clusters and units have not landed; raises for an expired unit, and where no cluster could be
-    landed."""
-    for cluster, error in failed.items() if len(pipeline.clusters) > 1 or expired else ():
+    """Says why clusters and units have not landed; raises for a unit that has expired or cannot be made
+    again, and where no cluster could be landed."""
+    for cluster, error in failed.items() if len(pipeline.clusters) > 1 or refused else ():
         say(waits(cluster, error))
-    for error in expired[1:]:
+    for error in refused[1:]:
         say(str(error))
-    if expired:
-        raise expired[0]
+    if refused:
+        raise refused[0]
     if failed.keys() == set(pipeline.clusters):
         raise next(iter(failed.values()))
 
 
-def _clusters(
-    attempt: LandingAttempt,
-    by_cluster: Mapping[str, Sequence[UnitRead]],
-    old: Mapping[Unit, Manifest],
-    mode: str,
-    token: str,
-) -> tuple[list[Manifest], dict[str, SluiceError]]:
-    """Lands cluster after cluster: the manifests that stand afterwards, and why others did not bring all.
+@dataclass(frozen=True)
+class _Clusters:
+    """The ids of the attempts, the manifests that stand afterwards, and why others did not bring all."""
 
-    What the lake raises is raised: it is the same for all of them.
-    """
+    ids: tuple[str, ...]
+    manifests: tuple[Manifest, ...]
+    failed: Mapping[str, SluiceError]
+
+    @property
+    def landed(self) -> tuple[Manifest, ...]:
+        return tuple(m for m in self.manifests if m.attempt in self.ids)
+
+    def unmade(self, token: str) -> tuple[SluiceError, ...]:
+        """Returns why units were not made again, also those that another run has landed meanwhile."""
+        others = landed_meanwhile([f"{m.slice}/{m.cluster}" for m in self.manifests if m.token != token])
+        return (*self.failed.values(), *([others] if others else []))
+
+
+def _clusters(attempt: LandingAttempt, by_cluster: Mapping[str, Sequence[UnitRead]]) -> _Clusters:
+    """Lands cluster after cluster. What the lake raises is raised: it is the same for all of them."""
+    ids = {cluster: uuid.uuid4().hex[:16] for cluster in by_cluster}
     manifests: list[Manifest] = []
     failed: dict[str, SluiceError] = {}
     for cluster, reads in by_cluster.items():
-        mine = replace(attempt, ids={cluster: attempt.ids[cluster]})
-        found = in_parts(reads, partial(_part, mine, old, mode, token), partial(_answers, mine, cluster))
+        mine = replace(attempt, ids={cluster: ids[cluster]})
+        found = in_parts(reads, partial(_part, mine), partial(attempt.source.answers, cluster))
         manifests += found.manifests
         if found.error is not None:
             failed[cluster] = found.error
-    return manifests, failed
+    return _Clusters(tuple(ids.values()), tuple(manifests), failed)
 
 
-def _part(
-    attempt: LandingAttempt, old: Mapping[Unit, Manifest], mode: str, token: str, reads: Sequence[UnitRead]
-) -> list[Manifest]:
+def _part(attempt: LandingAttempt, reads: Sequence[UnitRead]) -> list[Manifest]:
     """Lands some units of one cluster. What fails leaves nothing of the attempt behind."""
     try:
         landed = attempt.read(reads)
-        refuse_compacted(attempt.pipeline, landed, old, attempt.topics_of)
-    except SluiceError:
+        attempt.source.check(landed)
+    except SluiceError as error:
         discard(attempt.lake, attempt.ids.values())
-        raise
-    committed = _commit(attempt.pipeline, attempt.lake, landed, mode, token)
+        replaced = attempt.source.replaced(reads)
+        if replaced is None:
+            raise
+        raise replaced from error
+    committed = attempt.source.commit(landed)
     move(attempt.lake, committed)
     return committed
-
-
-def _answers(attempt: LandingAttempt, cluster: str) -> bool:
-    return probe_cluster(attempt.pipeline.cluster(cluster), attempt.topics_of) is None
-
-
-def _commit(
-    pipeline: Pipeline, lake: Lake, landed: Sequence[Landed], mode: str, token: str
-) -> list[Manifest]:
-    """Returns the manifests that stand afterwards: these, or those of who was first."""
-    now = pendulum.now("UTC")
-    drafts = [partial(draft, pipeline.name, unit, pipeline.success_grace, token, now) for unit in landed]
-    if mode == "reland":
-        return each_if_slow(partial(commit_again, lake), drafts)
-    return list(commit_each(lake, drafts))

@@ -9,19 +9,16 @@ from itertools import chain
 from typing import TypeVar
 
 from sluice import crash_points
-from sluice.clients.kafka.reader import TopicsOf
-from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.flow.land.conservation import check_rows, counted, gaps_of
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.engine import Engine
-from sluice.flow.land.expiry import starts_now
-from sluice.flow.land.holes import Holes, explain
 from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
 from sluice.flow.land.read_plan import UnitRead, runs, together
+from sluice.flow.land.record_source import RecordSource
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.reports import SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
@@ -37,7 +34,7 @@ _Own = TypeVar("_Own", WrittenFile, SeenOffsets, SeenFields, SeenTimes)
 
 @dataclass(frozen=True)
 class LandingAttempt:
-    """One landing: where it writes, and the id of its attempt for each cluster.
+    """One landing: where it reads and writes, and the id of its attempt for each cluster.
 
     `exact_fields`: as in Task.
     """
@@ -47,34 +44,34 @@ class LandingAttempt:
     ids: Mapping[str, str]
     engine: Engine
     say: Say
-    topics_of: TopicsOf = open_topics
+    source: RecordSource
     exact_fields: frozenset[str] = frozenset()
 
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
         """Returns the files of every unit in its attempt, each record accounted for.
 
-        Raises Conservation, ExpiredMeanwhile, TopicRecreated, SparkFailed, KafkaUnavailable, LakeUnavailable.
+        Raises Conservation, SparkFailed, LakeUnavailable, and what the source raises.
         """
         report = self._land(reads)
         crash_points.reached(Land.READ)
         files, seen = _by_unit(report.files), _by_unit(report.seen)
-        gaps = {r.unit: gaps_of(r.unit, r.left, seen.get(_name(r.unit), ())) for r in reads}
-        self._explain(reads, gaps)
+        own = {r.unit: seen.get(_name(r.unit), ()) for r in reads}
+        gaps = {r.unit: gaps_of(r.unit, r.left, own[r.unit]) for r in reads}
+        found = self.source.account(reads, gaps, own)
         crash_points.reached(Land.EXPLAINED)
         tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
         traffic, fields = _by_unit(self._totals(report.traffic)), _by_unit(report.fields)
         times = _by_unit(report.times)
         crash_points.reached(Land.MERGED)
         for r in reads:
-            check_rows(r.unit, seen.get(_name(r.unit), ()), tidy.get(_name(r.unit), ()))
+            check_rows(r.unit, found[r.unit].seen, tidy.get(_name(r.unit), ()))
         return [
             Landed(
                 read=r,
                 attempt=self.ids[r.unit.cluster],
                 files=tuple(tidy.get(_name(r.unit), ())),
-                seen=tuple(seen.get(_name(r.unit), ())),
-                holes=sum(gap.missing for found in gaps[r.unit].values() for gap in found)
-                + sum(part.hidden for part in seen.get(_name(r.unit), ())),
+                seen=found[r.unit].seen,
+                holes=found[r.unit].holes,
                 counted=counted(
                     r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
                 ),
@@ -90,19 +87,9 @@ class LandingAttempt:
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
             place = (self.pipeline, self.lake, run.cluster, attempt, slices, run.edges())
-            work.append((run, Task(*place, decoding, self.exact_fields)))
+            task = Task(*place, decoding, self.exact_fields)
+            work.append((run, self.source.reading(task, run)))
         return self.engine.land(work) if work else TaskReport()
-
-    def _explain(self, reads: Sequence[UnitRead], gaps: Holes) -> None:
-        for cluster in self.ids:
-            ranges = {r for read in reads if read.unit.cluster == cluster for r in read.left if r.offsets}
-            # Asked also without holes: a topic that was recreated meanwhile has another id, and is refused.
-            starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
-            holes = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
-            if holes:
-                self.say(f"{cluster}: a second read of {_count(holes):,} offsets that hold no record")
-                with self.topics_of(self.pipeline.cluster(cluster)) as topics:
-                    explain(topics, holes, starts)
 
     def _placed(self, files: Sequence[WrittenFile]) -> list[WrittenFile]:
         own = own_folders(files, self.pipeline.types, self.pipeline.max_types)
@@ -149,7 +136,3 @@ def _by_unit(things: Sequence[_Own]) -> dict[tuple[str, str], list[_Own]]:
     for thing in things:
         found.setdefault((thing.slice_id, thing.cluster), []).append(thing)
     return found
-
-
-def _count(holes: Holes) -> int:
-    return sum(gap.missing for places in holes.values() for gaps in places.values() for gap in gaps)

@@ -9,13 +9,24 @@ from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
 from sluice.state.file_moves import move
 from sluice.state.manifests import read_manifest
-from tests.models.landing_model import Model, Rule, State, alarmed, lost, mixed, start, unmarked
+from tests.models.landing_model import (
+    Model,
+    Rule,
+    State,
+    alarmed,
+    lost,
+    mixed,
+    start,
+    start_landed,
+    unmarked,
+)
 from tests.support.exhaustive import Found, search
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours
 
 FILLS, RELANDS = ("fill", "fill", "reland"), ("reland", "reland")
 THREE = ("fill", "reland", "reland")
+REMAKES = (("remake", "reland"), ("remake", "remake"), ("remake", "fill"), ("remake", "remake", "reland"))
 
 
 def wrong(state: State) -> bool:
@@ -31,6 +42,38 @@ def explore(modes: tuple[str, ...], *off: Rule) -> Found[State]:
 @pytest.mark.parametrize("modes", [RELANDS, FILLS])
 def test_landers_never_reach_a_wrong_state(modes: tuple[str, ...]):
     assert explore(modes).trace == ()
+
+
+def stale(state: State) -> bool:
+    """Records that a `reland` has brought since are gone."""
+    return state.stale
+
+
+def explore_landed(modes: tuple[str, ...], *off: Rule) -> Found[State]:
+    """With a first generation of somebody else."""
+    begin, model = start_landed(len(modes)), Model(modes, frozenset(off))
+    found = search([begin], model.moves, lambda state: wrong(state) or stale(state))
+    print(f"without {[rule.value for rule in off]}, {', '.join(modes)}:\n{found}")
+    return found
+
+
+@pytest.mark.parametrize("modes", REMAKES)
+def test_a_remake_among_others_never_reaches_a_wrong_state(modes: tuple[str, ...]):
+    assert explore_landed(modes).trace == ()
+
+
+def test_a_remake_that_replaced_what_it_has_not_read_would_lose_records():
+    found = explore_landed(("remake", "reland"), Rule.MADE_OF)
+    assert found.last is not None
+    assert stale(found.last)
+    assert len(found.trace) == 21
+
+
+def test_a_remake_gets_to_a_second_generation_that_is_complete():
+    def complete(state: State) -> bool:
+        return state.manifest == state.mark == (2, 0) and state.files == {(2, 0)}
+
+    assert search([start_landed(2)], Model(("remake", "fill")).moves, complete).trace != ()
 
 
 def test_the_model_gets_to_a_second_generation_that_is_complete():
@@ -66,7 +109,7 @@ def test_without_a_rule_a_wrong_state_is_reached(rule: Rule, modes: tuple[str, .
 
 
 def test_every_rule_is_tried():
-    assert {rule for rule, *_ in NEEDED} == set(Rule)
+    assert {rule for rule, *_ in NEEDED} | {Rule.MADE_OF} == set(Rule)
 
 
 def test_a_slow_copy_brings_an_older_file_back_and_loses_none():

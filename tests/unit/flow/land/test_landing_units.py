@@ -42,6 +42,9 @@ def manifest(*ranges: OffsetRange, lost: tuple[Loss, ...] = (), token: str = "")
         (manifest(), "reload", "t", False),
         (manifest(token="old"), "reland", "t", True),
         (manifest(token="t"), "reland", "t", False),
+        (None, "remake", "t", True),
+        (manifest(token="old"), "remake", "t", True),
+        (manifest(token="t"), "remake", "t", False),
     ],
 )
 def test_what_has_to_be_landed(found, mode, token, needed):
@@ -49,8 +52,8 @@ def test_what_has_to_be_landed(found, mode, token, needed):
 
 
 def test_a_mode_that_is_none():
-    assert MODES == ("fill", "refill", "reload", "reland")
-    with pytest.raises(WrongUse, match="^mode 'all': expected one of fill, refill, reload, reland$"):
+    assert MODES == ("fill", "refill", "reload", "remake", "reland")
+    with pytest.raises(WrongUse, match="^mode 'all': expected one of fill, refill, reload, remake, reland$"):
         needs_landing(None, "all", "")
 
 

@@ -22,6 +22,7 @@ from sluice.flow.land.task.decoding import Decoding, opener
 from sluice.flow.land.task.dedup import Deduplicator
 from sluice.flow.land.task.far_hours import FarHours
 from sluice.flow.land.task.field_tally import FieldTally
+from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.long_numbers import may_be_long
 from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
@@ -49,7 +50,8 @@ class Task:
     `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end.
     `decoding`: how messages are decoded that are not JSON.
     `exact_fields`: types whose fields are counted in every row, and not in a sample; `*` stands for those
-    without a table of their own.
+    without a table of their own. `files`: those of the lake in which the records are, where a unit is made
+    again; None: they are in Kafka.
     """
 
     pipeline: Pipeline
@@ -60,6 +62,7 @@ class Task:
     edges: Mapping[tuple[str, int], np.ndarray]
     decoding: Decoding | None = None
     exact_fields: frozenset[str] = frozenset()
+    files: tuple[LakeFile, ...] | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ const MODES = [
   ["fill", "only what is missing or stale"],
   ["refill", "also hours that were loaded before a column was added, and may have its field"],
   ["reload", "loads ClickHouse again from the lake; Kafka is not needed"],
+  ["remake", "makes what has landed again out of the lake's own records, by the pipeline file of now, then loads it"],
   ["reland", "reads Kafka again with the same boundaries, and replaces the hours everywhere"],
 ];
 const HOUR = 3600000;

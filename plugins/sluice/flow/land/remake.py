@@ -1,0 +1,104 @@
+"""Which units are made again out of the lake, and whether all of their records came back. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from sluice.config.pipeline import Pipeline
+from sluice.errors import CannotRemake, Conservation, Relanded
+from sluice.flow.land.read_plan import UnitRead
+from sluice.flow.land.record_source import Accounted
+from sluice.flow.land.task.reports import SeenOffsets
+from sluice.manifest import Manifest, Remade, TopicPartitionKey
+from sluice.slices import Unit
+
+
+def remade_reads(
+    pipeline: Pipeline, old: Mapping[Unit, Manifest]
+) -> tuple[dict[str, list[UnitRead]], list[CannotRemake]]:
+    """Returns what is read of each unit, by cluster, and an error for each that the lake cannot give again.
+
+    The ranges are those that its manifest has landed, whatever topics the pipeline file names now.
+    """
+    found: dict[str, list[UnitRead]] = {}
+    refused: list[CannotRemake] = []
+    for unit, manifest in old.items():
+        why = refusal(pipeline, manifest)
+        if why is not None:
+            refused.append(CannotRemake(str(unit), why))
+            continue
+        read = UnitRead(unit, manifest.ranges, manifest.ranges, manifest.lost)
+        found.setdefault(unit.cluster, []).append(read)
+    return found, refused
+
+
+def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
+    """Returns why the manifest alone says that the records cannot come back."""
+    if manifest.empty and not pipeline.event.arrays:
+        return (
+            f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "
+            "`rows: array` is no longer there"
+        )
+    return None
+
+
+def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets]) -> Accounted:
+    """Compares the records that the files gave with those that the manifest counts, by partition.
+
+    Of a message that was an empty array the lake has no row: as many as the manifest counts are added. Raises
+    Conservation.
+    """
+    found: Counter[TopicPartitionKey] = Counter()
+    for part in seen:
+        found[part.topic, part.partition] += part.records
+    empty = tuple(_empty(unit, old, found)) if old.empty else ()
+    for part in empty:
+        found[part.topic, part.partition] += part.records
+    if sum(part.records for part in empty) != old.empty:
+        raise _uneven(unit, "that are no empty array", sum(found.values()), old.read - old.empty)
+    _compare(unit, old, found)
+    return Accounted((*seen, *empty), old.holes)
+
+
+def _empty(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> Iterator[SeenOffsets]:
+    left = old.empty
+    for count in old.counts:
+        missing = min(count.read - found.get((count.topic, count.partition), 0), left)
+        if missing > 0:
+            left -= missing
+            place = (unit.cluster, unit.slice.id, count.topic, count.partition)
+            yield SeenOffsets(*place, first=0, last=-1, records=missing, rows=0, empty=missing)
+
+
+def _compare(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> None:
+    """Older manifests do not count by partition."""
+    counted = {(c.topic, c.partition): c.read for c in old.counts}
+    wanted = {place: read for place, read in counted.items() if read}
+    if old.counts and wanted != dict(found):
+        place = next(p for p in sorted({*wanted, *found}) if wanted.get(p) != found.get(p))
+        raise _uneven(unit, f"of {place[0]}/{place[1]}", found.get(place, 0), wanted.get(place, 0))
+    if sum(found.values()) != old.read:
+        raise _uneven(unit, "of all partitions", sum(found.values()), old.read)
+
+
+def _uneven(unit: Unit, which: str, found: int, counted: int) -> Conservation:
+    return Conservation(
+        f"slice {unit}: the lake's files hold {found:,} records {which}, and the manifest counts "
+        f"{counted:,}: nothing was committed; `sluice verify` names what is wrong with them"
+    )
+
+
+def remade_of(old: Manifest) -> Remade:
+    return Remade(old.id, old.landed, old.kept_by_reason())
+
+
+def landed_meanwhile(units: Sequence[str]) -> Relanded | None:
+    """Returns the error of units that another run has landed again, while they were made again."""
+    if not units:
+        return None
+    more = f" and {len(units) - 1:,} more were" if len(units) > 1 else " was"
+    return Relanded(
+        f"slice {units[0]}{more} landed again while made again out of the lake: those files stand, and "
+        "nothing of this attempt is left; run it again"
+    )

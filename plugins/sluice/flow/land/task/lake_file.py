@@ -1,0 +1,27 @@
+"""A file of the lake that a task reads records from, where it makes a unit again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.errors import CannotRemake
+from sluice.manifest import LandedFile
+from sluice.slices import Unit
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """`rejected`: it holds records, or rows of records, that were not parsed."""
+
+    unit: str
+    key: str
+    rows: int
+    sha256: str
+    rejected: bool
+
+    @classmethod
+    def of(cls, unit: Unit, file: LandedFile) -> LakeFile:
+        return cls(str(unit), file.key, file.rows, file.sha256, not file.hour)
+
+    def refusal(self, why: str) -> CannotRemake:
+        return CannotRemake(self.unit, f"file {self.key} {why}")

@@ -1,0 +1,148 @@
+"""The records of a unit out of the lake's own files: what a landing reads where it makes a unit again.
+
+A file holds the rows of one type and hour, so a partition's records lie in many of them, each in their own
+order. They are put in the order of their offsets, through files on the task's disk where they are many. Rows
+that came out of one message (`rows: array`) become that message again; messages that were decoded have kept
+their own bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sluice.flow.land import reject_reasons
+from sluice.flow.land.task.columns import HEADERS
+from sluice.flow.land.task.direct_read import divided
+from sluice.flow.land.task.lake_file import LakeFile
+from sluice.flow.land.task.record_sort import sorted_by_record
+from sluice.flow.land.task.records_again import WHOLE, batches_of
+from sluice.flow.land.task.task import Task
+from sluice.flow.land.task.writer import sha256
+
+# As many records are one task's; more are divided as those of Kafka are.
+TOGETHER = 200_000
+_ROWS = 8_192
+_PLACE = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_headers")
+_MORE = ("_row", "_size", "_reason")
+_MAY_LACK_VALUE = (reject_reasons.NO_VALUE, reject_reasons.SHIPPED_TWICE)
+
+
+def shares(task: Task, together: bool, most_rows: int = TOGETHER) -> list[Task]:
+    """Divides a task that reads from the lake into those that may run side by side."""
+    offsets = sum(int(edges[-1] - edges[0]) for edges in task.edges.values())
+    return [task] if together or offsets <= most_rows else divided(task, task.pipeline.rows_per_read)
+
+
+def batches(task: Task) -> Iterator[pa.RecordBatch]:
+    """Yields all records of the task's `files` that lie between its edges, as `direct_read.batches` does.
+
+    Raises CannotRemake for a file that is missing or damaged, and for rows that are no whole records.
+    """
+    spans = _Spans(task)
+    parts = (part for file in task.files or () for part in _rows_of(task, file, spans))
+    yield from batches_of(task, sorted_by_record(parts))
+
+
+class _Spans:
+    """By place the offsets that the task reads."""
+
+    def __init__(self, task: Task) -> None:
+        self.topics = pa.array(task.topics, pa.string())
+        spans = sorted((task.place(*place), int(e[0]), int(e[-1])) for place, e in task.edges.items())
+        self._places, self._first, self._until = (np.array(column) for column in zip(*spans, strict=True))
+        self._partitions = {partition for _, partition in task.edges}
+
+    def may_have(self, group: Any, columns: Mapping[str, int]) -> bool:
+        """Returns whether a row group may have records between the edges, by its statistics."""
+        found = [group.column(columns[name]).statistics for name in ("_partition", "_offset")]
+        if any(one is None or not one.has_min_max for one in found):
+            return True
+        partition, offset = found
+        if not any(partition.min <= number <= partition.max for number in self._partitions):
+            return False
+        return bool(offset.max >= self._first.min() and offset.min < self._until.max())
+
+    def chosen(self, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Returns which rows lie between the edges, and the place of each of them."""
+        found: pa.Array[Any] = pc.index_in(batch["_topic"], value_set=self.topics)
+        topics = found.fill_null(-1).to_numpy()
+        places = batch["_partition"].to_numpy() * len(self.topics) + topics
+        offsets = batch["_offset"].to_numpy()
+        at = np.minimum(np.searchsorted(self._places, places), len(self._places) - 1)
+        good = (topics >= 0) & (self._places[at] == places)
+        good &= (offsets >= self._first[at]) & (offsets < self._until[at])
+        rows = np.flatnonzero(good)
+        return rows, places[rows]
+
+
+def _rows_of(task: Task, file: LakeFile, spans: _Spans) -> Iterator[pa.Table]:
+    try:
+        with task.lake.local(file.key) as path:
+            yield from _read(path, file, spans)
+    except FileNotFoundError:
+        raise file.refusal("is missing") from None
+    except (pa.ArrowException, OSError) as error:
+        raise file.refusal(f"cannot be read ({error})") from error
+
+
+def _read(path: Path, file: LakeFile, spans: _Spans) -> Iterator[pa.Table]:
+    with pq.ParquetFile(path) as parquet:
+        meta = parquet.metadata
+        if meta.num_rows != file.rows:
+            raise file.refusal(f"has {meta.num_rows:,} rows, and its manifest says {file.rows:,}")
+        there = set(parquet.schema_arrow.names)
+        paths = {meta.schema.column(number).path: number for number in range(meta.num_columns)}
+        groups = [n for n in range(meta.num_row_groups) if spans.may_have(meta.row_group(n), paths)]
+        if not groups:
+            return
+        if sha256(path) != file.sha256:
+            raise file.refusal("has other bytes than its manifest says")
+        wanted = [name for name in (_value_of(there), *_PLACE, *_MORE) if name in there]
+        for batch in parquet.iter_batches(_ROWS, row_groups=groups, columns=wanted):
+            rows, places = spans.chosen(batch)
+            if len(rows):
+                yield _records(file, batch.take(pa.array(rows, pa.int64())), places, _value_of(there))
+
+
+def _value_of(names: set[str]) -> str:
+    """A message that was decoded is kept beside the event."""
+    return "_raw" if "_raw" in names else "_payload"
+
+
+def _records(file: LakeFile, batch: pa.RecordBatch, places: np.ndarray, value: str) -> pa.Table:
+    count, names = batch.num_rows, batch.schema.names
+    sizes = batch["_size"] if "_size" in names else pa.nulls(count, pa.int64())
+    numbers: pa.Array[Any] = batch["_row"] if "_row" in names else pa.nulls(count, pa.int32())
+    _refuse_incomplete(file, batch, value, sizes)
+    return pa.table(
+        {
+            "place": pa.array(places, pa.int32()),
+            "offset": batch["_offset"],
+            "row": numbers.fill_null(WHOLE),
+            "timestamp": batch["_timestamp"].cast(pa.int64()),
+            "key": batch["_key"],
+            "headers": batch["_headers"].cast(HEADERS),
+            "value": batch[value].cast(pa.binary()),
+            "size": sizes,
+        }
+    )
+
+
+def _refuse_incomplete(file: LakeFile, batch: pa.RecordBatch, value: str, sizes: pa.Array[Any]) -> None:
+    """Raises CannotRemake for a record whose bytes are not in the lake, though Kafka had some."""
+    lacking = pc.and_(pc.is_null(batch[value]), pc.is_null(sizes))
+    if not pc.any(lacking).as_py():
+        return
+    for row in (
+        batch.select([*_PLACE[:3], *(["_reason"] if file.rejected else [])]).filter(lacking).to_pylist()
+    ):
+        if row.get("_reason") not in _MAY_LACK_VALUE:
+            where = f"{row['_topic']}/{row['_partition']} offset {row['_offset']}"
+            raise file.refusal(f"does not hold the bytes of {where}")

@@ -1,0 +1,122 @@
+"""Makes records out of sorted rows of the lake: one of each offset, as Spark hands over those of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.errors import CannotRemake
+from sluice.flow.land.task import headers
+from sluice.flow.land.task.columns import lengths
+from sluice.flow.land.task.long_records import WHOLE_BYTES
+from sluice.flow.land.task.read_counts import runs_of
+from sluice.flow.land.task.task import TOO_LARGE, Task
+from sluice.slices import Unit
+
+WHOLE = -1
+"""The number of a row that is a whole message."""
+_RECORDS = 4_096
+
+
+def batches_of(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Yields the records with the task's `columns()` and TOO_LARGE, each batch of one partition.
+
+    `tables` are sorted by place, offset and row, and hold whole records. Raises CannotRemake for rows that
+    are there twice or are no whole record.
+    """
+    for table in tables:
+        for start, until in pairwise(runs_of(table["place"].to_numpy())):
+            own = table.slice(start, until - start).combine_chunks()
+            _refuse_held(task, own)
+            for part in _bounded(_whole(task, own)):
+                yield _batch(part)
+
+
+def _whole(task: Task, rows: pa.Table) -> pa.Table:
+    """Returns a row for each record; the elements of an array are joined again."""
+    numbers, starts = rows["row"].to_numpy(), np.array(runs_of(rows["offset"].to_numpy()))
+    place_in_record = np.arange(len(numbers)) - np.repeat(starts[:-1], np.diff(starts))
+    single = numbers == WHOLE
+    wrong = np.where(single, place_in_record != 0, numbers != place_in_record)
+    if wrong.any():
+        raise _refusal(task, rows, int(np.flatnonzero(wrong)[0]), "has rows twice, or lacks some")
+    if single.all():
+        return rows
+    _refuse_differing(task, rows, place_in_record)
+    values: list[Any] = rows["value"].to_pylist()
+    joined = [
+        values[start] if single[start] else b"[" + b",".join(values[start:until]) + b"]"
+        for start, until in pairwise(starts.tolist())
+    ]
+    found = rows.take(pa.array(starts[:-1]))
+    return found.set_column(found.column_names.index("value"), "value", pa.array(joined, pa.binary()))
+
+
+def _refuse_differing(task: Task, rows: pa.Table, place_in_record: np.ndarray) -> None:
+    """Rows of one message carry the same time, key and headers."""
+    later = np.flatnonzero(place_in_record > 0)
+    for name in ("timestamp", "key", "headers"):
+        values = rows[name].to_pylist()
+        for row in later.tolist():
+            if values[row] != values[row - 1]:
+                raise _refusal(task, rows, row, f"has rows with different {name}")
+
+
+def _refuse_held(task: Task, rows: pa.Table) -> None:
+    """Of a record that was too large the lake has the size alone."""
+    sizes = rows["size"]
+    if sizes.null_count == rows.num_rows:
+        return
+    for row, size in enumerate(sizes.to_pylist()):
+        if size is not None and size <= task.pipeline.max_record:
+            what = (
+                f"was too large ({size:,} bytes), and `max_record` takes it now: the lake has its size alone"
+            )
+            raise _refusal(task, rows, row, what)
+
+
+def _refusal(task: Task, rows: pa.Table, row: int, what: str) -> CannotRemake:
+    names = {task.place(*place): place for place in task.edges}
+    place, offset = names[rows["place"][row].as_py()], rows["offset"][row].as_py()
+    piece = task.slices[int(np.searchsorted(task.edges[place], offset, "right")) - 1]
+    return CannotRemake(str(Unit(piece, task.cluster)), f"{place[0]}/{place[1]} offset {offset} {what}")
+
+
+def _bounded(records: pa.Table) -> Iterator[pa.Table]:
+    """Cuts into batches of bounded number and bytes; a record that is larger is alone."""
+    ends = np.cumsum(lengths(records["value"]) + lengths(records["key"]))
+    start = 0
+    while start < records.num_rows:
+        before = int(ends[start - 1]) if start else 0
+        until = max(start + 1, int(np.searchsorted(ends, before + WHOLE_BYTES, "right")))
+        until = min(until, start + _RECORDS)
+        yield records.slice(start, until - start)
+        start = until
+
+
+def _batch(records: pa.Table) -> pa.RecordBatch:
+    columns = {
+        "value": records["value"],
+        "key": records["key"],
+        "headers": _texts(records["headers"]),
+        "place": records["place"],
+        "offset": records["offset"],
+        "timestamp": records["timestamp"],
+        TOO_LARGE: records["size"],
+    }
+    # Slices are copied: whoever takes a column counts its bytes.
+    return pa.table(columns).combine_chunks().to_batches()[0]
+
+
+def _texts(found: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    if found.null_count == len(found):
+        return pa.nulls(len(found), pa.string())
+    texts = [
+        None if own is None else headers.to_json([(one["key"], one["value"]) for one in own])
+        for own in found.to_pylist()
+    ]
+    return pa.array(texts, pa.string())
