@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+import typer
 
 from sluice.cli import status_lines
 from sluice.cli.fit_columns import TableColumn
@@ -22,11 +25,20 @@ from sluice.cli.options import (
     tables_of,
 )
 from sluice.cli.output import print_facts, print_json, print_line, show, table_of
-from sluice.errors import SluiceError
+from sluice.config.pipeline import Pipeline
+from sluice.errors import SluiceError, WrongUse
 from sluice.plan.dry_run import DryRun, lost, unit_json
 from sluice.plan.plan import rows_of
 from sluice.plan.waiting import missing_lines
 from sluice.state.status import UnitStatus
+
+Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        help="With --mode remake: what would change of every hour, and not of the few that were tried.",
+    ),
+]
 
 _COLUMNS = (
     TableColumn("slice", 0),
@@ -48,18 +60,24 @@ def plan(
     day: DayOption = None,
     mode: ModeOption = "fill",
     table: TableOption = None,
+    exact: Exact = False,
     wide: Wide = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """What a backfill of [A, B) would do, per hour: state, offsets, reads, what Kafka no longer has. Of more
-    than 500 hours a line for each day, of more than 500 days for each month.
+    than 500 hours a line for each day, of more than 500 days for each month. With --mode remake also which
+    rows and rejected records would change.
 
     Example: sluice plan adx --from 2026-11-20T00:00Z --to now
     """
     from sluice.flow.steps import dry_run
 
     check_mode(mode)
+    if exact and mode != "remake":
+        raise WrongUse(
+            "--exact is for --mode remake: other modes change no row of the lake by the pipeline file"
+        )
     spec = load_pipeline(pipeline, config)
     slices = asked_range(spec, start, to, day)
     dry = dry_run(spec, slices, mode, tables_of(spec, table, mode))
@@ -70,9 +88,25 @@ def plan(
     title = status_lines.title(f"{spec.name} {slices}, mode {mode}", dry.found, lines)
     show(table_of(title, _COLUMNS, [_line(units, dry) for units in lines]), wide=wide)
     print_facts({"slices": len(slices), **dry.facts})
+    for line in _remade(spec, dry, exact) if mode == "remake" else ():
+        print_line(line)
     for line in (*dry.new_columns, *dry.hints, *missing_lines(spec, dry.found)):
         print_line(line)
     _raise_first(dry.silent)
+
+
+def _remade(spec: Pipeline, dry: DryRun, exact: bool) -> Iterator[str]:
+    """Yields how many units were tried, and what would change of each: those with most unparsed records, or
+    all."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.land.remake_forecast import forecast, sampled
+
+    old = {s.unit: s.manifest for s in dry.found if s.manifest is not None and not s.gone}
+    chosen = list(old) if exact else sampled(old)
+    if len(chosen) < len(old):
+        yield f"tried on {len(chosen):,} of {len(old):,} units; --exact tries all:"
+    for change in forecast(spec, open_lake(spec), {unit: old[unit] for unit in chosen}):
+        yield str(change)
 
 
 def _line(units: Sequence[UnitStatus], dry: DryRun) -> tuple[object, ...]:

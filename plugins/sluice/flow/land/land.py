@@ -76,11 +76,10 @@ def land(
 ) -> Landing:
     """Lands what `mode` asks for; repeatable at any time, and beside others who land the same.
 
-    Raises NotResolved, RecordsExpired, ExpiredMeanwhile, CompactedAway, Conservation, SparkFailed, and what
+    Raises NotResolved, RecordsExpired, CannotRemake, CompactedAway, Conservation, SparkFailed, and what
     Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
     A unit that cannot land, or has expired, does not hold up the others: NotAllLanded, or its own error, is
-    raised at the end. Only `reland` and `remake` replace what is there; a `reland` does nothing where a unit
-    has expired, and a `remake` leaves out each unit that it cannot make again (CannotRemake).
+    raised at the end. Only `reland` (nothing where a unit has expired) and `remake` replace what is there.
     Before a cluster's first manifest a failure leaves nothing of it behind; after it the next call goes on.
     """
     boundaries = BoundaryLog(lake).read()
@@ -92,15 +91,13 @@ def land(
     again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
     reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)
     remade, refused = remade_reads(pipeline, again)
-    if not again:
-        _refuse(pipeline, reads, mode)
+    _refuse(pipeline, reads, mode, bool(again))
     crash_points.reached(Land.PLANNED)
     _tell_planned(own, todo, reads.all, [read for some in remade.values() for read in some], say)
-    from_lake = LakeSource(pipeline, lake, again, token)
     from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
-    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_lake, pipeline.evolving_types)
-    first = _clusters(attempt, remade)
-    second = _clusters(replace(attempt, source=from_kafka), reads.by_cluster)
+    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, pipeline.evolving_types)
+    first = _clusters(replace(attempt, source=LakeSource(pipeline, lake, again, token)), remade)
+    second = _clusters(attempt, reads.by_cluster)
     sweep(pipeline, lake, (*first.ids, *second.ids), pendulum.now("UTC"))
     crash_points.reached(Land.SWEPT)
     landed, failed = (*first.landed, *second.landed), {**reads.failed, **second.failed}
@@ -119,9 +116,9 @@ def _tell_planned(
         say(line)
 
 
-def _refuse(pipeline: Pipeline, reads: Reads, mode: str) -> None:
-    """Raises what stands before anything is read."""
-    if reads.failed and len(pipeline.clusters) == 1:
+def _refuse(pipeline: Pipeline, reads: Reads, mode: str, remakes: bool) -> None:
+    """Raises what stands before anything is read. Units that are made again do not wait for Kafka."""
+    if not remakes and reads.failed and len(pipeline.clusters) == 1:
         raise next(iter(reads.failed.values()))
     if reads.expired and mode == "reland":
         raise reads.expired[0]

@@ -18,6 +18,7 @@ from sluice.flow.land.formats.decoders import FORMATS
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
 from sluice.type_fields import FieldSeen, TypeFields
+from tests.support.landed_contents import contents
 from tests.support.landing_world import START, World, event, hours, pipeline
 from tests.support.registry_server import serve
 
@@ -143,3 +144,21 @@ def test_a_registry_that_does_not_answer_as_one_lands_nothing_until_it_does(
 
 def test_every_format_that_a_pipeline_file_may_name_has_its_decoder():
     assert set(FORMATS) == set(DECODED) == {"avro", "protobuf"}
+
+
+def test_another_schema_brings_in_what_the_wrong_one_rejected(tmp_path: Path, spec):
+    """A remake reads the messages' own bytes, as a reland would."""
+    (tmp_path / "wrong.avsc").write_text(json.dumps({**SCHEMA, "fields": SCHEMA["fields"][1:]}))
+    form = {"type": {"field": "type"}, "time": {"field": "at"}, "format": {"avro": "wrong.avsc"}}
+    wrong = spec.model_copy(update={"event": Event.model_validate(form, context={"folder": tmp_path})})
+    plain = pipeline()
+    found = []
+    for mode in ("remake", "reland"):
+        lake, _ = landed(tmp_path / mode, wrong)
+        world = World({BIDS: [[(message, STAMP) for message in MESSAGES]]})
+        for number, after in enumerate((spec, plain, spec)):
+            world.land(after, lake, hours(1), mode, f"{number}")
+            found.append((mode, contents(lake, [Unit(Slice(START, spec.slice), "dc1")])))
+    assert [c for mode, c in found if mode == "remake"] == [c for mode, c in found if mode == "reland"]
+    [(rows, manifest)] = found[-1][1].values()
+    assert (manifest.landed, manifest.kept, len(rows)) == (3, 3, 6)

@@ -1,0 +1,35 @@
+"""A lake whose files can be read, and into which a task writes nothing: for forecasts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from sluice.clients.lake.base import Files
+
+
+class DiscardingLake:
+    """As much of a lake as a landing's task needs. What is written is thrown away when it is whole."""
+
+    def __init__(self, lake: Files) -> None:
+        self.url = lake.url
+        self._lake = lake
+
+    def local(self, key: str) -> AbstractContextManager[Path]:
+        return self._lake.local(key)
+
+    def synced_at_end(self) -> AbstractContextManager[DiscardingLake]:
+        return nullcontext(self)
+
+    def put(self, key: str, data: bytes) -> None:
+        pass
+
+    def begin(self, key: str) -> Path:
+        descriptor, path = tempfile.mkstemp(prefix="sluice-forecast-")
+        os.close(descriptor)
+        return Path(path)
+
+    def finish(self, key: str, path: Path) -> None:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,116 @@
+"""What a `remake` would change of a unit, before it does: the landing's tasks, with files thrown away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.discarding import DiscardingLake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import SluiceError
+from sluice.flow.land.lake_source import LakeSource
+from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.remake import account, remade_reads
+from sluice.flow.land.task import lake_read
+from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.reports import TaskReport
+from sluice.flow.land.task.task import Task
+from sluice.manifest import Manifest
+from sluice.safe_text import line
+from sluice.slices import Unit
+
+SAMPLED = 3
+"""Units that a plan tries, unless it is asked for all."""
+_MOST_SHOWN = 5
+
+Outcome = tuple[str, str]
+"""A type and an event hour, or a reason and nothing."""
+
+
+@dataclass(frozen=True)
+class UnitChange:
+    """Rows by outcome, `before` and `after`; or `why` the unit cannot be made again."""
+
+    unit: Unit
+    before: Mapping[Outcome, int]
+    after: Mapping[Outcome, int]
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.why:
+            return self.why
+        changed = [o for o in {*self.before, *self.after} if self.before.get(o, 0) != self.after.get(o, 0)]
+        if not changed:
+            return f"{self.unit}: nothing would change"
+        changed.sort(key=lambda o: (-abs(self.after.get(o, 0) - self.before.get(o, 0)), o))
+        rows = [sum(n for (_, hour), n in some.items() if hour) for some in (self.before, self.after)]
+        shown = [self._one(outcome) for outcome in changed[:_MOST_SHOWN]]
+        more = [f"{len(changed) - _MOST_SHOWN:,} more"] if len(changed) > _MOST_SHOWN else []
+        return f"{self.unit}: {rows[0]:,} rows would be {rows[1]:,}: {'; '.join([*shown, *more])}"
+
+    def _one(self, outcome: Outcome) -> str:
+        name = line(" ".join(filter(None, outcome)), 200)
+        return f"{name} {self.before.get(outcome, 0):,} → {self.after.get(outcome, 0):,}"
+
+
+def sampled(old: Mapping[Unit, Manifest], most: int = SAMPLED) -> list[Unit]:
+    """Returns those with most unparsed records, of units that are one task's."""
+    small = [unit for unit, manifest in old.items() if manifest.read <= lake_read.TOGETHER]
+    return sorted(sorted(small, key=lambda unit: -old[unit].kept)[:most])
+
+
+def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> Iterator[UnitChange]:
+    """Yields what would change of each of the units. Each is read whole, in this process."""
+    bare = cast(Lake, DiscardingLake(lake))  # it has what tasks use of one
+    for unit, manifest in old.items():
+        before = outcomes(manifest)
+        mark = lake.read(layout.slice_success(manifest.slice, manifest.cluster))
+        if mark is None or mark.data != manifest.id.encode():
+            yield UnitChange(
+                unit, before, {}, f"{unit}: its files are still moved: the next run finishes that"
+            )
+            continue
+        try:
+            yield UnitChange(unit, before, _after(pipeline, bare, unit, manifest))
+        except SluiceError as error:
+            if error.retryable:
+                raise
+            yield UnitChange(unit, before, {}, str(error))
+
+
+def outcomes(manifest: Manifest) -> dict[Outcome, int]:
+    rows: Counter[Outcome] = Counter()
+    for file in manifest.files:
+        rows.update({(kind, file.hour): count for kind, count in file.types().items()})
+    rows.update({(reason, ""): count for reason, count in manifest.kept_by_reason().items()})
+    return dict(rows)
+
+
+def _after(pipeline: Pipeline, lake: Lake, unit: Unit, manifest: Manifest) -> dict[Outcome, int]:
+    reads, refused = remade_reads(pipeline, {unit: manifest})
+    if refused:
+        raise refused[0]
+    run = ReadGroup(unit.cluster, tuple(reads[unit.cluster]))
+    decoding = decoding_of(pipeline.event)
+    plain = pipeline.model_copy(update={"counts": []})
+    bare = Task(plain, lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding)
+    task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(bare, run)
+    shares = lake_read.shares(task, together=False) if manifest.read else []
+    report = TaskReport.of(one.land(lake_read.batches(one), f"{n}") for n, one in enumerate(shares))
+    account(unit, manifest, report.seen)
+    return _outcomes_of(report)
+
+
+def _outcomes_of(report: TaskReport) -> dict[Outcome, int]:
+    rows: Counter[Outcome] = Counter()
+    for file in (file for file in report.files if file.hour):
+        kinds = file.rows_by_type if file.type is None else {file.type: file.rows}
+        rows.update({(kind, file.hour): count for kind, count in kinds.items()})
+    for part in report.seen:
+        reasons = Counter(part.unparsed) + Counter(part.rows_unparsed)
+        rows.update({(reason, ""): count for reason, count in reasons.items()})
+    return dict(rows)
