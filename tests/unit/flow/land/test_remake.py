@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from local.versions import ROOT
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
+from sluice.flow.land.land import land
 from sluice.flow.land.task import record_sort
 from sluice.manifest import Manifest
 from sluice.slices import Unit
@@ -275,3 +277,24 @@ def test_a_record_that_was_too_large_stays_so():
 @pytest.fixture(autouse=True)
 def temporary_files_of_its_own(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_few_records_are_made_again_without_starting_spark(monkeypatch):
+    """By the engine of the application itself."""
+    monkeypatch.syspath_prepend(str(ROOT / "spark_jobs"))
+    from engine import SparkEngine
+
+    def no_session(self: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(SparkEngine, "session", no_session)
+    before, after = (pipeline(**changes) for changes in CHANGES["another time format"])
+    world, lake = landed(before, {BIDS: [log(0, 60), log(3, 40)]})
+    with SparkEngine("test", lambda said: None) as engine:
+        land(after, lake, SLICES, "remake", "again", engine, lambda said: None, no_kafka)
+    world.land(after, oracle := landed(before, world.logs)[1], SLICES, "reland", "oracle")
+    assert contents(lake, units(after)) == contents(oracle, units(after))
+
+
+def no_kafka(cluster: object) -> Any:
+    raise AssertionError
