@@ -21,7 +21,7 @@ from tests.faults.kills_state import Place, observed
 SLICES = SliceRange(kills_events.START, kills_events.START.add(hours=kills_events.HOURS))
 # The dead holder is watched for a whole term: a short one makes many trials affordable.
 TERM = timedelta(milliseconds=400)
-MODES = ("fill", "reload", "reland")
+MODES = ("fill", "reload", "remake", "reland")
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """A flow killed at every named point, and at random moments: after one retry everything is there once.
 
 Victims: the process that runs the flow (what `sluice run` and an Airflow task are), and the ClickHouse
-server. A `fill` begins with nothing; `reload` and `reland` do again what is there.
+server. A `fill` begins with nothing; `reload`, `remake` and `reland` do again what is there.
 """
 
 from __future__ import annotations

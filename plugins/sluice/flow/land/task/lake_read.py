@@ -58,6 +58,8 @@ class _Spans:
         spans = sorted((task.place(*place), int(e[0]), int(e[-1])) for place, e in task.edges.items())
         self._places, self._first, self._until = (np.array(column) for column in zip(*spans, strict=True))
         self._partitions = {partition for _, partition in task.edges}
+        order = {task.place(*place): number for number, place in enumerate(sorted(task.edges))}
+        self._order = np.array([order[place] for place in self._places.tolist()])
 
     def may_have(self, group: Any, columns: Mapping[str, int]) -> bool:
         """Returns whether a row group may have records between the edges, by its statistics."""
@@ -70,7 +72,8 @@ class _Spans:
         return bool(offset.max >= self._first.min() and offset.min < self._until.max())
 
     def chosen(self, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which rows lie between the edges, and the place of each of them."""
+        """Returns which rows lie between the edges, and of each the number of its topic and partition, in the
+        order in which a task reads them from Kafka."""
         found: pa.Array[Any] = pc.index_in(batch["_topic"], value_set=self.topics)
         topics = found.fill_null(-1).to_numpy()
         places = batch["_partition"].to_numpy() * len(self.topics) + topics
@@ -79,7 +82,7 @@ class _Spans:
         good = (topics >= 0) & (self._places[at] == places)
         good &= (offsets >= self._first[at]) & (offsets < self._until[at])
         rows = np.flatnonzero(good)
-        return rows, places[rows]
+        return rows, self._order[at[rows]]
 
 
 def _rows_of(task: Task, file: LakeFile, spans: _Spans) -> Iterator[pa.Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -25,15 +25,17 @@ _RECORDS = 4_096
 def batches_of(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     """Yields the records with the task's `columns()` and TOO_LARGE, each batch of one partition.
 
-    `tables` are sorted by place, offset and row, and hold whole records. Raises CannotRemake for rows that
+    `tables` are sorted by place, offset and row, and hold whole records; a place is the number of topic and
+    partition among those of the task. Raises CannotRemake for rows that
     are there twice or are no whole record.
     """
+    places = [task.place(*place) for place in sorted(task.edges)]
     for table in tables:
         for start, until in pairwise(runs_of(table["place"].to_numpy())):
             own = table.slice(start, until - start).combine_chunks()
             _refuse_held(task, own)
             for part in _bounded(_whole(task, own)):
-                yield _batch(part)
+                yield _batch(part, places)
 
 
 def _whole(task: Task, rows: pa.Table) -> pa.Table:
@@ -80,8 +82,7 @@ def _refuse_held(task: Task, rows: pa.Table) -> None:
 
 
 def _refusal(task: Task, rows: pa.Table, row: int, what: str) -> CannotRemake:
-    names = {task.place(*place): place for place in task.edges}
-    place, offset = names[rows["place"][row].as_py()], rows["offset"][row].as_py()
+    place, offset = sorted(task.edges)[rows["place"][row].as_py()], rows["offset"][row].as_py()
     piece = task.slices[int(np.searchsorted(task.edges[place], offset, "right")) - 1]
     return CannotRemake(str(Unit(piece, task.cluster)), f"{place[0]}/{place[1]} offset {offset} {what}")
 
@@ -98,12 +99,13 @@ def _bounded(records: pa.Table) -> Iterator[pa.Table]:
         start = until
 
 
-def _batch(records: pa.Table) -> pa.RecordBatch:
+def _batch(records: pa.Table, places: Sequence[int]) -> pa.RecordBatch:
+    place = places[records["place"][0].as_py()]
     columns = {
         "value": records["value"],
         "key": records["key"],
         "headers": _texts(records["headers"]),
-        "place": records["place"],
+        "place": pa.array(np.full(records.num_rows, place, np.int32)),
         "offset": records["offset"],
         "timestamp": records["timestamp"],
         TOO_LARGE: records["size"],
