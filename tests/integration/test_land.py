@@ -23,6 +23,8 @@ from sluice.config.files import read
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
+from sluice.flow.find.find import RecordFinder
+from sluice.flow.find.outcome import Outcome, outcome_of
 from sluice.flow.land.land import land
 from sluice.flow.land.submit import run_locally, spark_submit_arguments
 from sluice.flow.resolve.resolve import resolve
@@ -252,6 +254,15 @@ def test_aborted_transactions_and_their_markers_are_holes(kafka_broker, name, tm
     assert content(pipeline) == published(("dc1", feed))
     manifests = manifests_of(pipeline)
     assert (sum(m.read for m in manifests), sum(m.holes for m in manifests)) == (15, 15 + 6)
+    (topic,) = pipeline.kafka[0].topics
+    finder = RecordFinder(pipeline.model_copy(update={"tables": {}}), open_lake(pipeline))
+    for offset in range(
+        36 + 1
+    ):  # of each transaction five records and its marker; every other one is aborted
+        (facts,) = finder.at(topic, 0, offset)
+        expected = Outcome.HOLE if offset % 6 == 5 or offset // 6 % 2 else Outcome.NO_TABLE
+        assert outcome_of(facts) == (Outcome.BEYOND if offset == 36 else expected), offset
+        assert [row.place.offset for row in facts.rows] == ([offset] if facts.rows else [])
 
 
 def test_an_empty_topic_is_landed_without_spark(kafka_broker, name, tmp_path):
