@@ -30,6 +30,7 @@ class Day:
     read: int
     rows: int
     rejected: int
+    lost: int = 0
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -85,4 +86,5 @@ def _day(past: Past, noted: Summaries, date: str, names: list[str]) -> Day:
         read=sum([unit.read for unit in units]),
         rows=sum([unit.rows for unit in units]),
         rejected=sum([unit.unparsed + unit.misfits for unit in units]),
+        lost=sum([unit.lost for unit in units]),
     )

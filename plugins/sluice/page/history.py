@@ -142,6 +142,7 @@ def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) ->
             rejected=sum(unit.unparsed + unit.misfits for unit in past.units.values()),
             late=sum(unit.late for unit in past.units.values()),
             missing=_missing(past.units, edges.clusters_of(past.id)),
+            lost=sum(unit.lost for unit in past.units.values()),
         )
         for piece, past in zip(slices, map(hours.hour, ids_of(slices)), strict=True)
     ]

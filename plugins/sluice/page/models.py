@@ -34,9 +34,21 @@ class OverviewCell(Model):
     counts: dict[str, int] = Field(default_factory=dict)
 
 
+class NeedRow(Model):
+    """Why a pipeline needs somebody, and how often."""
+
+    need: str
+    count: int
+    text: str
+
+
 class OverviewRow(Model):
     """`error` is one line, where the lake or ClickHouse of the pipeline did not answer; `tables` are those
-    that a backfill may choose from, for who may start one."""
+    that a backfill may choose from, for who may start one.
+
+    `expected` has the rows that are expected of each cell, where cells are slices and earlier weeks are
+    known; `problems` those that the watch sees, by kind; `needs` the most urgent first. `next_run` is when
+    Airflow makes the next hourly run, empty where it makes none; `lost` are offsets of the range."""
 
     pipeline: str
     slice_seconds: int
@@ -47,6 +59,11 @@ class OverviewRow(Model):
     anomalies: int
     cells: list[OverviewCell]
     error: str = ""
+    lost: int = 0
+    expected: list[int | None] = Field(default_factory=list)
+    problems: dict[str, int] = Field(default_factory=dict)
+    needs: list[NeedRow] = Field(default_factory=list)
+    next_run: str = ""
 
 
 class Overview(Model):
@@ -58,6 +75,18 @@ class Overview(Model):
     legend: list[Legend]
     pipelines: list[OverviewRow]
     broken_files: list[str]
+
+
+class LagNow(Model):
+    """A pipeline's lag as it was `at`: `records` in Kafka that are not landed, `seconds` since the end of the
+    newest landed slice of the partition that is furthest behind, `rate` in records a second, and a line for
+    each cluster that did not answer."""
+
+    at: str
+    records: int
+    seconds: int | None
+    rate: float
+    errors: list[str]
 
 
 class AnomalyRow(Model):

@@ -33,6 +33,7 @@ class Hour:
     rejected: int
     late: int
     missing: tuple[str, ...] = ()
+    lost: int = 0
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -123,6 +124,7 @@ def _hour(
         rows=sum(unit.rows for unit in units),
         rejected=sum(unit.unparsed + unit.misfits for unit in units),
         late=sum(unit.late for unit in units),
+        lost=sum(unit.lost for unit in units),
     )
 
 

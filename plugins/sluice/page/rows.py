@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pendulum
 
@@ -19,9 +19,11 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.airflow_runs import DagRunView, work_of
 from sluice.page.cells import MEANINGS, SIGNS, Cell
 from sluice.page.days import Day, days_of
+from sluice.page.expected_rows import expected_rows, with_history
 from sluice.page.history import hours_past, ids_of
 from sluice.page.ledgers import PendingLedgers, ask_together
 from sluice.page.models import Legend, OverviewCell, OverviewRow
+from sluice.page.open_problems import open_problems
 from sluice.page.overview import Hour, OverviewContext, first_instant, hours_of
 from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import LONGEST
@@ -100,7 +102,7 @@ def rows_of(
         try:
             return _row(memory, pipeline, asked, runs.get(pipeline.name, ()), ledgers)
         except SluiceError as error:
-            return _as_row(pipeline, [], None, 0, str(error))
+            return _as_row(pipeline, [], None, 0, error=str(error))
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         wanted = [(p, asked.halves(p.slice)[1]) for p in pipelines if asked.zoom == "hours"]
@@ -119,14 +121,17 @@ def _row(
     lake = open_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
     broken = sum(cause.breaks for cause in causes_of(verdict.anomalies))
-    noted = read_summaries(lake, slices, cache.months)
+    hourly = asked.zoom == "hours"
+    noted = read_summaries(lake, with_history(slices) if hourly else slices, cache.months)
+    more = {"problems": open_problems(lake), "expected": expected_rows(slices, noted) if hourly else []}
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
-    if asked.zoom == "days":
+    if not hourly:
         first = first_instant(pipeline, None, noted)
         around = OverviewContext(pipeline, work, verdict, first, asked.now, cache.begins(lake))
         days = _with_missing_tables(memory, around, lambda it: days_of(slices, noted, it, cache.days))
-        return _as_row(pipeline, [_day_cell(day) for day in days], _behind(slices, noted, asked), broken)
+        cells, lost = [_day_cell(day) for day in days], sum(day.lost for day in days)
+        return _as_row(pipeline, cells, _behind(slices, noted, asked), broken, lost=lost, **more)
     past, newest = asked.halves(pipeline.slice)
     snapshot = cache.snapshot(newest, ledgers)
     begins = cache.begins(lake) if len(past) else {}
@@ -138,7 +143,8 @@ def _row(
     )
     done = complete_slices(snapshot.statuses)
     behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, noted, asked)
-    return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken)
+    lost = sum(hour.lost for hour in hours)
+    return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken, lost=lost, **more)
 
 
 def _with_missing_tables(
@@ -170,7 +176,7 @@ def _behind(slices: SliceRange, noted: Summaries, asked: RequestedRange) -> int 
 
 
 def _as_row(
-    pipeline: Pipeline, cells: list[OverviewCell], behind: int | None, anomalies: int, error: str = ""
+    pipeline: Pipeline, cells: list[OverviewCell], behind: int | None, anomalies: int, **more: Any
 ) -> OverviewRow:
     return OverviewRow(
         pipeline=pipeline.name,
@@ -180,7 +186,7 @@ def _as_row(
         behind_seconds=behind,
         anomalies=anomalies,
         cells=cells,
-        error=error,
+        **more,
     )
 
 

@@ -27,6 +27,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import models
 from sluice.page import plan as planning
+from sluice.page.attention import attended, by_need
 from sluice.page.backfill_models import PlanAsked, PlanView, ProgressView
 from sluice.page.cause_rows import cause_rows
 from sluice.page.freshness import SPAN, Freshness, freshness_of
@@ -66,8 +67,11 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery 
     asked = RequestedRange.of(start, end, pendulum.now("UTC"))
     mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
     runs = {p.name: runs_of(session, p, asked.start) for p in mine}
-    paused = paused_dags(session, mine)
-    rows = rows_of(memory, mine, asked, runs)
+    scheduled = _schedules(session, mine)
+    rows = [
+        attended(row.model_copy(update={**_start_of(user, pipeline), **scheduled.get(row.pipeline, {})}))
+        for row, pipeline in zip(rows_of(memory, mine, asked, runs), mine, strict=True)
+    ]
     view = models.Overview(
         now=asked.now.isoformat(timespec="seconds"),
         start=asked.start.isoformat(),
@@ -75,10 +79,7 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery 
         zoom=asked.zoom,
         user=user.get_name(),
         legend=legend(),
-        pipelines=[
-            row.model_copy(update={**_start_of(user, pipeline), "paused": paused.get(row.pipeline, False)})
-            for row, pipeline in zip(rows, mine, strict=True)
-        ],
+        pipelines=by_need(rows),
         broken_files=[error.public for error in found.broken],
     )
     return Response(view.model_dump_json(exclude_defaults=True), media_type="application/json")
@@ -95,6 +96,16 @@ def paused_dags(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
     names = [pipeline.name for pipeline in mine]
     statement = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names))
     return {dag_id: bool(paused) for dag_id, paused in session.execute(statement)}
+
+
+def _schedules(session: Session, mine: list[Pipeline]) -> dict[str, dict[str, object]]:
+    """Whether Airflow makes the hourly runs, and when the next; by pipeline."""
+    names = [pipeline.name for pipeline in mine]
+    columns = DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after
+    return {
+        dag_id: {"paused": bool(paused), "next_run": "" if paused else text_of(after)}
+        for dag_id, paused, after in session.execute(select(*columns).where(DagModel.dag_id.in_(names)))
+    }
 
 
 @pipelines.get("/pipelines/{pipeline}/lag")

@@ -40,6 +40,7 @@ export function overview(range) {
 export const slice = (name, id) => send(path("pipelines", name, "slices", id));
 export const rejected = (name, id) => send(path("pipelines", name, "slices", id, "rejected"));
 export const manifest = (name, id, cluster) => send(path("pipelines", name, "slices", id, "manifests", cluster));
+export const lagNow = (name) => send(path("pipelines", name, "lag-now"));
 export const lag = (name) => send(path("pipelines", name, "lag"));
 export const series = (name, range) => send(path("pipelines", name, "series") + query(range));
 export const late = (name, range) => send(path("pipelines", name, "late") + query(range));

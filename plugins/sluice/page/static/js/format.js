@@ -32,7 +32,7 @@ export function ago(instant, now = Date.now()) {
 export function brief(value) {
   const units = ["", "k", "M", "G", "T"];
   let power = 0;
-  while (Math.abs(value) >= 9999.5 && power < units.length - 1) [value, power] = [value / 1000, power + 1];
+  while (Math.abs(value) >= (power ? 999.95 : 9999.5) && power < units.length - 1) [value, power] = [value / 1000, power + 1];
   return [power ? short.format(value) : whole.format(Math.round(value)), units[power]];
 }
 

@@ -1,119 +1,65 @@
-// The grid of hours or days: one tab stop, arrow keys inside, a sign in every cell.
+// The cells of one pipeline: hours in lines of a day, or days. One tab stop, arrow keys inside, a sign in every cell.
 import { h, replace } from "./dom.js";
-import { count, duration, sliceName } from "./format.js";
-
-const WEEKS_FROM = 63; // more days than this are shown as a calendar, a column per week
-
-export function cellLabel(pipeline, cell, legend) {
-  const meaning = legend.get(cell.cell)?.meaning ?? cell.cell;
-  const name = cell.id.includes("T") ? sliceName(cell.id) : cell.id;
-  const parts = [`${pipeline}, ${name}: ${cell.cell} (${meaning})`];
-  const counts = Object.entries(cell.counts ?? {});
-  if (counts.length > 1) parts.push(counts.map(([state, number]) => `${number} ${state}`).join(", "));
-  if (cell.running) parts.push(/^\d+$/.test(cell.running) ? `${cell.running} being worked on` : `now ${cell.running}`);
-  if (cell.missing?.length) parts.push(`missing from ${cell.missing.join(", ")}`);
-  if (cell.anomalies) parts.push(`${cell.anomalies} anomalies`);
-  if (cell.read) parts.push(`${count(cell.read)} records, ${count(cell.rows)} rows loaded`);
-  if (cell.rejected) parts.push(`${count(cell.rejected)} rejected`);
-  if (cell.late) parts.push(`${count(cell.late)} later than grace`);
-  return parts.join("; ");
-}
+import { cellLabel } from "./labels.js";
+import { calendar, days, hours, WEEKS_FROM } from "./layouts.js";
 
 // A year of ten pipelines has thousands of cells: what they share is made once, and listened to by the grid.
 const CELL = h("div", { role: "gridcell", tabindex: "-1" });
+const ONE_LINE = 60; // more hours than this are a line a day
 
-// A tooltip is made when it is shown.
-function tell(button) {
-  if (button) button.title = button.ariaLabel;
-}
-
-export class Grid {
+export class CellGrid {
   constructor(open) {
     this.open = open;
-    this.element = h("div", { role: "grid", class: "grid", "aria-label": "State of each hour by pipeline" });
+    this.element = h("div", { role: "grid", class: "grid" });
     this.element.addEventListener("keydown", (event) => this.key(event));
     this.element.addEventListener("focusin", (event) => this.stay(event.target));
     this.element.addEventListener("click", (event) => this.click(event.target.closest(".cell")));
-    this.element.addEventListener("pointerover", (event) => tell(event.target.closest(".cell")));
+    this.element.addEventListener("pointerover", (event) => showTitle(event.target.closest(".cell")));
     this.shape = "";
     this.cells = new Map();
   }
 
   // Cells stay the same elements while the range stays: focus survives a refresh.
-  show(data) {
+  show(row, data) {
     this.legend = new Map(data.legend.map((entry) => [entry.cell, entry]));
-    const shape = JSON.stringify([data.zoom, data.pipelines.map((p) => [p.pipeline, p.error, p.can_start, p.cells.map((c) => c.id)])]);
-    if (shape !== this.shape) this.build(data);
-    else for (const row of data.pipelines) for (const cell of row.cells) this.paint(this.cells.get(`${row.pipeline} ${cell.id}`), row.pipeline, cell);
+    const shape = JSON.stringify([data.zoom, row.pipeline, row.error, row.cells.length, row.cells[0]?.id, row.cells.at(-1)?.id]);
+    if (shape !== this.shape) this.build(row, data);
+    else for (const cell of row.cells) this.paint(this.cells.get(cell.id), row.pipeline, cell);
     this.shape = shape;
-    for (const row of data.pipelines) this.facts(row);
   }
 
-  build(data) {
-    const focused = document.activeElement?.dataset?.key;
+  build(row, data) {
+    const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    this.pipeline = row.pipeline;
     this.cells.clear();
-    const weeks = data.zoom === "days" && (data.pipelines[0]?.cells.length ?? 0) >= WEEKS_FROM;
-    this.element.classList.toggle("weeks", weeks);
-    this.element.classList.toggle("days", data.zoom === "days" && !weeks);
-    replace(this.element, weeks ? this.months(data) : this.header(data), data.pipelines.map((row) => this.row(row, weeks)));
-    const first = this.cells.get(focused) ?? this.cells.values().next().value;
+    for (const cell of row.cells) {
+      const made = CELL.cloneNode();
+      made.dataset.key = `${row.pipeline} ${cell.id}`;
+      this.paint(made, row.pipeline, cell);
+      this.cells.set(cell.id, made);
+    }
+    const layout = layoutOf(row, data);
+    this.element.className = `grid ${layout}`;
+    this.element.ariaLabel = `State of each ${data.zoom === "days" ? "day" : "hour"} of ${row.pipeline}`;
+    const all = [...this.cells.values()];
+    const lines = { calendar, days, strip: hours, lines: hours }[layout];
+    replace(this.element, row.error ? h("p", { class: "error" }, row.error) : lines(row.cells, all, row.slice_seconds ?? 3600));
+    const first = all.find((cell) => cell.dataset.key === focused) ?? all.at(-1);
     if (first) first.tabIndex = 0;
-    if (focused) this.cells.get(focused)?.focus();
+    if (focused) first?.focus();
   }
 
-  header(data) {
-    const cells = data.pipelines.find((row) => row.cells.length)?.cells ?? [];
-    const marks = cells.map((cell, index) => h("span", { class: "mark" }, mark(cell.id, index, cells.length)));
-    return h("div", { class: "row head", "aria-hidden": "true" }, h("span", { class: "name" }, "UTC"), h("div", { class: "cells", css: { "--n": String(cells.length) } }, marks));
+  paint(cell, pipeline, said) {
+    const label = cellLabel(pipeline, said, this.legend);
+    if (cell.ariaLabel === label) return;
+    cell.className = `cell ${said.cell}${said.running ? " running" : ""}`;
+    cell.textContent = this.legend.get(said.cell)?.sign ?? "";
+    cell.ariaLabel = label;
+    if (cell.title) showTitle(cell);
   }
 
-  months(data) {
-    const days = data.pipelines.find((row) => row.cells.length).cells.map((cell) => cell.id);
-    const lead = weekday(days[0]);
-    const marks = Array.from({ length: Math.ceil((lead + days.length) / 7) }, (_, week) => {
-      const first = days.slice(Math.max(0, week * 7 - lead), week * 7 - lead + 7).find((day) => day.endsWith("-01"));
-      return h("span", { class: "mark" }, first ? first.slice(0, 7) : "");
-    });
-    return h("div", { class: "row head", "aria-hidden": "true" }, h("span", { class: "name" }, "UTC, a column per week"), h("div", { class: "cells" }, marks));
-  }
-
-  row(row, weeks) {
-    const cells = row.cells.map((cell) => {
-      const button = CELL.cloneNode();
-      button.dataset.key = `${row.pipeline} ${cell.id}`;
-      this.paint(button, row.pipeline, cell);
-      this.cells.set(button.dataset.key, button);
-      return button;
-    });
-    const lead = weeks && row.cells.length ? weekday(row.cells[0].id) : 0;
-    const blanks = Array.from({ length: lead }, () => h("span", { class: "blank", "aria-hidden": "true" }));
-    const body = row.error ? h("p", { class: "error" }, row.error) : h("div", { class: "cells", role: "presentation", css: { "--n": String(cells.length) } }, blanks, cells);
-    return h(
-      "div", { class: "row", role: "row", data: { pipeline: row.pipeline } },
-      h("div", { class: "name", role: "rowheader" }, h("a", { href: `#/p/${encodeURIComponent(row.pipeline)}` }, row.pipeline), h("span", { class: "facts" })),
-      body,
-    );
-  }
-
-  facts(row) {
-    const place = this.element.querySelector(`[data-pipeline="${CSS.escape(row.pipeline)}"] .facts`);
-    const behind = row.behind_seconds === null ? "nothing complete here" : `complete until ${duration(row.behind_seconds)} ago`;
-    replace(place, h("span", {}, behind), row.paused && h("span", { class: "badge" }, "paused"), row.anomalies > 0 && h("span", { class: "badge bad" }, `${row.anomalies} ${row.anomalies === 1 ? "anomaly" : "anomalies"}`));
-  }
-
-  paint(button, pipeline, cell) {
-    const label = cellLabel(pipeline, cell, this.legend);
-    if (button.ariaLabel === label) return;
-    button.className = `cell ${cell.cell}${cell.running ? " running" : ""}`;
-    button.textContent = this.legend.get(cell.cell)?.sign ?? "";
-    button.ariaLabel = label;
-    if (button.title) tell(button);
-  }
-
-  click(button) {
-    if (!button) return;
-    const [pipeline, id] = button.dataset.key.split(" ");
-    this.open(pipeline, id);
+  click(cell) {
+    if (cell) this.open(this.pipeline, cell.dataset.key.slice(this.pipeline.length + 1));
   }
 
   stay(target) {
@@ -124,47 +70,61 @@ export class Grid {
 
   key(event) {
     const here = event.target.closest(".cell");
-    if (!here) return;
+    if (!here || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      this.click(here);
-      return;
+      return this.click(here);
     }
-    const row = [...here.parentElement.querySelectorAll(".cell")];
-    const at = row.indexOf(here);
-    const weeks = this.element.classList.contains("weeks");
-    const steps = weeks ? { ArrowLeft: -7, ArrowRight: 7, ArrowUp: -1, ArrowDown: 1 } : { ArrowLeft: -1, ArrowRight: 1 };
-    let next = null;
-    if (event.key in steps) next = row[at + steps[event.key]];
-    else if (event.key === "Home") next = row[0];
-    else if (event.key === "End") next = row.at(-1);
-    else if (event.key === "ArrowUp" || event.key === "PageUp") next = this.beside(here, at, -1);
-    else if (event.key === "ArrowDown" || event.key === "PageDown") next = this.beside(here, at, 1);
-    else return;
+    const next = this.next(here, event.key);
+    if (next === undefined) return;
     event.preventDefault();
     next?.focus();
   }
 
-  beside(here, at, step) {
-    const rows = [...this.element.querySelectorAll(".row:not(.head)")].filter((row) => row.querySelector(".cell"));
-    const row = rows[rows.indexOf(here.closest(".row")) + step];
-    const cells = row ? [...row.querySelectorAll(".cell")] : [];
-    return cells[Math.min(at, cells.length - 1)];
+  // Undefined for a key that moves nowhere.
+  next(here, key) {
+    const all = [...this.cells.values()];
+    const at = all.indexOf(here);
+    const weeks = this.element.classList.contains("calendar");
+    if (key === "ArrowLeft") return all[at - (weeks ? 7 : 1)] ?? null;
+    if (key === "ArrowRight") return all[at + (weeks ? 7 : 1)] ?? null;
+    if (key === "Home") return all[0];
+    if (key === "End") return all.at(-1);
+    if (key === "PageUp" || key === "PageDown") return otherGrid(this.element, here, key === "PageUp" ? -1 : 1);
+    if (key !== "ArrowUp" && key !== "ArrowDown") return undefined;
+    const step = key === "ArrowUp" ? -1 : 1;
+    const beside = weeks ? all[at + step] : nearest(all, here, step);
+    return beside ?? otherGrid(this.element, here, step);
   }
 }
 
-const weekday = (date) => (new Date(`${date}T00:00Z`).getUTCDay() + 6) % 7; // Monday is 0
-
-function mark(id, index, length) {
-  if (!id.includes("T")) return index % 7 === 0 ? id.slice(5) : "";
-  const hour = id.slice(11, 13);
-  const whole = id.length === 14 || id.slice(13, 15) === "00";
-  if (!whole || length > 60) return hour === "00" && whole ? id.slice(5, 10) : "";
-  if (hour === "00") return id.slice(5, 10);
-  return Number(hour) % 6 === 0 ? `${hour}h` : "";
+function layoutOf(row, { zoom }) {
+  if (zoom === "days") return row.cells.length >= WEEKS_FROM ? "calendar" : "days";
+  return row.cells.length > ONE_LINE ? "lines" : "strip";
 }
 
-export function legendList(legend) {
-  const items = legend.map((entry) => h("li", {}, h("span", { class: `cell ${entry.cell}`, "aria-hidden": "true" }, entry.sign), h("span", {}, h("b", {}, entry.cell), " ", entry.meaning)));
-  return h("ul", { class: "legend", "aria-label": "What the signs mean" }, items, h("li", {}, h("span", { class: "cell landing running", "aria-hidden": "true" }, "▸"), h("span", {}, h("b", {}, "framed"), " a run is at work on it now")));
+// A tooltip is made when it is shown.
+function showTitle(cell) {
+  if (cell) cell.title = cell.ariaLabel;
+}
+
+// The cell above or below, wherever the lines break on this screen.
+function nearest(all, here, step) {
+  const own = here.getBoundingClientRect();
+  const boxes = all.map((cell) => [cell, cell.getBoundingClientRect()]).filter(([, box]) => (step < 0 ? box.bottom <= own.top + 1 : box.top >= own.bottom - 1));
+  if (!boxes.length) return undefined;
+  const tops = boxes.map(([, box]) => box.top);
+  const line = step < 0 ? Math.max(...tops) : Math.min(...tops);
+  const distance = ([, box]) => Math.abs(box.left - own.left);
+  return boxes.filter(([, box]) => Math.abs(box.top - line) < 2).reduce((best, one) => (distance(one) < distance(best) ? one : best))[0];
+}
+
+function otherGrid(element, here, step) {
+  const grids = [...document.querySelectorAll(".grid")].filter((grid) => grid.querySelector(".cell"));
+  const cells = grids[grids.indexOf(element) + step]?.querySelectorAll(".cell");
+  if (!cells) return null;
+  const left = here.getBoundingClientRect().left;
+  const [first, last] = [cells[0], cells[cells.length - 1]];
+  const line = [...cells].filter((cell) => cell.offsetTop === (step > 0 ? first : last).offsetTop);
+  return line.reduce((best, cell) => (Math.abs(cell.getBoundingClientRect().left - left) < Math.abs(best.getBoundingClientRect().left - left) ? cell : best));
 }

@@ -1,47 +1,94 @@
 import * as api from "./api.js";
-import { h, replace } from "./dom.js";
+import { PipelineCard } from "./card.js";
+import { empty, h, loading, replace } from "./dom.js";
 import { clock } from "./format.js";
-import { Grid, legendList } from "./grid.js";
+import { legendButton, legendPopover } from "./labels.js";
+import { rangePicker } from "./range.js";
 import { keep } from "./refresh.js";
-import { format, go, sliceRoute } from "./router.js";
+import { current, format, onRoute, setQuery } from "./router.js";
 
-export const RANGES = [["48 hours", "48h"], ["7 days", "168h"], ["30 days", "720h"], ["1 year", "8760h"]];
+const NOTHING = ["There is no pipeline that you may see.", "Put a file into include/pipelines, or name its folder in SLUICE_PIPELINES."];
 
 export async function overviewView(view, range) {
   const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
-  const grid = new Grid(openCell);
-  const problems = h("div", { "aria-live": "polite" });
-  const legend = h("div");
-  replace(view, h("div", { class: "bar" }, h("h1", {}, "Hours"), rangePicker(asked, { view: "overview" })), problems, h("div", { class: "card wide" }, grid.element), legend);
-  return keep(async () => {
-    const data = await api.overview(asked);
-    grid.show(data);
+  const page = new OverviewPage(asked);
+  replace(view, page.bar, page.problems, page.list, page.legend);
+  const forget = onRoute(() => page.filter());
+  const stop = await keep(() => page.refresh(), (error) => replace(page.problems, h("p", { class: "error", role: "alert" }, error.message)));
+  return () => {
+    forget();
+    page.stop();
+    stop();
+  };
+}
+
+class OverviewPage {
+  constructor(asked) {
+    this.asked = asked;
+    this.cards = new Map();
+    this.problems = h("div", { "aria-live": "polite" });
+    this.list = h("div", { class: "pipelines" }, [1, 2, 3].map(() => h("div", { class: "card pipeline" }, loading("132px", "Loading the pipelines"))));
+    this.title = h("h1", {}, "Pipelines");
+    this.legend = h("div");
+    this.needing = h("span", { class: "segments", role: "group", "aria-label": "Which pipelines" });
+    this.words = h("input", { type: "search", class: "words", "aria-label": "Pipelines whose name has", placeholder: "Name", value: current().query.q ?? "", oninput: (event) => setQuery({ q: event.target.value }) });
+    this.bar = h("div", { class: "bar" }, h("div", { class: "bar" }, this.title, this.needing, this.words), h("div", { class: "bar" }, rangePicker(asked, { view: "overview" }), legendButton()));
+  }
+
+  async refresh() {
+    const data = await api.overview(this.asked);
+    this.data = data;
     document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
-    replace(problems, data.broken_files.map((line) => h("p", { class: "error" }, line)), data.pipelines.length === 0 && h("p", { class: "quiet" }, "There is no pipeline that you may see: put a file into include/pipelines, or name its folder in SLUICE_PIPELINES."));
-    if (!legend.childElementCount) replace(legend, legendList(data.legend));
+    replace(this.problems, (data.broken_files ?? []).map((line) => h("p", { class: "error" }, line)));
+    if (!this.legend.childElementCount) replace(this.legend, legendPopover(data.legend));
+    this.show(data);
     return data.pipelines.some((row) => row.cells.some((cell) => cell.running));
-  }, (error) => replace(problems, h("p", { class: "error", role: "alert" }, error.message)));
-}
+  }
 
-function openCell(pipeline, id) {
-  if (id.includes("T")) return go(sliceRoute(pipeline, id));
-  go({ view: "overview", query: { from: id, to: nextDay(id) } });
-}
+  show(data) {
+    const names = new Set(data.pipelines.map((row) => row.pipeline));
+    for (const [name, card] of this.cards) if (!names.has(name)) this.drop(name, card);
+    const first = this.cards.size === 0;
+    for (const row of data.pipelines) {
+      const card = this.cards.get(row.pipeline) ?? new PipelineCard(row.pipeline);
+      this.cards.set(row.pipeline, card);
+      card.show(row, data);
+    }
+    this.arrange(data.pipelines, first);
+    this.filter();
+  }
 
-function nextDay(date) {
-  return new Date(Date.parse(`${date}T00:00Z`) + 86400000).toISOString().slice(0, 10);
-}
+  // What somebody points at, or has the focus in, does not move away.
+  arrange(rows, first) {
+    const wanted = rows.map((row) => this.cards.get(row.pipeline).element);
+    const there = [...this.list.children];
+    if (!first && wanted.length === there.length) {
+      if (wanted.every((element, n) => element === there[n])) return;
+      if (this.list.matches(":hover") || this.list.contains(document.activeElement)) return;
+    }
+    replace(this.list, wanted.length ? wanted : empty(...NOTHING));
+  }
 
-// `route` is that of the view whose range it is.
-export function rangePicker(asked, route) {
-  const to = (from, until) => ({ ...route, query: { ...route.query, from, to: until } });
-  const presets = RANGES.map(([name, from]) => h("a", { class: "button", href: format(to(from, "now")), "aria-current": asked.from === from && asked.to === "now" ? "true" : null }, name));
-  const own = !RANGES.some(([, from]) => asked.from === from && asked.to === "now");
-  const first = h("input", { type: "date", name: "from", "aria-label": "First day", value: own ? asked.from.slice(0, 10) : "" });
-  const end = h("input", { type: "date", name: "to", "aria-label": "End, not included", value: own ? asked.to.slice(0, 10) : "" });
-  const custom = h("form", { class: "custom", onsubmit: (event) => {
-    event.preventDefault();
-    if (first.value) go(to(first.value, end.value || "now"));
-  } }, first, "–", end, h("button", { type: "submit" }, "Show"));
-  return h("div", { class: "ranges", role: "group", "aria-label": "Range" }, h("div", { class: "segments" }, presets), custom);
+  drop(name, card) {
+    card.stop();
+    this.cards.delete(name);
+  }
+
+  filter() {
+    if (!this.data) return;
+    const { q = "", show = "", from, to } = current().query;
+    const rows = this.data.pipelines;
+    const needing = rows.filter((row) => row.needs?.length);
+    for (const row of rows) {
+      const hidden = !row.pipeline.includes(q) || (show === "needing" && !row.needs?.length);
+      this.cards.get(row.pipeline).element.hidden = hidden;
+    }
+    const link = (name, value) => h("a", { class: "button", href: format({ view: "overview", query: { from, to, q, show: value } }), "aria-current": show === value ? "true" : null }, name);
+    if (current().view === "overview") replace(this.needing, link(`All ${rows.length}`, ""), link(`Need somebody ${needing.length}`, "needing"));
+    this.words.hidden = rows.length < 2 && !q;
+  }
+
+  stop() {
+    for (const card of this.cards.values()) card.stop();
+  }
 }

@@ -5,11 +5,11 @@ import { linePlot } from "./charts.js";
 import { h, loading, replace, section, table, tabs } from "./dom.js";
 import { clock, count } from "./format.js";
 import { freshnessCard } from "./freshness.js";
-import { Grid } from "./grid.js";
+import { CellGrid } from "./grid.js";
 import { delayTable, heatTable } from "./heat.js";
 import { showLag, showRetention, showTrend } from "./lag.js";
 import { airflowLink } from "./links.js";
-import { rangePicker } from "./overview.js";
+import { rangePicker } from "./range.js";
 import { keep } from "./refresh.js";
 import { current, format, go, onRoute, sliceRoute } from "./router.js";
 import { runTable, showThroughput } from "./runs.js";
@@ -76,14 +76,14 @@ function exact({ from, to }) {
 }
 
 function hoursTab(body, name, asked) {
-  const grid = new Grid((pipeline, id) => go(id.includes("T") ? sliceRoute(pipeline, id) : { view: "pipeline", pipeline, query: { from: id } }));
+  const grid = new CellGrid((pipeline, id) => go(id.includes("T") ? sliceRoute(pipeline, id) : { view: "pipeline", pipeline, query: { from: id } }));
   const places = placesOf(["problems", "anomalies", "tables", "freshness"], "84px");
   replace(body, h("div", { class: "card wide" }, grid.element), places.problems, places.anomalies, places.tables, places.freshness);
   return async () => {
     const data = await api.overview(asked);
     const row = data.pipelines.find((each) => each.pipeline === name);
     if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
-    grid.show({ ...data, pipelines: [row] });
+    grid.show(row, data);
     document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
     await Promise.all([
       part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name), name, row.can_start)),

@@ -59,6 +59,7 @@ export function behind({ pipeline, query }) {
 
 // Returns what ends the listening.
 const listeners = new Set();
+// Returns what forgets the listener.
 export function onRoute(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);

@@ -1,0 +1,120 @@
+// A pipeline in the overview: what it needs somebody for, its cells, and its key figures.
+import * as api from "./api.js";
+import { badge, h, replace, stats, time } from "./dom.js";
+import { ago, brief, clock, count, percent, sliceName } from "./format.js";
+import { CellGrid } from "./grid.js";
+import { lagOf } from "./lag_queue.js";
+import { current, format, go, sliceRoute } from "./router.js";
+import { sparkline } from "./spark.js";
+
+const TONES = { unavailable: "bad", broken: "bad", anomaly: "bad", expired: "bad", failed: "bad", "no-table": "bad", late: "warn", problem: "warn", stale: "warn", paused: "", lossy: "" };
+const DONE = new Set(["verified", "loaded", "lossy", "broken"]);
+
+export class PipelineCard {
+  constructor(name) {
+    this.name = name;
+    this.grid = new CellGrid(openCell);
+    this.link = h("a", { href: "#/" }, name);
+    this.needs = h("span", { class: "needs" });
+    this.next = h("span", { class: "actions quiet" });
+    this.figures = h("div");
+    const head = h("div", { class: "card-head" }, h("h2", {}, this.link), this.needs, this.next);
+    this.element = h("section", { class: "card pipeline", data: { pipeline: name }, "aria-label": name }, head, this.grid.element, this.figures);
+    this.lag = { state: "asked" };
+    this.stopLag = lagOf(this.element, () => api.lagNow(name), (lag) => this.showLag(lag));
+  }
+
+  show(row, data) {
+    this.row = row;
+    this.data = data;
+    const { from, to } = current().query;
+    this.link.setAttribute("href", format({ view: "pipeline", pipeline: this.name, query: { from, to } }));
+    replace(this.needs, (row.needs ?? []).map((one) => badge(one.text, TONES[one.need] ?? "")));
+    if (!row.needs?.length) replace(this.needs, badge("nothing to do", "good"));
+    replace(this.next, nextRun(row));
+    this.grid.show(row, data);
+    this.showFigures();
+  }
+
+  showLag(lag) {
+    this.lag = lag;
+    if (this.row) this.showFigures();
+  }
+
+  showFigures() {
+    const { row, data, lag } = this;
+    const figures = row.error ? [lagFigure(lag)] : [freshness(row, data), rowsFigure(row, data), againstExpected(row, data), lagFigure(lag), rejected(row), lost(row), problems(row)];
+    replace(this.figures, stats(figures));
+  }
+
+  stop() {
+    this.stopLag();
+  }
+}
+
+function openCell(pipeline, id) {
+  if (id.includes("T")) return go(sliceRoute(pipeline, id));
+  const next = new Date(Date.parse(`${id}T00:00Z`) + 86400000).toISOString().slice(0, 10);
+  go({ view: "overview", query: { from: id, to: next } });
+}
+
+function nextRun(row) {
+  if (row.paused) return "no next run";
+  return row.next_run ? ["next run ", time(row.next_run, { short: true })] : "";
+}
+
+function freshness(row, data) {
+  if (row.behind_seconds === null || row.behind_seconds === undefined) return { label: "Complete until", value: "–", note: "nothing in this range" };
+  const until = new Date(Date.parse(data.now) - row.behind_seconds * 1000).toISOString();
+  return { label: "Complete until", value: clock(until).slice(11, 16), unit: `UTC ${until.slice(5, 10)}`, note: ago(Date.parse(until), Date.parse(data.now)) };
+}
+
+// The newest that is done, and the shape of all.
+function rowsFigure(row, data) {
+  const each = data.zoom === "days" ? "day" : row.slice_seconds === 3600 ? "hour" : "slice";
+  const values = row.cells.map((cell) => (DONE.has(cell.cell) || cell.rows ? cell.rows ?? 0 : null));
+  const last = newest(row);
+  if (!last) return { label: `Rows per ${each}`, value: "–", note: "none is complete", tone: "wide" };
+  const [value, unit] = brief(last.rows ?? 0);
+  const label = `Rows per ${each} of the range, from ${count(Math.min(...values.filter(Number.isFinite)))} to ${count(Math.max(...values.filter(Number.isFinite)))}${row.expected?.some(Number.isFinite) ? "; dashed: expected" : ""}`;
+  return { label: `Rows per ${each}`, value: h("span", { class: "with-spark" }, h("span", {}, value, h("span", { class: "unit" }, ` ${unit} rows`)), sparkline(values, { label, expected: row.expected ?? [] })), note: last.id.includes("T") ? `at ${sliceName(last.id).slice(11, 16)}` : last.id, tone: "wide" };
+}
+
+const newest = (row) => row.cells.findLast((cell) => DONE.has(cell.cell) && !cell.counts?.open);
+
+function againstExpected(row, data) {
+  if (data.zoom === "days") return null;
+  const last = newest(row);
+  const expected = last && row.expected?.[row.cells.indexOf(last)];
+  if (!expected) return { label: "Against expected", value: "–", note: "no earlier days" };
+  const share = (last.rows ?? 0) / expected - 1;
+  const sign = share < 0 ? "−" : "+";
+  const [value, unit] = brief(expected);
+  return { label: "Against expected", value: `${sign}${percent(Math.abs(share)).replace(" %", "")}`, unit: "%", note: `of ${value}${unit && ` ${unit}`} expected`, title: `${count(last.rows ?? 0)} rows; the same hour of earlier weeks has ${count(expected)}` };
+}
+
+function lagFigure(lag) {
+  if (lag.state === "asked") return { label: "Lag", value: h("span", { class: "loading", css: { "--h": "1.1em" }, "aria-label": "Asking Kafka" }), note: "asking Kafka" };
+  if (lag.error) return { label: "Lag", value: "–", note: "not known", title: lag.error };
+  const silent = (lag.errors ?? []).length;
+  const [value, unit] = brief(lag.records);
+  const note = silent ? `${silent} silent ${silent === 1 ? "cluster" : "clusters"}` : lag.seconds === null ? "none waits" : `${ago(0, lag.seconds * 1000).replace(" ago", "")} behind`;
+  const unknown = silent > 0 && lag.records === 0;
+  return { label: "Lag", value: unknown ? "–" : value, unit: unknown ? "" : `${unit} records`.trim(), note, tone: silent ? "warn" : "", title: silent ? lag.errors.join("\n") : null };
+}
+
+function rejected(row) {
+  const [bad, read] = ["rejected", "read"].map((key) => row.cells.reduce((sum, cell) => sum + (cell[key] ?? 0), 0));
+  return { label: "Rejected", value: count(bad), unit: bad ? "records" : "", note: bad ? `${percent(bad / Math.max(1, read))} of ${brief(read).join(" ").trim()}` : read ? "none" : "nothing was read" };
+}
+
+function lost(row) {
+  const [gone, hours] = [row.lost ?? 0, row.cells.filter((cell) => cell.cell === "expired").length];
+  return { label: "Lost", value: count(gone), unit: gone ? "records" : "", note: hours ? `${hours} expired in Kafka` : gone ? "recorded" : "none", tone: gone || hours ? "bad" : "" };
+}
+
+function problems(row) {
+  const kinds = Object.entries(row.problems ?? {});
+  const total = kinds.reduce((sum, [, number]) => sum + number, 0);
+  return { label: "Problems", value: count(total), note: kinds.length ? kinds.map(([kind, number]) => `${kind} ${number}`).join(", ") : "the watch sees none", tone: total ? "warn" : "" };
+}

@@ -1,0 +1,92 @@
+"""What the overview's cards show beside the cells: schedule, problems, needs, and the lag."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+
+from sluice.airflow.api import card_lag, pipelines
+from sluice.airflow.api.card_lag import FRESH_SECONDS, lag_now
+from sluice.clients.lake.open import open_lake
+from sluice.page.timed_cache import TimedCache
+from sluice.plan.lag import Lag, PartitionLag
+from sluice.watch.store import KEY, AlarmStore
+from tests.dags.page_app import login
+
+OVERVIEW = "/sluice/api/overview?from=48h"
+
+
+def ads():
+    ((_, found),) = pipelines.find_pipelines().sound
+    return found
+
+
+def row_of(app: TestClient) -> dict:
+    (row,) = app.get(OVERVIEW, headers=login("viewer")).json()["pipelines"]
+    return row
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_when_airflow_makes_the_next_run(airflow_app: TestClient, paused: bool):
+    """The instant is Airflow's own; of a paused DAG there is none, and somebody is needed."""
+    after = datetime(2026, 11, 24, 13, tzinfo=UTC)
+    with create_session() as session:
+        made = DagModel(dag_id="ads", bundle_name="dags-folder", is_paused=paused)
+        made.next_dagrun_create_after = after
+        session.merge(made)
+    try:
+        row = row_of(airflow_app)
+        assert row.get("next_run") == (None if paused else "2026-11-24T13:00:00+00:00")
+        needs = [(one["need"], one["count"]) for one in row["needs"]]
+        assert needs == [("unavailable", 1), *([("paused", 1)] if paused else [])]
+    finally:
+        with create_session() as session:
+            session.delete(session.get(DagModel, "ads"))
+
+
+def part(records: int, seconds: int | None, rate: float) -> PartitionLag:
+    return PartitionLag("dc1", "t", 0, 5, 0, 9, records, seconds, rate)
+
+
+def test_the_lag_of_a_card_is_that_of_its_partitions():
+    lag = Lag("now", [part(7, 100, 1.5), part(0, 9000, 0.25), part(3, 400, 0), part(1, None, 0)], ["dc2: no"])
+    found = lag_now(lag)
+    assert (found.records, found.seconds, found.rate, found.errors) == (11, 400, 1.75, ["dc2: no"])
+
+
+def test_kafka_is_asked_once_in_a_while_whoever_looks(
+    airflow_app: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+
+    def ask(pipeline) -> Lag:
+        asked.append(pipeline.name)
+        return Lag("now", [part(7, 100, 1.5)], [])
+
+    monkeypatch.setattr(pipelines, "lag", ask)
+    monkeypatch.setattr(card_lag, "lags", TimedCache(FRESH_SECONDS))
+    answers = [
+        airflow_app.get("/sluice/api/pipelines/ads/lag-now", headers=login(role)).json()
+        for role in ("viewer", "admin")
+    ]
+    assert answers == [{"at": "now", "records": 7, "seconds": 100, "rate": 1.5, "errors": []}] * 2
+    assert asked == ["ads"]
+
+
+def test_a_damaged_file_of_the_watch_is_a_problem_and_hides_nothing(airflow_app: TestClient):
+    from sluice.page.open_problems import UNREADABLE, open_problems
+
+    lake = open_lake(ads())
+    before = lake.read(KEY)
+    lake.put(KEY, b"{")
+    try:
+        assert open_problems(lake) == {UNREADABLE: 1}
+    finally:
+        lake.delete([KEY])
+        if before is not None:
+            lake.put(KEY, before.data)
+    assert AlarmStore(lake).read() is not None
