@@ -61,6 +61,19 @@ def fetch_clickhouse(into: Path) -> None:
     shutil.rmtree(work)
 
 
+def fetch_axe() -> Path:
+    """Returns the script that finds what people with assistive technology cannot use: for tests alone."""
+    if not versions.AXE_SCRIPT.exists():
+        package = f"axe-core@{versions.AXE}"
+        with tempfile.TemporaryDirectory(dir=versions.FETCHED) as folder:
+            work = Path(folder)
+            run_alive([*npm(), "pack", "--silent", package], f"fetching {package}", work)
+            with tarfile.open(next(work.glob("*.tgz"))) as tarball:
+                tarball.extract("package/axe.min.js", work, filter="data")
+            (work / "package/axe.min.js").rename(versions.AXE_SCRIPT)
+    return versions.AXE_SCRIPT
+
+
 def link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)

@@ -11,6 +11,7 @@ JAVA_AT_LEAST = 17  # the oldest that both the broker and Spark 4.2 run on
 KAFKA = "4.2.0"  # the broker; docker-compose.yaml runs the same
 SPARK = "4.2.0"  # the same as pyspark in requirements.txt
 CHDB = "26.7.3-stable.1"  # the first with ClickHouse's own HTTP server callable from libchdb.so
+AXE = "4.14.1"  # axe-core, which the browser's tests run in the page
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ SPARK_JARS_DIR = FETCHED / f"spark-kafka-{SPARK}"
 CHDB_DIR = FETCHED / f"chdb-{CHDB}"
 CHDB_PACKAGE = "@chdb/lib-linux-x64-gnu"
 CHDB_LIBRARY = CHDB_DIR / "libchdb.so"
+AXE_SCRIPT = FETCHED / f"axe-core-{AXE}.js"  # for tests alone
 # Archives of Java's loaded classes: local/class_data.py.
 SPARK_CLASSES = FETCHED / "class-data" / "spark.jsa"
 BROKER_CLASSES = FETCHED / "class-data" / "broker.jsa"

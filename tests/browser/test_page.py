@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from local.readiness import wait_until
+from tests.browser.axe import findings
 from tests.browser.page_stack import HOUR, MARKUP, SECONDS, PageStack, lines_of
 
 pytestmark = pytest.mark.integration
@@ -26,6 +27,16 @@ LAND_TASK = re.compile(r"/dags/adx_backfill/runs/.+/tasks/batch\.land/mapped/0$"
 POST = """([url, body]) => fetch(
     url, {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)}
 ).then((answer) => answer.status)"""
+
+
+# Of all layout shifts since the page is there, those after a person's own input aside.
+SHIFTS = """() => new Promise((resolve) => {
+    let sum = 0;
+    new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) if (!entry.hadRecentInput) sum += entry.value;
+    }).observe({type: "layout-shift", buffered: true});
+    requestAnimationFrame(() => requestAnimationFrame(() => resolve(sum)));
+})"""
 
 
 def slice_id(hour: datetime) -> str:
@@ -58,9 +69,63 @@ def admin(log_in: Login) -> Page:
 def test_the_page_is_in_airflows_navigation(admin: Page, page_stack: PageStack, shoot: Shoot):
     admin.goto(page_stack.url + "/plugin/sluice")
     frame = admin.frame_locator("iframe")
-    expect(frame.get_by_role("heading", name="Hours")).to_be_visible()
+    expect(frame.get_by_role("heading", name="Pipelines")).to_be_visible()
     expect(frame.get_by_role("gridcell")).not_to_have_count(0)
     shoot(admin, "page-in-airflow")
+
+
+def test_the_address_of_a_view_is_airflows_own(admin: Page, page_stack: PageStack):
+    """Back, forward and reload work, and so does a copied address; Airflow's own links stay its own."""
+    admin.goto(page_stack.url + "/plugin/sluice")
+    frame = admin.frame_locator("iframe")
+    title = frame.get_by_role("heading", level=1)
+    expect(title).to_have_text("Pipelines")
+    frame.get_by_role("link", name="7 days").click()
+    admin.wait_for_url(re.compile(r"/plugin/sluice[^#]*#/\?from=168h&to=now$"))
+    frame.get_by_role("link", name="adx", exact=True).click()
+    admin.wait_for_url(re.compile(r"#/p/adx\?from=168h&to=now$"))
+    expect(title).to_have_text("adx")
+    copied = admin.url
+    frame.locator(f'[data-key="adx {slice_id(page_stack.hours[2])}"]').click()
+    expect(frame.get_by_role("dialog")).to_be_visible()
+    assert f"#/s/adx/{slice_id(page_stack.hours[2])}?" in admin.url
+    admin.go_back()
+    expect(frame.get_by_role("dialog")).to_have_count(0)
+    assert admin.url == copied
+    admin.go_back()
+    expect(title).to_have_text("Pipelines")
+    expect(frame.get_by_role("link", name="7 days")).to_have_attribute("aria-current", "true")
+    admin.go_forward()
+    expect(title).to_have_text("adx")
+    admin.goto("about:blank")
+    admin.goto(copied)
+    expect(title).to_have_text("adx")
+    expect(frame.get_by_role("link", name="7 days")).to_have_attribute("aria-current", "true")
+    admin.reload()
+    expect(title).to_have_text("adx")
+    admin.evaluate("window.kept = true")
+    admin.locator('a[href$="/dags"]').first.click()
+    admin.wait_for_url(re.compile(r"/dags"))
+    admin.go_back()
+    expect(title).to_have_text("adx")
+    assert admin.evaluate("window.kept"), "Airflow's own router went there: nothing was loaded again"
+    assert admin.wrong == []
+
+
+def test_cells_are_wide_enough_to_hit_and_nothing_moves(admin: Page, page_stack: PageStack):
+    """48 hours in a line, seven days in lines of 24; what comes later has its place already."""
+    overview(admin, page_stack)
+    box = cell(admin, page_stack.hours[5]).bounding_box()
+    assert box["width"] >= 16 and box["height"] >= 24, box
+    expect(admin.locator(".stat", has_text="Lag")).to_contain_text("records")
+    assert admin.evaluate(SHIFTS) < 0.01
+    admin.goto(page_stack.url + "/sluice/#/?from=168h&to=now")
+    lines = admin.locator(".grid .line")
+    expect(lines.nth(2).locator(".cell")).to_have_count(24)
+    said = [hour.get_attribute("aria-label") for hour in lines.nth(2).locator(".cell").all()]
+    assert len({label.split(", ")[1][:10] for label in said}) == 1
+    box = lines.nth(2).locator(".cell").first.bounding_box()
+    assert box["width"] >= 16 and box["height"] >= 24, box
 
 
 def test_hours_that_nobody_has_landed_wait(admin: Page, page_stack: PageStack):
@@ -270,6 +335,7 @@ def test_pictures(log_in: Login, page_stack: PageStack, shoot: Shoot):
     repair = {"from": slice_id(start), "to": slice_id(start + 12 * HOUR), "mode": "reload"}
     views = {
         "hours": "/sluice/#/?from=48h&to=now",
+        "week": "/sluice/#/?from=168h&to=now",
         "year": "/sluice/#/?from=8760h&to=now",
         "pipeline": "/sluice/#/p/adx",
         "traffic": "/sluice/#/p/adx?tab=traffic",
@@ -298,11 +364,13 @@ def test_pictures(log_in: Login, page_stack: PageStack, shoot: Shoot):
         for view, path in views.items():
             page.goto("about:blank")
             page.goto(page_stack.url + path)
-            expect(page.locator(shown.get(view, ".cell")).first).to_be_visible()
+            expect(page.locator(shown.get(view, ".grid .cell")).first).to_be_visible()
             if view == "slice":
                 expect(page.locator(".reject").first).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, view)
-            shoot(page, f"page-{view}-{name}", whole=view not in ("hours", "year", "slice"))
+            if view in ("hours", "week", "year"):
+                assert findings(page) == [], (name, view)
+            shoot(page, f"page-{view}-{name}", whole=view == "pipeline" and name != "phone")
         assert page.wrong == []
         page.context.close()
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
@@ -35,7 +36,9 @@ def test_when_airflow_makes_the_next_run(airflow_app: TestClient, paused: bool):
     """The instant is Airflow's own; of a paused DAG there is none, and somebody is needed."""
     after = datetime(2026, 11, 24, 13, tzinfo=UTC)
     with create_session() as session:
-        made = DagModel(dag_id="ads", bundle_name="dags-folder", is_paused=paused)
+        session.merge(DagBundleModel(name="cards"))
+        session.flush()
+        made = DagModel(dag_id="ads", bundle_name="cards", is_paused=paused)
         made.next_dagrun_create_after = after
         session.merge(made)
     try:
@@ -46,6 +49,8 @@ def test_when_airflow_makes_the_next_run(airflow_app: TestClient, paused: bool):
     finally:
         with create_session() as session:
             session.delete(session.get(DagModel, "ads"))
+            session.flush()
+            session.delete(session.get(DagBundleModel, "cards"))
 
 
 def part(records: int, seconds: int | None, rate: float) -> PartitionLag:

@@ -21,6 +21,7 @@ RULES = {
     "GET /": "page",
     "GET /api/overview": "page",
     "GET /api/pipelines/{pipeline}/lag": "read",
+    "GET /api/pipelines/{pipeline}/lag-now": "read",
     "GET /api/pipelines/{pipeline}/series": "read",
     "GET /api/pipelines/{pipeline}/late": "read",
     "GET /api/pipelines/{pipeline}/anomalies": "read",

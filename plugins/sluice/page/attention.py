@@ -59,8 +59,8 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class AttentionFacts:
-    """`cells` are the range's slices by cell, `broken` its open anomalies, which may be of no slice, `problems`
-    those that the watch sees, by kind."""
+    """`cells` are the range's slices by cell, `broken` its open anomalies, which may be of no slice;
+    `problems` those that the watch sees, by kind."""
 
     cells: Mapping[str, int]
     broken: int = 0

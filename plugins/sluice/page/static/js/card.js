@@ -94,11 +94,11 @@ function againstExpected(row, data) {
 }
 
 function lagFigure(lag) {
-  if (lag.state === "asked") return { label: "Lag", value: h("span", { class: "loading", css: { "--h": "1.1em" }, "aria-label": "Asking Kafka" }), note: "asking Kafka" };
+  if (lag.state === "asked") return { label: "Lag", value: h("span", { class: "loading", css: { "--h": "1.1em" }, "aria-hidden": "true" }), note: "asking Kafka" };
   if (lag.error) return { label: "Lag", value: "–", note: "not known", title: lag.error };
   const silent = (lag.errors ?? []).length;
   const [value, unit] = brief(lag.records);
-  const note = silent ? `${silent} silent ${silent === 1 ? "cluster" : "clusters"}` : lag.seconds === null ? "none waits" : `${ago(0, lag.seconds * 1000).replace(" ago", "")} behind`;
+  const note = silent ? `${silent} silent ${silent === 1 ? "cluster" : "clusters"}` : lag.seconds === null ? (lag.records ? "none is landed" : "none waits") : `${ago(0, lag.seconds * 1000).replace(" ago", "")} behind`;
   const unknown = silent > 0 && lag.records === 0;
   return { label: "Lag", value: unknown ? "–" : value, unit: unknown ? "" : `${unit} records`.trim(), note, tone: silent ? "warn" : "", title: silent ? lag.errors.join("\n") : null };
 }

@@ -40,6 +40,8 @@ export class CellGrid {
     }
     const layout = layoutOf(row, data);
     this.element.className = `grid ${layout}`;
+    if (row.error) this.element.removeAttribute("role"); // a grid has rows
+    else this.element.setAttribute("role", "grid");
     this.element.ariaLabel = `State of each ${data.zoom === "days" ? "day" : "hour"} of ${row.pipeline}`;
     const all = [...this.cells.values()];
     const lines = { calendar, days, strip: hours, lines: hours }[layout];

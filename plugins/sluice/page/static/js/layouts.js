@@ -49,7 +49,7 @@ export function calendar(said, cells) {
     const first = said.slice(Math.max(0, week * 7 - lead), week * 7 - lead + 7).find(({ id }) => id.endsWith("-01"));
     return h("span", { class: "mark" }, first ? first.id.slice(0, 7) : "");
   });
-  return h("div", { class: "scroll-x", tabindex: "-1" }, h("div", { class: "months", "aria-hidden": "true" }, marks), h("div", { class: "cells", role: "row" }, blanks, cells));
+  return h("div", { class: "scroll-x", role: "presentation" }, h("div", { class: "months", "aria-hidden": "true" }, marks), h("div", { class: "cells", role: "row" }, blanks, cells));
 }
 
 function split(all, keyOf) {
