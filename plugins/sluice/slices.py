@@ -176,10 +176,10 @@ class SliceRange:
         return cls(floor(start, length), ceil(end, length), length)
 
     def __iter__(self) -> Iterator[Slice]:
-        piece = Slice(self.start, self.length)
-        while piece.start < self.end:
-            yield piece
-            piece = Slice(piece.end, self.length)
+        slice_ = Slice(self.start, self.length)
+        while slice_.start < self.end:
+            yield slice_
+            slice_ = Slice(slice_.end, self.length)
 
     def __len__(self) -> int:
         return int((self.end.timestamp() - self.start.timestamp()) // self.length.total_seconds())
@@ -205,7 +205,7 @@ class Unit:
         return f"{self.slice.id}/{self.cluster}"
 
 
-def last_late(piece: Slice, grace: timedelta) -> str:
+def last_late(slice_: Slice, grace: timedelta) -> str:
     """Returns the last hour (`2026-11-20T10`) whose events come late with the slice: it, and those before it,
     did not wait for it."""
-    return Slice(datetime.__sub__(piece.start, grace + HOUR)).id[:13]
+    return Slice(datetime.__sub__(slice_.start, grace + HOUR)).id[:13]

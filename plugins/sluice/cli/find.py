@@ -128,8 +128,8 @@ def _lines(facts: RecordFacts) -> Iterator[RenderableType]:
 
 def _seat_lines(facts: RecordFacts) -> Iterator[str]:
     seat, manifest, kafka = facts.seat, facts.manifest, facts.kafka
-    if seat is not None and seat.piece is not None:
-        yield f"slice: {seat.piece.id} of {facts.place.cluster}, topic id {seat.uuid}"
+    if seat is not None and seat.slice is not None:
+        yield f"slice: {seat.slice.id} of {facts.place.cluster}, topic id {seat.uuid}"
     elif seat is not None and (seat.after or seat.before):
         yield f"boundaries: after {seat.after or 'none'}, before {seat.before or 'none'}"
     if manifest is not None:
@@ -165,7 +165,7 @@ def _as_json(facts: RecordFacts) -> dict[str, Any]:
         **asdict(facts.place),
         "outcome": str(outcome),
         "meaning": meaning(outcome),
-        "slice": seat.piece.id if seat and seat.piece else None,
+        "slice": seat.slice.id if seat and seat.slice else None,
         "topic_id": seat.uuid if seat else None,
         "manifest": manifest.id if manifest else None,
         "landed_at": manifest.landed_at if manifest else None,

@@ -136,7 +136,7 @@ def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, con
     around = [] if start >= end else survey(spec, SliceRange.widen(start, end, spec.slice))
     found = narrowed(spec, around, tables)
     lacking = {status.unit.slice for status in found if status.later}
-    if outside := sorted(piece for piece in lacking if not slices.start <= piece.start < slices.end):
+    if outside := sorted(slice_ for slice_ in lacking if not slices.start <= slice_.start < slices.end):
         command = Repairs(spec.name, config).run(outside, "refill")
         progress(f"{len(outside):,} slices outside of the range lack columns that were added: {command}")
 

@@ -28,5 +28,5 @@ def note_freshness(
     known = list(found)
     broken = {(one.slice, one.cluster, one.table) for one in findings if one.kind not in _HARMLESS}
     first = note_fresh(open_lake(pipeline), fresh_of(known, broken, now - pipeline.heal, now))
-    pieces: list[Slice] = sorted({status.unit.slice for status in known if status.unit.slice.id in first})
-    sink.emit(metrics.fresh(pipeline.name, tables_of(pieces, first)))
+    slices: list[Slice] = sorted({status.unit.slice for status in known if status.unit.slice.id in first})
+    sink.emit(metrics.fresh(pipeline.name, tables_of(slices, first)))

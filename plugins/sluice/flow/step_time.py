@@ -38,5 +38,5 @@ def _offsets(boundaries: Boundaries, slices: SliceRange, cluster: str, topic: st
     whole = boundaries.ranges(Slice(slices.start, slices.end - slices.start), cluster, [topic])
     if whole is not None:
         return sum(part.offsets for part in whole)
-    found = (boundaries.ranges(piece, cluster, [topic]) for piece in slices)
+    found = (boundaries.ranges(slice_, cluster, [topic]) for slice_ in slices)
     return sum(part.offsets for parts in found if parts is not None for part in parts)

@@ -79,13 +79,13 @@ def _column(one: Addition) -> Change:
 
 
 def _field(one: UnitChange) -> Change:
-    piece, change = one.unit.slice, one.change
+    slice_, change = one.unit.slice, one.change
     return Change(
-        at=piece.start.isoformat(),
+        at=slice_.start.isoformat(),
         kind="field",
         place=f"{one.unit.cluster}, type {visible(change.type)}",
         what=change.said,
-        slice=piece.id,
+        slice=slice_.id,
     )
 
 

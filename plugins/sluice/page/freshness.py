@@ -42,9 +42,9 @@ def freshness_of(tables: Iterable[str], found: Iterable[FreshTable], now: dateti
 
 
 def _row(table: str, found: list[FreshTable], now: datetime) -> FreshnessRow:
-    week = _delays(one for one in found if one.piece.end > now - SPAN)
-    day = _delays(one for one in found if one.piece.end > now - _DAY)
-    newest = max(found, key=lambda one: (one.piece.end, one.verified), default=None)
+    week = _delays(one for one in found if one.slice.end > now - SPAN)
+    day = _delays(one for one in found if one.slice.end > now - _DAY)
+    newest = max(found, key=lambda one: (one.slice.end, one.verified), default=None)
     return FreshnessRow(
         table=table,
         records_day=sum(one.records for one in day),
@@ -52,7 +52,7 @@ def _row(table: str, found: list[FreshTable], now: datetime) -> FreshnessRow:
         p99_day=quantile(day, 0.99),
         p50_week=quantile(week, 0.5),
         p99_week=quantile(week, 0.99),
-        newest=newest.piece.id if newest else "",
+        newest=newest.slice.id if newest else "",
         verified=from_seconds(newest.verified).isoformat() if newest else "",
     )
 

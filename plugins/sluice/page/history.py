@@ -133,7 +133,7 @@ def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) ->
     edges, hours = _Edges.of(around), Past(noted, around)
     return [
         Hour(
-            slice=piece,
+            slice=slice_,
             cell=past.cell,
             work=past.work if past.work is not None and past.work.running else None,
             anomalies=past.anomalies,
@@ -144,7 +144,7 @@ def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) ->
             missing=_missing(past.units, edges.clusters_of(past.id)),
             lost=sum(unit.lost for unit in past.units.values()),
         )
-        for piece, past in zip(slices, map(hours.hour, ids_of(slices)), strict=True)
+        for slice_, past in zip(slices, map(hours.hour, ids_of(slices)), strict=True)
     ]
 
 

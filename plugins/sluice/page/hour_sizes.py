@@ -61,12 +61,12 @@ def sizes_of(shown: SliceRange, landed: Mapping[int, Amount], timings: Sequence[
     habit = habit_of(known, int(shown.end.timestamp()))
     land, load = _batches(timings, "land"), _batches(timings, "load")
     found = []
-    for piece in reversed(list(shown)):
-        at = int(piece.start.timestamp())
+    for slice_ in reversed(list(shown)):
+        at = int(slice_.start.timestamp())
         usual, own = expected(at, known, habit), landed.get(at)
         found.append(
             HourSize(
-                slice=piece.id,
+                slice=slice_.id,
                 records=known.get(at),
                 bytes=own.bytes if own else None,
                 yesterday=known.get(at - DAY),

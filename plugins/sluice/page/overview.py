@@ -80,11 +80,11 @@ def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewConte
     broken = broken_slices(around.verdict.anomalies)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
     pairs = zip(snapshot.statuses, snapshot.summaries, strict=True)
-    for piece, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
+    for slice_, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
         own = list(group)
-        verified = all(_verified(status, unit, noted.of(piece.id)) for status, unit in own)
+        verified = all(_verified(status, unit, noted.of(slice_.id)) for status, unit in own)
         states, units = [status.state for status, _ in own], [unit for _, unit in own]
-        hour = _hour(piece, states, verified, units, broken[piece.id], piece.end < due, around)
+        hour = _hour(slice_, states, verified, units, broken[slice_.id], slice_.end < due, around)
         missing = missing_from((status.unit.cluster, status.state) for status, _ in own)
         hours.append(replace(hour, missing=missing) if missing else hour)
     return hours
@@ -97,7 +97,7 @@ def _verified(status: UnitStatus, now: UnitSummary, noted: Mapping[str, UnitSumm
 
 
 def _hour(
-    piece: Slice,
+    slice_: Slice,
     states: Sequence[UnitState],
     verified: bool,
     units: Sequence[UnitSummary],
@@ -105,18 +105,18 @@ def _hour(
     overdue: bool,
     around: OverviewContext,
 ) -> Hour:
-    work = around.work.get(int(piece.start.timestamp()))
+    work = around.work.get(int(slice_.start.timestamp()))
     known = CellFacts(
         states=tuple(states),
         verified=verified,
         anomalies=anomalies,
         work=work,
         overdue=overdue,
-        expected=around.first is not None and piece.end > around.first,
+        expected=around.first is not None and slice_.end > around.first,
         gone=around.gone,
     )
     return Hour(
-        slice=piece,
+        slice=slice_,
         cell=cell_of(known),
         work=work if work is not None and work.running else None,
         anomalies=anomalies,

@@ -95,19 +95,19 @@ def text_of(payload: bytes | str | None, made: Callable[[str], str] = str) -> st
     return cut if len(data) <= SHOWN_BYTES else f"{cut}… ({len(data):,} bytes)"
 
 
-def misfits(client: Client, pipeline: Pipeline, piece: Slice, payloads: Payloads) -> list[RejectedSample]:
+def misfits(client: Client, pipeline: Pipeline, slice_: Slice, payloads: Payloads) -> list[RejectedSample]:
     """Nothing where ClickHouse has no `sluice.rejected` yet."""
     targets = [target.table for target in pipeline.targets]
     hidden = payloads == "hidden"  # then nothing of it leaves the server
-    parameters = {"slice": int(piece.start.timestamp()), "targets": targets, "hidden": hidden}
+    parameters = {"slice": int(slice_.start.timestamp()), "targets": targets, "hidden": hidden}
     rows = _rows(client, "page/sample_misfits", parameters)
     return [_misfit(payloads, *row) for row in rows]
 
 
-def misfit_counts(client: Client, pipeline: Pipeline, piece: Slice) -> list[MisfitCount]:
+def misfit_counts(client: Client, pipeline: Pipeline, slice_: Slice) -> list[MisfitCount]:
     """Returns misfits by table, column and reason. Nothing where ClickHouse has no `sluice.rejected` yet."""
     targets = [target.table for target in pipeline.targets]
-    parameters = {"slice": int(piece.start.timestamp()), "targets": targets, "most": MOST_COUNTS}
+    parameters = {"slice": int(slice_.start.timestamp()), "targets": targets, "most": MOST_COUNTS}
     return [
         (str(t), str(c), str(r), int(n)) for t, c, r, n in _rows(client, "page/count_misfits", parameters)
     ]

@@ -24,13 +24,13 @@ def series_of(found: Iterable[UnitStatus]) -> Series:
     """Of a short range: exact, with rows landed by type. `found` is taken once, and kept nowhere."""
     pairs: list[tuple[int, list[UnitSummary]]] = []
     by_slice: list[Counter[str]] = []
-    for piece, group in groupby(found, key=lambda s: s.unit.slice):
+    for slice_, group in groupby(found, key=lambda s: s.unit.slice):
         units: list[UnitSummary] = []
         rows: Counter[str] = Counter()
         for status in group:
             units.append(summary_of(status))
             rows.update(status.manifest.rows_by_type() if status.manifest else {})
-        pairs.append((int(piece.start.timestamp()), units))
+        pairs.append((int(slice_.start.timestamp()), units))
         by_slice.append(_most(rows))
     return _series(pairs, by_slice)
 

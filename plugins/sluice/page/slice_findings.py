@@ -196,8 +196,8 @@ def _left_out(facts: SliceFacts) -> Iterator[Finding]:
 
 
 def _repair(facts: SliceFacts, mode: str) -> RepairRow:
-    piece = facts.statuses[0].unit.slice
-    command = Repairs(facts.pipeline.name).run([piece], mode)
+    slice_ = facts.statuses[0].unit.slice
+    command = Repairs(facts.pipeline.name).run([slice_], mode)
     run = ranged(command)
     assert run is not None  # noqa: S101 - narrows the type
     return RepairRow(command=command, mode=mode, start=run.start, end=run.until)

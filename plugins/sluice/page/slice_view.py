@@ -38,21 +38,21 @@ MOST_TYPES = 200
 MOST_CHANGES = 200
 
 
-def slice_view(facts: SliceFacts, piece: Slice, hour: Hour, noted: Summaries, now: datetime) -> SliceView:
+def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, now: datetime) -> SliceView:
     """Returns what state, runs and verdict say; counts and what else has to be read are empty."""
     return SliceView(
         pipeline=facts.pipeline.name,
         can_start=False,
-        slice=piece.id,
-        start=str(piece.start),
-        end=str(piece.end),
+        slice=slice_.id,
+        start=str(slice_.start),
+        end=str(slice_.end),
         cell=facts.cell,
         tone=tone_of(facts.cell),
         said=said(facts),
         findings=findings(facts),
         running=hour.work.phase if hour.work else "",
-        before=Slice(piece.start - piece.length, piece.length).id,
-        after=Slice(piece.end, piece.length).id if piece.end <= now else "",
+        before=Slice(slice_.start - slice_.length, slice_.length).id,
+        after=Slice(slice_.end, slice_.length).id if slice_.end <= now else "",
         units=[unit_view(facts.pipeline, status, noted, facts.gone) for status in facts.statuses],
         causes=list(facts.causes),
         runs=list(facts.runs),
@@ -143,10 +143,10 @@ def _file(file: LandedFile) -> FileRow:
     return FileRow(key=file.key, type=kind, hour=file.hour, rows=file.rows, bytes=file.bytes)
 
 
-def event_hours_of(lake: Lake, pipeline: Pipeline, piece: Slice) -> list[EventHour]:
+def event_hours_of(lake: Lake, pipeline: Pipeline, slice_: Slice) -> list[EventHour]:
     """Returns whether the hours that begin in the slice have their `_SUCCESS`: a read for each configured
     type."""
-    hours = [hour.strftime("%Y-%m-%dT%H") for hour in _hours(piece)] if pipeline.types else []
+    hours = [hour.strftime("%Y-%m-%dT%H") for hour in _hours(slice_)] if pipeline.types else []
     keys = [layout.hour_success(name, hour) for hour in hours for name in pipeline.types]
     marked = dict(zip(keys, each(lambda key: lake.size(key) is not None, keys), strict=True))
     return [
@@ -159,25 +159,25 @@ def event_hours_of(lake: Lake, pipeline: Pipeline, piece: Slice) -> list[EventHo
     ]
 
 
-def _hours(piece: Slice) -> Iterator[datetime]:
-    hour = ceil(piece.start, HOUR)
-    while hour < piece.end:
+def _hours(slice_: Slice) -> Iterator[datetime]:
+    hour = ceil(slice_.start, HOUR)
+    while hour < slice_.end:
         yield hour
         hour += HOUR
 
 
-def timings_of(piece: Slice, timings: Iterable[Timing]) -> list[TimingRow]:
+def timings_of(slice_: Slice, timings: Iterable[Timing]) -> list[TimingRow]:
     """Returns those of batches that hold the slice, in the order in which they began."""
-    own = [t for t in timings if _holds(t, piece)]
+    own = [t for t in timings if _holds(t, slice_)]
     return [
         TimingRow.model_validate(t, from_attributes=True)
         for t in sorted(own, key=lambda timing: timing.started)
     ]
 
 
-def _holds(timing: Timing, piece: Slice) -> bool:
+def _holds(timing: Timing, slice_: Slice) -> bool:
     start, until = (utc(datetime.fromisoformat(text)) for text in (timing.start, timing.until))
-    return start <= piece.start and piece.end <= until
+    return start <= slice_.start and slice_.end <= until
 
 
 def change_rows(changes: Sequence[UnitChange], added: Sequence[Addition] = ()) -> list[ChangeRow]:

@@ -54,7 +54,7 @@ class TableProgress:
     @property
     def complete_until(self) -> str:
         first = min(self.lacking, default=None)
-        done = [piece for piece in self.ends if first is None or piece < first]
+        done = [slice_ for slice_ in self.ends if first is None or slice_ < first]
         return max(done).end.isoformat() if done else ""
 
 

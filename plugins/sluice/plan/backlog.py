@@ -114,25 +114,27 @@ def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, no
 
 
 def _open(
-    pieces: Iterable[Slice], known: ClusterSpans, noted: Summaries, most: int
+    slices: Iterable[Slice], known: ClusterSpans, noted: Summaries, most: int
 ) -> dict[Slice, dict[Unit, UnitState]]:
     """Returns the first `most` of the slices that have units which are not complete, and these."""
     found: dict[Slice, dict[Unit, UnitState]] = {}
-    for piece in pieces:
-        if states := _open_units(piece, known, noted.of(piece.id)):
-            found[piece] = states
+    for slice_ in slices:
+        if states := _open_units(slice_, known, noted.of(slice_.id)):
+            found[slice_] = states
             if len(found) == most:
                 break
     return found
 
 
-def _open_units(piece: Slice, known: ClusterSpans, units: Mapping[str, UnitSummary]) -> dict[Unit, UnitState]:
+def _open_units(
+    slice_: Slice, known: ClusterSpans, units: Mapping[str, UnitSummary]
+) -> dict[Unit, UnitState]:
     states: dict[Unit, UnitState] = {}
-    for unit in known.awaited(piece):
+    for unit in known.awaited(slice_):
         state = units[unit.cluster].state if unit.cluster in units else str(UnitState.MISSING)
         if state not in _DONE:
             states[unit] = UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state)
-    for unit in known.gone_from(piece):
+    for unit in known.gone_from(slice_):
         if unit.cluster in units and units[unit.cluster].state in _LANDED:
             states[unit] = UnitState(units[unit.cluster].state)
     return states
@@ -167,19 +169,19 @@ def _rows(block: TopicBoundaries, spell: SliceRange) -> tuple[int, int]:
     return block.nearest(int(spell.start.timestamp())), min(last, len(block.instants) - 1)
 
 
-def _spells(pieces: Iterable[Slice]) -> list[SliceRange]:
+def _spells(slices: Iterable[Slice]) -> list[SliceRange]:
     """Returns the slices as ranges without holes."""
     found: list[SliceRange] = []
-    for piece in pieces:
-        start = found.pop().start if found and found[-1].end == piece.start else piece.start
-        found.append(SliceRange(start, piece.end, piece.length))
+    for slice_ in slices:
+        start = found.pop().start if found and found[-1].end == slice_.start else slice_.start
+        found.append(SliceRange(start, slice_.end, slice_.length))
     return found
 
 
 def windows(units: Iterable[Unit], most: int = OLDER_SLICES) -> list[SliceRange]:
     """Returns the units' slices as ranges in order, each of at most `most` slices from its first to its
     last."""
-    return cut([SliceWeight(piece, 0) for piece in sorted({unit.slice for unit in units})], max_slices=most)
+    return cut([SliceWeight(slice_, 0) for slice_ in sorted({unit.slice for unit in units})], max_slices=most)
 
 
 def chosen(open_windows: Sequence[SliceRange], turn: int) -> tuple[SliceRange | None, int]:
@@ -212,23 +214,23 @@ def batches_of(found: Sequence[UnitStatus], on_expired: str, number: int) -> lis
     batches = cut([SliceWeight(status.unit.slice, rows_of(status)) for status in todo])
     if not batches:
         return []
-    pieces = sorted({s.unit.slice for s in todo if s.unit.slice.start < batches[0].end})
+    slices = sorted({s.unit.slice for s in todo if s.unit.slice.start < batches[0].end})
     lost = {status.unit.slice for status in found if _lost(status.state, on_expired)}
-    parts = _parts(pieces, lost, pieces[number % len(pieces)])
+    parts = _parts(slices, lost, slices[number % len(slices)])
     first = number % len(parts)
     taken = sorted((parts[first:] + parts[:first])[:MOST_PARTS])
     return [SliceRange(part[0].start, part[-1].end, part[0].length) for part in taken]
 
 
-def _parts(pieces: Sequence[Slice], lost: Collection[Slice], alone: Slice) -> list[list[Slice]]:
+def _parts(slices: Sequence[Slice], lost: Collection[Slice], alone: Slice) -> list[list[Slice]]:
     parts: list[list[Slice]] = []
-    for piece in pieces:
+    for slice_ in slices:
         last = parts[-1][-1] if parts else None
-        apart = last is None or alone in (last, piece) or any(last <= one <= piece for one in lost)
+        apart = last is None or alone in (last, slice_) or any(last <= one <= slice_ for one in lost)
         if apart:
-            parts.append([piece])
+            parts.append([slice_])
         else:
-            parts[-1].append(piece)
+            parts[-1].append(slice_)
     return parts
 
 

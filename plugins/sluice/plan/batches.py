@@ -38,12 +38,12 @@ def cut(
         weights[weight.slice] += weight.rows
     batches: list[SliceRange] = []
     total = 0
-    for piece, rows in sorted(weights.items()):
-        if batches and total + rows <= max_rows and _span(batches[-1].start, piece) <= max_slices:
-            batches[-1] = SliceRange(batches[-1].start, piece.end, piece.length)
+    for slice_, rows in sorted(weights.items()):
+        if batches and total + rows <= max_rows and _span(batches[-1].start, slice_) <= max_slices:
+            batches[-1] = SliceRange(batches[-1].start, slice_.end, slice_.length)
             total += rows
         else:
-            batches.append(SliceRange(piece.start, piece.end, piece.length))
+            batches.append(SliceRange(slice_.start, slice_.end, slice_.length))
             total = rows
     return batches
 

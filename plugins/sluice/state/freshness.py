@@ -45,15 +45,15 @@ class Delay:
 class FreshTable:
     """One unit in one table: when it was verified, and its records by age."""
 
-    piece: Slice
+    slice: Slice
     table: str
     verified: int
     delays: tuple[Delay, ...]
 
 
-def delays_of(piece: Slice, times: Sequence[int], verified: int) -> tuple[Delay, ...]:
+def delays_of(slice_: Slice, times: Sequence[int], verified: int) -> tuple[Delay, ...]:
     """Returns the records of each part of the slice, taken for stamped in its middle."""
-    start, part = piece.start.timestamp(), piece.length.total_seconds() / max(len(times), 1)
+    start, part = slice_.start.timestamp(), slice_.length.total_seconds() / max(len(times), 1)
     return tuple(Delay(verified - start - (n + 0.5) * part, count) for n, count in enumerate(times) if count)
 
 
@@ -69,10 +69,10 @@ def quantile(delays: Iterable[Delay], share: float) -> float | None:
 
 
 def tables_of(slices: Iterable[Slice], months: FreshMonth) -> Iterator[FreshTable]:
-    for piece in slices:
-        for unit in months.get(piece.id, {}).values():
+    for slice_ in slices:
+        for unit in months.get(slice_.id, {}).values():
             for table, at in unit.verified.items():
-                yield FreshTable(piece, table, at, delays_of(piece, unit.times, at))
+                yield FreshTable(slice_, table, at, delays_of(slice_, unit.times, at))
 
 
 def fresh_of(

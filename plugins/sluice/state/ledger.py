@@ -100,8 +100,8 @@ def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict
     return answers
 
 
-def _within(piece: Slice, slices: SliceRange | None) -> bool:
-    return slices is None or slices.start <= piece.start < slices.end
+def _within(slice_: Slice, slices: SliceRange | None) -> bool:
+    return slices is None or slices.start <= slice_.start < slices.end
 
 
 def _parameters(questions: Sequence[LedgerQuestion]) -> dict[str, Any]:

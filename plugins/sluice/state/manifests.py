@@ -19,12 +19,12 @@ def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
     return None if stored is None else decode(stored.data, f"{lake.url}/{key}")
 
 
-def units_in(lake: Lake, pieces: Iterable[Slice]) -> list[Unit]:
+def units_in(lake: Lake, slices: Iterable[Slice]) -> list[Unit]:
     """Returns the units of the slices that the lake has anything of, whatever the pipeline file says now."""
     found: dict[Unit, None] = {}
-    for piece in sorted(set(pieces)):
-        for item in lake.list(f"{layout.SLICES}{piece.id}/"):
-            found[Unit(piece, item.key.split("/")[2])] = None
+    for slice_ in sorted(set(slices)):
+        for item in lake.list(f"{layout.SLICES}{slice_.id}/"):
+            found[Unit(slice_, item.key.split("/")[2])] = None
     return list(found)
 
 
@@ -35,8 +35,8 @@ def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | No
     Raises WrongUse for slices of another length.
     """
     ids = {item.key.split("/")[1] for item in lake.list(layout.SLICES)}
-    pieces = sorted(Slice.from_id(name, length) for name in ids)
-    return (pieces[0].start, pieces[-1].end) if pieces else None
+    slices = sorted(Slice.from_id(name, length) for name in ids)
+    return (slices[0].start, slices[-1].end) if slices else None
 
 
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:

@@ -157,7 +157,7 @@ def complete_slices(found: Iterable[UnitStatus]) -> list[Slice]:
     whole: dict[Slice, bool] = {}
     for status in found:
         whole[status.unit.slice] = whole.get(status.unit.slice, True) and status.state.done
-    return sorted(piece for piece, done in whole.items() if done)
+    return sorted(slice_ for slice_, done in whole.items() if done)
 
 
 def uncounted(pipeline: Pipeline, manifest: Manifest) -> tuple[str, ...]:

@@ -29,13 +29,13 @@ class ClusterSpans:
     begins: Mapping[str, datetime | None]
     gone: Mapping[str, datetime]
 
-    def awaited(self, piece: Slice) -> list[Unit]:
+    def awaited(self, slice_: Slice) -> list[Unit]:
         """Returns the units without which the slice is not complete."""
-        return [Unit(piece, c) for c, begin in self.begins.items() if begin is None or begin <= piece.start]
+        return [Unit(slice_, c) for c, begin in self.begins.items() if begin is None or begin <= slice_.start]
 
-    def gone_from(self, piece: Slice) -> list[Unit]:
+    def gone_from(self, slice_: Slice) -> list[Unit]:
         """Returns the units of clusters taken away that may have landed."""
-        return [Unit(piece, cluster) for cluster, end in self.gone.items() if piece.end <= end]
+        return [Unit(slice_, cluster) for cluster, end in self.gone.items() if slice_.end <= end]
 
 
 def spans(pipeline: Pipeline, boundaries: Boundaries) -> ClusterSpans:
@@ -73,9 +73,9 @@ def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | No
     """Returns every unit of the range, slice by slice, and those of clusters taken away that may have
     landed."""
     known = spans(pipeline, boundaries or Boundaries())
-    return [unit for piece in slices for unit in (*known.awaited(piece), *known.gone_from(piece))]
+    return [unit for slice_ in slices for unit in (*known.awaited(slice_), *known.gone_from(slice_))]
 
 
 def begun(cluster: Cluster, slices: Iterable[Slice]) -> list[Slice]:
     """Returns those of `slices` that may be asked of the cluster."""
-    return [piece for piece in slices if cluster.start is None or cluster.start <= piece.start]
+    return [slice_ for slice_ in slices if cluster.start is None or cluster.start <= slice_.start]

@@ -57,11 +57,11 @@ class RowHistory:
     new: Mapping[str, RowMonth] = field(default_factory=dict)
 
     def total(self) -> Counts:
-        return {int(piece.start.timestamp()): one.rows for piece, one in self.slices.items()}
+        return {int(slice_.start.timestamp()): one.rows for slice_, one in self.slices.items()}
 
     def by_type(self) -> Mapping[str, Counts]:
         """Returns each type's rows. Of a slice that keeps some of its types only, the others are unknown."""
-        starts = {int(piece.start.timestamp()): one for piece, one in self.slices.items()}
+        starts = {int(slice_.start.timestamp()): one for slice_, one in self.slices.items()}
         found: dict[str, dict[int, int]] = {name: {} for one in starts.values() for name in one.types}
         whole = [start for start, one in starts.items() if one.has_all]
         for rows in found.values():
@@ -94,11 +94,11 @@ def read_history(
     start = floor(recent.end - timedelta(days=HISTORY_DAYS), pipeline.slice)
     known = spans(pipeline, boundaries)
     stored = _stored(lake, months_of(whole := SliceRange(start, recent.end, pipeline.slice)))
-    pieces = list(whole)
-    unseen = [piece for piece in pieces if piece.id not in stored and piece.start < recent.start]
+    every = list(whole)
+    unseen = [slice_ for slice_ in every if slice_.id not in stored and slice_.start < recent.start]
     older = read_manifests(lake, _units(lake, whole, unseen, known))
     new = dict(_complete([*unseen, *recent], known, {**older, **landed}))
-    slices = {piece: stored[piece.id] for piece in pieces if piece.id in stored} | new
+    slices = {slice_: stored[slice_.id] for slice_ in every if slice_.id in stored} | new
     return RowHistory(slices, _changed(new, stored))
 
 
@@ -115,31 +115,31 @@ def _units(lake: Lake, whole: SliceRange, unseen: Sequence[Slice], known: Cluste
     if not unseen:
         return
     noted, count = read_summaries(lake, whole), 0
-    for piece in reversed(unseen):
-        units, seen = known.awaited(piece), noted.of(piece.id)
+    for slice_ in reversed(unseen):
+        units, seen = known.awaited(slice_), noted.of(slice_.id)
         if units and all(unit.cluster in seen and seen[unit.cluster].seal for unit in units):
-            yield from (*units, *(unit for unit in known.gone_from(piece) if unit.cluster in seen))
+            yield from (*units, *(unit for unit in known.gone_from(slice_) if unit.cluster in seen))
             count += 1
         if count == _READ_AT_ONCE:
             return
 
 
 def _complete(
-    pieces: Iterable[Slice], known: ClusterSpans, manifests: Mapping[Unit, Manifest]
+    slices: Iterable[Slice], known: ClusterSpans, manifests: Mapping[Unit, Manifest]
 ) -> Iterator[tuple[Slice, SliceRows]]:
     """Yields the rows of slices of which every cluster has landed."""
-    for piece in pieces:
-        units = known.awaited(piece)
+    for slice_ in slices:
+        units = known.awaited(slice_)
         if units and all(unit in manifests for unit in units):
-            gone = [unit for unit in known.gone_from(piece) if unit in manifests]
-            yield piece, rows_of(manifests[unit] for unit in (*units, *gone))
+            gone = [unit for unit in known.gone_from(slice_) if unit in manifests]
+            yield slice_, rows_of(manifests[unit] for unit in (*units, *gone))
 
 
 def _changed(new: Mapping[Slice, SliceRows], stored: RowMonth) -> dict[str, RowMonth]:
     months: dict[str, RowMonth] = {}
-    for piece, one in new.items():
-        if stored.get(piece.id) != one:
-            months.setdefault(f"{piece.start:%Y-%m}", {})[piece.id] = one
+    for slice_, one in new.items():
+        if stored.get(slice_.id) != one:
+            months.setdefault(f"{slice_.start:%Y-%m}", {})[slice_.id] = one
     return months
 
 

@@ -90,7 +90,7 @@ def behind(
 ) -> Iterator[Problem]:
     """Lag above its bounds. `records` are those in Kafka that are not landed, None when Kafka is silent."""
     bounds = pipeline.alarms
-    done = [piece.end for piece in complete_slices(found)]
+    done = [slice_.end for slice_ in complete_slices(found)]
     if bounds.lag is not None and found:
         last = max(done, default=found[0].unit.slice.start)
         if now - last > bounds.lag:
@@ -141,12 +141,12 @@ def added(pipeline: Pipeline, additions: Iterable[Addition]) -> Iterator[Problem
     places: dict[tuple[str, str], list[Addition]] = {}
     for one in additions:
         places.setdefault((one.table, one.slice), []).append(one)
-    for (table, piece), own in places.items():
+    for (table, slice_), own in places.items():
         said = "; ".join(
             f"{visible(one.column)} {one.type} in {one.filled:,} of {one.rows:,} rows" for one in own
         )
         message = f"columns were added: {said}; `sluice status {pipeline.name} --changes` shows all"
-        yield Problem(ProblemKind.SCHEMA, f"table {table}, slice {piece}", message, (ProblemSource.LAKE,))
+        yield Problem(ProblemKind.SCHEMA, f"table {table}, slice {slice_}", message, (ProblemSource.LAKE,))
 
 
 def _late(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[UnitStatus]:

@@ -29,28 +29,28 @@ _ALL = "all types"
 class Shortfall:
     """A slice that brought fewer rows than usual."""
 
-    piece: Slice
+    slice: Slice
     seen: int
     expected: Expected
 
     def __str__(self) -> str:
         count, low = self.expected.count, self.expected.low or 0
         share = f"{self.seen / count:.0%} of the {count:,.0f} that are expected"
-        return f"slice {self.piece.id} brought {self.seen:,} rows, {share}; at least {low:,.0f} are usual"
+        return f"slice {self.slice.id} brought {self.seen:,} rows, {share}; at least {low:,.0f} are usual"
 
 
 def shortfalls(known: Counts, judged: Iterable[Slice], least: float) -> list[Shortfall]:
     """Returns those of `judged` that are below their band, and by a share of `least` or more below what is
     expected; none where the history is too short for a band."""
-    found, pieces = [], list(judged)
-    habit = habit_of(known, min(int(piece.start.timestamp()) for piece in pieces)) if pieces else None
-    for piece in pieces if habit is not None else ():
-        at = int(piece.start.timestamp())
+    found, slices = [], list(judged)
+    habit = habit_of(known, min(int(slice_.start.timestamp()) for slice_ in slices)) if slices else None
+    for slice_ in slices if habit is not None else ():
+        at = int(slice_.start.timestamp())
         usual = expected(at, known, habit)
         if usual is None or usual.low is None or at not in known:
             continue
         if known[at] < usual.low and known[at] <= (1 - least) * usual.count:
-            found.append(Shortfall(piece, known[at], usual))
+            found.append(Shortfall(slice_, known[at], usual))
     return found
 
 
@@ -83,7 +83,7 @@ def _few(pipeline: Pipeline, place: str, found: list[Shortfall], more: str = "")
 
 @dataclass(frozen=True)
 class _Rejects:
-    piece: Slice
+    slice: Slice
     rejected: int
     among: int
     why: str = ""
@@ -115,8 +115,8 @@ def rejects(
                 one = _Rejects(status.unit.slice, row.misfits, row.landed)
                 places.setdefault((f"table {table}", ProblemSource.CLICKHOUSE, doctor), []).append(one)
     for (place, source, what), own in places.items():
-        newest = sorted({one.piece for one in own})[-JUDGED:]
-        high = [one for one in own if one.piece in newest and _is_high(one, bound)]
+        newest = sorted({one.slice for one in own})[-JUDGED:]
+        high = [one for one in own if one.slice in newest and _is_high(one, bound)]
         if high:
             yield _rejected(place, max(high, key=lambda one: one.share), bound, what, source)
 
@@ -127,7 +127,7 @@ def _is_high(one: _Rejects, bound: float) -> bool:
 
 def _rejected(place: str, worst: _Rejects, bound: float, what: str, source: ProblemSource) -> Problem:
     why = f" ({visible(worst.why)})" if worst.why else ""
-    count = f"{worst.rejected:,} of {worst.among:,} of slice {worst.piece.id}, {worst.share:.1%},"
+    count = f"{worst.rejected:,} of {worst.among:,} of slice {worst.slice.id}, {worst.share:.1%},"
     message = f"{count} {what}{why}; the bound is {bound:.1%}"
     sources = (ProblemSource.LAKE,) if source is ProblemSource.LAKE else (ProblemSource.LAKE, source)
     return Problem(ProblemKind.REJECTED, place, message, sources)

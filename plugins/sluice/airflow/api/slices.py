@@ -53,19 +53,19 @@ NameQuery = Annotated[str, Path(max_length=MOST_NAME)]
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}")
 def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, session: SessionDep) -> SliceView:
     """What holds of one slice and what is wrong; then counts, offsets, tables, files, timings and runs."""
-    piece, now = _piece(pipeline, slice_id), pendulum.now("UTC")
-    only, lake = _only(piece), open_lake(pipeline)
+    slice_, now = _piece(pipeline, slice_id), pendulum.now("UTC")
+    only, lake = _only(slice_), open_lake(pipeline)
     snapshot, noted = memory.snapshot(pipeline, only), read_summaries(lake, only)
     verdict = within(read_verdict(lake), only)
-    runs = runs_of(session, pipeline, piece.start)
-    work = work_of(runs, (int(piece.start.timestamp()),), pipeline.slice)
+    runs = runs_of(session, pipeline, slice_.start)
+    work = work_of(runs, (int(slice_.start.timestamp()),), pipeline.slice)
     gone = _gone(pipeline, snapshot.statuses)
     first = first_instant(pipeline, snapshot.boundaries)
     around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone))
     hour = next(iter(hours_of(snapshot, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
-    rows = run_rows(session, runs, int(piece.start.timestamp()))
+    rows = run_rows(session, runs, int(slice_.start.timestamp()))
     known = SliceFacts(
         pipeline,
         hour.cell,
@@ -77,13 +77,13 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
         paused_dags(session, [pipeline]).get(pipeline.name),
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
-    view = slice_view(known, piece, hour, noted, now).model_copy(update=_counts(pipeline, piece, snapshot))
+    view = slice_view(known, slice_, hour, noted, now).model_copy(update=_counts(pipeline, slice_, snapshot))
     return view.model_copy(
         update={
             "can_start": may_start(user, pipeline.name),
-            "event_hours": event_hours_of(lake, pipeline, piece),
+            "event_hours": event_hours_of(lake, pipeline, slice_),
             "changes": change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
-            "timings": timings_of(piece, _timings(lake, _days(snapshot.statuses, rows))),
+            "timings": timings_of(slice_, _timings(lake, _days(snapshot.statuses, rows))),
         }
     )
 
@@ -98,13 +98,13 @@ def _gone(pipeline: Pipeline, found: Iterable[UnitStatus]) -> frozenset[str]:
     return frozenset(memory.clients.gone(pipeline)) if waiting else frozenset()
 
 
-def _counts(pipeline: Pipeline, piece: Slice, snapshot: OverviewSnapshot) -> dict[str, object]:
+def _counts(pipeline: Pipeline, slice_: Slice, snapshot: OverviewSnapshot) -> dict[str, object]:
     """The hour's numbers beside those of the same hour a day and a week before; nothing before it has
     landed."""
     now = totals_of(pipeline, snapshot.statuses)
     if now is None:
         return {}
-    before = [_earlier(pipeline, piece, days) for days in (1, 7)]
+    before = [_earlier(pipeline, slice_, days) for days in (1, 7)]
     return {
         "counts": count_rows(now, *before),
         "tables": table_counts(now, *before),
@@ -112,25 +112,25 @@ def _counts(pipeline: Pipeline, piece: Slice, snapshot: OverviewSnapshot) -> dic
     }
 
 
-def _earlier(pipeline: Pipeline, piece: Slice, days: int) -> HourTotals | None:
-    start = piece.start - timedelta(days=days)
+def _earlier(pipeline: Pipeline, slice_: Slice, days: int) -> HourTotals | None:
+    start = slice_.start - timedelta(days=days)
     if start < FIRST:
         return None
-    return totals_of(pipeline, memory.snapshot(pipeline, _only(Slice(start, piece.length))).statuses)
+    return totals_of(pipeline, memory.snapshot(pipeline, _only(Slice(start, slice_.length))).statuses)
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
 def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads) -> Rejects:
     """What was rejected, by reason and column, with a few samples of each: unparsed records from the lake,
     misfits from ClickHouse; of their payloads what the caller may see."""
-    piece = _piece(pipeline, slice_id)
-    found = memory.snapshot(pipeline, _only(piece)).statuses
+    slice_ = _piece(pipeline, slice_id)
+    found = memory.snapshot(pipeline, _only(slice_)).statuses
     manifests = [status.manifest for status in found if status.manifest]
     misfits, counts = [], []
     with connect_shards(pipeline) as servers:
         for client in [server.client for server in servers if server.client]:
-            counts += rejected_samples.misfit_counts(client, pipeline, piece)
-            misfits += rejected_samples.misfits(client, pipeline, piece, payloads)
+            counts += rejected_samples.misfit_counts(client, pipeline, slice_)
+            misfits += rejected_samples.misfits(client, pipeline, slice_, payloads)
     unparsed = rejected_samples.unparsed(open_lake(pipeline), manifests, payloads)
     return rejects_of(unparsed_counts(manifests), counts, [*unparsed, *misfits], payloads)
 
@@ -155,13 +155,13 @@ def _clusters(pipeline: Pipeline, lake: Lake) -> frozenset[str]:
 
 def _piece(pipeline: Pipeline, slice_id: str) -> Slice:
     """Raises WrongUse for what is no id, or of a year that no range can name."""
-    piece = Slice.from_id(slice_id, pipeline.slice)
-    parse_instant(slice_id, piece.start, pipeline.slice)
-    return piece
+    slice_ = Slice.from_id(slice_id, pipeline.slice)
+    parse_instant(slice_id, slice_.start, pipeline.slice)
+    return slice_
 
 
-def _only(piece: Slice) -> SliceRange:
-    return SliceRange(piece.start, piece.end, piece.length)
+def _only(slice_: Slice) -> SliceRange:
+    return SliceRange(slice_.start, slice_.end, slice_.length)
 
 
 def _days(found: Iterable[UnitStatus], rows: Iterable[RunRow]) -> list[date]:

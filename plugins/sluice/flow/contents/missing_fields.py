@@ -70,10 +70,10 @@ class SampledFields:
 
     def _before(self, unit: Unit) -> list[tuple[Unit, Manifest]]:
         """Landed units right before the first one."""
-        pieces = [
+        slices = [
             Slice(unit.slice.start - n * unit.slice.length, unit.slice.length) for n in range(HISTORY, 0, -1)
         ]
-        return list(read_manifests(self.lake, [Unit(piece, unit.cluster) for piece in pieces]).items())
+        return list(read_manifests(self.lake, [Unit(slice_, unit.cluster) for slice_ in slices]).items())
 
     def _unit(
         self, own: tuple[Unit, Manifest], earlier: Sequence[tuple[Unit, Manifest]]

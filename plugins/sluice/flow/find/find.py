@@ -69,11 +69,11 @@ class RecordFinder:
         return sorted(having)
 
     def _facts(self, place: RecordPlace, seat: SeatedOffset | None) -> RecordFacts:
-        if seat is None or seat.piece is None:
+        if seat is None or seat.slice is None:
             return RecordFacts(place, seat, kafka=self._kafka(place))
         if seat.left:
             return RecordFacts(place, seat)
-        unit = Unit(seat.piece, place.cluster)
+        unit = Unit(seat.slice, place.cluster)
         manifest = read_manifest(self.lake, unit)
         if manifest is None:
             return RecordFacts(place, seat, kafka=self._kafka(place))
@@ -133,7 +133,7 @@ def _edges(topics_of: TopicsOf, cluster: Cluster, place: RecordPlace) -> Partiti
         return PartitionEdges(state.log_starts[place.partition], stable, end)
 
 
-def _seat_of(piece: Slice, manifest: Manifest, place: RecordPlace) -> SeatedOffset:
+def _seat_of(slice_: Slice, manifest: Manifest, place: RecordPlace) -> SeatedOffset:
     """Returns the seat by the manifest alone."""
     own = [r.uuid for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
-    return SeatedOffset(own[0] if own else "", piece, None, None)
+    return SeatedOffset(own[0] if own else "", slice_, None, None)

@@ -70,7 +70,7 @@ def outcome_of(facts: RecordFacts) -> Outcome:
     if facts.rows:
         landed = [row for row in facts.rows if row.type is not None]
         return _of_tables(facts) if landed else Outcome.REJECTED
-    if facts.seat is None or facts.seat.piece is None:
+    if facts.seat is None or facts.seat.slice is None:
         return _outside(facts)
     if facts.seat.left:
         return Outcome.LEFT_BEHIND

@@ -45,13 +45,13 @@ def read_place(text: str) -> tuple[str, int, int]:
 class SeatedOffset:
     """Where the boundaries of one topic id put an offset.
 
-    `piece` is its slice. Without one it lies between the instants `after` and `before`, which are no
+    `slice_` is its slice. Without one it lies between the instants `after` and `before`, which are no
     neighbours, or beyond the boundaries, where one of them is None. `left`: its slice is read from the topic
     that was recreated under the same name.
     """
 
     uuid: str
-    piece: Slice | None
+    slice: Slice | None
     after: pendulum.DateTime | None = None
     before: pendulum.DateTime | None = None
     left: bool = False
@@ -70,7 +70,7 @@ def _seats(boundaries: Boundaries, place: RecordPlace) -> Iterator[SeatedOffset]
         if block is None or place.partition not in block.columns:
             continue
         seat = _seat(boundaries, block, place)
-        if number == 0 or seat.piece is not None:
+        if number == 0 or seat.slice is not None:
             yield seat
 
 
@@ -83,14 +83,14 @@ def _seat(boundaries: Boundaries, block: TopicBoundaries, place: RecordPlace) ->
     length = boundaries.length
     if after is None or before is None or length is None or before - after != length:
         return SeatedOffset(block.uuid, None, after, before)
-    piece = Slice(after, length)
-    left = not _reads(boundaries, piece, block.uuid, place)
-    return SeatedOffset(block.uuid, piece, after, before, left)
+    slice_ = Slice(after, length)
+    left = not _reads(boundaries, slice_, block.uuid, place)
+    return SeatedOffset(block.uuid, slice_, after, before, left)
 
 
-def _reads(boundaries: Boundaries, piece: Slice, uuid: str, place: RecordPlace) -> bool:
+def _reads(boundaries: Boundaries, slice_: Slice, uuid: str, place: RecordPlace) -> bool:
     """Returns whether the slice is read from this topic id."""
-    ranges = boundaries.ranges(piece, place.cluster, [place.topic]) or ()
+    ranges = boundaries.ranges(slice_, place.cluster, [place.topic]) or ()
     return any(
         r.uuid == uuid and r.partition == place.partition and r.start <= place.offset < r.until
         for r in ranges

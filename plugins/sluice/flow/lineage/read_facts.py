@@ -48,7 +48,7 @@ def _resolved(pipeline: Pipeline, slices: SliceRange, places: Places) -> dict[st
     found: dict[str, list[OffsetRange]] = {}
     for cluster in pipeline.kafka:
         for topic in cluster.topics:
-            parts = (boundaries.ranges(piece, cluster.cluster, [topic]) for piece in slices)
+            parts = (boundaries.ranges(slice_, cluster.cluster, [topic]) for slice_ in slices)
             found.setdefault(cluster.cluster, []).extend(r for part in parts if part for r in part)
     return found
 

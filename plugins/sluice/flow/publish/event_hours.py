@@ -106,7 +106,7 @@ def _incomplete(
     pipeline: Pipeline, lake: Lake, boundaries: Boundaries, slices: SliceRange
 ) -> list[pendulum.DateTime]:
     known = spans(pipeline, boundaries)
-    units = [unit for piece in slices for unit in known.awaited(piece)]
+    units = [unit for slice_ in slices for unit in known.awaited(slice_)]
     manifests = finish_moves(lake, units)
     whole = {unit for unit, manifest in manifests.items() if not manifest.lost}
     return sorted({unit.slice.start for unit in units if unit not in whole})

@@ -39,12 +39,12 @@ def publish_range(
     for status in found:
         by_slice.setdefault(status.unit.slice, []).append(status)
     apart = {unit.slice for part in waiting(pipeline, found) for unit in part.units}
-    for piece, units in ((piece, units) for piece, units in by_slice.items() if piece not in apart):
+    for slice_, units in ((slice_, units) for slice_, units in by_slice.items() if slice_ not in apart):
         if not all(s.state.done for s in units):
-            raise Refused(f"slice {piece.id} is not complete: `sluice status` shows what is missing")
+            raise Refused(f"slice {slice_.id} is not complete: `sluice status` shows what is missing")
         manifests = {s.unit.cluster: s.manifest.id for s in units if s.manifest}
         for target in pipeline.targets:
             rows = sum(s.tables[target.table].rows for s in units)
-            events.append({"table": target.table, "slice": piece.id, "rows": rows, "manifests": manifests})
+            events.append({"table": target.table, "slice": slice_.id, "rows": rows, "manifests": manifests})
     crash_points.reached(Publish.GATHERED)
     return events

@@ -34,7 +34,7 @@ def preview(pipeline: Pipeline, slices: SliceRange) -> Preview:
     Raises what Kafka raises when no cluster answers.
     """
     lake = open_lake(pipeline)
-    over = [piece for piece in slices if piece.end <= pendulum.now("UTC")]
+    over = [slice_ for slice_ in slices if slice_.end <= pendulum.now("UTC")]
     resolution = resolve(pipeline, Overlay(lake), over, pendulum.now("UTC"))
     unreachable = dict(resolution.unreachable)
     units = units_of(pipeline, slices, resolution.boundaries)

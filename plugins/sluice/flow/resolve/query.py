@@ -60,7 +60,7 @@ class Inquiry:
             return {}
         found = {}
         for name in self.failed:
-            first = min(piece.start for piece in begun(self._pipeline.cluster(name), self._slices))
+            first = min(slice_.start for slice_ in begun(self._pipeline.cluster(name), self._slices))
             known = state.begin(name)
             if known is None or first < known:
                 found[name] = int(first.timestamp())

@@ -124,7 +124,7 @@ def _refuse_landed(
     known = state.stored(cluster, topic)
     last = pendulum.from_timestamp(known.instants[-1]) if known and len(known.instants) else since
     slices = SliceRange(since, max(since, last), pipeline.slice)
-    landed = read_manifests(lake, [Unit(piece, cluster) for piece in slices])
+    landed = read_manifests(lake, [Unit(slice_, cluster) for slice_ in slices])
     if landed:
         newest = max(unit.slice for unit in landed)
         raise WrongUse(
@@ -134,6 +134,6 @@ def _refuse_landed(
 
 
 def _refuse_future(slices: Sequence[Slice], now: datetime) -> None:
-    last = max((piece.end for piece in slices), default=None)
+    last = max((slice_.end for slice_ in slices), default=None)
     if last is not None and last > now:
         raise EndInFuture(f"{last:%Y-%m-%dT%H:%MZ}", f"{utc(now):%Y-%m-%dT%H:%M:%SZ}")

@@ -91,12 +91,12 @@ def _reload(facts: VerifyFacts, row: LedgerRow, repairs: Repairs) -> tuple[str, 
     """Returns the command that makes an event hour again, or which slices to reload where others lie between
     them."""
     length = facts.pipeline.slice
-    pieces = sorted({Slice.from_id(name.partition("/")[0], length) for name in row.types})
-    if not pieces:
+    slices = sorted({Slice.from_id(name.partition("/")[0], length) for name in row.types})
+    if not slices:
         return "", "no slice brings rows to it now"
-    if all(one.end == following.start for one, following in pairwise(pieces)):
-        return repairs.run([pieces[0], pieces[-1]], "reload"), ""
-    return "", f"reload the slices that brought its rows: {', '.join(piece.id for piece in pieces)}"
+    if all(one.end == following.start for one, following in pairwise(slices)):
+        return repairs.run([slices[0], slices[-1]], "reload"), ""
+    return "", f"reload the slices that brought its rows: {', '.join(slice_.id for slice_ in slices)}"
 
 
 def _within(facts: VerifyFacts, unit: Unit) -> bool:

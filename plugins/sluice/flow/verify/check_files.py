@@ -91,8 +91,8 @@ def _listed(facts: VerifyFacts, repairs: Repairs, status: UnitStatus, file: Land
 def _unlisted(facts: VerifyFacts, repairs: Repairs, key: str) -> Iterator[Anomaly]:
     size = f"{facts.lake.sizes[key]:,} bytes"
     name = parse_name(key)
-    piece = None if name is None else _slice(name, facts)
-    if name is None or piece is None:
+    slice_ = None if name is None else _slice(name, facts)
+    if name is None or slice_ is None:
         yield Anomaly(
             AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(), "Sluice did not write it", file=key
         )
@@ -101,11 +101,11 @@ def _unlisted(facts: VerifyFacts, repairs: Repairs, key: str) -> Iterator[Anomal
     if any(unit.slice.id == name.slice and unit.cluster == name.cluster for unit in facts.unreadable):
         return  # its manifest may well list it
     if _manifest(facts, name) is not None:
-        yield anomaly(AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(piece))
+        yield anomaly(AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(slice_))
         return
     # Its manifest is gone, and Kafka's records may be too: then this is the only copy.
     advice = "when the hour has landed again, `sluice verify --clean` removes what is left"
-    command = repairs.fill(piece) if name.cluster in facts.pipeline.clusters else ""
+    command = repairs.fill(slice_) if name.cluster in facts.pipeline.clusters else ""
     yield anomaly(AnomalyKind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice)
 
 

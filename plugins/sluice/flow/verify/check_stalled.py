@@ -37,7 +37,7 @@ def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:
 
 def _stalled(facts: VerifyFacts, last: SliceRange, cluster: str, topic: str) -> Iterator[tuple[int, int]]:
     """Yields (partition, offset where it stands)."""
-    found = [facts.boundaries.ranges(piece, cluster, (topic,)) for piece in last]
+    found = [facts.boundaries.ranges(slice_, cluster, (topic,)) for slice_ in last]
     if not all(found):
         return
     moved = [{r.partition: r.offsets for r in ranges or ()} for ranges in found]

@@ -156,9 +156,9 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
     return "", f"{advice}{statement} WHERE {where}"
 
 
-def _aligned(piece: Slice) -> bool:
-    return floor(piece.start, piece.length) == piece.start
+def _aligned(slice_: Slice) -> bool:
+    return floor(slice_.start, slice_.length) == slice_.start
 
 
-def slice_text(piece: Slice) -> str:
-    return piece.id if _aligned(piece) else piece.start.strftime("%Y-%m-%dT%H:%M:%SZ")
+def slice_text(slice_: Slice) -> str:
+    return slice_.id if _aligned(slice_) else slice_.start.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -85,7 +85,7 @@ def read_lake(
 
 def folders(pipeline: Pipeline, slices: SliceRange, manifests: Iterable[Manifest]) -> list[str]:
     """Prefixes that hold what the slices brought, and what else may lie about in the hours' own days."""
-    days = {piece.start.strftime("%Y-%m-%d") for piece in slices}
+    days = {slice_.start.strftime("%Y-%m-%d") for slice_ in slices}
     found = {layout.event_folder(name, day + "T00") for name in (*pipeline.types, None) for day in days}
     found |= {file.key.rpartition("/")[0] + "/" for m in manifests for file in m.files}
     dates = {prefix[: prefix.rindex("hour=")] for prefix in found}
@@ -130,8 +130,8 @@ def _old_attempts(pipeline: Pipeline, lake: Lake) -> tuple[str, ...]:
     old = {
         name: items for name, items in attempts_of(lake.list(layout.ATTEMPTS)).items() if is_old(items, now)
     }
-    pieces = [unit.slice for slice_id, _ in old if (unit := _unit(pipeline, slice_id, ""))]
-    units = units_in(lake, pieces)
+    slices = [unit.slice for slice_id, _ in old if (unit := _unit(pipeline, slice_id, ""))]
+    units = units_in(lake, slices)
     manifests, unreadable = read_all(lake, units)
     doubtful = {unit.slice.id for unit in unreadable}
     named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}

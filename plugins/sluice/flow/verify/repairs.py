@@ -20,29 +20,29 @@ class Repairs:
     pipeline: str
     config: Path | None = None
 
-    def fill(self, piece: Slice) -> str:
+    def fill(self, slice_: Slice) -> str:
         """Lands and loads what is missing or stale."""
-        return self.run([piece], "fill")
+        return self.run([slice_], "fill")
 
-    def reload(self, piece: Slice) -> str:
+    def reload(self, slice_: Slice) -> str:
         """Loads ClickHouse again from the lake."""
-        return self.run([piece], "reload")
+        return self.run([slice_], "reload")
 
-    def reland(self, piece: Slice) -> str:
+    def reland(self, slice_: Slice) -> str:
         """Reads Kafka again with the stored boundaries, and replaces the slice everywhere."""
-        return self.run([piece], "reland")
+        return self.run([slice_], "reland")
 
-    def run(self, pieces: Sequence[Slice], mode: str) -> str:
-        return self._words("run", self._range(pieces[0], pieces[-1]), "--mode", mode)
+    def run(self, slices: Sequence[Slice], mode: str) -> str:
+        return self._words("run", self._range(slices[0], slices[-1]), "--mode", mode)
 
-    def clean(self, piece: Slice | None = None) -> str:
+    def clean(self, slice_: Slice | None = None) -> str:
         """Removes files that no manifest lists; without a slice wherever they are."""
-        edges = self._range(piece, piece) if piece else ""
+        edges = self._range(slice_, slice_) if slice_ else ""
         return self._words("verify", edges, "--clean")
 
-    def accept(self, piece: Slice) -> str:
+    def accept(self, slice_: Slice) -> str:
         """Accepts fields that are missing since then."""
-        return self._words("verify", self._range(piece, piece), "--accept")
+        return self._words("verify", self._range(slice_, slice_), "--accept")
 
     def _range(self, first: Slice, last: Slice) -> str:
         return f"--from {_instant(first.start)} --to {_instant(last.end)}"

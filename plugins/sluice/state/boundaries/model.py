@@ -88,20 +88,20 @@ class Boundaries:
     def missing(self, slices: Iterable[Slice], cluster: str, topic: str) -> list[int]:
         """Instants (seconds since the epoch, ascending) to look up before all slices are resolved."""
         wanted: set[int] = set()
-        for piece in slices:
-            start, end = int(piece.start.timestamp()), int(piece.end.timestamp())
+        for slice_ in slices:
+            start, end = int(slice_.start.timestamp()), int(slice_.end.timestamp())
             block, closed = self._era(cluster, topic, start)
             wanted.update(at for at in (start, end) if _row(block, closed, at) is None)
         return sorted(wanted)
 
-    def ranges(self, piece: Slice, cluster: str, topics: Iterable[str]) -> tuple[OffsetRange, ...] | None:
+    def ranges(self, slice_: Slice, cluster: str, topics: Iterable[str]) -> tuple[OffsetRange, ...] | None:
         """Returns what the slice is: one range per partition, by topic and partition; None when not resolved.
 
         A partition that neither boundary knew is left out; it has no offsets in the slice.
         """
         found: list[OffsetRange] = []
         for topic in topics:
-            pair = self._pair(piece, cluster, topic)
+            pair = self._pair(slice_, cluster, topic)
             if pair is None:
                 return None
             block, start, end = pair
@@ -114,12 +114,12 @@ class Boundaries:
                     found.append(OffsetRange(topic, block.uuid, number, *edges))
         return tuple(found)
 
-    def expired(self, piece: Slice, cluster: str, topics: Iterable[str]) -> tuple[Loss, ...]:
+    def expired(self, slice_: Slice, cluster: str, topics: Iterable[str]) -> tuple[Loss, ...]:
         """Returns what had expired before the slice was first resolved: at most these offsets, hours unknown.
 
         Empty for a slice that is not resolved.
         """
-        return tuple(loss for topic in topics for loss in self._uncertain(piece, cluster, topic))
+        return tuple(loss for topic in topics for loss in self._uncertain(slice_, cluster, topic))
 
     def span(self) -> tuple[pendulum.DateTime, pendulum.DateTime] | None:
         """Returns the earliest and the latest instant with a stored boundary of any topic, or None."""
@@ -146,8 +146,8 @@ class Boundaries:
         found = [b.instants[-1] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
         return pendulum.from_timestamp(max(found)) if found else None
 
-    def _uncertain(self, piece: Slice, cluster: str, topic: str) -> Iterator[Loss]:
-        pair = self._pair(piece, cluster, topic)
+    def _uncertain(self, slice_: Slice, cluster: str, topic: str) -> Iterator[Loss]:
+        pair = self._pair(slice_, cluster, topic)
         if pair is None:
             return
         block, start, end = pair
@@ -157,8 +157,8 @@ class Boundaries:
             elif column.knows(start) and column.floors[start] < column.offsets[start]:
                 yield Loss(topic, number, column.floors[start], column.offsets[start], exact=False)
 
-    def _pair(self, piece: Slice, cluster: str, topic: str) -> tuple[TopicBoundaries, int, int] | None:
-        start, end = int(piece.start.timestamp()), int(piece.end.timestamp())
+    def _pair(self, slice_: Slice, cluster: str, topic: str) -> tuple[TopicBoundaries, int, int] | None:
+        start, end = int(slice_.start.timestamp()), int(slice_.end.timestamp())
         block, closed = self._era(cluster, topic, start)
         rows = _row(block, closed, start), _row(block, closed, end)
         if block is None or rows[0] is None or rows[1] is None:

@@ -40,45 +40,45 @@ class FieldHistory:
 
     def __init__(self, lake: Lake, cluster: str, known: Mapping[Slice, Manifest], say: Say) -> None:
         self._lake, self._cluster, self._say = lake, cluster, say
-        self._fields = {_number(piece): _fields(manifest) for piece, manifest in known.items()}
+        self._fields = {_number(slice_): _fields(manifest) for slice_, manifest in known.items()}
 
-    def changes(self, piece: Slice) -> Iterator[FieldChange]:
-        """Yields those that `piece` shows; none where it has not landed."""
-        now = self._of([_number(piece)], piece.length)[0]
-        before = self._before(piece, COMPARED, LOOK_BACK) if now else []
+    def changes(self, slice_: Slice) -> Iterator[FieldChange]:
+        """Yields those that `slice_` shows; none where it has not landed."""
+        now = self._of([_number(slice_)], slice_.length)[0]
+        before = self._before(slice_, COMPARED, LOOK_BACK) if now else []
         for name, own in now.items():
             for change in changes_in([*(one[name] for one in before if name in one), own]):
-                earlier = self._before(piece, EARLIER, EARLIER)[: -len(before)]
+                earlier = self._before(slice_, EARLIER, EARLIER)[: -len(before)]
                 if confirmed(change, [one[name] for one in earlier if name in one]):
                     yield change
 
-    def _before(self, piece: Slice, most: timedelta, within: timedelta) -> list[Fields]:
-        """Returns the newest slices with rows within a time before `piece`, as many as `most` has; oldest
+    def _before(self, slice_: Slice, most: timedelta, within: timedelta) -> list[Fields]:
+        """Returns the newest slices with rows within a time before `slice_`, as many as `most` has; oldest
         first."""
-        count, found, last = _count(most, piece.length), list[Fields](), _number(piece)
-        first = max(last - _count(within, piece.length), 0)
+        count, found, last = _count(most, slice_.length), list[Fields](), _number(slice_)
+        first = max(last - _count(within, slice_.length), 0)
         for end in range(last, first, -count):
             numbers = range(end - 1, max(end - count, first) - 1, -1)
-            found += [one for one in self._of(numbers, piece.length) if one]
+            found += [one for one in self._of(numbers, slice_.length) if one]
             if len(found) >= count:
                 break
         return found[:count][::-1]
 
     def _of(self, numbers: Sequence[int], length: timedelta) -> list[Fields]:
         new = [number for number in numbers if number not in self._fields]
-        pieces = [Slice(from_seconds(number * int(length.total_seconds())), length) for number in new]
-        self._fields.update(zip(new, each_if_slow(self._read, pieces), strict=True))
+        slices = [Slice(from_seconds(number * int(length.total_seconds())), length) for number in new]
+        self._fields.update(zip(new, each_if_slow(self._read, slices), strict=True))
         return [self._fields[number] for number in numbers]
 
-    def _read(self, piece: Slice) -> Fields:
+    def _read(self, slice_: Slice) -> Fields:
         """Reads the fields. A manifest that cannot be read does not count: `sluice verify` names the manifest
         and what to do."""
         try:
-            return _fields(read_manifest(self._lake, Unit(piece, self._cluster)))
+            return _fields(read_manifest(self._lake, Unit(slice_, self._cluster)))
         except SluiceError as error:
             if error.retryable:
                 raise
-            self._say(f"fields are not compared with those of {piece.id}/{self._cluster}: {error}")
+            self._say(f"fields are not compared with those of {slice_.id}/{self._cluster}: {error}")
             return {}
 
 
@@ -104,8 +104,8 @@ def _fields(manifest: Manifest | None) -> Fields:
     return {one.type: one for one in manifest.fields if one.rows} if manifest else {}
 
 
-def _number(piece: Slice) -> int:
-    return int(piece.start.timestamp() // piece.length.total_seconds())
+def _number(slice_: Slice) -> int:
+    return int(slice_.start.timestamp() // slice_.length.total_seconds())
 
 
 def _count(time: timedelta, length: timedelta) -> int:

@@ -96,7 +96,7 @@ def test_every_offset_of_two_hours(lake):
                 assert outcome_of(facts) == Outcome.NO_SLICE
                 assert (facts.kafka.start, facts.kafka.end) == (0, len(log))
                 continue
-            assert facts.seat.piece.id == f"2026-01-01T0{put.minute // 60}Z"
+            assert facts.seat.slice.id == f"2026-01-01T0{put.minute // 60}Z"
             if put.hole:
                 assert (outcome_of(facts), facts.rows) == (Outcome.HOLE, ())
                 continue
@@ -181,8 +181,8 @@ def test_a_topic_that_was_recreated(lake):
     accept_topic(spec(), lake, *TOPIC, START.add(hours=2), NOW, kafka.topics_of)
     kafka.resolve(spec(), lake, hours(1, first=2))
     newer, older = RecordFinder(finder.pipeline, lake, kafka.topics_of).at("bids", 0, 0)
-    assert (newer.seat.uuid, newer.seat.piece.id) == ("id-new", "2026-01-01T02Z")
-    assert (older.seat.uuid, older.seat.piece.id) == ("id-bids", "2026-01-01T00Z")
+    assert (newer.seat.uuid, newer.seat.slice.id) == ("id-new", "2026-01-01T02Z")
+    assert (older.seat.uuid, older.seat.slice.id) == ("id-bids", "2026-01-01T00Z")
     assert outcome_of(newer) == Outcome.NOT_LANDED
     assert [row.type for row in older.rows] == ["click"]
 

@@ -65,7 +65,7 @@ def test_the_slice_of_an_offset_in_a_year(partition: int, hour: int):
     first = hour * PER_HOUR + partition
     for offset in (first, first + 1, first + PER_HOUR - 1):
         (seat,) = seats_of(known, RecordPlace(*TOPIC, partition, offset))
-        assert (seat.piece.start, seat.left) == (START.add(hours=hour), False)
+        assert (seat.slice.start, seat.left) == (START.add(hours=hour), False)
     (after,) = seats_of(known, RecordPlace(*TOPIC, partition, first + PER_HOUR))
     assert after.after == START.add(hours=hour + 1)
 
@@ -79,7 +79,7 @@ def test_few_reads_among_many_slices():
     kafka.land(spec, lake, hours(count))
     lake.asked.clear()
     (facts,) = RecordFinder(spec, lake, kafka.topics_of).at("bids", 0, 41)
-    assert (outcome_of(facts), facts.seat.piece.start) == (Outcome.NO_TABLE, START.add(hours=41))
+    assert (outcome_of(facts), facts.seat.slice.start) == (Outcome.NO_TABLE, START.add(hours=41))
     boundaries = [key for key in lake.asked if key.startswith("_boundaries/")]
     manifests = [key for key in lake.asked if key.startswith("_slices/")]
     files = {key for key in lake.asked if key.startswith("type=")}

@@ -14,7 +14,7 @@ from sluice.slices import Slice
 class RecordTimes:
     def __init__(self, slices: Sequence[Slice]) -> None:
         self._slices = slices
-        self._starts = np.array([int(piece.start.timestamp()) * 1000 for piece in slices], np.int64)
+        self._starts = np.array([int(slice_.start.timestamp()) * 1000 for slice_ in slices], np.int64)
         self._part = max(int(slices[0].length.total_seconds()) * 1000 // TWELFTHS, 1) if slices else 1
         self._counts = np.zeros(len(slices) * TWELFTHS, np.int64)
 
@@ -28,7 +28,7 @@ class RecordTimes:
         """Returns the slices that have records."""
         rows = self._counts.reshape(-1, TWELFTHS).tolist()
         return tuple(
-            SeenTimes(cluster, piece.id, tuple(counts))
-            for piece, counts in zip(self._slices, rows, strict=True)
+            SeenTimes(cluster, slice_.id, tuple(counts))
+            for slice_, counts in zip(self._slices, rows, strict=True)
             if any(counts)
         )

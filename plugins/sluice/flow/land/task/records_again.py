@@ -83,8 +83,8 @@ def _refuse_held(task: Task, rows: pa.Table) -> None:
 
 def _refusal(task: Task, rows: pa.Table, row: int, what: str) -> CannotRemake:
     place, offset = sorted(task.edges)[rows["place"][row].as_py()], rows["offset"][row].as_py()
-    piece = task.slices[int(np.searchsorted(task.edges[place], offset, "right")) - 1]
-    return CannotRemake(str(Unit(piece, task.cluster)), f"{place[0]}/{place[1]} offset {offset} {what}")
+    slice_ = task.slices[int(np.searchsorted(task.edges[place], offset, "right")) - 1]
+    return CannotRemake(str(Unit(slice_, task.cluster)), f"{place[0]}/{place[1]} offset {offset} {what}")
 
 
 def _bounded(records: pa.Table) -> Iterator[pa.Table]:

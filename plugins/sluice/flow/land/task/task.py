@@ -115,7 +115,7 @@ class _Landing:
         self._far = FarHours(task.slices, pipeline.max_early, pipeline.max_late)
         self._admission = Admission(pipeline.types, pipeline.max_types)
         self._rows, self._rejected = Gathering(), Gathering()
-        slice_ids = [piece.id for piece in task.slices]
+        slice_ids = [slice_.id for slice_ in task.slices]
         self._tally = Tally(pipeline.counts, self._parser.types.names, slice_ids)
         self._traffic: list[WrittenFile] = []
         self._fields = FieldTally(task.edges, self._parser.types.names, pipeline.types, task.exact_fields)

@@ -104,6 +104,6 @@ def event_bounds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns by slice the earliest and the latest event time that its records may have, in ms, both
     included."""
-    early = [FIRST_MS if max_late is None else to_ms(piece.start - max_late) for piece in slices]
-    late = [LAST_MS if max_early is None else to_ms(piece.end + max_early) for piece in slices]
+    early = [FIRST_MS if max_late is None else to_ms(slice_.start - max_late) for slice_ in slices]
+    late = [LAST_MS if max_early is None else to_ms(slice_.end + max_early) for slice_ in slices]
     return np.array(early, np.int64), np.array(late, np.int64)

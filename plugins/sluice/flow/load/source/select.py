@@ -98,11 +98,11 @@ def pulls(place: PullSource, files: Sequence[FileRows], columns: Sequence[str]) 
         yield pull(place, files[start : start + FILES_PER_STATEMENT], columns)
 
 
-def _slice_of(piece: Slice) -> Sql:
-    return Sql(f"toDateTime({int(piece.start.timestamp())}, 'UTC')")
+def _slice_of(slice_: Slice) -> Sql:
+    return Sql(f"toDateTime({int(slice_.start.timestamp())}, 'UTC')")
 
 
-def _slice_in_name(piece: Slice) -> Sql:
-    minute = "%i" if has_minutes(piece.length) else ""  # ClickHouse's %M is the name of the month
+def _slice_in_name(slice_: Slice) -> Sql:
+    minute = "%i" if has_minutes(slice_.length) else ""  # ClickHouse's %M is the name of the month
     pattern = f"%Y-%m-%dT%H{minute}Z"
     return Sql(f"parseDateTime(substring(_file, 1, position(_file, 'Z')), '{pattern}', 'UTC')")
