@@ -131,8 +131,8 @@ class ClusterWaits(Unavailable):
     why: str
     command: str
     message = (
-        "{hours} not landed from Kafka cluster {cluster!r}{span}: {why}; what the other "
-        "clusters have is done, and the next hourly run catches up, or `{command}`"
+        "{hours} not landed from Kafka cluster {cluster!r}{span}: {why}. The other clusters are "
+        "done. The next hourly run catches up; to do it now: `{command}`"
     )
 
     @property
@@ -414,7 +414,7 @@ class ShardsRefused(_OfShards, Refused):
     table: str
     failures: str
     loaded: str
-    message = "table {table}: {failures}; {others}then load again"
+    message = "table {table}: {failures}; {others}correct that, and load again"
 
 
 @dataclass(eq=False)

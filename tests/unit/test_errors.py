@@ -55,7 +55,7 @@ def test_amount_lost() -> None:
 LOST = ("dc1", "clicks", 3, "2026-11-20T10Z", 100, 142)
 WAITING = ("2026-11-20T10Z", "2026-11-20T12Z", "away", "sluice run ads")
 CAUGHT_UP = (
-    "away; what the other clusters have is done, and the next hourly run catches up, or `sluice run ads`"
+    "away. The other clusters are done. The next hourly run catches up; to do it now: `sluice run ads`"
 )
 
 
@@ -83,7 +83,7 @@ CAUGHT_UP = (
         ),
         (
             errors.ShardsRefused("e.c", "shard b: no right", ""),
-            "table e.c: shard b: no right; then load again",
+            "table e.c: shard b: no right; correct that, and load again",
         ),
         (
             errors.RecordsExpired(*LOST, False, landed=True),

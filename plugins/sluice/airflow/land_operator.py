@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from sluice.flow.land.submit import SubmitSpec
 
 GRACE = timedelta(minutes=10)
-"""A keeper ends its driver in time; where nobody notices, Airflow ends the deferred task so much later."""
+"""The keeper ends a driver whose time is up. Where the trigger does not see that, Airflow ends the deferred
+task so much later."""
 
 DOC = """\
 Reads exactly the batch's offsets from Kafka with Spark and writes them into the lake. It is safe to clear:

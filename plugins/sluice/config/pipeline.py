@@ -82,8 +82,8 @@ class Pipeline(Section):
     max_early: OptionalDuration = HOUR
     """How far after its slice an event's time may be; later ones are rejected. Example: `none`"""
     max_late: OptionalDuration = None
-    """How far before its slice an event's time may be. Without it hours of any age land; of those over 31
-    days from their slice 1,000.
+    """How far before its slice an event's time may be. Without it events of any age land. Of event
+    hours more than 31 days from the slice the first 1,000 land, and events of further ones are rejected.
     Example: `7d`"""
     max_types: int = Field(1000, ge=1)
     """Types with a folder of their own, beside those under `tables`; others share `type=_overflow`.

@@ -121,9 +121,11 @@ def run_batches(
 def _done(
     pipeline: Pipeline, batch: SliceRange, asked: UnitsAndRows, mode: str, tables: Tables | None
 ) -> UnitsAndRows:
-    """Returns what is done of a batch, some of which could not be landed or loaded. Of units that were
-    complete before (other modes than fill), or where ClickHouse does not answer, it is unknown, and none
-    counts."""
+    """Returns the units and rows done of a batch that partly failed.
+
+    Only `fill` can tell: with other modes the units were complete before. With those, and where ClickHouse
+    does not answer, it is 0.
+    """
     try:
         left = steps.work_in(pipeline, batch, mode, tables) if mode == "fill" else None
     except Unavailable:

@@ -1,5 +1,5 @@
-"""The state of a slice: one enum, and one function from the facts to it. Everything that shows or
-decides asks this function: the commands, the DAGs, the plan."""
+"""The state of a slice: one enum, and one function from the facts to it. Commands, page and plan
+ask it; land and load read manifest and ledger afresh."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _COMPARED_DAYS, _COMPARED_SLICES = 7, 48
 NARROWEST = 0.25
 """Share of what is expected by which a slice may always differ from it."""
 WIDTH = 4.5
-"""Half of the band, in standard deviations: of 300,000 normal counts one is below it."""
+"""Half of the band, in standard deviations: about one normal count in 300,000 falls below the band."""
 LEAST_BURST = 1.25
 """Variance of the difference of a Poisson count and the mean of four such, as a multiple of the count."""
 _INNER, _NORMAL = 0.8, 1.2815515655446004

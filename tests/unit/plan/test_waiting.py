@@ -85,7 +85,7 @@ def test_the_error_names_cluster_hours_reason_and_command():
     assert (error.exit_code, error.retryable) == (3, True)
     assert str(error) == (
         "2 hours have not landed from Kafka cluster 'dc2' (2026-11-20T01Z … 2026-11-20T02Z): "
-        f"{SILENT}; what the other clusters have is done, and the next hourly run catches up, or "
+        f"{SILENT}. The other clusters are done. The next hourly run catches up; to do it now: "
         "`sluice run demo --from 2026-11-20T01:00Z --to 2026-11-20T03:00Z`"
     )
     unknown = left.error(BOTH, UnknownTopic("dc2", "bids"), "reland")

@@ -1,4 +1,6 @@
-"""Where things are in the lake: pure functions from words to keys, relative to `<root>/<pipeline>/`."""
+"""Keys of landed files, manifests, boundaries, attempts and leases, relative to `<root>/<pipeline>/`. Pure.
+
+The key of a small state file is in the module that reads it."""
 
 from __future__ import annotations
 

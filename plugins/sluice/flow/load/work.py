@@ -21,7 +21,7 @@ MAX_UNITS = 10_000
 
 @dataclass(frozen=True)
 class LoadWork:
-    """One unit to load: its manifest's files with rows for the target, and the rows in them that are.
+    """One unit to load: the files of its manifest that have rows for the target, and how many such rows.
 
     `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
     stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of

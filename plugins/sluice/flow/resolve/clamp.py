@@ -38,8 +38,8 @@ class PartitionAnswers:
 class Answers:
     """What Kafka said about one topic; `instants` are seconds since the epoch, ascending.
 
-    Records stamped at `kept_since` or later have not gone by age: where an instant from there on gives the
-    log start, it is the first record that late. None: unknown.
+    Retention by age has deleted no record stamped at `kept_since` or later: where the look-up of such an
+    instant gives the log start, that is the first record from it on. None: not known.
     """
 
     cluster: str

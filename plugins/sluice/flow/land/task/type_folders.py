@@ -19,7 +19,8 @@ OVERFLOW = -1
 MOST_TYPES = 100_000
 """That a task knows, beside those configured."""
 MOST_FILES = 5_000
-"""Of a slice in a task, by type and event hour: at most, beside as many before they are counted."""
+"""The most files of one slice in one task. They are counted only when types × hours exceed this number, so as
+many again may be there already."""
 
 
 class Admission:

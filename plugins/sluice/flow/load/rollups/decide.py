@@ -1,8 +1,8 @@
 """Which units of a rollup have to be made: those whose source was committed anew since. Pure.
 
 By event hour (`grain: hour`) an hour's unit has no cluster: its rows come from several slices, and its ledger
-row names their commits in `types`. A row without rows for each unit of the source says that all hours which
-that commit touches are made; so what decides about a slice is the same with both grains.
+row names their commits in `types`. Each unit of the source has a ledger row of 0 rows besides: it says that
+every hour which its commit touches has been made, so that a slice is judged alike with both grains.
 """
 
 from __future__ import annotations
