@@ -33,7 +33,8 @@ def row_of(app: TestClient) -> dict:
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_when_airflow_makes_the_next_run(airflow_app: TestClient, paused: bool):
-    """The instant is Airflow's own; of a paused DAG there is none, and somebody is needed."""
+    """The instant is Airflow's own; of a paused DAG there is none, and somebody is needed.
+    The watch is a DAG of its own."""
     after = datetime(2026, 11, 24, 13, tzinfo=UTC)
     with create_session() as session:
         session.merge(DagBundleModel(name="cards"))
@@ -41,14 +42,17 @@ def test_when_airflow_makes_the_next_run(airflow_app: TestClient, paused: bool):
         made = DagModel(dag_id="ads", bundle_name="cards", is_paused=paused)
         made.next_dagrun_create_after = after
         session.merge(made)
+        session.merge(DagModel(dag_id="ads_watch", bundle_name="cards", is_paused=not paused))
     try:
         row = row_of(airflow_app)
         assert row.get("next_run") == (None if paused else "2026-11-24T13:00:00+00:00")
+        assert row.get("watched", True) is paused
         needs = [(one["need"], one["count"]) for one in row["needs"]]
         assert needs == [("unavailable", 1), *([("paused", 1)] if paused else [])]
     finally:
         with create_session() as session:
             session.delete(session.get(DagModel, "ads"))
+            session.delete(session.get(DagModel, "ads_watch"))
             session.flush()
             session.delete(session.get(DagBundleModel, "cards"))
 

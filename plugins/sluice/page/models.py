@@ -47,8 +47,9 @@ class OverviewRow(Model):
     that a backfill may choose from, for who may start one.
 
     `expected` has the rows that are expected of each cell, where cells are slices and earlier weeks are
-    known; `problems` those that the watch sees, by kind; `needs` the most urgent first. `next_run` is when
-    Airflow makes the next hourly run, empty where it makes none; `lost` are offsets of the range."""
+    known; `problems` those that the watch sees, by kind; `watched`: its DAG is not paused; `needs` the most
+    urgent first. `next_run` is when Airflow makes the next hourly run, empty where it makes none; `lost` are
+    offsets of the range."""
 
     pipeline: str
     slice_seconds: int
@@ -62,6 +63,7 @@ class OverviewRow(Model):
     lost: int = 0
     expected: list[int | None] = Field(default_factory=list)
     problems: dict[str, int] = Field(default_factory=dict)
+    watched: bool = True
     needs: list[NeedRow] = Field(default_factory=list)
     next_run: str = ""
 

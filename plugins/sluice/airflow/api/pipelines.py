@@ -99,13 +99,20 @@ def paused_dags(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
 
 
 def _schedules(session: Session, mine: list[Pipeline]) -> dict[str, dict[str, object]]:
-    """Whether Airflow makes the hourly runs, and when the next; by pipeline."""
-    names = [pipeline.name for pipeline in mine]
+    """Whether Airflow makes the hourly runs, when the next, and whether it runs the watch; by pipeline."""
+    names = {dag_id for one in mine for dag_id in (one.name, watch_dag_id(one.name))}
     columns = DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after
-    return {
-        dag_id: {"paused": bool(paused), "next_run": "" if paused else text_of(after)}
-        for dag_id, paused, after in session.execute(select(*columns).where(DagModel.dag_id.in_(names)))
-    }
+    asked = select(*columns).where(DagModel.dag_id.in_(names))
+    dags = {dag_id: (bool(paused), text_of(after)) for dag_id, paused, after in session.execute(asked)}
+    return {one.name: _schedule(dags, one.name) for one in mine}
+
+
+def _schedule(dags: dict[str, tuple[bool, str]], name: str) -> dict[str, object]:
+    watch_paused, _ = dags.get(watch_dag_id(name), (True, ""))
+    if name not in dags:
+        return {"watched": not watch_paused}
+    paused, after = dags[name]
+    return {"paused": paused, "next_run": "" if paused else after, "watched": not watch_paused}
 
 
 @pipelines.get("/pipelines/{pipeline}/lag")

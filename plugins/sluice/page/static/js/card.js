@@ -116,5 +116,8 @@ function lost(row) {
 function problems(row) {
   const kinds = Object.entries(row.problems ?? {});
   const total = kinds.reduce((sum, [, number]) => sum + number, 0);
-  return { label: "Problems", value: count(total), note: kinds.length ? kinds.map(([kind, number]) => `${kind} ${number}`).join(", ") : "the watch sees none", tone: total ? "warn" : "" };
+  const watched = row.watched ?? true;
+  const seen = kinds.map(([kind, number]) => `${kind} ${number}`).join(", ");
+  if (!watched) return { label: "Problems", value: total ? count(total) : "–", note: seen ? `${seen}; not watched now` : "not watched: its DAG is paused", tone: "warn" };
+  return { label: "Problems", value: count(total), note: seen || "the watch sees none", tone: total ? "warn" : "" };
 }

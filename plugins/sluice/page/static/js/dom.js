@@ -81,7 +81,7 @@ export function time(iso, { short = false } = {}) {
   const instant = Date.parse(iso);
   const said = h("span", { class: "ago", data: { instant } }, ago(instant));
   if (short) return h("time", { datetime: iso, title: `${clock(iso)} UTC` }, said);
-  return h("time", { datetime: iso }, `${clock(iso)} UTC `, said);
+  return h("time", { datetime: iso }, h("span", { class: "nowrap" }, `${clock(iso)} UTC`), " ", said);
 }
 
 export function keepTimes() {

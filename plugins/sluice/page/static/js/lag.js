@@ -46,7 +46,7 @@ export function showRetention(place, name, { at, waiting, hours, topics, errors 
       { label: "Next deletion", value: next ? (next.seconds > 0 ? `in ${duration(next.seconds)}` : "now") : "none known", note: next && `by ${next.by}`, tone: next && next.seconds < 21600 ? "bad" : next && next.seconds < 86400 ? "warn" : "" },
     ]),
     waiting > 0 && table("Hours that have not landed", [
-      { name: "Hour", value: (r) => h("a", { href: format(sliceRoute(name, r.slice)) }, r.slice) }, { name: "Cluster", value: (r) => r.cluster },
+      { name: "Hour", class: "nowrap", value: (r) => h("a", { href: format(sliceRoute(name, r.slice)) }, r.slice) }, { name: "Cluster", value: (r) => r.cluster },
       { name: "Kafka may delete it", value: (r) => (r.at ? [time(r.at), h("div", { class: "quiet" }, `${r.place}, by ${r.by}`)] : r.gone ? "it has begun" : "no bound is known") },
       { name: "Records", number: true, value: (r) => count(r.records) }, { name: "Deleted", number: true, value: (r) => count(r.gone) },
     ], hours.map((one) => ({ ...one, tone: one.gone ? "bad-row" : "" })), "They were not asked for: their cluster does not answer."),

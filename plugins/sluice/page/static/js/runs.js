@@ -13,7 +13,7 @@ export function runTable({ runs, count: all }, none, next) {
     { name: "Began", value: (r) => time(r.started) },
     { name: "Run", value: (r) => [r.dag_id ? airflowLink(api.runUrl(r.dag_id, r.run_id), r.kind) : "sluice run", r.user && h("span", { class: "quiet" }, ` by ${r.user}`)] },
     { name: "State", value: (r) => (r.state ? badge(r.state, TONES[r.state] ?? "") : "–") },
-    { name: "Range (UTC)", value: (r) => (r.start ? `${minute(r.start)} – ${minute(r.end)}` : "–") },
+    { name: "Range (UTC)", value: (r) => (r.start ? [h("span", { class: "nowrap" }, `${minute(r.start)} –`), " ", h("span", { class: "nowrap" }, minute(r.end))] : "–") },
     { name: "Mode", value: (r) => `${r.mode}${r.tables.length ? `, only ${r.tables.join(", ")}` : ""}` },
     { name: "Took", number: true, value: (r) => duration(r.seconds) },
     { name: "Landed", number: true, unit: "records", value: (r) => count(r.moved.landed) }, { name: "Size", number: true, value: (r) => bytes(r.moved.bytes) },

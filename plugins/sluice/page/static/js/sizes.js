@@ -17,7 +17,7 @@ export function showSizes(place, name, { hours }) {
       speed("Landed at", newest.land_rates), speed("Loaded at", newest.load_rates),
     ]),
     table("Hours against those before", [
-      { name: "Hour", value: (r) => h("a", { href: format(sliceRoute(name, r.slice)) }, sliceName(r.slice)) },
+      { name: "Hour", class: "nowrap", value: (r) => h("a", { href: format(sliceRoute(name, r.slice)) }, sliceName(r.slice)) },
       { name: "Records", number: true, value: (r) => known(r.records, count) }, { name: "A day before", number: true, value: (r) => compared(r.records, r.yesterday) },
       { name: "A week before", number: true, value: (r) => compared(r.records, r.week_ago) }, { name: "Expected", number: true, value: (r) => compared(r.records, r.expected) },
       { name: "Usual", number: true, title: "Between these the watch says nothing", value: (r) => (r.low === null ? "–" : `${count(r.low)} – ${count(r.high)}`) },

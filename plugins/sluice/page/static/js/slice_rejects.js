@@ -13,7 +13,7 @@ export async function rejectsCard(place, name, id, data) {
   const [unparsed, misfits, read] = [number("Unparsed"), number("Misfits"), number("Records read")];
   if (unparsed + misfits === 0) return replace(place, card("Rejected records", {}, empty("No record of this hour was rejected.")));
   const found = await api.rejected(name, id).catch((error) => ({ error }));
-  const badges = [badge(`${count(unparsed)} unparsed`, unparsed ? "warn" : ""), badge(`${count(misfits)} misfits`, misfits ? "warn" : "")];
+  const badges = [badge(`${count(unparsed)} unparsed`, unparsed ? "warn" : ""), badge(`${count(misfits)} ${misfits === 1 ? "misfit" : "misfits"}`, misfits ? "warn" : "")];
   const body = found.error
     ? h("p", { class: "error", role: "alert" }, found.error.message)
     : [WITHHELD[found.payloads] && h("p", { class: "quiet" }, WITHHELD[found.payloads]), found.groups.map((group, index) => groupOf(group, read, found.payloads, index)), found.more > 0 && h("p", { class: "quiet" }, `${count(found.more)} more groups are in sluice.rejected.`)];
@@ -25,7 +25,7 @@ function groupOf(group, read, payloads, index) {
   const where = group.column ? `${group.table}.${group.column}: ` : "";
   return h(
     "details", { class: "reject", open: index < 3 },
-    h("summary", {}, h("b", {}, `${where}${group.reason}`), h("span", { class: "quiet" }, ` ${count(group.records)} ${group.kind === "misfit" ? "misfits" : "unparsed"}, ${percent(group.records / Math.max(read, 1))} of the records read`)),
+    h("summary", {}, h("b", {}, `${where}${group.reason}`), h("span", { class: "quiet" }, ` ${count(group.records)} ${group.kind === "misfit" ? (group.records === 1 ? "misfit" : "misfits") : "unparsed"}, ${percent(group.records / Math.max(read, 1))} of the records read`)),
     h("p", { class: "advice" }, group.advice),
     table(`Samples: ${where}${group.reason}`, [
       { name: "Where", class: "nowrap", value: (r) => `${r.cluster}/${r.topic}/${r.partition} @ ${count(r.offset)}` },
