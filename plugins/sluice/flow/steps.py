@@ -232,7 +232,7 @@ def records_of(found: Iterable[UnitStatus]) -> int:
 
 def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> DryRun:
     """What a run over the range would do, and how long it would take; changes nothing."""
-    seen = preview(pipeline, slices)
+    seen = preview(pipeline, slices, mode)
     found = narrowed(pipeline, seen.found, tables)
     work = work_of(found, mode)
     time, new = expected_time(pipeline, work), new_columns(pipeline, found, mode, tables)

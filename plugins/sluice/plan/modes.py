@@ -11,6 +11,8 @@ Mode = Literal["fill", "refill", "reload", "remake", "reland"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 AGAIN: tuple[Mode, ...] = ("remake", "reland")
 """Those that replace what has landed: out of the lake itself, or out of Kafka."""
+FROM_LAKE: tuple[Mode, ...] = ("reload", "remake")
+"""Those that take all that has landed out of the lake, and ask Kafka only for the rest."""
 
 
 def mode_of(text: str) -> Mode:

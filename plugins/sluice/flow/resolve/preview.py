@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pendulum
@@ -14,9 +14,11 @@ from sluice.errors import SluiceError
 from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import Loss
+from sluice.plan.modes import FROM_LAKE
 from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
+from sluice.state.unit_state import UnitState
 from sluice.state.units import units_of
 
 
@@ -28,10 +30,11 @@ class Preview:
     unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
 
 
-def preview(pipeline: Pipeline, slices: SliceRange) -> Preview:
+def preview(pipeline: Pipeline, slices: SliceRange, mode: str = "fill") -> Preview:
     """Surveys, with what resolving now would find and what Kafka no longer has; changes nothing.
 
-    Raises what Kafka raises when no cluster answers.
+    Raises what Kafka raises when no cluster answers. A mode that takes what has landed out of the lake waits
+    for a cluster only where some of its units have not.
     """
     lake = open_lake(pipeline)
     over = [slice_ for slice_ in slices if slice_.end <= pendulum.now("UTC")]
@@ -45,8 +48,20 @@ def preview(pipeline: Pipeline, slices: SliceRange) -> Preview:
             expired |= retained_losses(pipeline, resolution.boundaries, own)
         except SluiceError as error:
             unreachable[cluster] = error
-    raise_if_all(pipeline, unreachable)
-    return Preview(survey_of(pipeline, slices, lake, resolution.boundaries, expired), unreachable)
+    if mode not in FROM_LAKE:
+        raise_if_all(pipeline, unreachable)
+    found = survey_of(pipeline, slices, lake, resolution.boundaries, expired)
+    if mode in FROM_LAKE:
+        unreachable = waited_for(found, unreachable)
+        if not any(status.manifest for status in found):
+            raise_if_all(pipeline, unreachable)
+    return Preview(found, unreachable)
+
+
+def waited_for(found: Iterable[UnitStatus], unreachable: Mapping[str, SluiceError]) -> dict[str, SluiceError]:
+    """Returns those clusters that still have to bring a unit which is over."""
+    unread = {s.unit.cluster for s in found if s.manifest is None and s.state is not UnitState.NOT_OVER}
+    return {cluster: error for cluster, error in unreachable.items() if cluster in unread}
 
 
 def raise_if_all(pipeline: Pipeline, unreachable: Mapping[str, SluiceError]) -> None:
