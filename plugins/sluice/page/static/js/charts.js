@@ -49,7 +49,7 @@ function options(lines, width, said) {
   return {
     width, height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    scales: { x: { range: (plot, low, high) => (low === high ? [low - 43200, high + 43200] : [low, high]) }, y: { range: (plot, low, high) => [0, Math.max(1, high * 1.05)] } },
+    scales: { x: { range: (plot, low, high) => (plot.data[0].length === 1 ? [plot.data[0][0] - 43200, plot.data[0][0] + 43200] : [low, high]) }, y: { range: (plot, low, high) => [0, Math.max(1, high * 1.05)] } },
     axes: [{ ...axis, values: (plot, ticks) => ticks.map((tick, index) => tickName(tick, ticks[index - 1])) }, { ...axis, size: 52, values: (plot, ticks) => ticks.map((tick) => short.format(tick)) }],
     series: [
       { label: "hour (UTC)", value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },

@@ -29,7 +29,7 @@ export function delayTable(delays) {
   const rows = delays.map((one, index) => ({ ...one, name: index ? delayName(one) : "in its own hour", share: one.rows / total, length: index ? one.rows / most : null }));
   return table("Rows by delay", [
     { name: "Came", value: (r) => r.name }, { name: "Rows", number: true, value: (r) => count(r.rows) }, { name: "Share", number: true, value: (r) => percent(r.share) },
-    { name: "", class: "bar-cell", value: (r) => (r.length ? h("span", { class: "hbar", css: { "--w": `${Math.max(r.length * 100, 1)}%` } }) : "") },
+    { name: "Of the late ones", class: "bar-cell", value: (r) => (r.length ? h("span", { class: "hbar", css: { "--w": `${Math.max(r.length * 100, 1)}%` } }) : "") },
   ], rows);
 }
 

@@ -7,10 +7,10 @@ export function countsCard({ counts, tables, balance }) {
   return card(
     "Counts", {}, balanceLine(balance),
     h("div", { class: "columns" }, h("div", {}, table("Counts of the hour", [
-      { name: "", class: "nowrap", value: (r) => r.name },
+      { name: "Count", class: "nowrap", value: (r) => r.name },
       { name: "This hour", number: true, value: (r) => shown(r, r.now) },
-      { name: "Day before", number: true, value: (r) => shown(r, r.day) }, { name: "", number: true, class: "change", value: (r) => change(r.now, r.day), title: "Against the day before" },
-      { name: "Week before", number: true, value: (r) => shown(r, r.week) }, { name: "", number: true, class: "change", value: (r) => change(r.now, r.week), title: "Against the week before" },
+      { name: "Day before", number: true, value: (r) => shown(r, r.day) }, { name: "±", number: true, class: "change", value: (r) => change(r.now, r.day), title: "Against the day before" },
+      { name: "Week before", number: true, value: (r) => shown(r, r.week) }, { name: "±", number: true, class: "change", value: (r) => change(r.now, r.week), title: "Against the week before" },
     ], counts)), h("div", {}, table("Tables of the hour", [
       { name: "Table", value: (r) => r.table },
       { name: "Landed", number: true, value: (r) => count(r.landed) },

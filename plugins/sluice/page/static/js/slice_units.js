@@ -34,7 +34,7 @@ const losses = (rows) => table("Lost offsets", [
 
 const tables = (unit) => table(`Tables of ${unit.cluster}`, [
   { name: "Table", value: (r) => r.table },
-  { name: "", value: (r) => r.state },
+  { name: "State", value: (r) => r.state },
   { name: "Landed", number: true, value: (r) => count(r.landed) },
   { name: "Committed", number: true, value: (r) => count(r.rows) },
   { name: "Misfits", number: true, value: (r) => count(r.misfits) },
@@ -60,7 +60,7 @@ function types(unit) {
     { name: "Type", value: ([type]) => type },
     { name: "Rows", number: true, value: ([, rows]) => count(rows) },
     { name: "Table", value: ([type]) => table_of(type)?.table ?? "–" },
-    { name: "", value: ([type]) => table_of(type)?.state ?? "" },
+    { name: "State", value: ([type]) => table_of(type)?.state ?? "" },
   ], Object.entries(unit.rows_by_type), "None.");
 }
 
