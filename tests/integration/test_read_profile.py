@@ -105,7 +105,7 @@ def seen(world: World, server: ClickHouseServer, login: str, monkeypatch) -> tup
     at = f"clickhouse://{login}@{server.host}:{server.port}"
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", at)
     pipeline = pipeline_of(world)
-    states: list[dict[str, Any]] = [as_json(one) for one in survey(pipeline, HOURS)]
+    states: list[dict[str, Any]] = [as_json(pipeline, one) for one in survey(pipeline, HOURS)]
     counted = [(a.kind, a.slice, a.expected, a.seen) for a in audit(pipeline, HOURS).anomalies]
     whole = [] if "reader" in login else told(compared(world, pipeline, unit(0), unit(1)))
     return states, [one for one in counted if one[0] in TABLES], whole

@@ -90,11 +90,13 @@ def test_status_says_which_shard_an_hour_is_not_on(two: Shards, monkeypatch):
     [one] = survey(pipeline, HOUR)
     assert (one.state, one.seen) == (UnitState.COMPLETE, "complete")
     table = f"{two.world.database}.clicks"
-    assert as_json(one)["tables"] == {table: {"rows": 7, "misfits": 1, "shards": {"s1": 4, "s2": 3}}}
+    assert as_json(pipeline, one)["tables"] == {
+        table: {"rows": 7, "misfits": 1, "shards": {"s1": 4, "s2": 3}}
+    }
     point_at(monkeypatch, "s2", free_port())
     [one] = survey(pipeline, HOUR)
     assert (one.state, one.seen) == (UnitState.LANDED, "landed, not on shard s2")
-    assert as_json(one)["tables"][table]["shards"] == {"s1": 4, "s2": None}
+    assert as_json(pipeline, one)["tables"][table]["shards"] == {"s1": 4, "s2": None}
     with pytest.raises(ShardUnavailable, match="shard s2: ClickHouse does not answer"):
         audit(pipeline, HOUR)
 

@@ -15,9 +15,11 @@ import lz4.frame
 import pyarrow as pa
 import zstandard
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import NoError, for_code
+from kafka.errors import KafkaError, NoError, NotLeaderForPartitionError, for_code
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.util import calc_crc32c
+
+from local.readiness import wait_until
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 PIECE = 1 << 20
@@ -87,15 +89,25 @@ def checked(data: bytes) -> bytes:
 
 
 def send(bootstrap: str, topic: str, partition: int, data: bytes) -> None:
-    """Stores a batch, with its checksum. Raises the broker's error."""
+    """Stores a batch, with its checksum. Raises the broker's error.
+
+    A partition of a topic that was just created may have no leader yet: the broker then has stored nothing.
+    """
     data = checked(data)
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    answers: list[type[KafkaError]] = []
+
+    def answered() -> bool:
+        code = client._manager.run(_produce, client, TopicPartition(topic, partition), data)
+        answers.append(for_code(code))
+        return answers[-1] is not NotLeaderForPartitionError
+
     try:
-        error = for_code(client._manager.run(_produce, client, TopicPartition(topic, partition), data))
-        if error is not NoError:
-            raise error
+        wait_until(answered, f"a leader of {topic}/{partition}", 30)
     finally:
         client.close()
+    if answers[-1] is not NoError:
+        raise answers[-1]
 
 
 async def _produce(client: KafkaAdminClient, place: TopicPartition, data: bytes) -> int:
