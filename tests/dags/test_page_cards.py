@@ -9,6 +9,7 @@ import pendulum
 import pytest
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
+from airflow.serialization.definitions.baseoperator import SerializedBaseOperator
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
 from fastapi.testclient import TestClient
@@ -125,6 +126,24 @@ def test_runs_of_both_dags_and_how_fast_they_were(airflow_app: TestClient, runs:
     assert found["count"] == 3
     assert max(rate for rate in found["throughput"]["land"] if rate) == 30.0
     assert ask(airflow_app, "runs?from=2026-01-01&to=2026-01-02")["runs"] == []
+
+
+@pytest.mark.parametrize(("verified", "state"), [("success", "success"), ("skipped", "cancelled")])
+def test_a_run_that_airflow_skipped_is_no_success(
+    airflow_app: TestClient, runs: None, verified: str, state: str
+):
+    """As Airflow leaves one that is marked as failed before a task of it was scheduled."""
+    task = SerializedBaseOperator(task_id="verify_all")
+    with create_session() as session:
+        made = TaskInstance(task=task, run_id="manual__1", state=verified, dag_version_id=None, map_index=-1)
+        made.dag_id = "ads_backfill"
+        session.add(made)
+    try:
+        newest = [run["state"] for run in ask(airflow_app, "backfills")["runs"]]
+        assert (newest, ask(airflow_app, "progress?run=manual__1")["state"]) == (["running", state], state)
+    finally:
+        with create_session() as session:
+            session.query(TaskInstance).delete()
 
 
 def test_progress_step_by_step_and_at_the_end_what_was_done(airflow_app: TestClient, runs: None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from fastapi import HTTPException
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from sluice.airflow.api.runs import ACTIVE, as_runs, asked_by
+from sluice.airflow.api.runs import ACTIVE, as_runs, asked_by, cancelled, tasks_of
 from sluice.airflow.api.task_history import text_of
 from sluice.airflow.pipelines import backfill_dag_id, load_task_id
 from sluice.airflow.run_params import DEFAULT_MODE
@@ -33,6 +34,7 @@ from sluice.state.timings import Timing, of_day
 MOST_DAYS = 40
 """Days of timings that an answer reads: an object each."""
 MOST_TABLES = 100
+CANCELLED = "cancelled"
 _PAST_BACKFILLS = 30
 _days_timings: TimedCache[list[Timing]] = TimedCache(5, 4 * MOST_DAYS)
 
@@ -45,7 +47,7 @@ def runs_in(session: Session, pipeline: Pipeline, slices: SliceRange) -> Runs:
     found = session.scalars(select(DagRun).where(*where).order_by(DagRun.id.desc()).limit(MOST_RUNS)).all()
     count = session.scalar(select(func.count()).select_from(DagRun).where(*where)) or 0
     timings = kept_timings(open_lake(pipeline), _days([(slices.start, slices.end)]))
-    records = records_of_runs([airflow_run(run, pipeline) for run in found], timings)
+    records = records_of_runs(_airflow_runs(session, found, pipeline), timings)
     commands = sum(not record.dag_id for record in records)
     throughput = throughput_of(timings, slices.start, slices.end)
     return Runs(runs=records, count=count + commands, throughput=throughput)
@@ -55,7 +57,7 @@ def past_backfills(session: Session, pipeline: Pipeline) -> Runs:
     """The newest backfills, whenever they were."""
     where = DagRun.dag_id == backfill_dag_id(pipeline.name)
     statement = select(DagRun).where(where).order_by(DagRun.id.desc()).limit(_PAST_BACKFILLS)
-    runs = [airflow_run(run, pipeline) for run in session.scalars(statement)]
+    runs = _airflow_runs(session, session.scalars(statement).all(), pipeline)
     now = datetime.now(UTC)
     spans = [(run.started, run.ended or now) for run in runs if run.started is not None]
     known = {run.run_id for run in runs}
@@ -63,6 +65,12 @@ def past_backfills(session: Session, pipeline: Pipeline) -> Runs:
     count = session.scalar(select(func.count()).select_from(DagRun).where(where)) or 0
     nothing = Throughput(starts=[], land=[], load=[])
     return Runs(runs=records_of_runs(runs, timings), count=count, throughput=nothing)
+
+
+def _airflow_runs(session: Session, runs: Sequence[DagRun], pipeline: Pipeline) -> list[AirflowRun]:
+    ended = cancelled(session, runs)
+    found = [(airflow_run(run, pipeline), (run.dag_id, run.run_id)) for run in runs]
+    return [replace(one, state=CANCELLED) if key in ended else one for one, key in found]
 
 
 def airflow_run(run: DagRun, pipeline: Pipeline) -> AirflowRun:
@@ -95,6 +103,8 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressVi
     if found is None:
         raise HTTPException(404, f"{dag_id} has no run {run_id!r}")
     (run,) = as_runs(session, pipeline, [found])
+    if cancelled(session, [found]):
+        run = replace(run, state=CANCELLED, tasks=tasks_of(session, [found]).get((dag_id, run_id), ()))
     states = session.scalars(
         select(TaskInstance.state).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
     )

@@ -5,7 +5,7 @@ import { bytes, count, duration, rate } from "./format.js";
 import { airflowLink } from "./links.js";
 import { stepTable } from "./runs.js";
 
-const ENDED = ["success", "failed"];
+const ENDED = ["success", "failed", "cancelled"];
 const POLL_MS = 2000;
 
 // Until the run has ended, or something else is shown. `ended` is called once it has.
@@ -67,7 +67,7 @@ function summary(now) {
     loaded.length > 0 && `loaded ${count(sum(loaded, "rows"))} rows into ${loaded.length === 1 ? loaded[0].table : `${loaded.length} tables`}`,
   ].filter(Boolean);
   const did = parts.length ? parts.join(", ") : "moved nothing";
-  return `It took ${duration(Number.isFinite(seconds) ? seconds : null)} and ${did}.${now.state === "failed" ? " What is done stays: a fill of the same range completes what it left open." : ""}`;
+  return `It took ${duration(Number.isFinite(seconds) ? seconds : null)} and ${did}.${now.state !== "success" ? " What is done stays: a fill of the same range completes what it left open." : ""}`;
 }
 
 // Asks once more: what is at work is ended.
