@@ -189,20 +189,27 @@ def test_the_lag_by_the_hour(airflow_app: TestClient, lake):
     assert found["records"] == [1, None, 2]
 
 
-def test_changes_of_the_file_and_that_they_are_kept(airflow_app: TestClient, lake, monkeypatch):
-    """ClickHouse is unavailable: what the error says is an answer that is kept, too."""
-    monkeypatch.setattr(cards, "_changes", cards.TimedCache(300))
+def test_changes_of_the_file_and_fields_that_are_kept(airflow_app: TestClient, lake, monkeypatch):
+    """A change of the file is seen at once; fields are those of minutes ago, and the answer says of when.
+    ClickHouse is unavailable: what the error says is an answer that is kept, too."""
+    monkeypatch.setattr(cards, "_changes", cards.TimedCache(0))
+    monkeypatch.setattr(cards, "_fields", cards.TimedCache(300))
     note_version(lake, "a: 1\n", NOW.subtract(hours=9))
     note_version(lake, "a: 2\n", NOW.subtract(hours=2))
     away = airflow_app.get(f"{URL}/changes", headers=login("viewer"))
     assert (away.status_code, "127.0.0.1:1" in away.json()["detail"]) == (503, True)
-    monkeypatch.setattr(cards, "_changes", cards.TimedCache(300))
+    again = airflow_app.get(f"{URL}/changes", headers=login("viewer"))
+    assert again.json() == away.json()
+    monkeypatch.setattr(cards, "_fields", cards.TimedCache(300))
     monkeypatch.setattr(cards.memory, "walk", lambda *_: iter(()))
     found = ask(airflow_app, "changes")
     (change,) = found["changes"]
     assert (change["kind"], change["lines"][1:]) == ("file", ["-a: 1", "+a: 2"])
+    monkeypatch.setattr(cards.memory, "walk", lambda *_: 1 / 0)  # fields are compared once
     note_version(lake, "a: 3\n", NOW.subtract(hours=1))
-    assert ask(airflow_app, "changes") == found
+    later = ask(airflow_app, "changes")
+    assert [one["lines"][1:] for one in later["changes"]] == [["-a: 2", "+a: 3"], ["-a: 1", "+a: 2"]]
+    assert later["fields_at"] == found["fields_at"] != ""
     lake.delete(["_history/file.json"])
 
 

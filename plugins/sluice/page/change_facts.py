@@ -1,12 +1,15 @@
 """Reads what has changed about a pipeline out of its lake. Fields are compared a day at a time, the newest
-day first, so that no more than two days of manifests' fields are in memory."""
+day first, so that no more than two days of manifests' fields are in memory. That reads every manifest of the
+range, so whoever asks keeps that answer longer than the others."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+
+import pendulum
 
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
@@ -22,18 +25,31 @@ log = logging.getLogger(__name__)
 _DAY = timedelta(days=1)
 
 
-def read_changes(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange) -> ChangeFacts:
-    """Raises what the lake and ClickHouse raise."""
+@dataclass(frozen=True)
+class ComparedFields:
+    """`at` is when they were compared (ISO 8601, UTC)."""
+
+    at: str
+    changes: list[UnitChange]
+
+
+def read_changes(
+    pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange, compared: ComparedFields
+) -> ChangeFacts:
+    """Raises what the lake raises."""
     return ChangeFacts(
         slices=slices,
         versions=read_versions(lake),
         additions=read_additions(lake),
-        fields=_fields(pipeline, lake, memory, slices),
+        fields=compared.changes,
+        fields_at=compared.at,
         boundaries=memory.of(pipeline).boundaries(lake),
     )
 
 
-def _fields(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange) -> list[UnitChange]:
+def compare_fields(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange) -> ComparedFields:
+    """Raises what the lake and ClickHouse raise."""
+    at = pendulum.now("UTC").isoformat(timespec="seconds")
     found: list[UnitChange] = []
     for day in _days(slices):
         if len(found) < MOST:
@@ -41,7 +57,7 @@ def _fields(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRa
             known = {s.unit: _only_fields(s.manifest) for s in memory.walk(pipeline, around) if s.manifest}
             own = [unit for unit in sorted(known) if day.start <= unit.slice.start < day.end]
             found += changes_of(lake, own, known, log.info)
-    return found[:MOST]
+    return ComparedFields(at, found[:MOST])
 
 
 def _days(slices: SliceRange) -> Iterator[SliceRange]:

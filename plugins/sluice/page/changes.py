@@ -24,12 +24,14 @@ _COMPARED_LINES = 2_000
 
 @dataclass(frozen=True)
 class ChangeFacts:
-    """What is known of a range: `versions` and `additions` all that are kept, `fields` those of its hours."""
+    """What is known of a range: `versions` and `additions` all that are kept, `fields` those of its hours,
+    compared at `fields_at` (ISO 8601, UTC)."""
 
     slices: SliceRange
     versions: Sequence[FileVersion]
     additions: Sequence[Addition]
     fields: Sequence[UnitChange]
+    fields_at: str
     boundaries: Boundaries
 
 
@@ -50,6 +52,7 @@ def changes_of_pipeline(facts: ChangeFacts) -> Changes:
         changes=newest[:MOST],
         more=max(len(newest) - MOST, 0),
         known_since=facts.versions[0].at if facts.versions else "",
+        fields_at=facts.fields_at,
     )
 
 

@@ -62,13 +62,15 @@ class Change(Model):
 
 
 class Changes(Model):
-    """The newest first; `more` are left out. `known_since`: nothing was noted of the file before."""
+    """The newest first; `more` are left out. `known_since`: nothing was noted of the file before.
+    `fields_at` is when the hours' fields were compared (answers are kept for five minutes)."""
 
     start: str
     end: str
     changes: list[Change]
     more: int
     known_since: str
+    fields_at: str
 
 
 class Deletion(Model):

@@ -25,10 +25,18 @@ class _Entry:
 
 class TimedCache(Generic[T]):
     """At most `most` answers; the one that was asked for longest ago goes first. For a key one thread asks at
-    a time, and the others wait for its answer. A SluiceError is an answer, too."""
+    a time, and the others wait for its answer. A SluiceError is an answer, too, for
+    `error_seconds` at most."""
 
-    def __init__(self, seconds: float, most: int = 64, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        most: int = 64,
+        clock: Callable[[], float] = time.monotonic,
+        error_seconds: float = 60,
+    ) -> None:
         self._seconds, self._most, self._clock = seconds, most, clock
+        self._error_seconds = min(seconds, error_seconds)
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
@@ -42,7 +50,8 @@ class TimedCache(Generic[T]):
                     entry.value = ask()
                 except SluiceError as error:
                     entry.error = error
-                entry.until = self._clock() + self._seconds
+                kept = self._seconds if entry.error is None else self._error_seconds
+                entry.until = self._clock() + kept
             if entry.error is not None:
                 raise entry.error.with_traceback(None)
             return cast(T, entry.value)

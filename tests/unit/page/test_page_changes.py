@@ -24,7 +24,15 @@ def version(hours: int, text: str, sluice: str = "1.0") -> FileVersion:
 
 def facts(**known: object) -> ChangeFacts:
     return ChangeFacts(
-        **{"slices": WEEK, "versions": (), "additions": (), "fields": (), "boundaries": Boundaries(), **known}
+        **{
+            "slices": WEEK,
+            "versions": (),
+            "additions": (),
+            "fields": (),
+            "fields_at": "",
+            "boundaries": Boundaries(),
+            **known,
+        }
     )
 
 

@@ -17,7 +17,7 @@ from sluice.airflow.api.pipelines import EndQuery, Start, memory
 from sluice.airflow.api.run_records import kept_timings, past_backfills, runs_in
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
-from sluice.page.change_facts import read_changes
+from sluice.page.change_facts import ComparedFields, compare_fields, read_changes
 from sluice.page.changes import changes_of_pipeline
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
 from sluice.page.lag_trend import trend_of
@@ -38,7 +38,8 @@ from sluice.watch.expected import HISTORY_DAYS
 cards = APIRouter()
 _WEEK = timedelta(days=7)
 _tables: TimedCache[Tables] = TimedCache(10)
-_changes: TimedCache[Changes] = TimedCache(300)
+_changes: TimedCache[Changes] = TimedCache(10)
+_fields: TimedCache[ComparedFields] = TimedCache(300, error_seconds=10)
 _sizes: TimedCache[Sizes] = TimedCache(10)
 _retention: TimedCache[Retention] = TimedCache(60)
 
@@ -72,12 +73,17 @@ def lag_trend(pipeline: Readable, start: Start, end: EndQuery = "now") -> LagTre
 
 @cards.get("/pipelines/{pipeline}/changes")
 def changes(pipeline: Readable) -> Changes:
-    """Of the last seven days."""
+    """Of the last seven days. Fields are those of at most five minutes ago, and the answer says of when."""
     end = floor(pendulum.now("UTC"), pipeline.slice) + pipeline.slice
     slices = SliceRange(floor(end - _WEEK, pipeline.slice), end, pipeline.slice)
     lake = open_lake(pipeline)
     key = (pipeline.name, slices)
-    return _changes.get(key, lambda: changes_of_pipeline(read_changes(pipeline, lake, memory, slices)))
+
+    def ask() -> Changes:
+        compared = _fields.get(key, lambda: compare_fields(pipeline, lake, memory, slices))
+        return changes_of_pipeline(read_changes(pipeline, lake, memory, slices, compared))
+
+    return _changes.get(key, ask)
 
 
 @cards.get("/pipelines/{pipeline}/retention")

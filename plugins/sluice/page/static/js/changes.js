@@ -5,15 +5,15 @@ import { format, sliceRoute } from "./router.js";
 
 const NAMES = { file: "pipeline file", Sluice: "Sluice", column: "column added", field: "field", topic: "topic", partition: "partitions" };
 
-export function showChanges(place, name, { changes, more, known_since: since, start }) {
+export function showChanges(place, name, { changes, more, known_since: since, fields_at: at, start }) {
   const said = since ? `Of the pipeline file versions are known since ${clock(since)} UTC.` : "No run has noted the pipeline file yet: the next one does.";
   const shape = JSON.stringify([changes, since]);
-  if (place.dataset.shape === shape) return; // an opened diff stays open
+  if (place.dataset.shape === shape) return replace(place.querySelector(".asked"), time(at)); // an opened diff stays open
   place.dataset.shape = shape;
   replace(place, card(
     "Changes of the last seven days", { badges: [badge(`${count(changes.length + more)} since ${clock(start).slice(0, 10)}`)] },
     changes.length ? h("ol", { class: "changes" }, changes.map((one) => item(name, one))) : empty("Nothing has changed.", "Files, columns, fields, Sluice's version, topics and their partitions are compared."),
-    more > 0 && h("p", { class: "quiet" }, `And ${count(more)} older ones.`), h("p", { class: "quiet" }, said),
+    more > 0 && h("p", { class: "quiet" }, `And ${count(more)} older ones.`), h("p", { class: "quiet" }, said, " The fields of events were compared ", h("span", { class: "asked" }, time(at)), ": every five minutes at most."),
   ));
 }
 
