@@ -29,6 +29,7 @@ from sluice.errors import SluiceError, WrongUse
 from sluice.flow.land.land import land
 from sluice.flow.land.submit import ERROR
 from sluice.plan.modes import MODES
+from sluice.plan.unit_choice import read_choice
 from sluice.runtime import collect_seldom
 from sluice.safe_text import line
 from sluice.slices import SliceRange, parse_instant
@@ -47,6 +48,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
         "--token", help="names one reland or remake: repeated with the same token it lands nothing twice"
     )
     parser.add_argument("--cluster", action="append", help="only this cluster of the pipeline (repeatable)")
+    parser.add_argument("--only", default="", help="only these units, such as dc1=0-3,7 (numbers of slices)")
     return parser.parse_args(words)
 
 
@@ -58,9 +60,10 @@ def run(given: argparse.Namespace) -> dict[str, object]:
     start, end = (parse_instant(text, now, pipeline.slice) for text in (given.start, given.to))
     slices = SliceRange.widen(start, end, pipeline.slice)
     lake, token = open_lake(pipeline), given.token or uuid.uuid4().hex
+    only = read_choice(given.only, slices) if given.only else None
     with timed(lake, "land", slices, mode=given.mode, run=token) as count:
         with SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
-            found = land(pipeline, lake, slices, given.mode, token, engine, _say)
+            found = land(pipeline, lake, slices, given.mode, token, engine, _say, only=only)
         summary = found.summary()
         count({"units": summary["landed"], "rows": summary["records"], "bytes": summary["bytes"]})
     seconds = time.monotonic() - started

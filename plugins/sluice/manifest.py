@@ -115,6 +115,7 @@ class Manifest:
     `fields`: of the types with most rows; older manifests have none.
     `times`: how many records were stamped in each of TWELFTHS parts of the slice; older manifests have none.
     `remade`: where it was made out of the files of the generation before, and not of Kafka.
+    `rules`: by topic a digest of how its records became rows; older manifests have none.
     """
 
     pipeline: str
@@ -141,6 +142,7 @@ class Manifest:
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
     remade: Remade | None = None
+    rules: Mapping[str, str] = field(default_factory=dict)
     version: int = VERSION
 
     @property

@@ -4,7 +4,7 @@ and published. `sluice run` and Airflow's `cluster` tasks share it; Airflow's ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -13,10 +13,11 @@ from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ShardsWait, Unavailable
 from sluice.flow import steps
+from sluice.plan.batches import spells
 from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.plan.progress import BatchProgress, Pace
 from sluice.safe_text import Say
-from sluice.slices import SliceRange
+from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 
 LandBatch = Callable[[SliceRange], int]
@@ -87,6 +88,27 @@ def run_work(
     return Ran(0, found, steps.publish_range(pipeline, slices, found))
 
 
+def run_chosen(
+    pipeline: Pipeline,
+    units: Collection[Unit],
+    work: PlannedWork,
+    mode: str,
+    token: str,
+    landings: Landings,
+    say: Say,
+    tables: Tables | None = None,
+) -> int:
+    """Does `work` of these units alone, as `run_work` does all of a range; `landings` land no others. Each of
+    their slices is verified and published. Returns the code of a landing that failed, or 0."""
+    code = run_batches(pipeline, work, mode, token, landings, say, tables, units)
+    for spell in spells(sorted({unit.slice for unit in units})) if not code else ():
+        say(f"verify {spell}")
+        found = steps.verify_range(pipeline, spell, tables)
+        if tables is None:
+            steps.publish_range(pipeline, spell, found)
+    return code
+
+
 def run_batches(
     pipeline: Pipeline,
     work: PlannedWork,
@@ -95,9 +117,11 @@ def run_batches(
     landings: Landings,
     say: Say,
     tables: Tables | None = None,
+    only: Collection[Unit] | None = None,
 ) -> int:
     """Lands and loads batch after batch; returns the code of the last landing that failed, or 0. What has
-    landed is loaded all the same: an hour that expired must not hold up those after it.
+    landed is loaded all the same: an hour that expired must not hold up those after it. `only` these units
+    are loaded.
 
     Raises ShardsWait at the end, when one of the shards could not be loaded now.
     """
@@ -109,7 +133,7 @@ def run_batches(
             failed = code or failed
             for target in pipeline.chosen(tables):
                 tell(number, f"load {target.table}", number + 1)
-                waits += _load(pipeline, target.table, batch, mode, token, say)
+                waits += _load(pipeline, target.table, batch, mode, token, say, only)
             part = bool(code) or len(waits) > before
             tell.done(_done(pipeline, batch, work.load[number], mode, tables) if part else None)
             tell(number, "not all of it landed" if code else "a shard waits" if part else "done", number + 1)
@@ -136,12 +160,18 @@ def _done(
 
 
 def _load(
-    pipeline: Pipeline, table: str, batch: SliceRange, mode: str, token: str, say: Say
+    pipeline: Pipeline,
+    table: str,
+    batch: SliceRange,
+    mode: str,
+    token: str,
+    say: Say,
+    only: Collection[Unit] | None,
 ) -> list[ShardsWait]:
     """The error of a shard that waits: the others, the other tables and the later batches are loaded before
     it is raised."""
     try:
-        steps.load_table(pipeline, table, batch, mode, token, say)
+        steps.load_table(pipeline, table, batch, mode, token, say, only)
     except ShardsWait as error:
         say(str(error))
         return [error]

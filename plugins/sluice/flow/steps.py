@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from sluice.flow.counted_landing import counted_landing
 from sluice.flow.freshness import note_freshness
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
-from sluice.flow.load.evolve.forecast import forecast
+from sluice.flow.load.evolve.forecast import new_columns
 from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
@@ -48,7 +48,7 @@ from sluice.plan.modes import mode_of
 from sluice.plan.plan import PlannedWork, work_of
 from sluice.plan.waiting import waiting
 from sluice.safe_text import Say, line
-from sluice.slices import SliceRange, floor
+from sluice.slices import SliceRange, Unit, floor
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves
 from sluice.state.month_store import note
@@ -135,20 +135,29 @@ def land_range(
     token: str,
     submit: Callable[[SubmitSpec], int],
     cluster: str = "",
+    only: str = "",
 ) -> int:
-    """Lands the range, of one `cluster` only where one is named, with one Spark application: `submit` runs
-    it to its end and gives its exit code. Raises what `spark_submit_arguments` and `submit` raise.
+    """Lands the range, of one `cluster` only where one is named, or `only` the units of such a text, with one
+    Spark application: `submit` runs it to its end and gives its exit code. Raises what
+    `spark_submit_arguments` and `submit` raise.
     """
-    job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster)
+    job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster, only=only)
     with counted_landing(pipeline, slices):
         return submit(job)
 
 
 @observed("load")
 def load_table(
-    pipeline: Pipeline, table: str, slices: SliceRange, mode: str, token: str, say: Say
+    pipeline: Pipeline,
+    table: str,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    say: Say,
+    only: Collection[Unit] | None = None,
 ) -> dict[str, Any]:
-    """Loads what of the range is landed into one target table. Raises what `sluice.load` raises.
+    """Loads what of the range, or of `only` some units of it, is landed into one target table. Raises what
+    `sluice.load` raises.
 
     A lander that died after its manifest has not moved every file: that is finished first.
     """
@@ -160,7 +169,8 @@ def load_table(
         rejected.extend(_rejected(client, result))
 
     with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
-        units = list(finish_moves(lake, units_of(pipeline, slices, BoundaryLog(lake).read())))
+        known = units_of(pipeline, slices, BoundaryLog(lake).read())
+        units = list(finish_moves(lake, [unit for unit in known if only is None or unit in only]))
         result = load_shards(
             pipeline, target, units, lake, mode=mode_of(mode), token=token, on_progress=say, then=keep
         )
@@ -235,16 +245,5 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     seen = preview(pipeline, slices, mode)
     found = narrowed(pipeline, seen.found, tables)
     work = work_of(found, mode)
-    time, new = expected_time(pipeline, work), new_columns(pipeline, found, mode, tables)
+    time, new = expected_time(pipeline, work), new_columns(pipeline, found, mode_of(mode), tables)
     return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new)
-
-
-def new_columns(
-    pipeline: Pipeline, found: list[UnitStatus], mode: str, tables: Tables | None = None
-) -> tuple[str, ...]:
-    """A line for each column that the loads of a run would add, as far as its slices have landed."""
-    if not pipeline.evolving_types:
-        return ()
-    with connect_shards(pipeline) as servers:
-        client = next(server.reached for server in servers if server.client)
-        return tuple(forecast(client, pipeline, open_lake(pipeline), found, mode_of(mode), tables))

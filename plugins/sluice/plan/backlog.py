@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sluice.config.pipeline import Pipeline
-from sluice.plan.batches import OLDER_SLICES, SliceWeight, cut
+from sluice.plan.batches import OLDER_SLICES, SliceWeight, cut, spells
 from sluice.plan.plan import has_work, rows_of
 from sluice.slices import MOST_SLICES, Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.columns import TopicBoundaries
@@ -156,7 +156,7 @@ def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, i
         missing = {
             u.slice for u, s in backlog.states.items() if u.cluster == cluster and s is UnitState.MISSING
         }
-        for spell in _spells(sorted(missing)):
+        for spell in spells(sorted(missing)):
             first, last = _rows(block, spell)
             for partition, column in block.columns.items():
                 edges = (column.offset(first), column.offset(last))
@@ -167,15 +167,6 @@ def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, i
 def _rows(block: TopicBoundaries, spell: SliceRange) -> tuple[int, int]:
     last = bisect_left(block.instants, int(spell.end.timestamp()))
     return block.nearest(int(spell.start.timestamp())), min(last, len(block.instants) - 1)
-
-
-def _spells(slices: Iterable[Slice]) -> list[SliceRange]:
-    """Returns the slices as ranges without holes."""
-    found: list[SliceRange] = []
-    for slice_ in slices:
-        start = found.pop().start if found and found[-1].end == slice_.start else slice_.start
-        found.append(SliceRange(start, slice_.end, slice_.length))
-    return found
 
 
 def windows(units: Iterable[Unit], most: int = OLDER_SLICES) -> list[SliceRange]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pendulum
@@ -46,6 +46,15 @@ def cut(
             batches.append(SliceRange(slice_.start, slice_.end, slice_.length))
             total = rows
     return batches
+
+
+def spells(slices: Iterable[Slice]) -> list[SliceRange]:
+    """Returns slices, which are in order, as ranges without holes."""
+    found: list[SliceRange] = []
+    for slice_ in slices:
+        start = found.pop().start if found and found[-1].end == slice_.start else slice_.start
+        found.append(SliceRange(start, slice_.end, slice_.length))
+    return found
 
 
 def _span(start: pendulum.DateTime, last: Slice) -> int:

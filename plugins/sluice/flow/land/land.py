@@ -8,7 +8,7 @@ throw away, or not to commit, what another has brought.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -73,17 +73,17 @@ def land(
     engine: Engine,
     say: Say,
     topics_of: TopicsOf = open_topics,
+    only: Collection[Unit] | None = None,
 ) -> Landing:
-    """Lands what `mode` asks for; repeatable at any time, and beside others who land the same.
+    """Lands what `mode` asks for, or `only` some units; repeatable, also beside others who do the same.
 
     Raises NotResolved, RecordsExpired, CannotRemake, CompactedAway, Conservation, SparkFailed, and what
     Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
-    A unit that cannot land, or has expired, does not hold up the others: NotAllLanded, or its own error, is
-    raised at the end. Only `reland` (nothing where a unit has expired) and `remake` replace what is there.
-    Before a cluster's first manifest a failure leaves nothing of it behind; after it the next call goes on.
+    A unit that cannot land, or has expired, holds up no other: its error comes last. `reland` (not where a
+    unit has expired) and `remake` replace what is there. Before a first manifest a failure leaves nothing.
     """
     boundaries = BoundaryLog(lake).read()
-    units = units_of(pipeline, slices, boundaries)
+    units = [u for u in units_of(pipeline, slices, boundaries) if only is None or u in only]
     old = finish_moves(lake, units)
     crash_points.reached(Land.CAUGHT_UP)
     own = [unit for unit in units if unit.cluster in pipeline.clusters]
@@ -94,8 +94,8 @@ def land(
     _refuse(pipeline, reads, mode, bool(again))
     crash_points.reached(Land.PLANNED)
     _tell_planned(own, todo, reads.all, [read for some in remade.values() for read in some], say)
-    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
-    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, pipeline.evolving_types)
+    source = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
+    attempt = LandingAttempt(pipeline, lake, {}, engine, say, source, pipeline.evolving_types)
     first = _clusters(replace(attempt, source=LakeSource(pipeline, lake, again, token)), remade)
     second = _clusters(attempt, reads.by_cluster)
     sweep(pipeline, lake, (*first.ids, *second.ids), pendulum.now("UTC"))

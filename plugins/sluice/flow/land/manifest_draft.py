@@ -19,7 +19,7 @@ from sluice.type_fields import TypeFields
 
 @dataclass(frozen=True)
 class Landed:
-    """A unit whose files are in the attempt and whose counts have been checked."""
+    """A unit whose files are in the attempt and whose counts have been checked; `rules`: of its records."""
 
     read: UnitRead
     attempt: str
@@ -29,6 +29,7 @@ class Landed:
     counted: tuple[Counted, ...] = ()
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
+    rules: str = ""
 
 
 def draft(
@@ -36,9 +37,7 @@ def draft(
 ) -> Manifest:
     """Drafts the manifest. Final names count the files in their order by type, hour and attempt key."""
     unit = landed.read.unit
-    rows = sorted(
-        (f for f in landed.files if f.hour), key=lambda f: (f.type is None, f.type or "", f.hour, f.key)
-    )
+    rows = sorted((f for f in landed.files if f.hour), key=_by_type_and_hour)
     rejected = sorted((f for f in landed.files if not f.hour), key=lambda f: f.key)
     late = last_late(unit.slice, grace)
     unparsed: Counter[str] = Counter()
@@ -70,7 +69,12 @@ def draft(
         long_numbers=any(part.long_numbers for part in landed.seen),
         fields=landed.fields,
         times=landed.times,
+        rules={r.topic: landed.rules for r in landed.read.ranges} if landed.rules else {},
     )
+
+
+def _by_type_and_hour(file: WrittenFile) -> tuple[bool, str, str, str]:
+    return file.type is None, file.type or "", file.hour, file.key
 
 
 def summed_times(seen: Sequence[SeenTimes]) -> tuple[int, ...]:

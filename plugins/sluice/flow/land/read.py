@@ -17,9 +17,10 @@ from sluice.flow.land.count_totals import Total
 from sluice.flow.land.engine import Engine
 from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
+from sluice.flow.land.parse_rules import digest
 from sluice.flow.land.read_plan import UnitRead, runs, together
 from sluice.flow.land.record_source import RecordSource
-from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.decoding import Decoding, decoding_of
 from sluice.flow.land.task.reports import SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
@@ -52,7 +53,11 @@ class LandingAttempt:
 
         Raises Conservation, SparkFailed, LakeUnavailable, and what the source raises.
         """
-        report = self._land(reads)
+        decoding = decoding_of(self.pipeline.event)
+        report, rules = (
+            self._land(reads, decoding),
+            digest(self.pipeline, decoding.schema if decoding else None),
+        )
         crash_points.reached(Land.READ)
         files, seen = _by_unit(report.files), _by_unit(report.seen)
         own = {r.unit: seen.get(_name(r.unit), ()) for r in reads}
@@ -77,12 +82,13 @@ class LandingAttempt:
                 ),
                 fields=unit_fields(fields.get(_name(r.unit), ()), self.pipeline.types),
                 times=summed_times(times.get(_name(r.unit), ())),
+                rules=rules,
             )
             for r in reads
         ]
 
-    def _land(self, reads: Sequence[UnitRead]) -> TaskReport:
-        work, decoding = [], decoding_of(self.pipeline.event)
+    def _land(self, reads: Sequence[UnitRead], decoding: Decoding | None) -> TaskReport:
+        work = []
         for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]

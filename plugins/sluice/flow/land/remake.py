@@ -11,6 +11,7 @@ from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.record_source import Accounted
 from sluice.flow.land.task.reports import SeenOffsets
 from sluice.manifest import Manifest, Remade, TopicPartitionKey
+from sluice.plan.auto_remake import refusal
 from sluice.slices import Unit
 
 
@@ -31,16 +32,6 @@ def remade_reads(
         read = UnitRead(unit, manifest.ranges, manifest.ranges, manifest.lost)
         found.setdefault(unit.cluster, []).append(read)
     return found, refused
-
-
-def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
-    """Returns why the manifest alone says that the records cannot come back."""
-    if manifest.empty and not pipeline.event.arrays:
-        return (
-            f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "
-            "`rows: array` is no longer there"
-        )
-    return None
 
 
 def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets]) -> Accounted:

@@ -38,11 +38,15 @@ def decoding_of(event: Event) -> Decoding | None:
         from sluice.flow.land.formats.registry import address_of
 
         address = address_of(connections.find(event.registry.connection))
-    found = Decoding(form.kind, None, form.message, address, str(form.schema_file or ""))
-    if form.schema_file is not None:
-        found = Decoding(form.kind, _content(form.kind, form.schema_file), form.message, address, found.file)
+    found = Decoding(form.kind, schema_of(event), form.message, address, str(form.schema_file or ""))
     _decode(found)  # a schema that cannot be used is refused before anything is read
     return found
+
+
+def schema_of(event: Event) -> bytes | None:
+    """Returns the content of the schema file, where there is one. Raises SchemaRefused."""
+    form = event.format
+    return None if form.schema_file is None else _content(form.kind, form.schema_file)
 
 
 def opener(event: Event, decoding: Decoding | None) -> Unpacker:

@@ -7,7 +7,9 @@ from functools import partial
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.load.evolve.column_types import column_types
@@ -21,6 +23,17 @@ from sluice.state.additions import latest, read_additions
 from sluice.state.status import UnitStatus
 
 _MOST_ROWS = 200_000  # whose values are read
+
+
+def new_columns(
+    pipeline: Pipeline, found: Sequence[UnitStatus], mode: Mode, tables: Tables | None = None
+) -> tuple[str, ...]:
+    """Returns a line for each column that the loads of a run would add, as far as its slices have landed."""
+    if not pipeline.evolving_types:
+        return ()
+    with connect_shards(pipeline) as servers:
+        client = next(server.reached for server in servers if server.client)
+        return tuple(forecast(client, pipeline, open_lake(pipeline), found, mode, tables))
 
 
 def forecast(

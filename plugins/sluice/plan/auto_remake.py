@@ -1,0 +1,99 @@
+"""Which units a `fill` remakes by itself, where the pipeline file says `remake: auto`. Pure.
+
+| the manifest | a remake |
+| --- | --- |
+| has no counts for a table of `counts:`, or by other fields or types | counts |
+| has other rules for a topic that the file still names | reads by the rules of now |
+| has no rules (of an older version) | nothing that it shows |
+| has records that were too large, or empty arrays that are none any more | cannot, or cannot for certain |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import Manifest
+from sluice.plan.batches import MAX_ROWS
+from sluice.slices import SliceRange
+from sluice.state.status import UnitStatus, uncounted
+from sluice.state.unit_state import UnitState
+
+MOST_UNITS = 24
+"""Units that one run remakes by itself, of at most MAX_ROWS records together; one of more is taken alone."""
+TOO_LARGE = "too large"
+"""The reason of reject_reasons.py: of such a record the lake has no bytes."""
+
+
+@dataclass(frozen=True)
+class Remakes:
+    """What a run remakes by itself, in order, and how many units are `left` for later runs."""
+
+    units: tuple[UnitStatus, ...] = ()
+    left: int = 0
+
+    def __str__(self) -> str:
+        first, last = self.units[0].unit.slice.id, self.units[-1].unit.slice.id
+        span = first if first == last else f"{first} … {last}"
+        later = f"; {self.left:,} more are left to later runs" if self.left else ""
+        return f"`remake: auto`: {len(self.units):,} units of {span} are remade{later}"
+
+
+def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
+    """Returns why the manifest alone says that the records cannot come back."""
+    if manifest.empty and not pipeline.event.arrays:
+        return (
+            f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "
+            "`rows: array` is no longer there"
+        )
+    return None
+
+
+def same_rules(manifest: Manifest, now: Mapping[str, str]) -> bool:
+    """Returns whether its records were read as the file says now; False where the manifest does not say."""
+    return bool(manifest.rules) and not _other_rules(manifest, now)
+
+
+def outdated(pipeline: Pipeline, manifest: Manifest, now: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns what of a unit a remake would bring up to date, as far as its manifest shows."""
+    counts = tuple(f"counts for {table}" for table in uncounted(pipeline, manifest))
+    return (*counts, *(f"rules of {topic}" for topic in _other_rules(manifest, now)))
+
+
+def chosen(
+    pipeline: Pipeline,
+    found: Iterable[UnitStatus],
+    now: Mapping[str, str],
+    apart: Sequence[SliceRange] = (),
+    turn: int = 0,
+) -> Remakes:
+    """Returns what a run remakes of the units in `found`: those of the newest slices.
+
+    Every second `turn` begins at another place, so that units which fail each time hold up nothing for good.
+    Units in the ranges `apart`, which the run lands or loads, are left to a later one.
+    """
+    wanted = [s for s in found if _may(pipeline, s) and s.manifest and outdated(pipeline, s.manifest, now)]
+    free = [s for s in wanted if not any(a.start <= s.unit.slice.start < a.end for a in apart)]
+    free.sort(key=lambda status: (-status.unit.slice.start.timestamp(), status.unit.cluster))
+    first = turn // 2 % len(free) if turn % 2 and free else 0
+    taken: list[UnitStatus] = []
+    records = 0
+    for status in (*free[first:], *free[:first])[:MOST_UNITS]:
+        records += status.manifest.read if status.manifest else 0
+        if taken and records > MAX_ROWS:
+            break
+        taken.append(status)
+    return Remakes(tuple(sorted(taken, key=lambda s: s.unit)), len(wanted) - len(taken))
+
+
+def _may(pipeline: Pipeline, status: UnitStatus) -> bool:
+    """Returns whether a remake succeeds, as far as the manifest says."""
+    manifest = status.manifest
+    if manifest is None or status.gone or status.state is UnitState.NOT_OVER:
+        return False
+    return refusal(pipeline, manifest) is None and TOO_LARGE not in manifest.unparsed
+
+
+def _other_rules(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
+    return sorted(topic for topic, rule in manifest.rules.items() if now.get(topic, rule) != rule)

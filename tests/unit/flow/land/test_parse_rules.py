@@ -1,0 +1,79 @@
+"""The digest of the rules by which records become rows, which manifests keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.flow.land.parse_rules import digest, rules_now
+from sluice.manifest import decode, encode
+from sluice.slices import Slice, Unit
+from sluice.state.manifests import read_manifests
+from tests.support.fakes import MemoryLake
+from tests.support.landing_world import START, World, event, hours, pipeline
+
+BIDS = ("dc1", "bids")
+SAME = [
+    {},
+    {"tables": {"bid": "db.bids"}},
+    {"max_record": "128MiB"},
+    {"rows_per_read": 7},
+    {"settle": "5m"},
+    {"event": {"type": {"field": "type"}, "time": {"field": "at", "format": "iso8601"}}},
+]
+OTHERS = [
+    {"event": {"type": {"field": "kind"}, "time": {"field": "at"}}},
+    {"event": {"type": {"header": "type"}, "time": {"field": "at"}}},
+    {"event": {"type": {"topic": True}, "time": {"field": "at"}}},
+    {"event": {"type": {"field": "type"}, "time": {"field": "at", "format": "epoch_ms"}}},
+    {"event": {"type": {"field": "type"}, "time": {"record": True}}},
+    {"event": {"type": {"field": "type"}, "time": {"field": "at"}, "rows": "array"}},
+    {"event": {"type": {"field": "type"}, "time": {"field": "at"}, "batch": {"header": "b"}}},
+    {"max_types": 3},
+    {"max_early": "2h"},
+    {"max_early": "none"},
+    {"max_late": "7d"},
+]
+
+
+@pytest.mark.parametrize("changes", SAME)
+def test_what_changes_no_row_is_none_of_it(changes: dict):
+    assert digest(pipeline(**changes), None) == digest(pipeline(), None)
+
+
+def test_each_rule_is_another():
+    found = [digest(pipeline(**changes), None) for changes in ({}, *OTHERS)]
+    assert len(set(found)) == len(found)
+
+
+def test_the_content_of_the_schema_file_counts(tmp_path: Path):
+    record = '{"type": "record", "name": "e", "fields": [{"name": "%s", "type": "string"}]}'
+    spec = {"type": {"topic": True}, "time": {"record": True}, "format": {"avro": str(tmp_path / "e.avsc")}}
+    found = []
+    for name in ("a", "b", "a"):
+        (tmp_path / "e.avsc").write_text(record % name)
+        found.append(rules_now(pipeline(event=spec)))
+    assert found[0] == found[2] != found[1]
+    assert set(found[0]) == {"bids"}
+
+
+def test_a_landing_keeps_them_by_topic_and_a_remake_those_of_now():
+    world, lake = World({BIDS: [[event("click", n) for n in range(50)]]}), MemoryLake()
+    world.resolve(pipeline(), lake, hours(1))
+    world.land(pipeline(), lake, hours(1))
+    unit = Unit(Slice(START), "dc1")
+    first = read_manifests(lake, [unit])[unit]
+    assert first.rules == rules_now(pipeline()) == {"bids": digest(pipeline(), None)}
+    assert decode(encode(first), "here") == first
+    other = pipeline(event={"type": {"field": "type"}, "time": {"record": True}})
+    world.land(other, lake, hours(1), "remake", "again")
+    second = read_manifests(lake, [unit])[unit]
+    assert (second.generation, second.rules) == (2, rules_now(other))
+    assert second.rules != first.rules
+
+
+def test_an_older_manifest_says_none():
+    old = b"""{"pipeline": "p", "slice": "2026-01-01T00Z", "cluster": "dc1", "generation": 1, "attempt": "a",
+     "ranges": [], "files": [], "rejected": [], "read": 0, "unparsed": {}, "holes": 0, "version": 1}"""
+    assert decode(old, "here").rules == {}
