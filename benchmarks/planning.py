@@ -22,7 +22,7 @@ import pendulum
 from benchmarks.results import Result, store
 from sluice.clients.kafka.read_ranges import read_count
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
 from sluice.plan.batches import SliceWeight, cut
 from sluice.slices import HOUR, SliceRange
 from sluice.state.boundaries.boundary import FoundBy
@@ -62,7 +62,7 @@ def plan(partitions: int, hours: int, per_hour: int) -> Result:
         with measured("made-up answers", steps):
             said = answers(partitions, slices, per_hour)
         with measured("clamped into boundaries", steps):
-            block = settle(None, said)
+            block = boundaries_to_store(None, said)
         del said
         with measured("stored as one log entry", steps):
             BoundaryLog(lake).append(Boundaries(), LogEntry(HOUR, (block,)), START)

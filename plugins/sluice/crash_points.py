@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Step(StrEnum):
+class TableLoad(StrEnum):
     LEASED = "leased"
     CLAIMED = "claimed"
     FENCED_OFF = "fenced off"  # leftovers dropped, earlier statements and mutations killed
@@ -81,9 +81,9 @@ class Publish(StrEnum):
     GATHERED = "events gathered"  # Airflow stores them when its task ends
 
 
-Point = Resolve | Land | Load | Step | Verify | Publish
+Point = Resolve | Land | Load | TableLoad | Verify | Publish
 
-POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *Step, *Verify, *Publish)
+POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *TableLoad, *Verify, *Publish)
 
 
 def reached(point: Point) -> None:

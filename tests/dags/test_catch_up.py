@@ -19,7 +19,7 @@ from sluice.flow import batch_loop
 from sluice.flow import catch_up as module
 from sluice.flow.catch_up import catch_up
 from sluice.manifest import Manifest, OffsetRange
-from sluice.plan.estimate import Expected
+from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.status import UnitStatus
@@ -55,8 +55,8 @@ class Steps:
     def resolve_range(self, pipeline: Pipeline, slices: SliceRange) -> None:
         self.did.append(f"resolve {','.join(pipeline.clusters)} {slices}")
 
-    def expected_time(self, pipeline: Pipeline, work: PlannedWork) -> Expected:
-        return Expected({}, ())
+    def estimated_time(self, pipeline: Pipeline, work: PlannedWork) -> TimeEstimate:
+        return TimeEstimate({}, ())
 
     def load_table(self, pipeline: Pipeline, table: str, slices: SliceRange, *more: object) -> None:
         self.did.append(f"load {table} {slices}")

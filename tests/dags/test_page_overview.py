@@ -10,7 +10,7 @@ from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import card_lag, pipelines
+from sluice.airflow.api import card_lag, cards, pipelines
 from sluice.airflow.api.card_lag import FRESH_SECONDS, lag_now
 from sluice.clients.lake.open import open_lake
 from sluice.page.timed_cache import TimedCache
@@ -76,7 +76,7 @@ def test_kafka_is_asked_once_in_a_while_whoever_looks(
         asked.append(pipeline.name)
         return Lag("now", [part(7, 100, 1.5)], [])
 
-    monkeypatch.setattr(pipelines, "lag", ask)
+    monkeypatch.setattr(cards, "lag", ask)
     monkeypatch.setattr(card_lag, "lags", TimedCache(FRESH_SECONDS))
     answers = [
         airflow_app.get("/sluice/api/pipelines/ads/lag-now", headers=login(role)).json()

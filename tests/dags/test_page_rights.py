@@ -11,7 +11,7 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import pipelines, slices
+from sluice.airflow.api import cards, pipelines, slices
 from sluice.errors import KafkaUnavailable
 from sluice.page.overview import OverviewSnapshot
 from tests.dags.page_app import PLAN, READS, SLICE, endpoints, login, path_of, query_of
@@ -52,7 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KafkaUnavailable("dc1", "127.0.0.1:1", "no answer")
 
     monkeypatch.setattr("sluice.flow.resolve.preview.preview", away)
-    monkeypatch.setattr(pipelines, "ask_topics", away)
+    monkeypatch.setattr(cards, "ask_topics", away)
     monkeypatch.setattr("sluice.page.retention_facts.open_inquiry", away)
 
 

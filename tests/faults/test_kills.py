@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from sluice.crash_points import POINTS, Land, Load, Publish, Step
+from sluice.crash_points import POINTS, Land, Load, Publish, TableLoad
 from tests.faults import kills_trials
 from tests.faults.kills_points import Order, name_of
 from tests.faults.kills_trials import MODES, Trials, occurrences
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.faults
 
 NAMES = [name_of(point) for point in POINTS]
 AT_SERVER = [
-    name for name in NAMES if name.partition(".")[0] in (Load.__name__, Step.__name__, Publish.__name__)
+    name for name in NAMES if name.partition(".")[0] in (Load.__name__, TableLoad.__name__, Publish.__name__)
 ]
 # The short form: where most is half done.
-SHORT = [Land.COMMITTED, Land.OLD_COPIED, Load.ANNOUNCED, Step.DELETED, Step.MOVED]
-SHORT_AT_SERVER = [Step.MOVED]
+SHORT = [Land.COMMITTED, Land.OLD_COPIED, Load.ANNOUNCED, TableLoad.DELETED, TableLoad.MOVED]
+SHORT_AT_SERVER = [TableLoad.MOVED]
 # What only a run over finished hours reaches, or does something at.
-AGAIN = ("Land.OLD_", "Step.REVOKED", "Step.DELETED")
+AGAIN = ("Land.OLD_", "TableLoad.REVOKED", "TableLoad.DELETED")
 LONG_MOMENTS = 12
 SHORT_MOMENTS = [("reland", "ClickHouse server")]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from local.environment import AIRFLOW_SETTINGS
-from sluice.crash_points import Land, Point, Publish, Resolve, Step
+from sluice.crash_points import Land, Point, Publish, Resolve, TableLoad
 from tests.faults import kills_events, kills_trials
 from tests.faults.kills_airflow import Airflow
 from tests.faults.kills_commands import Commands, publish
@@ -23,9 +23,9 @@ DAG = "p_backfill"
 TASKS: dict[type, str] = {Resolve: "resolve", Land: "batch.land", Publish: "batch.publish"}
 # Each run of the DAG meets these one after another, each in another try of another task.
 RUNS: list[tuple[str, list[Point]]] = [
-    ("fill", [Resolve.STORED, Land.READ, Step.MOVED, Publish.HOURS_MARKED]),
-    ("reload", [Step.DELETED, Publish.GATHERED]),
-    ("reland", [Land.OLD_COPIED, Step.REVOKED]),
+    ("fill", [Resolve.STORED, Land.READ, TableLoad.MOVED, Publish.HOURS_MARKED]),
+    ("reload", [TableLoad.DELETED, Publish.GATHERED]),
+    ("reland", [Land.OLD_COPIED, TableLoad.REVOKED]),
 ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.crash_points import POINTS, Land, Load, Point, Resolve, Step
+from sluice.crash_points import POINTS, Land, Load, Point, Resolve, TableLoad
 from tests.faults import kills_trials
 from tests.faults.kills_effects import EFFECT, without_point
 from tests.faults.kills_points import name_of
@@ -43,7 +43,7 @@ def test_between_two_different_effects_there_is_a_point(traces: dict[str, list[s
 
 
 @pytest.mark.parametrize(
-    "point", [Resolve.STORED, Land.COMMITTED, Land.OLD_COPIED, Step.FENCED, Step.DELETED]
+    "point", [Resolve.STORED, Land.COMMITTED, Land.OLD_COPIED, TableLoad.FENCED, TableLoad.DELETED]
 )
 def test_a_forgotten_point_would_be_found(traces: dict[str, list[str]], point: Point):
     mode = "fill" if point is Resolve.STORED else "reland"

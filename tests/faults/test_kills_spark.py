@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.crash_points import Land, Publish, Step
+from sluice.crash_points import Land, Publish, TableLoad
 from tests.faults import kills_trials
 from tests.faults.kills_commands import Commands, publish
 from tests.faults.kills_points import Order, name_of
@@ -20,7 +20,7 @@ IN_WORKERS = (Land.FILE_WRITTEN, Land.FILE_HANDED_OVER, Land.TASK_DONE)
 IN_DRIVER = (Land.PLANNED, Land.READ, Land.MERGED, Land.COMMITTED, Land.FILE_MOVED, Land.MARKED, Land.SWEPT)
 IN_RELAND = (Land.OLD_COPIED, Land.OLD_REMOVED)
 WITH_JAVA = (Land.FILE_HANDED_OVER, Land.READ, Land.COMMITTED, Land.FILE_MOVED)
-IN_COMMAND = (Step.MOVED, Step.COMMITTED, Publish.HOUR_MARKED)
+IN_COMMAND = (TableLoad.MOVED, TableLoad.COMMITTED, Publish.HOUR_MARKED)
 LONG = [
     *(("Spark's Python worker", "fill", point, "self") for point in IN_WORKERS),
     *(("Spark's Python driver", "fill", point, "self") for point in IN_DRIVER),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.flow.load.fencing import fences, stagings
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.support.long_form import per_commit
@@ -28,14 +28,14 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from sluice import crash_points as points
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from tests.integration.landed import World, client_of, unit
 
 root, port, database, table, last, mode = sys.argv[1:]
 world = World(Path(root), client_of(SimpleNamespace(host="127.0.0.1", port=int(port))), database)
 
 def reached(step):
-    if not isinstance(step, Step):
+    if not isinstance(step, TableLoad):
         return
     print(step.value, flush=True)
     if step.value == last:
@@ -103,32 +103,32 @@ def expect_exact(world: World, table: str, view: bool) -> None:
 
 # With a view there are more staging tables, and more to attach: from there on the two differ.
 DIFFERENT = [
-    Step.STAGED,
-    Step.REHEARSED,
-    Step.REVOKED,
-    Step.DELETED,
-    Step.MOVED,
-    Step.COUNTED,
-    Step.COMMITTED,
+    TableLoad.STAGED,
+    TableLoad.REHEARSED,
+    TableLoad.REVOKED,
+    TableLoad.DELETED,
+    TableLoad.MOVED,
+    TableLoad.COUNTED,
+    TableLoad.COMMITTED,
 ]
-PLACES = [*((step, True) for step in Step), *((step, False) for step in DIFFERENT)]
+PLACES = [*((step, True) for step in TableLoad), *((step, False) for step in DIFFERENT)]
 
 
 @pytest.mark.parametrize(("step", "view"), per_commit(PLACES[5:] + PLACES[:5], 2))
-def test_killed_after_a_step(world: World, clickhouse_server, step: Step, view: bool, fault_log):
+def test_killed_after_a_step(world: World, clickhouse_server, step: TableLoad, view: bool, fault_log):
     table = f"t_{step.name.lower()}_{'view' if view else 'parts'}"
     make_tables(world, table, view)
     pipeline = world.pipeline({"click": table}, clickhouse={"lease": "1s"})
-    if step is Step.REVOKED:
+    if step is TableLoad.REVOKED:
         world.load(pipeline, unit(0), unit(1), unit(2))
-    mode = "reload" if step is Step.REVOKED else "fill"
+    mode = "reload" if step is TableLoad.REVOKED else "fill"
     killed = start(world, clickhouse_server.port, table, step.value, mode)
     out, errors = killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL, errors
     assert out.splitlines()[-1] == step.value
     with fault_log.trial("kill", step, victim="loading process"):
         result = world.load(pipeline, unit(0), unit(1), unit(2))
-        committed = step in (Step.COMMITTED, Step.DROPPED, Step.RELEASED)
+        committed = step in (TableLoad.COMMITTED, TableLoad.DROPPED, TableLoad.RELEASED)
         assert len(result.loaded) == (0 if committed else 3)
         assert sum(u.rows for u in result.units) == 70
         expect_exact(world, table, view)
@@ -145,9 +145,10 @@ def test_two_loaders_at_once(world: World, clickhouse_server):
 
 
 @pytest.mark.parametrize(
-    "step", per_commit([Step.MOVED, Step.STAGED, Step.REVOKED, Step.DELETED, Step.COUNTED])
+    "step",
+    per_commit([TableLoad.MOVED, TableLoad.STAGED, TableLoad.REVOKED, TableLoad.DELETED, TableLoad.COUNTED]),
 )
-def test_a_loader_that_wakes_up_late_does_no_harm(world: World, clickhouse_server, step: Step):
+def test_a_loader_that_wakes_up_late_does_no_harm(world: World, clickhouse_server, step: TableLoad):
     """Stopped after a step, overtaken by another one, and let go on: it fails and changes nothing."""
     table = f"late_{step.name.lower()}"
     make_tables(world, table, view=True)

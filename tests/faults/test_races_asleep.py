@@ -14,7 +14,7 @@ import pytest
 
 from local.readiness import wait_until
 from sluice.clients.clickhouse.connect import connect
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.errors import ClickHouseUnavailable, Fenced
 from sluice.flow.load.fencing import fences, stagings
 from sluice.flow.load.load import load
@@ -34,24 +34,31 @@ AT_ONCE = 4
 # Where each step has its most dangerous moment: right before its first statement that writes, when the lease
 # has just been renewed; or before it reads, or before and after it writes the lease.
 KINDS = {
-    Step.LEASED: "lease",
-    Step.CLAIMED: "rows",
-    Step.CHECKED: "rows",
-    Step.COUNTED: "rows",
-    Step.RELEASED: "lease",
+    TableLoad.LEASED: "lease",
+    TableLoad.CLAIMED: "rows",
+    TableLoad.CHECKED: "rows",
+    TableLoad.COUNTED: "rows",
+    TableLoad.RELEASED: "lease",
 }
 # What the first of several is does not matter to the others, where only the last makes the step's effect.
-NUMBERS = {Step.FENCED: (0, 1, 2), Step.DELETED: (0, 1, 2), Step.DROPPED: (0, 1, 2), Step.FENCED_OFF: (0, 1)}
+NUMBERS = {
+    TableLoad.FENCED: (0, 1, 2),
+    TableLoad.DELETED: (0, 1, 2),
+    TableLoad.DROPPED: (0, 1, 2),
+    TableLoad.FENCED_OFF: (0, 1),
+}
 
 
 def places(long_form: bool) -> Iterator[tuple[str, Trap]]:
     """(mode, trap): a reload of a target with a view has every statement; a fill has no deletions."""
-    for step in Step:
+    for step in TableLoad:
         kind = KINDS.get(step, "run")
         for number in NUMBERS.get(step, (0,)) if long_form else (0,):
-            for after in (False, True) if long_form or step is Step.LEASED else (False,):
+            for after in (False, True) if long_form or step is TableLoad.LEASED else (False,):
                 yield "reload", Trap(kind, step, number, after)
-                if step is Step.MOVED or (long_form and step not in (Step.REVOKED, Step.DELETED)):
+                if step is TableLoad.MOVED or (
+                    long_form and step not in (TableLoad.REVOKED, TableLoad.DELETED)
+                ):
                     yield "fill", Trap(kind, step, number, after)
 
 
@@ -139,8 +146,8 @@ def sleeps(clickhouse_server, tmp_path_factory, long_form: bool) -> Iterator[lis
 EXPECTED = (Fenced.__name__, ClickHouseUnavailable.__name__, "")
 
 
-@pytest.mark.parametrize("step", Step)
-def test_a_loader_that_sleeps_in_a_step_does_no_harm(sleeps: list[Sleep], step: Step, fault_log):
+@pytest.mark.parametrize("step", TableLoad)
+def test_a_loader_that_sleeps_in_a_step_does_no_harm(sleeps: list[Sleep], step: TableLoad, fault_log):
     own = [sleep for sleep in sleeps if sleep.trap.step is step]
     for sleep in own:
         fault_log.add("race", f"asleep in {sleep}", bool(sleep.wrong), victim="sleeping loader")
@@ -152,7 +159,7 @@ def test_a_loader_that_sleeps_in_a_step_does_no_harm(sleeps: list[Sleep], step: 
 
 
 # Before these the sleeper had no lease to lose; after these its work was done.
-FREE = (Step.LEASED, Step.DROPPED, Step.RELEASED)
+FREE = (TableLoad.LEASED, TableLoad.DROPPED, TableLoad.RELEASED)
 
 
 def test_every_sleeper_that_lost_its_lease_says_so(sleeps: list[Sleep]):

@@ -9,7 +9,7 @@ from signal import SIGCONT, SIGKILL, Signals
 import pytest
 
 from local.readiness import wait_until
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.flow.load.fencing import digest
 from tests.faults.race_world import Scene
 from tests.faults.racers import DEADLINE_SECONDS, Racer, race
@@ -42,16 +42,26 @@ def expect_exact(scene: Scene) -> None:
     scene.expect_tables(hours(HOURS))
 
 
-KINDS = {Step.LEASED: "lease", Step.CLAIMED: "rows", Step.CHECKED: "rows", Step.COUNTED: "rows"}
-KINDS |= {Step.RELEASED: "lease"}
-KILLED = [(Step.REVOKED, True), (Step.DELETED, True), (Step.REJECTED, True), (Step.MOVED, True)]
+KINDS = {
+    TableLoad.LEASED: "lease",
+    TableLoad.CLAIMED: "rows",
+    TableLoad.CHECKED: "rows",
+    TableLoad.COUNTED: "rows",
+}
+KINDS |= {TableLoad.RELEASED: "lease"}
+KILLED = [
+    (TableLoad.REVOKED, True),
+    (TableLoad.DELETED, True),
+    (TableLoad.REJECTED, True),
+    (TableLoad.MOVED, True),
+]
 
 
 @pytest.mark.long
 def test_a_reload_that_is_killed_is_finished_by_a_fill(make_scene, fault_log, long_form: bool):
     scene = make_scene("reload")
     race(scene.job(0, HOURS))
-    for step, after in [(s, a) for s in Step for a in (False, True)] if long_form else KILLED:
+    for step, after in [(s, a) for s in TableLoad for a in (False, True)] if long_form else KILLED:
         trap = Trap(KINDS.get(step, "run"), step, after=after, signal=SIGKILL)
         with fault_log.trial("kill", f"reload, {trap}", victim="reload"):
             assert Racer(scene.job(0, HOURS, mode="reload", token=str(trap), trap=trap)).outcome() is None

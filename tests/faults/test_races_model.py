@@ -8,7 +8,7 @@ import pytest
 
 from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.models.landing_model import Model as Landing
 from tests.models.landing_model import alarmed, lost, mixed, start
@@ -32,30 +32,30 @@ def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_pa
     land(world.lake, unit(0), [event(n=1), event(n="x")])
     pipeline = world.pipeline({"click": "t"})
     world.load(pipeline, unit(0))
-    sent: list[tuple[Step, str]] = []
+    sent: list[tuple[TableLoad, str]] = []
     finished = [-1]
     real = Client.run
 
     def run(self, sql, parameters=None, settings=None, body=None):
         if query := (settings or {}).get("query_id"):
-            sent.append((list(Step)[finished[0] + 1], query.split("-")[4]))
+            sent.append((list(TableLoad)[finished[0] + 1], query.split("-")[4]))
         return real(self, sql, parameters, settings, body)
 
     def reached(point: crash_points.Point) -> None:
-        if isinstance(point, Step):
-            finished[0] = list(Step).index(point)
+        if isinstance(point, TableLoad):
+            finished[0] = list(TableLoad).index(point)
 
     monkeypatch.setattr(Client, "run", run)
     monkeypatch.setattr(crash_points, "reached", reached)
     world.load(pipeline, unit(0), mode="reload")
     modelled = [(act.step, act.label) for act in program(frozenset()) if not act.local]
-    modelled = [act for act in modelled if act[0] is not Step.FENCED_OFF]
+    modelled = [act for act in modelled if act[0] is not TableLoad.FENCED_OFF]
     # Misfits go to a table of the attempt's own, as `stage` does: nobody else sees it. A rehearsal attaches
     # nothing.
-    staged = modelled.index((Step.STAGED, "stage")) + 1
-    modelled[staged:staged] = [(Step.REVIEWED, "misfits"), (Step.REHEARSED, "rehearse")]
+    staged = modelled.index((TableLoad.STAGED, "stage")) + 1
+    modelled[staged:staged] = [(TableLoad.REVIEWED, "misfits"), (TableLoad.REHEARSED, "rehearse")]
     assert list(dict.fromkeys(sent)) == list(dict.fromkeys(modelled))
-    rows = [act for act in modelled if act[0] in (Step.DELETED, Step.MOVED)]
+    rows = [act for act in modelled if act[0] in (TableLoad.DELETED, TableLoad.MOVED)]
     assert [act for act in sent if act in rows] == rows
 
 

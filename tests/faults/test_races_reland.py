@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice import crash_points
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.errors import Relanded
 from tests.integration.landed import World, client_of, event, land, unit
 
@@ -27,7 +27,7 @@ def test_files_removed_by_a_reland_are_no_loss(
     landed = [land(world.lake, place, [event(n=10 * number)]) for number, place in enumerate(units)]
 
     def reland(point: crash_points.Point) -> None:
-        if point is Step.CHECKED:
+        if point is TableLoad.CHECKED:
             monkeypatch.undo()
             land(world.lake, unit(0), [event(n=0)], generation=2)
             world.lake.delete(file.key for file in landed[0].files)

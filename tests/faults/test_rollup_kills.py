@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import World, client_of, unit
 from tests.integration.rolled import Rolled, clicks
@@ -41,12 +41,12 @@ for loading in ("clicks", "by_user", "by_hour"):
     rolled.load(unit(0), unit(1), table=loading, mode=mode)
 """
 SHORT = [
-    ("clicks", Step.RELEASED),
-    ("by_user", Step.DELETED),
-    ("by_hour", Step.MOVED),
-    ("by_hour", Step.COMMITTED),
+    ("clicks", TableLoad.RELEASED),
+    ("by_user", TableLoad.DELETED),
+    ("by_hour", TableLoad.MOVED),
+    ("by_hour", TableLoad.COMMITTED),
 ]
-LONG = [(table, step) for table in ("clicks", "by_user", "by_hour") for step in Step]
+LONG = [(table, step) for table in ("clicks", "by_user", "by_hour") for step in TableLoad]
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def rolled(clickhouse_server, tmp_path, name) -> Rolled:
     made.world.sql("DROP DATABASE {db} SYNC")
 
 
-def killed(rolled: Rolled, port: int, table: str, step: Step) -> None:
+def killed(rolled: Rolled, port: int, table: str, step: TableLoad) -> None:
     world, paths = rolled.world, f"{ROOT / 'plugins'}{os.pathsep}{ROOT}"
     words = [str(world.root), str(port), world.database, table, step.value, "fill"]
     done = subprocess.run(
@@ -80,7 +80,9 @@ def test_killed_beside_a_rollup(rolled: Rolled, clickhouse_server, long_form, fa
     for table, step in LONG if long_form else SHORT:
         killed(rolled, clickhouse_server.port, table, step)
         with fault_log.trial("kill", step, victim="rolling process"):
-            if not (table == "by_hour" and step in (Step.COMMITTED, Step.DROPPED, Step.RELEASED)):
+            if not (
+                table == "by_hour" and step in (TableLoad.COMMITTED, TableLoad.DROPPED, TableLoad.RELEASED)
+            ):
                 assert set(rolled.states(unit(0), unit(1))) <= {UnitState.LANDED, UnitState.STALE}
             rolled.load_all(unit(0), unit(1))
             assert rolled.seen() == rolled.expected()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, TypeVar
 
-from sluice.crash_points import Point, Step
+from sluice.crash_points import Point, TableLoad
 
 T = TypeVar("T")
 WRITES = ("create", "replace", "put", "delete", "finish", "move")
@@ -27,7 +27,7 @@ class Trap:
     """
 
     kind: str
-    step: Step = Step.LEASED
+    step: TableLoad = TableLoad.LEASED
     number: int = 0
     after: bool = False
     signal: signal.Signals = signal.SIGSTOP
@@ -41,13 +41,13 @@ class Armed:
 
     def __init__(self, trap: Armed) -> None:
         self._trap, self._lock = trap, RLock()
-        self._working, self._seen = Step.LEASED, 0
+        self._working, self._seen = TableLoad.LEASED, 0
 
     def reached(self, point: Point) -> None:
         """Takes the place of `points.reached`."""
-        following = list(Step).index(point) + 1 if isinstance(point, Step) else 0
-        if 0 < following < len(Step):
-            self._working = list(Step)[following]
+        following = list(TableLoad).index(point) + 1 if isinstance(point, TableLoad) else 0
+        if 0 < following < len(TableLoad):
+            self._working = list(TableLoad)[following]
 
     def call(self, kind: str, act: Callable[[], T]) -> T:
         hit = self._hit(kind)

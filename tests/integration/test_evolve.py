@@ -12,7 +12,7 @@ import pytest
 from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
-from sluice.crash_points import Load, Step
+from sluice.crash_points import Load, TableLoad
 from sluice.errors import TargetRefused
 from sluice.flow.load.evolve import lake_values
 from sluice.flow.load.evolve.forecast import forecast
@@ -257,13 +257,13 @@ def test_a_view_that_names_its_columns_stays_as_it_is(world: World):
     assert world.sql("SELECT n FROM {db}.hours ORDER BY _slice") == [(2,), (4,)]
 
 
-FIRST = [Load.ALTERED, Step.MOVED]
+FIRST = [Load.ALTERED, TableLoad.MOVED]
 POINTS = [
     *FIRST,
     Load.ANNOUNCED,
     Load.STATEMENT,
     Load.EVOLVED,
-    *(p for p in Step if p not in (Step.LEASED, Step.RELEASED, *FIRST)),
+    *(p for p in TableLoad if p not in (TableLoad.LEASED, TableLoad.RELEASED, *FIRST)),
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.errors import TargetChanged
 from sluice.flow.verify.read_views import read_views
 from sluice.slices import Unit
@@ -26,7 +26,7 @@ CREATE = (
 )
 CHANGE = "ALTER TABLE {db}.v MODIFY QUERY SELECT n + 200 AS n, _slice, _cluster FROM {db}.clicks"
 # Where the load has read the views, and its rows are not committed.
-INSIDE = [Step.FENCED, Step.REHEARSED, Step.REVOKED, Step.COUNTED]
+INSIDE = [TableLoad.FENCED, TableLoad.REHEARSED, TableLoad.REVOKED, TableLoad.COUNTED]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def compared(world: World) -> dict[Unit, bool]:
 
 
 @pytest.mark.parametrize("point", per_commit(INSIDE, 2))
-def test_a_view_that_is_made_while_a_load_runs(world: World, at_point, point: Step):
+def test_a_view_that_is_made_while_a_load_runs(world: World, at_point, point: TableLoad):
     pipeline = world.pipeline({"click": "clicks"})
     at_point(point, lambda: world.sql(CREATE))
     with pytest.raises(TargetChanged, match="load it again"):
@@ -89,7 +89,7 @@ def test_a_view_that_is_made_before_anything_is_removed(world: World, at_point):
     pipeline = world.pipeline({"click": "clicks"})
     world.load(pipeline, unit())
     land(world.lake, unit(), [event(n=7)], generation=2)
-    at_point(Step.REVIEWED, lambda: world.sql(CREATE))
+    at_point(TableLoad.REVIEWED, lambda: world.sql(CREATE))
     with pytest.raises(TargetChanged):
         world.load(pipeline, unit(), mode="reload")
     assert (clicks(world), fed(world)) == ([0, 1, 2], [])
@@ -100,9 +100,10 @@ def test_a_view_that_is_made_before_anything_is_removed(world: World, at_point):
 
 
 @pytest.mark.parametrize(
-    ("point", "statement"), [(Step.STAGED, CHANGE), (Step.MOVED, CHANGE), (Step.MOVED, "DROP VIEW {db}.v")]
+    ("point", "statement"),
+    [(TableLoad.STAGED, CHANGE), (TableLoad.MOVED, CHANGE), (TableLoad.MOVED, "DROP VIEW {db}.v")],
 )
-def test_a_view_that_changes_while_a_load_runs(world: World, at_point, point: Step, statement: str):
+def test_a_view_that_changes_while_a_load_runs(world: World, at_point, point: TableLoad, statement: str):
     pipeline = world.pipeline({"click": "clicks"})
     world.sql(CREATE)
     at_point(point, lambda: world.sql(statement))

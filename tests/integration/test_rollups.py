@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sluice import crash_points
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.verify.check_derived import check_rollup
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
@@ -110,7 +110,7 @@ def test_a_source_that_changes_meanwhile_is_read_again(rolled: Rolled, monkeypat
     pipeline = rolled.pipeline()
 
     def reload(step: object) -> None:
-        if step is Step.STAGED:
+        if step is TableLoad.STAGED:
             monkeypatch.setattr(crash_points, "reached", lambda step: None)
             rolled.load(unit(0), table="clicks", mode="reload")
 

@@ -14,7 +14,7 @@ from local.readiness import free_port
 from local.versions import ROOT
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.config.pipeline import Pipeline
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.errors import ShardsRefused, ShardsWait, WrongUse
 from sluice.flow.load.fencing import stagings
 from sluice.flow.verify.facts import LeftRows
@@ -186,8 +186,10 @@ def pipeline_table(pipeline: Pipeline) -> str:
     return pipeline.targets[0].table
 
 
-@pytest.mark.parametrize("step", per_commit([Step.MOVED, Step.STAGED, Step.DELETED, Step.COUNTED]))
-def test_killed_between_two_shards_commits(two: Shards, step: Step):
+@pytest.mark.parametrize(
+    "step", per_commit([TableLoad.MOVED, TableLoad.STAGED, TableLoad.DELETED, TableLoad.COUNTED])
+)
+def test_killed_between_two_shards_commits(two: Shards, step: TableLoad):
     """Whatever is left on the shard that had not committed, the next run leaves each row once."""
     make(two, more="PARTITION BY toDate(_slice) ORDER BY tuple()")
     pipeline = two.world.pipeline({"click": "clicks"}, clickhouse=shards("s1", "s2", lease="1s"))
@@ -200,12 +202,12 @@ def test_killed_between_two_shards_commits(two: Shards, step: Step):
     killed = subprocess.run(order, cwd=ROOT)
     assert killed.returncode == -signal.SIGKILL
     old, new = [1, 3, 5, 7, 9], [101, 103, 105, 107, 109]
-    left = {Step.STAGED: old, Step.DELETED: []}.get(step, new)
+    left = {TableLoad.STAGED: old, TableLoad.DELETED: []}.get(step, new)
     assert numbers(two) == [[100, 102, 104, 106, 108], left]
     with connect_shards(pipeline) as servers:
         held = ledgers_by_shard(servers, pipeline, two.world.lake.url)[pipeline_table(pipeline)]
     # The old commit of the second shard stands until it is revoked, before anything is deleted.
-    assert [unit() in held[name] for name in ("s1", "s2")] == [True, step is Step.STAGED]
+    assert [unit() in held[name] for name in ("s1", "s2")] == [True, step is TableLoad.STAGED]
     assert two.load(pipeline, unit()).summary()["loaded"] == 1
     assert numbers(two) == [[100, 102, 104, 106, 108], new]
     own = stagings(pipeline_table(pipeline))

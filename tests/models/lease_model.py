@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from tests.models.lease_program import Act, Rule, program
 
 WHOLE, NOTHING = (1, 1, 1, 1), (0, 0, 0, 0)
@@ -182,7 +182,7 @@ class Model:
             if not rest.mutation and rest.done > 0:
                 rest = _answered(rest)
             yield f"{name}'s mutation deletes a part", state._replace(chunks=tuple(chunks)).change(who, rest)
-        elif self._holds(state, who, Act(Step.DELETED, "", "mutate", reads="fence")):
+        elif self._holds(state, who, Act(TableLoad.DELETED, "", "mutate", reads="fence")):
             yield f"{name}'s mutation reads the fence", state.change(who, attempt._replace(read=True))
 
     def _server_crashes(self, state: State) -> State:

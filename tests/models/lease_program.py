@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 
 TARGET, VIEW, REJECTED = (0, 1), (2,), (3,)
 """The chunks of the target, of its view's table and of sluice.rejected."""
@@ -31,7 +31,7 @@ class Rule(StrEnum):
 class Act(NamedTuple):
     """A statement of the step (`kind` says what it does), or with `local` what the client does itself."""
 
-    step: Step
+    step: TableLoad
     label: str
     kind: str
     chunks: tuple[int, ...] = ()
@@ -42,37 +42,37 @@ class Act(NamedTuple):
 def program(off: frozenset[Rule]) -> tuple[Act, ...]:
     """The steps of crash_points.py in their order, with what of each matters to others."""
     drops = [
-        Act(Step.FENCED_OFF, "drop fences", "drop all fences"),
-        Act(Step.FENCED_OFF, "drop temporary tables", "drop all stagings"),
+        Act(TableLoad.FENCED_OFF, "drop fences", "drop all fences"),
+        Act(TableLoad.FENCED_OFF, "drop temporary tables", "drop all stagings"),
     ]
     kills = [
-        Act(Step.FENCED_OFF, "kill statements", "kill statements"),
-        Act(Step.FENCED_OFF, "kill mutations", "kill mutations"),
+        Act(TableLoad.FENCED_OFF, "kill statements", "kill statements"),
+        Act(TableLoad.FENCED_OFF, "kill mutations", "kill mutations"),
     ]
-    revoke = Act(Step.REVOKED, "revoke", "revoke", reads="fence")
+    revoke = Act(TableLoad.REVOKED, "revoke", "revoke", reads="fence")
     delete = [
-        Act(Step.DELETED, "delete", "mutate", TARGET, reads="fence"),
-        Act(Step.DELETED, "delete", "mutate", VIEW, reads="fence"),
-        Act(Step.DELETED, "delete", "mutate", REJECTED, reads="fence"),
-        Act(Step.DELETED, "nothing is left", "expect nothing", reads="fence", local=True),
+        Act(TableLoad.DELETED, "delete", "mutate", TARGET, reads="fence"),
+        Act(TableLoad.DELETED, "delete", "mutate", VIEW, reads="fence"),
+        Act(TableLoad.DELETED, "delete", "mutate", REJECTED, reads="fence"),
+        Act(TableLoad.DELETED, "nothing is left", "expect nothing", reads="fence", local=True),
     ]
     acts = [
-        Act(Step.LEASED, "takes the lease", "lease", local=True),
-        Act(Step.CLAIMED, "claims", "nothing", local=True),
+        Act(TableLoad.LEASED, "takes the lease", "lease", local=True),
+        Act(TableLoad.CLAIMED, "claims", "nothing", local=True),
         *([*drops, *kills] if Rule.DROP_FIRST not in off else [*kills, *drops]),
-        Act(Step.CHECKED, "reads the ledger", "check", local=True),
-        Act(Step.FENCED, "fence", "create fence"),
-        Act(Step.STAGED, "stage", "create staging", reads=""),
-        Act(Step.REVIEWED, "reviews", "expect staged", reads="staging", local=True),
-        Act(Step.REHEARSED, "rehearses", "expect staged", reads="staging", local=True),
+        Act(TableLoad.CHECKED, "reads the ledger", "check", local=True),
+        Act(TableLoad.FENCED, "fence", "create fence"),
+        Act(TableLoad.STAGED, "stage", "create staging", reads=""),
+        Act(TableLoad.REVIEWED, "reviews", "expect staged", reads="staging", local=True),
+        Act(TableLoad.REHEARSED, "rehearses", "expect staged", reads="staging", local=True),
         *([revoke, *delete] if Rule.REVOKE_FIRST not in off else [*delete, revoke]),
-        Act(Step.REJECTED, "reject", "insert", REJECTED, reads="fence"),
-        Act(Step.MOVED, "move", "insert", TARGET, reads="staging"),
-        Act(Step.MOVED, "move", "insert", VIEW, reads="staging"),
-        Act(Step.COUNTED, "counts", "expect whole", reads="fence", local=True),
-        Act(Step.COMMITTED, "commit", "commit", reads="fence"),
-        Act(Step.DROPPED, "drop", "drop own"),
-        Act(Step.RELEASED, "gives the lease back", "nothing", local=True),
+        Act(TableLoad.REJECTED, "reject", "insert", REJECTED, reads="fence"),
+        Act(TableLoad.MOVED, "move", "insert", TARGET, reads="staging"),
+        Act(TableLoad.MOVED, "move", "insert", VIEW, reads="staging"),
+        Act(TableLoad.COUNTED, "counts", "expect whole", reads="fence", local=True),
+        Act(TableLoad.COMMITTED, "commit", "commit", reads="fence"),
+        Act(TableLoad.DROPPED, "drop", "drop own"),
+        Act(TableLoad.RELEASED, "gives the lease back", "nothing", local=True),
     ]
     gone = {Rule.DROP: "drop all", Rule.KILL: "kill statements", Rule.KILL_MUTATIONS: "kill mutations"}
     gone |= {Rule.DELETE: "mutate", Rule.COUNT_AFTER_DELETE: "expect nothing"}

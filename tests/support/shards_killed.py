@@ -17,7 +17,7 @@ from pathlib import Path
 
 import sluice.crash_points
 from sluice.clients.lake.folder import FolderLake
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.flow.load.shards import load_shards
 from tests.integration.landed import unit
 
@@ -28,10 +28,10 @@ def main() -> None:
 
     def reached(point: object) -> None:
         # The pool's threads are named in the order of the pipeline file's shards.
-        if threading.current_thread().name.endswith("_1") and point == Step(step):
+        if threading.current_thread().name.endswith("_1") and point == TableLoad(step):
             stopped.set()
             threading.Event().wait()
-        if threading.current_thread().name.endswith("_0") and point == Step.COMMITTED:
+        if threading.current_thread().name.endswith("_0") and point == TableLoad.COMMITTED:
             stopped.wait()
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -125,7 +125,7 @@ def run_batches(
 
     Raises ShardsWait at the end, when one of the shards could not be loaded now.
     """
-    tell = BatchProgress(Pace(work, steps.expected_time(pipeline, work)), say)
+    tell = BatchProgress(Pace(work, steps.estimated_time(pipeline, work)), say)
     failed, waits = 0, list[ShardsWait]()
     with closing(landings(work.batches, lambda n: tell(n, f"land {work.batches[n]}", n))) as codes:
         for number, code in enumerate(codes):

@@ -43,7 +43,7 @@ from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import sink
 from sluice.plan.dry_run import DryRun
-from sluice.plan.estimate import Expected, expected, rates
+from sluice.plan.estimate import TimeEstimate, estimate_time, rates
 from sluice.plan.modes import mode_of
 from sluice.plan.plan import PlannedWork, work_of
 from sluice.plan.waiting import waiting
@@ -121,9 +121,9 @@ def work_in(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     return work_of(narrowed(pipeline, found, tables), mode)
 
 
-def expected_time(pipeline: Pipeline, work: PlannedWork) -> Expected:
+def estimated_time(pipeline: Pipeline, work: PlannedWork) -> TimeEstimate:
     """At the rates that earlier runs of the pipeline had."""
-    return expected(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
+    return estimate_time(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
 
 
 @observed("land")
@@ -245,5 +245,5 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     seen = preview(pipeline, slices, mode)
     found = narrowed(pipeline, seen.found, tables)
     work = work_of(found, mode)
-    time, new = expected_time(pipeline, work), new_columns(pipeline, found, mode_of(mode), tables)
+    time, new = estimated_time(pipeline, work), new_columns(pipeline, found, mode_of(mode), tables)
     return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new)

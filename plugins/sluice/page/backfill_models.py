@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluice.page.models import Model
-from sluice.page.pipeline_models import StepAmount
+from sluice.page.run_models import StepAmount
 
 
 class PlanAsked(BaseModel):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
-from sluice.page.models import Delay, LateCell, LateTable
+from sluice.page.pipeline_models import LateCell, LateDelay, LateTable
 from sluice.slices import HOUR, floor
 from sluice.state.status import UnitStatus
 
@@ -61,11 +61,14 @@ def _bin(hours: int) -> int:
     return max(edge for edge in DELAYS if edge <= hours)
 
 
-def _histogram(delays: Counter[int]) -> list[Delay]:
+def _histogram(delays: Counter[int]) -> list[LateDelay]:
     """Nothing where nothing has landed."""
     ends = (*DELAYS[1:], None)
     return (
-        [Delay(hours=first, until=end, rows=delays[first]) for first, end in zip(DELAYS, ends, strict=True)]
+        [
+            LateDelay(hours=first, until=end, rows=delays[first])
+            for first, end in zip(DELAYS, ends, strict=True)
+        ]
         if delays
         else []
     )

@@ -1,10 +1,10 @@
-"""What the endpoints about one pipeline's tables, lag, changes, retention and runs answer."""
+"""What the endpoints of a pipeline's cards answer, without its runs: those are in run_models.py."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from sluice.page.models import Model
+from sluice.page.models import CauseRow, Model
 
 
 class TableFacts(Model):
@@ -111,64 +111,6 @@ class Retention(Model):
     errors: list[str]
 
 
-class StepAmount(Model):
-    """What a run did in one step, all batches together; `table` of a load."""
-
-    step: str
-    table: str
-    units: int
-    rows: int
-    bytes: int
-    seconds: float
-
-
-class Moved(Model):
-    """What a run moved: records landed with the bytes of their files, rows loaded of all tables, and how long
-    the two took, all batches together. `steps` has every step."""
-
-    landed: int
-    bytes: int
-    loaded: int
-    land_seconds: float
-    load_seconds: float
-    steps: list[StepAmount]
-
-
-class RunRecord(Model):
-    """One run of the hourly or the backfill DAG, or of `sluice run` (`dag_id` empty). `start` and `end` are
-    the edges of its range; `user` who triggered it, empty for the scheduler."""
-
-    dag_id: str
-    run_id: str
-    kind: str
-    state: str
-    user: str
-    started: str
-    ended: str
-    seconds: float | None
-    start: str
-    end: str
-    mode: str
-    tables: list[str]
-    moved: Moved
-
-
-class Throughput(Model):
-    """By hour in which the steps began: records a second landed and rows a second loaded, while they ran."""
-
-    starts: list[int]
-    land: list[float | None]
-    load: list[float | None]
-
-
-class Runs(Model):
-    """The newest first, the first `len(runs)` of `count`."""
-
-    runs: list[RunRecord]
-    count: int
-    throughput: Throughput
-
-
 class HourSize(Model):
     """A slice against the same one a day and a week before. Records are those that landed, None where a
     cluster has not; `expected`, `low` and `high` as the watch judges (sluice.watch.expected), the last two
@@ -191,3 +133,79 @@ class Sizes(Model):
     """The newest slice first."""
 
     hours: list[HourSize]
+
+
+class Series(Model):
+    """One value per slice, or per day (`by_day`); `starts` in seconds since the epoch. `types` only where the
+    range is short."""
+
+    starts: list[int]
+    read: list[int]
+    rows: list[int]
+    unparsed: list[int]
+    misfits: list[int]
+    late: list[int]
+    types: dict[str, list[int]]
+    by_day: bool = False
+
+
+class LateCell(Model):
+    arrival: str
+    event: str
+    rows: int
+
+
+class LateDelay(Model):
+    """Rows that came from `hours` to `until` (not included; None: without an end) whole hours after their own
+    hour; 0 to 1 came in it."""
+
+    hours: int
+    until: int | None
+    rows: int
+
+
+class LateTable(Model):
+    """Rows by the slice that brought them and their own hour, without those that came in their own hour.
+    `delays` is the histogram of all rows, empty where nothing has landed."""
+
+    arrivals: list[str]
+    events: list[str]
+    cells: list[LateCell]
+    most: int
+    delays: list[LateDelay] = Field(default_factory=list)
+
+
+class VerificationRow(Model):
+    at: str
+    start: str
+    until: str
+    units: int
+    records: int
+    found: int
+
+
+class Anomalies(Model):
+    """What is open, by cause, and the last verifications, the newest first."""
+
+    causes: list[CauseRow]
+    verifications: list[VerificationRow]
+
+
+class ProblemRow(Model):
+    """What the watch has seen and not yet seen to be over; `since` is when it saw it first."""
+
+    kind: str
+    place: str
+    message: str
+    since: str
+
+
+class Problems(Model):
+    """`watched` is when the watch DAG last began, empty when it never did; `paused`: it does not run.
+    `remedy`: what a person does where nobody watches."""
+
+    problems: list[ProblemRow]
+    watched: str
+    paused: bool
+    watch_dag: str
+    remedy: str = ""

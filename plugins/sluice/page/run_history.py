@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sluice.page.pipeline_models import Moved, RunRecord, StepAmount, Throughput
+from sluice.page.run_models import MovedByRun, RunRecord, StepAmount, Throughput
 from sluice.safe_text import visible
 from sluice.slices import HOUR, utc
 from sluice.state.timings import Timing
@@ -112,9 +112,9 @@ def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
     )
 
 
-def moved_by(steps: Sequence[Timing]) -> Moved:
+def moved_by(steps: Sequence[Timing]) -> MovedByRun:
     landed, loaded = (_of(steps, step) for step in ("land", "load"))
-    return Moved(
+    return MovedByRun(
         landed=sum(step.rows for step in landed),
         bytes=sum(step.bytes for step in landed),
         loaded=sum(step.rows for step in loaded),

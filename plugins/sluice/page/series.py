@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from sluice.page.history import ids_of
-from sluice.page.models import Series
+from sluice.page.pipeline_models import Series
 from sluice.slices import SliceRange
 from sluice.state.months import Summaries, UnitSummary, decode, summary_of
 from sluice.state.status import UnitStatus

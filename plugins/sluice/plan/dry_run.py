@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.errors import SluiceError
 from sluice.manifest import Loss
-from sluice.plan.estimate import Expected
+from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork, action, to_land
 from sluice.plan.waiting import waits
 from sluice.state.status import UnitStatus
@@ -27,7 +27,7 @@ class DryRun:
     mode: str
     on_expired: str
     work: PlannedWork
-    time: Expected
+    time: TimeEstimate
     new_columns: Sequence[str] = ()
 
     def does(self, status: UnitStatus) -> str:

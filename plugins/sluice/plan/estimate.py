@@ -65,7 +65,7 @@ def rates(timings: Iterable[Timing]) -> dict[str, Rate]:
 
 
 @dataclass(frozen=True)
-class Expected:
+class TimeEstimate:
     """Seconds by step for a whole range; `unknown` steps have work but were never timed."""
 
     seconds: Mapping[str, float]
@@ -82,7 +82,7 @@ class Expected:
         return f"about {duration_text(self.total)}" + (f" ({steps})" if steps else "")
 
 
-def expected(work: PlannedWork, known: Mapping[str, Rate]) -> Expected:
+def estimate_time(work: PlannedWork, known: Mapping[str, Rate]) -> TimeEstimate:
     """Returns what the range will take at the rates of earlier runs, once its boundaries are resolved."""
     seconds: dict[str, float] = {}
     unknown = []
@@ -92,7 +92,7 @@ def expected(work: PlannedWork, known: Mapping[str, Rate]) -> Expected:
             unknown.append(step)
         elif amounts:
             seconds[step] = sum(known[step].seconds(units, rows) for units, rows in amounts)
-    return Expected(seconds, tuple(unknown))
+    return TimeEstimate(seconds, tuple(unknown))
 
 
 def duration_text(seconds: float) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.plan.estimate import Expected, duration_text
+from sluice.plan.estimate import TimeEstimate, duration_text
 from sluice.plan.modes import AGAIN
 from sluice.plan.plan import PlannedWork, UnitsAndRows, has_work
 from sluice.safe_text import Say
@@ -21,10 +21,10 @@ from sluice.state.unit_state import UnitState
 
 @dataclass(frozen=True)
 class Pace:
-    """Batches are landed, then loaded. `expected` weighs the two, and what comes after them."""
+    """Batches are landed, then loaded. `estimate` weighs the two, and what comes after them."""
 
     work: PlannedWork
-    expected: Expected
+    estimate: TimeEstimate
 
     def line(self, landed: int, loaded: int, elapsed: float, failed: Mapping[int, UnitsAndRows]) -> str:
         """Formats the progress after so many batches, in `elapsed` seconds. `failed`: what is done of those
@@ -44,19 +44,19 @@ class Pace:
         """Returns the seconds left; done work corrects the estimate. None while there is no estimate."""
         done = self._weight("land", self.work.land[:landed]) + self._weight("load", self.work.load[:loaded])
         total = self._weight("land", self.work.land) + self._weight("load", self.work.load)
-        after = sum(self.expected.seconds.get(step, 0.0) for step in ("verify", "publish"))
+        after = sum(self.estimate.seconds.get(step, 0.0) for step in ("verify", "publish"))
         if done:
             return (total - done) * elapsed / done + after
-        return None if self.expected.unknown else total + after
+        return None if self.estimate.unknown else total + after
 
     def _weight(self, step: str, amounts: tuple[UnitsAndRows, ...]) -> float:
         """Seconds where the step was timed before; else a guess that serves to compare batches."""
         units, rows = _sum(amounts)
-        if step in self.expected.unknown or step not in self.expected.seconds:
+        if step in self.estimate.unknown or step not in self.estimate.seconds:
             return units * 0.01 + rows * 1e-5
         whole = _sum(self.work.land if step == "land" else self.work.load)
         share = (units + rows / 1000) / ((whole[0] + whole[1] / 1000) or 1)
-        return self.expected.seconds[step] * share
+        return self.estimate.seconds[step] * share
 
 
 @dataclass

@@ -28,7 +28,7 @@ from sluice.cli.traffic_report import TrafficHour
 from sluice.manifest import LandedFile, Loss
 from sluice.plan.backlog import Backlog
 from sluice.plan.dry_run import DryRun
-from sluice.plan.estimate import Expected
+from sluice.plan.estimate import TimeEstimate
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.plan.plan import work_of
 from sluice.ship.report import BatchReport, BatchState, ShipmentEnd, ShipReport
@@ -73,7 +73,7 @@ def _landed(manifest):
 
 def dry_run(*_: object) -> DryRun:
     found = hours()
-    return DryRun(found, {}, "reland", "fail", work_of(found, "reland"), Expected({}, ()))
+    return DryRun(found, {}, "reland", "fail", work_of(found, "reland"), TimeEstimate({}, ()))
 
 
 def shipped(report: Callable[[ShipReport], None]) -> ShipReport:

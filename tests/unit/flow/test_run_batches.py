@@ -15,7 +15,7 @@ from sluice.errors import ClickHouseUnavailable, Refused, SluiceError
 from sluice.flow import steps
 from sluice.flow.batch_loop import Landings, one_ahead, one_by_one, run_batches
 from sluice.flow.land import submit
-from sluice.plan.estimate import Expected
+from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.slices import SliceRange
 from tests.support.landing_world import hours, pipeline
@@ -37,7 +37,7 @@ def batches(
 ) -> int:
     spec: Pipeline = pipeline(tables={"click": "db.click"})
     monkeypatch.setattr(steps, "load_table", lambda spec, table, batch, *_: load(batch))
-    monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
+    monkeypatch.setattr(steps, "estimated_time", lambda spec, work: TimeEstimate({}, ()))
     monkeypatch.setattr(steps, "work_in", lambda *_: _given(left))
     amounts = (amount,) * len(work)
     given = landings or partial(one_ahead, land, lambda: None)

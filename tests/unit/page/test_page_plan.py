@@ -9,7 +9,7 @@ import pytest
 from sluice.errors import KafkaUnavailable
 from sluice.page.plan import plan_view
 from sluice.plan.dry_run import DryRun
-from sluice.plan.estimate import Expected, Rate, expected
+from sluice.plan.estimate import Rate, TimeEstimate, estimate_time
 from sluice.plan.plan import work_of
 from sluice.slices import SliceRange
 from sluice.state.unit_state import UnitState
@@ -28,7 +28,7 @@ def dry(mode: str, rates: dict[str, Rate], **silent: KafkaUnavailable) -> DryRun
     units = [complete(unit(0)), missing(unit(1)), missing(unit(2))]
     found = [replace(s, ranges=s.ranges or ()) for s in units]
     work = work_of(found, mode)
-    return DryRun(found, silent, mode, "fail", work, expected(work, rates))
+    return DryRun(found, silent, mode, "fail", work, estimate_time(work, rates))
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_what_was_never_timed_and_who_does_not_answer():
         "complete: 1; offsets to land: 0; reads: 0; rows to load: 0; batches: 1; "
         "time: unknown: no earlier run of this pipeline has timed load, verify, publish",
     ]
-    assert str(Expected({}, ())) == "about 0 s"
+    assert str(TimeEstimate({}, ())) == "about 0 s"
 
 
 def planned(found: list, mode: str, tables: frozenset[str] | None = None):
     work = work_of(found, mode)
-    said = DryRun(found, {}, mode, "fail", work, expected(work, RATES))
+    said = DryRun(found, {}, mode, "fail", work, estimate_time(work, RATES))
     return plan_view(pipeline(), THREE, said, tables)
 
 

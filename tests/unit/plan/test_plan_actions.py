@@ -9,7 +9,7 @@ import pytest
 
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.dry_run import DryRun, lost, unit_json, unit_line
-from sluice.plan.estimate import Expected
+from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import action, has_work, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
@@ -190,7 +190,13 @@ def test_the_same_for_programs():
 def test_columns_that_would_be_added_have_their_lines():
     found = [status(UnitState.LANDED)]
     dry = DryRun(
-        found, {}, "fill", "fail", work_of(found, "fill"), Expected({}, ()), ("e.clicks: would add `coupon`",)
+        found,
+        {},
+        "fill",
+        "fail",
+        work_of(found, "fill"),
+        TimeEstimate({}, ()),
+        ("e.clicks: would add `coupon`",),
     )
     first, new, facts = dry.lines
     assert new == "e.clicks: would add `coupon`" and "→ load;" in first and "rows to load: 40" in facts
@@ -214,6 +220,6 @@ def test_columns_that_would_be_added_have_their_lines():
 def test_a_fill_says_which_mode_fills_columns_that_were_added(mode, states, hints):
     lacking = [status(state, hour, later={"e.clicks": {"coupon": 3}}) for hour, state in enumerate(states)]
     found = [*lacking, status(UnitState.COMPLETE, hour=9)]
-    dry = DryRun(found, {}, mode, "fail", work_of(found, mode), Expected({}, ()))
+    dry = DryRun(found, {}, mode, "fail", work_of(found, mode), TimeEstimate({}, ()))
     assert dry.hints == hints
     assert [line for line in dry.lines if "lack" in line] == hints

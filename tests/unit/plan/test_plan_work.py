@@ -91,7 +91,7 @@ def test_the_plan_counts_the_offsets_that_the_mode_reads(mode, offsets, monkeypa
     found = [replace(s, ranges=(OffsetRange("bids", "id", 0, 0, 2**n),)) for n, s in enumerate(MIXED)]
     monkeypatch.setattr(command, "load_pipeline", lambda *_: pipeline())
     monkeypatch.setattr("sluice.flow.steps.preview", lambda *_: Preview(found))
-    monkeypatch.setattr("sluice.flow.steps.expected_time", lambda *_: "unknown")
+    monkeypatch.setattr("sluice.flow.steps.estimated_time", lambda *_: "unknown")
     command.plan("p", "2026-11-20", "2026-11-21", mode=mode)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "offsets to land" in line]
     assert line.split()[-1] == str(offsets)
@@ -107,7 +107,7 @@ def test_many_hours_of_a_plan_are_summed_up(monkeypatch, capsys):
         found.append(replace(status(number, state), ranges=spans, losses=losses))
     monkeypatch.setattr(command, "load_pipeline", lambda *_: pipeline())
     monkeypatch.setattr("sluice.flow.steps.preview", lambda *_: Preview(found))
-    monkeypatch.setattr("sluice.flow.steps.expected_time", lambda *_: "unknown")
+    monkeypatch.setattr("sluice.flow.steps.estimated_time", lambda *_: "unknown")
     command.plan("p", "2026-11-20", "2026-12-11")
     out = capsys.readouterr().out
     rows = [

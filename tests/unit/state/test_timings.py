@@ -9,7 +9,7 @@ import pendulum
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.plan.estimate import duration_text, expected, rates
+from sluice.plan.estimate import duration_text, estimate_time, rates
 from sluice.plan.plan import PlannedWork
 from sluice.plan.progress import Pace
 from sluice.slices import SliceRange
@@ -85,20 +85,20 @@ WORK = PlannedWork(
 
 def test_an_estimate_names_what_was_never_timed():
     known = rates([timing("land", 10, 1000, 30), timing("verify", 20, 2000, 3)])
-    assert expected(WORK, known).unknown == ("load", "publish")
-    assert "load" in str(expected(WORK, known))
+    assert estimate_time(WORK, known).unknown == ("load", "publish")
+    assert "load" in str(estimate_time(WORK, known))
 
 
 def test_an_estimate_is_the_sum_over_batches():
     known = rates([timing(step, 10, 1000, took) for step, took in
                    (("land", 30), ("load", 5), ("verify", 2), ("publish", 1))])  # fmt: skip
-    found = expected(WORK, known)
+    found = estimate_time(WORK, known)
     assert found.seconds["land"] == pytest.approx(60)
     assert found.seconds["load"] == pytest.approx(10)
 
 
 def test_time_left_follows_the_pace_so_far():
-    nothing_known = expected(WORK, {})
+    nothing_known = estimate_time(WORK, {})
     pace = Pace(WORK, nothing_known)
     assert pace.left(0, 0, 5) is None
     assert pace.left(1, 1, 60) == pytest.approx(60)

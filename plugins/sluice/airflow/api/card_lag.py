@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from sluice.airflow.api import pipelines as known
+from sluice.airflow.api import cards
 from sluice.airflow.api.access import Readable
 from sluice.page.models import LagNow
 from sluice.page.timed_cache import TimedCache
@@ -30,4 +30,4 @@ def lag_now(lag: Lag) -> LagNow:
 @card_lag.get("/pipelines/{pipeline}/lag-now")
 def lag_of_card(pipeline: Readable) -> LagNow:
     """Asks Kafka once in FRESH_SECONDS, whoever looks. Raises what the lake and ClickHouse raise."""
-    return lags.get(pipeline.name, lambda: lag_now(known.lag(pipeline)))
+    return lags.get(pipeline.name, lambda: lag_now(cards.lag(pipeline)))

@@ -1,4 +1,4 @@
-"""Endpoints about one pipeline that its page alone asks: tables, the lag's trend, changes, retention, runs.
+"""Endpoints of the cards of a pipeline: lag, plots, anomalies, problems, tables, changes, retention, runs.
 
 What is asked of Kafka, ClickHouse and the lake is kept for some seconds, so that many who look at a page ask
 as often as one.
@@ -10,38 +10,118 @@ from datetime import timedelta
 
 import pendulum
 from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
 from fastapi import APIRouter
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from sluice.airflow.api.access import Readable
 from sluice.airflow.api.pipelines import EndQuery, Start, memory
 from sluice.airflow.api.run_records import kept_timings, past_backfills, runs_in
+from sluice.airflow.api.task_history import text_of
+from sluice.airflow.pipelines import watch_dag_id
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.verdict_store import read_verdict
+from sluice.page.cause_rows import cause_rows
 from sluice.page.change_facts import ComparedFields, compare_fields, read_changes
 from sluice.page.changes import changes_of_pipeline
+from sluice.page.freshness import SPAN, Freshness, freshness_of
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
 from sluice.page.lag_trend import trend_of
+from sluice.page.late import late_table
 from sluice.page.overview import first_instant
-from sluice.page.pipeline_models import Changes, LagTrend, Retention, Runs, Sizes, Tables
+from sluice.page.pipeline_models import (
+    Anomalies,
+    Changes,
+    LagTrend,
+    LateTable,
+    ProblemRow,
+    Problems,
+    Retention,
+    Series,
+    Sizes,
+    Tables,
+    VerificationRow,
+)
 from sluice.page.retention import retention_of
 from sluice.page.retention_facts import read_retention
 from sluice.page.rows import HOURLY, RequestedRange, bounded
+from sluice.page.run_models import Runs
+from sluice.page.series import long_series_of, series_of
 from sluice.page.tables import progress_of_tables, table_facts
 from sluice.page.tables_now import tables_now
 from sluice.page.timed_cache import TimedCache
-from sluice.slices import SliceRange, floor
+from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
+from sluice.slices import SliceRange, floor, parse_instant
+from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.lag_history import MOST as MOST_LAG
 from sluice.state.lag_history import read_lag
 from sluice.state.month_store import read_summaries
 from sluice.watch.expected import HISTORY_DAYS
+from sluice.watch.problems import watch_remedy
+from sluice.watch.store import AlarmStore
 
 cards = APIRouter()
 _WEEK = timedelta(days=7)
+_LATE_SPAN = timedelta(days=3)
 _tables: TimedCache[Tables] = TimedCache(10)
 _changes: TimedCache[Changes] = TimedCache(10)
 _fields: TimedCache[ComparedFields] = TimedCache(300, error_seconds=10)
 _sizes: TimedCache[Sizes] = TimedCache(10)
 _retention: TimedCache[Retention] = TimedCache(60)
+
+
+@cards.get("/pipelines/{pipeline}/lag")
+def lag(pipeline: Readable) -> Lag:
+    now = pendulum.now("UTC")
+    topics, errors = ask_topics(pipeline)
+    slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
+    lake, found = open_lake(pipeline), [offsets_only(one) for one in memory.walk(pipeline, slices)]
+    older = older_unlanded(pipeline, lake, slices.start, memory.of(pipeline).boundaries(lake))
+    return lag_of(found, topics, errors, now, older)
+
+
+@cards.get("/pipelines/{pipeline}/series")
+def series(pipeline: Readable, start: Start, end: EndQuery = "now") -> Series:
+    slices = _complete_range(pipeline, start, end)
+    if slices.end - slices.start <= HOURLY:
+        return series_of(memory.walk(pipeline, slices))
+    return long_series_of(slices, read_summaries(open_lake(pipeline), slices))
+
+
+@cards.get("/pipelines/{pipeline}/late")
+def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> LateTable:
+    """Of the last three days of the range."""
+    slices = _complete_range(pipeline, start, end)
+    first = max(slices.start, slices.end - _LATE_SPAN)
+    return late_table(memory.walk(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)))
+
+
+@cards.get("/pipelines/{pipeline}/anomalies")
+def anomalies(pipeline: Readable) -> Anomalies:
+    verdict = read_verdict(open_lake(pipeline))
+    return Anomalies(
+        causes=cause_rows(verdict.anomalies),
+        verifications=[
+            VerificationRow.model_validate(verification, from_attributes=True)
+            for verification in reversed(verdict.verifications)
+        ],
+    )
+
+
+@cards.get("/pipelines/{pipeline}/freshness")
+def freshness(pipeline: Readable) -> Freshness:
+    now = pendulum.now("UTC")
+    slices = SliceRange.widen(now - SPAN, now, pipeline.slice)
+    found = tables_of(slices, read_fresh(open_lake(pipeline), slices))
+    return freshness_of([target.table for target in pipeline.targets], found, now)
+
+
+@cards.get("/pipelines/{pipeline}/problems")
+def problems(pipeline: Readable, session: SessionDep) -> Problems:
+    return _problems_of(session, pipeline)
 
 
 @cards.get("/pipelines/{pipeline}/tables")
@@ -126,6 +206,13 @@ def backfills(pipeline: Readable, session: SessionDep) -> Runs:
     return past_backfills(session, pipeline)
 
 
+def _complete_range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
+    """`now` is the end of the last complete slice. Raises WrongUse for what is no range."""
+    now = pendulum.now("UTC")
+    first, last = (parse_instant(text, now, pipeline.slice) for text in (start, end))
+    return bounded(SliceRange.widen(first, last, pipeline.slice))
+
+
 def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
     """Raises WrongUse for what is no range. `end` may be `now`, `start` an age such as `48h`."""
     return bounded(RequestedRange.of(start, end, pendulum.now("UTC")).slices(pipeline.slice))
@@ -133,3 +220,23 @@ def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
 
 def _newest(slices: SliceRange, most: timedelta) -> SliceRange:
     return SliceRange(max(slices.start, slices.end - most), slices.end, slices.length)
+
+
+def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
+    """The oldest first."""
+    dag_id = watch_dag_id(pipeline.name)
+    alarms = AlarmStore(open_lake(pipeline)).read().alarms.values()
+    found = [
+        ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
+        for a in alarms
+        if not a.over
+    ]
+    last = session.scalar(select(func.max(DagRun.start_date)).where(DagRun.dag_id == dag_id))
+    paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
+    return Problems(
+        problems=sorted(found, key=lambda row: (row.since, row.kind, row.place)),
+        watched=text_of(last),
+        paused=paused is not False,
+        watch_dag=dag_id,
+        remedy=watch_remedy(dag_id, paused is not False, last is not None),
+    )

@@ -1,8 +1,7 @@
-"""Endpoints about pipelines: the overview, lag, plots, anomalies, and the plan of a backfill."""
+"""Endpoints of the overview, and of a backfill: its plan and its progress."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated
 
 import pendulum
@@ -10,9 +9,8 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
-from airflow.models.dagrun import DagRun
 from fastapi import APIRouter, Query, Response
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from sluice.airflow.api.access import MOST_NAME, Readable, Startable, may_read, may_start
@@ -21,27 +19,14 @@ from sluice.airflow.api.runs import runs_of
 from sluice.airflow.api.task_history import text_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.run_params import refuse_future, requested_slices
-from sluice.clients.lake.open import open_lake
 from sluice.config.chosen_tables import tables_for
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import models
 from sluice.page import plan as planning
 from sluice.page.attention import attended, by_need
 from sluice.page.backfill_models import PlanAsked, PlanView, ProgressView
-from sluice.page.cause_rows import cause_rows
-from sluice.page.freshness import SPAN, Freshness, freshness_of
-from sluice.page.late import late_table
-from sluice.page.models import ProblemRow, Problems
-from sluice.page.rows import HOURLY, RequestedRange, bounded, legend, rows_of
-from sluice.page.series import long_series_of, series_of
+from sluice.page.rows import RequestedRange, legend, rows_of
 from sluice.page.status_cache import StatusCache
-from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
-from sluice.slices import SliceRange, parse_instant
-from sluice.state.freshness import read_fresh, tables_of
-from sluice.state.month_store import read_summaries
-from sluice.watch.problems import watch_remedy
-from sluice.watch.store import AlarmStore
 
 pipelines = APIRouter()
 memory = StatusCache()
@@ -49,7 +34,6 @@ memory = StatusCache()
 Start = Annotated[str, Query(alias="from", max_length=40)]
 EndQuery = Annotated[str, Query(alias="to", max_length=40)]
 RunId = Annotated[str, Query(max_length=MOST_NAME)]
-_LATE_SPAN = timedelta(days=3)
 
 
 def sound() -> list[Pipeline]:
@@ -115,57 +99,6 @@ def _schedule(dags: dict[str, tuple[bool, str]], name: str) -> dict[str, object]
     return {"paused": paused, "next_run": "" if paused else after, "watched": not watch_paused}
 
 
-@pipelines.get("/pipelines/{pipeline}/lag")
-def lag(pipeline: Readable) -> Lag:
-    now = pendulum.now("UTC")
-    topics, errors = ask_topics(pipeline)
-    slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
-    lake, found = open_lake(pipeline), [offsets_only(one) for one in memory.walk(pipeline, slices)]
-    older = older_unlanded(pipeline, lake, slices.start, memory.of(pipeline).boundaries(lake))
-    return lag_of(found, topics, errors, now, older)
-
-
-@pipelines.get("/pipelines/{pipeline}/series")
-def series(pipeline: Readable, start: Start, end: EndQuery = "now") -> models.Series:
-    slices = _range(pipeline, start, end)
-    if slices.end - slices.start <= HOURLY:
-        return series_of(memory.walk(pipeline, slices))
-    return long_series_of(slices, read_summaries(open_lake(pipeline), slices))
-
-
-@pipelines.get("/pipelines/{pipeline}/late")
-def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> models.LateTable:
-    """Of the last three days of the range."""
-    slices = _range(pipeline, start, end)
-    first = max(slices.start, slices.end - _LATE_SPAN)
-    return late_table(memory.walk(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)))
-
-
-@pipelines.get("/pipelines/{pipeline}/anomalies")
-def anomalies(pipeline: Readable) -> models.Anomalies:
-    verdict = read_verdict(open_lake(pipeline))
-    return models.Anomalies(
-        causes=cause_rows(verdict.anomalies),
-        verifications=[
-            models.VerificationRow.model_validate(verification, from_attributes=True)
-            for verification in reversed(verdict.verifications)
-        ],
-    )
-
-
-@pipelines.get("/pipelines/{pipeline}/freshness")
-def freshness(pipeline: Readable) -> Freshness:
-    now = pendulum.now("UTC")
-    slices = SliceRange.widen(now - SPAN, now, pipeline.slice)
-    found = tables_of(slices, read_fresh(open_lake(pipeline), slices))
-    return freshness_of([target.table for target in pipeline.targets], found, now)
-
-
-@pipelines.get("/pipelines/{pipeline}/problems")
-def problems(pipeline: Readable, session: SessionDep) -> models.Problems:
-    return problems_of(session, pipeline)
-
-
 @pipelines.post("/pipelines/{pipeline}/plan")
 def plan(pipeline: Startable, asked: PlanAsked) -> PlanView:
     """What a backfill would do, and how long it would take; asks Kafka and changes nothing."""
@@ -183,29 +116,3 @@ def plan(pipeline: Startable, asked: PlanAsked) -> PlanView:
 def progress(pipeline: Readable, session: SessionDep, run: RunId) -> ProgressView:
     """How far a run of the backfill DAG is. 404 when there is no such run."""
     return progress_of(session, pipeline, run)
-
-
-def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
-    now = pendulum.now("UTC")
-    first, last = (parse_instant(text, now, pipeline.slice) for text in (start, end))
-    return bounded(SliceRange.widen(first, last, pipeline.slice))
-
-
-def problems_of(session: Session, pipeline: Pipeline) -> Problems:
-    """The oldest first."""
-    dag_id = watch_dag_id(pipeline.name)
-    alarms = AlarmStore(open_lake(pipeline)).read().alarms.values()
-    found = [
-        ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
-        for a in alarms
-        if not a.over
-    ]
-    last = session.scalar(select(func.max(DagRun.start_date)).where(DagRun.dag_id == dag_id))
-    paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
-    return Problems(
-        problems=sorted(found, key=lambda row: (row.since, row.kind, row.place)),
-        watched=text_of(last),
-        paused=paused is not False,
-        watch_dag=dag_id,
-        remedy=watch_remedy(dag_id, paused is not False, last is not None),
-    )

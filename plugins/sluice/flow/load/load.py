@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.crash_points import Load, Step
+from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
 from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution
@@ -107,9 +107,9 @@ class _Loading:
         check_owner(self.client, self.pipeline, self.lake.url, self.target)
         with self._lease(patience) as lease:
             with lease.keep():
-                crash_points.reached(Step.LEASED)
+                crash_points.reached(TableLoad.LEASED)
                 result = self._under(lease, units, found)
-        crash_points.reached(Step.RELEASED)
+        crash_points.reached(TableLoad.RELEASED)
         return result
 
     def _lease(self, patience: timedelta) -> Lease:
@@ -126,17 +126,17 @@ class _Loading:
             raise Busy(
                 f"table {self.target.table} was claimed under another shard's name just now: try again"
             )
-        crash_points.reached(Step.CLAIMED)
+        crash_points.reached(TableLoad.CLAIMED)
         if self.others is None:
             fence_off(self.client, self.target.table, lease.renew)
         else:
             self._replicas(lease).take_over()
         if found.replicated:
             self._replicas(lease).await_settled(own_tables(found), self.pipeline.clickhouse.lease)
-        crash_points.reached(Step.FENCED_OFF)
+        crash_points.reached(TableLoad.FENCED_OFF)
         ledger = self._place.ledger()
         todo, skipped = self._choose(units, ledger)
-        crash_points.reached(Step.CHECKED)
+        crash_points.reached(TableLoad.CHECKED)
         loaded = self._runs(lease, todo, ledger) if todo else []
         known = (*loaded, *map(UnitLoad.skipped, skipped))
         return LoadResult(self.target.table, known, self.statements, self.blocks)

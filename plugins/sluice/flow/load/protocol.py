@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
-from sluice.crash_points import Step
+from sluice.crash_points import TableLoad
 from sluice.errors import Conservation, TargetChanged
 from sluice.flow.load.destinations import Destination, destinations
 from sluice.flow.load.keep_rows import KeepRows, TakesRowsOut
@@ -42,30 +42,30 @@ class LoadRun:
         """Raises Fenced, Conservation (a count that must hold does not), TargetChanged, and what the client
         raises."""
         self._create_fence()
-        crash_points.reached(Step.FENCED)
+        crash_points.reached(TableLoad.FENCED)
         self.staging.stage()
-        crash_points.reached(Step.STAGED)
+        crash_points.reached(TableLoad.STAGED)
         rows, misfits = self.staging.review()
         self._keep_rows(rows)
-        crash_points.reached(Step.REVIEWED)
+        crash_points.reached(TableLoad.REVIEWED)
         given = Rehearsal(self._places, self.staging, self.writer, self.found.attachable).execute()
         self._expect_unchanged()
-        crash_points.reached(Step.REHEARSED)
+        crash_points.reached(TableLoad.REHEARSED)
         self._revoke()
-        crash_points.reached(Step.REVOKED)
+        crash_points.reached(TableLoad.REVOKED)
         self._delete()
-        crash_points.reached(Step.DELETED)
+        crash_points.reached(TableLoad.DELETED)
         self._reject(misfits)
-        crash_points.reached(Step.REJECTED)
+        crash_points.reached(TableLoad.REJECTED)
         Move(self.found, self._places, self.writer).execute()
-        crash_points.reached(Step.MOVED)
+        crash_points.reached(TableLoad.MOVED)
         self._compare(rows, misfits, given)
-        crash_points.reached(Step.COUNTED)
+        crash_points.reached(TableLoad.COUNTED)
         self._expect_unchanged()
         self._commit()
-        crash_points.reached(Step.COMMITTED)
+        crash_points.reached(TableLoad.COMMITTED)
         self._drop()
-        crash_points.reached(Step.DROPPED)
+        crash_points.reached(TableLoad.DROPPED)
         return [
             UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
             for w in self.works

@@ -55,7 +55,7 @@ class Answers:
         return _NO_CEILING if self.kept_since is None else self.kept_since
 
 
-def settle(known: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
+def boundaries_to_store(known: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
     """Returns the boundaries to store for the answers' instants, given what is stored of the same topic id.
 
     Instants that are stored already are left out. Raises PartitionMissing when the log knows a partition

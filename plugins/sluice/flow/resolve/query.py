@@ -10,7 +10,7 @@ from sluice.clients.kafka.reader import TopicReader, TopicsOf
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated
-from sluice.flow.resolve.clamp import Answers, settle
+from sluice.flow.resolve.clamp import Answers, boundaries_to_store
 from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets, ask
 from sluice.slices import Slice
 from sluice.state.boundaries.columns import TopicBoundaries
@@ -48,9 +48,9 @@ class Inquiry:
         with ThreadPoolExecutor(len(clusters)) as pool:
             list(pool.map(lambda c: self._ask_cluster(c, open_questions[c.cluster], state), clusters))
 
-    def settled(self, state: Boundaries) -> tuple[TopicBoundaries, ...]:
+    def blocks_to_store(self, state: Boundaries) -> tuple[TopicBoundaries, ...]:
         """Returns the next entry's blocks: what `state` lacks of all that Kafka said, clamped to it."""
-        blocks = (settle(state.stored(*name), answers) for name, answers in self._said.items())
+        blocks = (boundaries_to_store(state.stored(*name), answers) for name, answers in self._said.items())
         return tuple(block for block in blocks if len(block.instants))
 
     def asked(self, state: Boundaries) -> dict[str, int]:

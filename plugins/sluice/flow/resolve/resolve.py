@@ -20,7 +20,7 @@ from sluice.clients.lake.base import Lake, Objects
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Resolve
 from sluice.errors import EndInFuture, SluiceError, WrongUse
-from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
 from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets
 from sluice.flow.resolve.query import Inquiry
 from sluice.slices import Slice, SliceRange, Unit, floor, utc
@@ -70,7 +70,7 @@ def resolve(
         refuse_other_length(pipeline, state)
         inquiry.ask(state)
         crash_points.reached(Resolve.ASKED)
-        blocks, asked = inquiry.settled(state), inquiry.asked(state)
+        blocks, asked = inquiry.blocks_to_store(state), inquiry.asked(state)
         if not blocks and not asked:
             break
         new = log.append(state, LogEntry(pipeline.slice, blocks, asked=asked), utc(now))
@@ -109,7 +109,7 @@ def accept_topic(
             raise WrongUse(f"topic {cluster}/{topic} was not recreated: there is nothing to accept")
         _refuse_landed(pipeline, lake, state, cluster, topic, utc(since))
         said = {p: PartitionAnswers(at, at, [at], [FoundBy.LOG_START]) for p, at in found.log_starts.items()}
-        block = settle(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))
+        block = boundaries_to_store(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))
         accepted = {(cluster, topic): Era(found.uuid, instant)}
         new = log.append(state, LogEntry(pipeline.slice, (block,), accepted), utc(now))
         if new is not None:

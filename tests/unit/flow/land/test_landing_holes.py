@@ -17,7 +17,7 @@ from sluice.flow.land.land import land
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.reports import Gap, TaskReport
 from sluice.flow.land.task.task import Task
-from sluice.flow.resolve.clamp import Answers, settle
+from sluice.flow.resolve.clamp import Answers, boundaries_to_store
 from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Era, LogEntry
@@ -126,7 +126,7 @@ class TestReland:
         before = state_of(lake)
         log, start = BoundaryLog(lake), hours(1).start
         state = log.read()
-        block = settle(None, Answers("dc1", "bids", "new", [int(start.timestamp())], {}))
+        block = boundaries_to_store(None, Answers("dc1", "bids", "new", [int(start.timestamp())], {}))
         accepted = {("dc1", "bids"): Era("new", int(start.timestamp()))}
         assert log.append(state, LogEntry(spec.slice, (block,), accepted), NOW)
         world.kafka.topics[BIDS].uuid = "new"

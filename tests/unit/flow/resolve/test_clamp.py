@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from sluice.errors import PartitionMissing
-from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
 from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.columns import TopicBoundaries
 
@@ -28,9 +28,9 @@ def said(
 
 
 def stored(*answers: Answers) -> TopicBoundaries:
-    known = settle(None, answers[0])
+    known = boundaries_to_store(None, answers[0])
     for later in answers[1:]:
-        known = known.merged(settle(known, later))
+        known = known.merged(boundaries_to_store(known, later))
     return known
 
 
@@ -57,12 +57,12 @@ def test_the_first_boundaries_are_the_answers():
 )
 def test_a_new_boundary_stays_between_its_neighbours(instant, answer, offset, found):
     known = stored(said([1, 3], [10, 20]))
-    assert rows(settle(known, said([instant], [answer]))) == [(offset, offset, found)]
+    assert rows(boundaries_to_store(known, said([instant], [answer]))) == [(offset, offset, found)]
 
 
 def test_instants_that_are_stored_are_left_out():
     known = stored(said([1, 3], [10, 20]))
-    block = settle(known, said([1, 2, 3], [0, 15, 99]))
+    block = boundaries_to_store(known, said([1, 2, 3], [0, 15, 99]))
     assert list(block.instants) == [2]
     assert rows(block) == [(15, 15, RECORD)]
 
@@ -77,14 +77,14 @@ def test_an_unknown_partition_counts_as_its_log_start_before_and_after():
         0: PartitionAnswers(0, 0, [12], [RECORD]),
         1: PartitionAnswers(3, 3, [7], [RECORD]),
     }
-    merged = known.merged(settle(known, Answers("dc1", "bids", "id", [3], both)))
+    merged = known.merged(boundaries_to_store(known, Answers("dc1", "bids", "id", [3], both)))
     assert rows(merged, 1) == [(3, 3, FoundBy.NEW), (3, 3, FoundBy.CLAMPED), (3, 3, FoundBy.NEW)]
 
 
 def test_a_missing_partition_is_refused_and_can_be_tried_again():
     known = stored(Answers("dc1", "bids", "id", [1], {n: PartitionAnswers(0, 0, [0], [END]) for n in (0, 1)}))
     with pytest.raises(PartitionMissing) as raised:
-        settle(known, said([2], [5]))
+        boundaries_to_store(known, said([2], [5]))
     assert raised.value.partition == 1
     assert raised.value.retryable
 
@@ -115,7 +115,7 @@ def test_a_missing_partition_is_refused_and_can_be_tried_again():
     ],
 )
 def test_what_expired_before_it_was_resolved(known, answers, expected):
-    assert rows(settle(stored(*known) if known else None, answers)) == expected
+    assert rows(boundaries_to_store(stored(*known) if known else None, answers)) == expected
 
 
 def test_merging_keeps_the_instants_in_order():

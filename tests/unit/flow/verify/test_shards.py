@@ -22,7 +22,7 @@ from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
 from sluice.flow.verify.read_shards import whole
-from sluice.plan.estimate import Expected
+from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork
 from sluice.state.known_shards import left, remember
 from sluice.state.ledger import LedgerRow
@@ -202,7 +202,7 @@ def test_a_shard_that_waits_holds_up_no_other_table_nor_batch(monkeypatch):
 
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
     monkeypatch.setattr(steps, "load_table", load_table)
-    monkeypatch.setattr(steps, "expected_time", lambda spec, work: Expected({}, ()))
+    monkeypatch.setattr(steps, "estimated_time", lambda spec, work: TimeEstimate({}, ()))
     batches = (hours(1), hours(1, first=1))
     work = PlannedWork(batches, ((1, 1), (1, 1)), ((1, 1), (1, 1)), (2, 2))
     with pytest.raises(ShardsWait, match="shard s2: it is down; loaded on s1"):

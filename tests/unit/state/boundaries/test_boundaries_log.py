@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from sluice.errors import SluiceError
-from sluice.flow.resolve.clamp import Answers, PartitionAnswers, settle
+from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
 from sluice.state.boundaries.boundary import FoundBy
@@ -43,7 +43,7 @@ def entry_of(
         for p in next(iter(hours.values()))
     }
     answers = Answers("dc1", "bids", "id", [at(hour) for hour in hours], partitions)
-    return LogEntry(HOUR, (settle(state.stored("dc1", "bids"), answers),))
+    return LogEntry(HOUR, (boundaries_to_store(state.stored("dc1", "bids"), answers),))
 
 
 def append(log: BoundaryLog, *args) -> Boundaries:
@@ -163,7 +163,7 @@ def test_a_topic_id_that_nobody_accepted_is_refused():
     state = Boundaries().with_entry(entry_of(Boundaries(), {0: {0: 5}}))
     other = Answers("dc1", "bids", "other", [at(1)], {0: PartitionAnswers(0, 0, [0], [FoundBy.END])})
     with pytest.raises(SluiceError, match="never accepted"):
-        state.with_entry(LogEntry(HOUR, (settle(None, other),)))
+        state.with_entry(LogEntry(HOUR, (boundaries_to_store(None, other),)))
 
 
 def test_an_accepted_topic_id_begins_a_new_era():
@@ -172,10 +172,14 @@ def test_an_accepted_topic_id_begins_a_new_era():
     log = BoundaryLog(lake)
     state = log.read()
     other = Answers("dc1", "bids", "other", [at(2)], {0: PartitionAnswers(0, 0, [0], [FoundBy.LOG_START])})
-    log.append(state, LogEntry(HOUR, (settle(None, other),), {("dc1", "bids"): Era("other", at(2))}), NOW)
+    log.append(
+        state,
+        LogEntry(HOUR, (boundaries_to_store(None, other),), {("dc1", "bids"): Era("other", at(2))}),
+        NOW,
+    )
     later = Answers("dc1", "bids", "other", [at(3)], {0: PartitionAnswers(0, 0, [8], [FoundBy.RECORD])})
     state = log.read()
-    log.append(state, LogEntry(HOUR, (settle(state.stored("dc1", "bids"), later),)), NOW)
+    log.append(state, LogEntry(HOUR, (boundaries_to_store(state.stored("dc1", "bids"), later),)), NOW)
     found = BoundaryLog(lake).read()
     assert found.uuid("dc1", "bids") == "other"
     assert found.ranges(slice_of(1), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 50, 70),)
