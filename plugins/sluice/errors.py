@@ -485,6 +485,36 @@ class CannotRemake(Refused):
 
 
 @dataclass(eq=False)
+class FilesForgotten(Refused):
+    """Units whose files the lake has forgotten, asked for in a `mode` that reads them. `on` is when the first
+    was forgotten."""
+
+    units: int
+    first: str
+    last: str
+    on: str
+    mode: str
+    message = (
+        "{hours} forgotten, as `keep` in the pipeline file says (slice {first} on {on}), and `{mode}` reads "
+        "files, so nothing was changed: leave {span} out of the range, or read it again with `--mode "
+        "reland`, as long as Kafka has it"
+    )
+
+    @classmethod
+    def of(cls, units: Sequence[tuple[object, str]], mode: str) -> FilesForgotten:
+        """`units`: what is forgotten, in order, and when it was."""
+        return cls(len(units), str(units[0][0]), str(units[-1][0]), units[0][1], mode)
+
+    @property
+    def hours(self) -> str:
+        return "1 unit of the range is" if self.units == 1 else f"{self.units:,} units of the range are"
+
+    @property
+    def span(self) -> str:
+        return self.first if self.units == 1 else f"{self.first} … {self.last}"
+
+
+@dataclass(eq=False)
 class TopicRecreated(Refused):
     cluster: str
     topic: str

@@ -9,6 +9,13 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from sluice.errors import SluiceError
+from sluice.manifest_parts import Forgotten as Forgotten
+from sluice.manifest_parts import LandedFile as LandedFile
+from sluice.manifest_parts import Loss as Loss
+from sluice.manifest_parts import OffsetRange as OffsetRange
+from sluice.manifest_parts import PartitionCount as PartitionCount
+from sluice.manifest_parts import Remade as Remade
+from sluice.manifest_parts import Traffic as Traffic
 from sluice.type_fields import TypeFields
 
 VERSION = 1
@@ -18,87 +25,6 @@ TWELFTHS = 12
 
 TopicPartitionKey = tuple[str, int]
 """A topic and one of its partitions."""
-
-
-@dataclass(frozen=True, order=True)
-class OffsetRange:
-    """Offsets `[start, until)` of one partition of one topic; `uuid` is the topic's id in its cluster."""
-
-    topic: str
-    uuid: str
-    partition: int
-    start: int
-    until: int
-
-    @property
-    def offsets(self) -> int:
-        return self.until - self.start
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Offsets that Kafka no longer had; `exact` False: at most these, and their hours are unknown."""
-
-    topic: str
-    partition: int
-    start: int
-    until: int
-    exact: bool
-
-
-@dataclass(frozen=True)
-class LandedFile:
-    """A Parquet file: its final key, its key in the attempt, and what is in it.
-
-    `type` is None for the overflow folder and for rejected records; `rows_by_type` then counts each type
-    (empty for rejected ones). `hour` is the event hour, `2026-11-20T10`, empty for rejected records.
-    """
-
-    key: str
-    attempt_key: str
-    type: str | None
-    hour: str
-    rows: int
-    bytes: int
-    sha256: str
-    rows_by_type: Mapping[str, int] = field(default_factory=dict)
-
-    def types(self) -> Mapping[str, int]:
-        return self.rows_by_type if self.type is None else {self.type: self.rows}
-
-
-@dataclass(frozen=True)
-class PartitionCount:
-    """Of one partition's records in the slice: how many were read, and how many of them not parsed. `rows`
-    and `rows_unparsed` as in the manifest."""
-
-    topic: str
-    partition: int
-    read: int
-    unparsed: int
-    rows: int | None = None
-    rows_unparsed: int = 0
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """The traffic counts for `table`: `by` and `types` as the pipeline file had them when the slice landed,
-    `sums` of the counts by event type, and the file of them, where there is any count."""
-
-    table: str
-    by: Mapping[str, str]
-    types: tuple[str, ...]
-    sums: Mapping[str, int]
-    files: tuple[LandedFile, ...]
-
-
-@dataclass(frozen=True)
-class Remade:
-    """What a unit was made out of: the `manifest` before, its `rows`, and its unparsed ones by reason."""
-
-    manifest: str
-    rows: int
-    unparsed: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -116,6 +42,7 @@ class Manifest:
     `times`: how many records were stamped in each of TWELFTHS parts of the slice; older manifests have none.
     `remade`: where it was made out of the files of the generation before, and not of Kafka.
     `rules`: by topic a digest of how its records became rows; older manifests have none.
+    `forgotten`: where the lake no longer has to hold some of the files. All counts stay.
     """
 
     pipeline: str
@@ -143,6 +70,7 @@ class Manifest:
     times: tuple[int, ...] = ()
     remade: Remade | None = None
     rules: Mapping[str, str] = field(default_factory=dict)
+    forgotten: Forgotten | None = None
     version: int = VERSION
 
     @property
@@ -174,7 +102,42 @@ class Manifest:
     @property
     def all_files(self) -> tuple[LandedFile, ...]:
         """Of events, of rejected records, and of traffic counts."""
-        return (*self.files, *self.rejected, *(file for one in self.traffic for file in one.files))
+        return (*self.files, *self.rejected, *self._counted)
+
+    @property
+    def forgotten_on(self) -> str:
+        """When the lake forgot all files of the unit; empty where it holds those of its rows."""
+        return self.forgotten.lake if self.forgotten else ""
+
+    @property
+    def rejected_forgotten_on(self) -> str:
+        """When the lake forgot the unit's files of `_rejected/`; empty where it holds them, or had none."""
+        known = self.forgotten if self.rejected else None
+        return known.rejected or known.lake if known else ""
+
+    @property
+    def held_events(self) -> tuple[LandedFile, ...]:
+        """Those of `files` that the lake has to hold: all or none."""
+        return () if self.forgotten_on else self.files
+
+    @property
+    def held_rejected(self) -> tuple[LandedFile, ...]:
+        return () if self.rejected_forgotten_on else self.rejected
+
+    @property
+    def held_files(self) -> tuple[LandedFile, ...]:
+        """Those of `all_files` that the lake has to hold."""
+        events_or_rejected = (*self.held_events, *self.held_rejected)
+        return events_or_rejected if self.forgotten_on else (*events_or_rejected, *self._counted)
+
+    @property
+    def forgotten_files(self) -> tuple[LandedFile, ...]:
+        held = {file.key for file in self.held_files}
+        return tuple(file for file in self.all_files if file.key not in held)
+
+    @property
+    def _counted(self) -> tuple[LandedFile, ...]:
+        return tuple(file for one in self.traffic for file in one.files)
 
     def traffic_for(self, table: str) -> Traffic | None:
         """Returns the counts; None where nothing was counted for the table when the slice landed."""

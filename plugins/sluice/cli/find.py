@@ -110,7 +110,7 @@ def _matching(
 def _exit(found: list[RecordFacts]) -> None:
     if any(table.commit == "unavailable" for facts in found for table in facts.tables):
         raise typer.Exit(3)
-    if not any(facts.rows for facts in found):
+    if not any(facts.found for facts in found):
         raise typer.Exit(1)
 
 
@@ -134,6 +134,9 @@ def _seat_lines(facts: RecordFacts) -> Iterator[str]:
         yield f"boundaries: after {seat.after or 'none'}, before {seat.before or 'none'}"
     if manifest is not None:
         yield f"manifest: {manifest.id}, landed at {manifest.landed_at or 'an unknown time'}"
+        if forgotten := manifest.forgotten_on or manifest.rejected_forgotten_on:
+            which = "its files" if manifest.forgotten_on else "its files of _rejected/"
+            yield f"lake: {which} were forgotten on {forgotten}"
     if kafka is not None:
         yield f"Kafka: {kafka.error or f'it has offsets [{kafka.start}, {kafka.end}) of the partition'}"
 
@@ -169,6 +172,7 @@ def _as_json(facts: RecordFacts) -> dict[str, Any]:
         "topic_id": seat.uuid if seat else None,
         "manifest": manifest.id if manifest else None,
         "landed_at": manifest.landed_at if manifest else None,
+        "forgotten": asdict(manifest.forgotten) if manifest and manifest.forgotten else None,
         "rows": [_row_json(row) for row in facts.rows],
         "tables": [asdict(table) for table in facts.tables],
         "unreadable": list(facts.unreadable),

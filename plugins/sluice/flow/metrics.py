@@ -113,7 +113,7 @@ def fresh(pipeline: str, found: Iterable[FreshTable]) -> Iterator[MetricSample]:
 
 def read_back(pipeline: str, found: Sequence[UnitStatus], compared: int) -> Iterator[MetricSample]:
     """Yields what a verify has read of units, and how many rows of them it has compared."""
-    files = [file for status in found if status.manifest for file in status.manifest.all_files]
+    files = [file for status in found if status.manifest for file in status.manifest.held_files]
     yield sample("files_verified", len(files), pipeline=pipeline)
     yield sample("bytes_verified", sum(file.bytes for file in files), pipeline=pipeline)
     yield sample("rows_compared", compared, pipeline=pipeline)

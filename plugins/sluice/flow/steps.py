@@ -45,7 +45,7 @@ from sluice.metrics import sink
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
 from sluice.plan.modes import mode_of
-from sluice.plan.plan import PlannedWork, work_of
+from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
 from sluice.plan.waiting import waiting
 from sluice.safe_text import Say, line
 from sluice.slices import SliceRange, Unit, floor
@@ -93,10 +93,9 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
         count({"units": resolution.stored, "rows": 0})
     sink.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
     sink.count("future_records", len(resolution.future), pipeline=pipeline.name)
-    ahead, held = map(str, resolution.future), map(str, resolution.held)
     edges = {"from": str(slices.start), "to": str(slices.end)}
-    reports = {"stamped_ahead": list(ahead), "held": list(held)}
-    return {"slices": len(slices), **edges, **reports, "waiting": dict(resolution.unreachable)}
+    said = {"stamped_ahead": list(map(str, resolution.future)), "held": list(map(str, resolution.held))}
+    return {"slices": len(slices), **edges, **said, "waiting": dict(resolution.unreachable)}
 
 
 def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
@@ -115,8 +114,9 @@ def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
 
 
 def work_in(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> PlannedWork:
-    """What is to be landed, for all tables, and loaded into `tables`, without a choice into all."""
+    """What is to be landed, for all tables, and loaded into `tables` or all. Raises FilesForgotten."""
     found = survey(pipeline, slices)
+    refuse_forgotten(pipeline, found, mode, tables)
     note(open_lake(pipeline), found)
     return work_of(narrowed(pipeline, found, tables), mode)
 

@@ -20,6 +20,7 @@ class Cell(StrEnum):
 
     BEFORE = "before"
     OPEN = "open"
+    FORGOTTEN = "forgotten"
     VERIFIED = "verified"
     LOADED = "loaded"
     LANDED = "landed"
@@ -37,12 +38,13 @@ class Cell(StrEnum):
 URGENCY = {cell: number for number, cell in enumerate(Cell)}
 
 # Of a slice that a table which is not there lacks.
-_LACKING = frozenset({UnitState.LANDED, UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS})
+_LACKING = frozenset({UnitState.LANDED, *(state for state in UnitState if state.done)})
 
 # Distinguishable without colour; the page's legend shows sign and meaning.
 SIGNS = {
     Cell.BEFORE: "",
     Cell.OPEN: "·",
+    Cell.FORGOTTEN: "◌",
     Cell.VERIFIED: "✓",
     Cell.LOADED: "●",
     Cell.LANDED: "◐",
@@ -60,6 +62,7 @@ SIGNS = {
 MEANINGS = {
     Cell.BEFORE: "before the pipeline's first hour",
     Cell.OPEN: "the hour is not over",
+    Cell.FORGOTTEN: "complete, and the lake has forgotten its files",
     Cell.VERIFIED: "complete, and every count holds",
     Cell.LOADED: "in every table, not verified yet",
     Cell.LANDED: "in the lake, a table lacks it",
@@ -94,9 +97,11 @@ def cell_of(known: CellFacts) -> Cell:
     states = set(known.states)
     if known.anomalies and states != {UnitState.NOT_OVER}:
         return Cell.BROKEN
-    if states <= {UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS}:
+    if all(state.done for state in states):
         if UnitState.COMPLETE_WITH_LOSS in states:
             return Cell.LOSSY
+        if UnitState.FORGOTTEN in states:
+            return Cell.FORGOTTEN
         return Cell.VERIFIED if known.verified else Cell.LOADED
     if UnitState.NOT_OVER in states:
         return Cell.OPEN

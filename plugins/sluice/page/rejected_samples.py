@@ -36,7 +36,7 @@ def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> l
     samples: list[RejectedSample] = []
     columns = _COLUMNS if payloads == "hidden" else [*_COLUMNS, "_payload"]
     for manifest in manifests:
-        for file in manifest.rejected[:_FILES]:
+        for file in manifest.held_rejected[:_FILES]:
             for row in _first_rows(lake, file.key, columns):
                 reason = str(row["_reason"])
                 if shown[reason] < PER_REASON and len(samples) < MOST:

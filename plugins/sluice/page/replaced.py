@@ -20,7 +20,7 @@ def replaced_by(pipeline: Pipeline, dry: DryRun, tables: Tables | None = None) -
     """Returns the lake's files that a `reland` replaces, then each table with rows that are deleted and
     loaded again; `tables` are those that are chosen."""
     again = [status for status in dry.found if dry.does(status) == _LANDS_AGAIN]
-    files = [file for status in again if status.manifest for file in status.manifest.all_files]
+    files = [file for status in again if status.manifest for file in status.manifest.held_files]
     size, rows = sum(file.bytes for file in files), sum(file.rows for file in files)
     found = [Replaced(place=LAKE, units=len(again), rows=rows, bytes=size)] if again else []
     return [*found, *_of_tables(pipeline, dry, tables)]
@@ -51,7 +51,7 @@ def bytes_of(dry: DryRun) -> tuple[int | None, bool]:
     landed by the bytes of a row of those that have, None where there are none."""
     todo = [status for status in dry.found if has_work(status, dry.mode)]
     landed = [status.manifest for status in dry.found if status.manifest]
-    known = {id(manifest): sum(file.bytes for file in manifest.all_files) for manifest in landed}
+    known = {id(manifest): sum(file.bytes for file in manifest.held_files) for manifest in landed}
     read = sum(manifest.read for manifest in landed)
     exact = sum(known[id(status.manifest)] for status in todo if status.manifest)
     missing = sum(rows_of(status) for status in todo if status.manifest is None)

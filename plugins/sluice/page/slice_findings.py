@@ -60,8 +60,14 @@ def said(facts: SliceFacts) -> str:
     counted = {
         Cell.VERIFIED: "and verify found every count to hold",
         Cell.LOSSY: "without what Kafka had lost",
+        Cell.FORGOTTEN: f"and the lake forgot its files on {_forgotten(facts)}",
     }.get(facts.cell, "and verify has not counted it since it was loaded")
     return f"{where}, {counted}."
+
+
+def _forgotten(facts: SliceFacts) -> str:
+    """Returns the day of the first of its units."""
+    return min((s.forgotten_on[:10] for s in facts.statuses if s.forgotten_on), default="an unknown day")
 
 
 def _where(facts: SliceFacts) -> str:

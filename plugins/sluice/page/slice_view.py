@@ -65,7 +65,7 @@ def unit_view(
     """`gone` are target tables that are not there."""
     manifest, unit = status.manifest, status.unit
     ranges = manifest.ranges if manifest else status.ranges or ()
-    files = manifest.all_files if manifest else ()
+    files = manifest.held_files if manifest else ()
     return UnitView(
         cluster=unit.cluster,
         state=str(status.state),

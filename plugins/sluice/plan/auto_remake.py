@@ -6,6 +6,7 @@
 | has other rules for a topic that the file still names | reads by the rules of now |
 | has no rules (of an older version) | nothing that it shows |
 | has records that were too large, or empty arrays that are none any more | cannot, or cannot for certain |
+| has files that the lake has forgotten | cannot |
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ class Remakes:
 
 def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
     """Returns why the manifest alone says that the records cannot come back."""
+    if manifest.forgotten_on:
+        return f"it forgot its files on {manifest.forgotten_on}, as `keep` in the pipeline file says"
+    if manifest.rejected_forgotten_on:
+        return (
+            f"it forgot the bytes of {manifest.kept:,} unparsed ones on {manifest.rejected_forgotten_on}, as "
+            "`keep` in the pipeline file says"
+        )
     if manifest.empty and not pipeline.event.arrays:
         return (
             f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "

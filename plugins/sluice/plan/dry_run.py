@@ -12,6 +12,7 @@ from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork, action, to_land
 from sluice.plan.waiting import waits
 from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
 
 MOST_LINES = 500
 """As many hours as `sluice plan` tells one by one."""
@@ -88,6 +89,8 @@ def unit_line(status: UnitStatus, does: str) -> str:
     lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
     if status.uncounted:
         lacking += f", not counted as the file says for {', '.join(status.uncounted)} (remake counts it)"
+    if status.forgotten_on and status.state is not UnitState.FORGOTTEN:
+        lacking += f", files forgotten on {status.forgotten_on[:10]}"
     size = f"{status.offsets:,} offsets, {status.reads} reads"
     return f"{status.unit}: {status.seen} → {does}; {size}{gone}{lacking}"
 
@@ -126,4 +129,5 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
         ],
         "lacking_topics": list(status.lacking),
         "uncounted": list(status.uncounted),
+        "forgotten": status.forgotten_on,
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from sluice.config.pipeline import Pipeline
+from sluice.errors import FilesForgotten
 from sluice.plan.batches import SliceWeight, cut
-from sluice.plan.modes import AGAIN
+from sluice.plan.modes import AGAIN, FROM_LAKE
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -18,6 +20,7 @@ _FILL = {
     UnitState.STALE: "load",
     UnitState.COMPLETE: "nothing",
     UnitState.COMPLETE_WITH_LOSS: "nothing",
+    UnitState.FORGOTTEN: "nothing",
 }
 
 
@@ -31,6 +34,8 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
         return _FILL[status.state]
     if mode == "reland" and status.manifest is not None:
         return "refuse: expired" if status.losses else "land and load again"
+    if mode in FROM_LAKE and status.forgotten_on:
+        return "refuse: forgotten"
     if mode == "remake" and status.manifest is not None:
         return "make again out of the lake and load"
     if status.manifest is not None and (mode == "reload" or (mode == "refill" and status.later)):
@@ -83,6 +88,16 @@ def has_work(status: UnitStatus, mode: str) -> bool:
     if status.gone and mode in AGAIN:
         mode = "fill"
     return mode in ("reload", *AGAIN) or (mode == "refill" and bool(status.later)) or not status.state.done
+
+
+def refuse_forgotten(
+    pipeline: Pipeline, found: Sequence[UnitStatus], mode: str, tables: Collection[str] | None
+) -> None:
+    """Raises FilesForgotten where a `reload` asks for files that the lake has forgotten. Rollups are made
+    from their source's rows; a `remake` refuses unit by unit."""
+    units = [(status.unit, status.forgotten_on) for status in found if status.forgotten_on]
+    if mode == "reload" and units and any(one.rollup is None for one in pipeline.chosen(tables)):
+        raise FilesForgotten.of(units, mode)
 
 
 def rows_of(status: UnitStatus) -> int:

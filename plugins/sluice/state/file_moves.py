@@ -32,7 +32,7 @@ def move(lake: Lake, manifests: Sequence[Manifest]) -> None:
     """
     done = each_if_slow(lambda manifest: _moved(lake, manifest), manifests)
     todo = [manifest for manifest, moved in zip(manifests, done, strict=True) if not moved]
-    files = [(manifest, file) for manifest in todo for file in manifest.all_files]
+    files = [(manifest, file) for manifest in todo for file in manifest.held_files]
     with lake.synced_at_end() as moving:
         each_if_slow(lambda pair: _move(moving, *pair), files)
     crash_points.reached(Land.MOVED)

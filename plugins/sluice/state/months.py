@@ -15,6 +15,7 @@ from functools import cached_property
 import msgspec
 
 from sluice.errors import SluiceError
+from sluice.manifest import Manifest
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
@@ -24,7 +25,9 @@ FOLDER = "_summary/"
 class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One unit as it was when a step last read it; counts are records, `rows` and `misfits` of all tables.
 
-    `verified` is the seal under which its equations were last seen to hold, or empty.
+    `verified` is the seal under which its equations were last seen to hold, or empty. `forgotten`: which
+    files the lake has forgotten and deleted, "lake" for all of them, "rejected" for those of `_rejected/`, or
+    empty.
     """
 
     state: str
@@ -39,6 +42,7 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     misfits: int = 0
     files: int = 0
     bytes: int = 0
+    forgotten: str = ""
 
 
 Month = dict[str, dict[str, UnitSummary]]
@@ -139,7 +143,7 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
     manifest, seal = status.manifest, seal_of(status)
     if manifest is None:
         return UnitSummary(str(status.state), offsets=status.offsets)
-    files = manifest.all_files
+    files = manifest.held_files
     return UnitSummary(
         state=str(status.state),
         seal=seal,
@@ -153,7 +157,14 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
         misfits=status.loaded[1],
         files=len(files),
         bytes=sum(file.bytes for file in files),
+        forgotten=_forgotten(manifest),
     )
+
+
+def _forgotten(manifest: Manifest) -> str:
+    if manifest.forgotten is None or not manifest.forgotten.removed:
+        return ""
+    return "lake" if manifest.forgotten.lake else "rejected"
 
 
 def seal_of(status: UnitStatus) -> str:

@@ -19,6 +19,7 @@ from sluice.state.rollup_commits import rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
 
 Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
+_DAY = 10  # letters of a stamp
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class UnitStatus:
     `gone`: its cluster is no longer in the pipeline file; it is loaded from the lake, and never landed again.
     `uncounted`: tables of traffic counts for which the slice was counted otherwise than the file says now.
     `later`: by table the columns that were added after it was loaded, and whose fields its rows may have,
-    with the number of rows where the manifest has counted them.
+    with the number of rows where the manifest has counted them. Of a unit whose files the lake has forgotten
+    `uncounted` and `later` are empty: nothing brings that.
     `derived`: tables of counts and rollups, whose rows are no events.
     """
 
@@ -55,7 +57,17 @@ class UnitStatus:
     def seen(self) -> str:
         """The state, and which shards it is for."""
         shards = self.lacking_shards
-        return f"{self.state}, not on shard {', '.join(shards)}" if shards else str(self.state)
+        return f"{self._said}, not on shard {', '.join(shards)}" if shards else self._said
+
+    @property
+    def _said(self) -> str:
+        forgotten = self.state is UnitState.FORGOTTEN and self.manifest is not None
+        return f"complete; files forgotten on {self.forgotten_on[:_DAY]}" if forgotten else str(self.state)
+
+    @property
+    def forgotten_on(self) -> str:
+        """When the lake forgot its files; empty where it holds them, or the unit has not landed."""
+        return self.manifest.forgotten_on if self.manifest else ""
 
     @property
     def loaded(self) -> tuple[int, int]:
@@ -125,6 +137,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
     ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
     known = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
+    held = manifest is not None and not manifest.forgotten_on
     facts = UnitFacts(
         over=unit.slice.end <= seen.now,
         losses=(*known, *expired),
@@ -134,7 +147,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
             for table, row in rows.items()
             if not row.lacking
         },
-        wanted=seen.wanted(manifest) | rollups_wanted(pipeline, rows) if manifest else {},
+        wanted=(seen.wanted(manifest) if held else {}) | rollups_wanted(pipeline, rows) if manifest else {},
     )
     return UnitStatus(
         unit=unit,
@@ -146,9 +159,9 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         lacking=tuple(sorted(set(topics) - manifest.topics)) if manifest else (),
         reads=read_count(ranges or (), pipeline.rows_per_read),
         gone=gone,
-        uncounted=uncounted(pipeline, manifest) if manifest and not gone else (),
+        uncounted=uncounted(pipeline, manifest) if manifest and held and not gone else (),
         derived=seen.derived,
-        later=later_by_table(seen.since, seen.targets, manifest, rows) if manifest else {},
+        later=later_by_table(seen.since, seen.targets, manifest, rows) if manifest and held else {},
     )
 
 

@@ -18,10 +18,11 @@ class UnitState(StrEnum):
     STALE = "stale"
     COMPLETE = "complete"
     COMPLETE_WITH_LOSS = "complete with loss"
+    FORGOTTEN = "forgotten"
 
     @property
     def done(self) -> bool:
-        return self in (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS)
+        return self in (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS, UnitState.FORGOTTEN)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class UnitFacts:
     """All that decides the state of one unit.
 
     `losses` is what Kafka no longer has of it; `committed` the ledger's rows by table, and `wanted` what
-    they have to be with today's manifest and routing.
+    they have to be with today's manifest and routing. Of a unit whose files the lake has forgotten, `wanted`
+    has rollups alone: nothing else can be loaded.
     """
 
     over: bool
@@ -57,4 +59,6 @@ def state_of(facts: UnitFacts) -> UnitState:
         return UnitState.LANDED
     if any(facts.committed[table] != commit for table, commit in facts.wanted.items()):
         return UnitState.STALE
+    if facts.manifest.forgotten_on:
+        return UnitState.FORGOTTEN
     return UnitState.COMPLETE_WITH_LOSS if facts.manifest.lost else UnitState.COMPLETE

@@ -7,10 +7,13 @@ from dataclasses import replace
 import pendulum
 import pytest
 
-from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import Rollup
+from sluice.errors import FilesForgotten
+from sluice.manifest import Forgotten, Loss, Manifest, OffsetRange
 from sluice.plan.dry_run import DryRun, lost, unit_json, unit_line
 from sluice.plan.estimate import TimeEstimate
-from sluice.plan.plan import action, has_work, rows_of, unresolved, work_of
+from sluice.plan.plan import action, has_work, refuse_forgotten, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -18,6 +21,11 @@ from sluice.state.unit_state import UnitState
 DAY = pendulum.datetime(2026, 11, 20)
 RANGES = (OffsetRange("bids", "id", 0, 1_000, 6_500), OffsetRange("bids", "id", 1, 7, 7))
 LOSSES = (Loss("bids", 0, 5, 9, exact=True), Loss("wins", 3, 0, 4, exact=False))
+PIPELINE = Pipeline.model_construct(
+    tables={"click": Target(table="e.clicks")},
+    counts=(),
+    rollups={"e.users": Rollup.model_construct(source="e.clicks", select="", grain="slice", time=None)},
+)
 AGAIN = "make again out of the lake and load"
 DONE = (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS)
 
@@ -29,6 +37,9 @@ def status(
     manifest = None
     if landed if landed is not None else state in (UnitState.LANDED, UnitState.STALE, *DONE):
         manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0)
+    if state is UnitState.FORGOTTEN:
+        gone = Forgotten(lake="2026-12-24T00:00:00Z")
+        manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0, forgotten=gone)
     known = UnitStatus(unit, state, RANGES, (), manifest, {}, (), 3)
     return replace(known, **more)
 
@@ -43,6 +54,7 @@ def status(
         (UnitState.STALE, "load", "load again", AGAIN, "land and load again"),
         (UnitState.COMPLETE, "nothing", "load again", AGAIN, "land and load again"),
         (UnitState.COMPLETE_WITH_LOSS, "nothing", "load again", AGAIN, "land and load again"),
+        (UnitState.FORGOTTEN, "nothing", "refuse: forgotten", "refuse: forgotten", "land and load again"),
     ],
 )
 def test_what_each_mode_does(state, fill, reload, remake, reland):
@@ -95,6 +107,36 @@ def test_work_is_what_an_action_is_taken_for(state):
     for mode in ("fill", "reload", "reland"):
         works = action(status(state), mode) not in ("wait", "nothing")
         assert has_work(status(state), mode) is works
+
+
+def test_a_reload_of_what_the_lake_has_forgotten_is_refused_before_it_begins():
+    found = [status(UnitState.COMPLETE), *(status(UnitState.FORGOTTEN, hour) for hour in (1, 2))]
+    for mode in ("fill", "refill", "remake", "reland"):  # a remake refuses unit by unit
+        refuse_forgotten(PIPELINE, found, mode, None)
+    refuse_forgotten(PIPELINE, found[:1], "reload", None)
+    refuse_forgotten(PIPELINE, found, "reload", {"e.users"})  # it is made from the rows of e.clicks
+    for tables in (None, {"e.users", "e.clicks"}):
+        with pytest.raises(FilesForgotten) as refused:
+            refuse_forgotten(PIPELINE, found, "reload", tables)
+        assert str(refused.value) == (
+            "2 units of the range are forgotten, as `keep` in the pipeline file says (slice "
+            "2026-11-20T01Z/dc1 on 2026-12-24T00:00:00Z), and `reload` reads files, so nothing was changed: "
+            "leave 2026-11-20T01Z/dc1 … 2026-11-20T02Z/dc1 out of the range, or read it again with "
+            "`--mode reland`, as long as Kafka has it"
+        )
+        assert not refused.value.retryable and refused.value.exit_code == 1
+
+
+def test_how_a_forgotten_unit_is_shown():
+    found = status(UnitState.FORGOTTEN)
+    assert unit_line(found, action(found, "fill")) == (
+        "2026-11-20T00Z/dc1: complete; files forgotten on 2026-12-24 → nothing; 5,500 offsets, 3 reads"
+    )
+    behind = replace(found, state=UnitState.STALE)  # a rollup of it
+    assert unit_line(behind, action(behind, "fill")) == (
+        "2026-11-20T00Z/dc1: stale → load; 5,500 offsets, 3 reads, files forgotten on 2026-12-24"
+    )
+    assert unit_json(found, "nothing")["forgotten"] == "2026-12-24T00:00:00Z"
 
 
 @pytest.mark.parametrize("state", [UnitState.LANDED, UnitState.STALE, *DONE])
@@ -182,6 +224,7 @@ def test_the_same_for_programs():
         ],
         "lacking_topics": ["wins"],
         "uncounted": ["e.traffic"],
+        "forgotten": "",
     }
     landed = unit_json(status(UnitState.STALE, ranges=None), "load again")
     assert (landed["rows"], landed["ranges"], landed["action"]) == (40, [], "load again")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from sluice.manifest import Loss, Manifest
+from sluice.manifest import Forgotten, Loss, Manifest
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
 
 LOSS = Loss("bids", 0, 0, 10, exact=False)
 MANIFEST = Manifest("ads", "2026-11-20T10Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
 LOSSY = Manifest("ads", "2026-11-20T10Z", "dc1", 1, "a", (), (), (), 0, {}, 0, lost=(LOSS,))
+GONE = replace(LOSSY, forgotten=Forgotten(lake="2026-12-01T00:00:00Z"))
 CLICKS, OTHER = Commit("1-a", ("click",)), Commit("1-a", ("view",))
 WANTED = {"e.clicks": CLICKS, "e.other": OTHER}
 
@@ -31,6 +34,9 @@ WANTED = {"e.clicks": CLICKS, "e.other": OTHER}
         (True, (), MANIFEST, {**WANTED, "e.dropped": CLICKS}, UnitState.COMPLETE),
         (True, (), LOSSY, WANTED, UnitState.COMPLETE_WITH_LOSS),
         (True, (), LOSSY, {}, UnitState.LANDED),
+        (True, (), GONE, WANTED, UnitState.FORGOTTEN),
+        (True, (LOSS,), GONE, WANTED, UnitState.FORGOTTEN),
+        (True, (), replace(MANIFEST, forgotten=Forgotten(rejected="…")), WANTED, UnitState.COMPLETE),
     ],
 )
 def test_state(over, losses, manifest, committed, state):
@@ -44,4 +50,4 @@ def test_without_tables_a_landed_unit_is_complete():
 
 @pytest.mark.parametrize("state", list(UnitState))
 def test_only_complete_states_are_done(state):
-    assert state.done == state.value.startswith("complete")
+    assert state.done == (state.value.startswith("complete") or state is UnitState.FORGOTTEN)

@@ -17,6 +17,7 @@ def test_the_words_for_each_state():
         "stale",
         "complete",
         "complete with loss",
+        "forgotten",
     ]
 
 

@@ -35,10 +35,10 @@ def check_unit(
     pipeline: Pipeline, lake: Lake, unit: Unit, manifest: Manifest, repairs: Repairs
 ) -> LakeContents:
     """Checks every row of every file of a unit. A file that is missing, or has another size or checksum, is
-    an anomaly here, too. Raises what the lake raises."""
+    an anomaly here, too; one that the lake has forgotten is left out. Raises what the lake raises."""
     found, identities = LakeContents(), IdentityCounter(manifest)
-    whole = True
-    for file in (*manifest.files, *manifest.rejected):
+    whole = not manifest.forgotten_files
+    for file in (*manifest.held_events, *manifest.held_rejected):
         try:
             with deeper():
                 found.anomalies += _file(

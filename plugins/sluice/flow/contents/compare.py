@@ -19,7 +19,7 @@ from sluice.flow.contents.accepted import read_accepted
 from sluice.flow.contents.check_lake_rows import check_unit
 from sluice.flow.contents.compare_tables import Comparing, TableContents
 from sluice.flow.contents.missing_fields import SampledFields, fields_of
-from sluice.flow.contents.report import ContentsReport, relanded
+from sluice.flow.contents.report import ContentsReport, forgotten_lines, relanded
 from sluice.flow.contents.sampled_file import Share
 from sluice.flow.contents.sampling import FETCHED_BYTES, choose
 from sluice.flow.contents.staged_load import Stage, stage_of
@@ -71,6 +71,7 @@ class Auditor:
 
     def _rows(self, servers: Sequence[Server], found: Sequence[UnitStatus], contents: ContentsReport) -> None:
         landed = _landed(found)
+        contents.notes += forgotten_lines(landed)
         for number, (unit, manifest) in enumerate(landed, start=1):
             self.say(f"comparing the lake's rows of {unit}, {number:,} of {len(landed):,}")
             lake = check_unit(self.pipeline, self.lake, unit, manifest, self.repairs)
@@ -124,7 +125,8 @@ class Auditor:
             contents.notes += [line for line in lines if line not in contents.notes]
             return
         stage = stage_of(server, self.pipeline, target, self.lake)
-        units = [status for status in found if is_current(self.pipeline, target, status)]
+        kept = [s for s in found if target.rollup is not None or not s.forgotten_on]
+        units = [status for status in kept if is_current(self.pipeline, target, status)]
         reason = ""
         for _ in range(_AGAIN):
             try:

@@ -83,7 +83,11 @@ class Comparing:
     def _uneven(self, works: Sequence[LoadWork], error: Conservation, found: TableContents) -> None:
         """The lake's files do not give what landed; unless a `reland` has replaced them meanwhile."""
         now = read_manifests(self.stage.lake, [work.unit for work in works])
-        there = [work for work in works if work.unit in now and now[work.unit].id == work.manifest]
+        there = [
+            work
+            for work in works
+            if work.unit in now and now[work.unit].id == work.manifest and not now[work.unit].forgotten_on
+        ]
         found.anomalies += [self._lake_changed(work, error) for work in there]
         found.moved += [work.unit for work in works if work not in there]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sluice.clients.lake.base import Lake
@@ -34,6 +35,16 @@ class ContentsReport:
 
 
 def relanded(lake: Lake, unit: Unit, manifest: Manifest) -> bool:
-    """Returns whether the unit has another manifest by now: then its files are others."""
+    """Returns whether the unit has other files by now, or the lake has forgotten some since."""
     now = read_manifests(lake, [unit]).get(unit)
-    return now is None or now.id != manifest.id
+    return now is None or (now.id, now.forgotten) != (manifest.id, manifest.forgotten)
+
+
+def forgotten_lines(landed: Sequence[tuple[Unit, Manifest]]) -> list[str]:
+    """Returns a line on the units of which the lake has forgotten files: nothing is left to compare them
+    with."""
+    found = [unit for unit, manifest in landed if manifest.forgotten_files]
+    if not found:
+        return []
+    span = str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    return [f"{len(found):,} units ({span}) are not compared with files that the lake has forgotten"]

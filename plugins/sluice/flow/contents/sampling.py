@@ -55,7 +55,7 @@ def choose(
     found = [
         (_digest(manifest, file), SampledRowGroup(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
         for unit, manifest in landed
-        for file in manifest.files
+        for file in manifest.held_events
         if file.type is not None and (most_bytes is None or file.bytes <= most_bytes)
     ]
     return [chosen for _, chosen in sorted(found, key=lambda pair: pair[0])[:most]]
@@ -117,7 +117,7 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> RowFilter | None:
 
 def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> FieldSample:
     """Returns the first events of the type in the smallest of its files that holds enough of them."""
-    files = [file for file in manifest.files if file.type == name]
+    files = [file for file in manifest.held_events if file.type == name]
     enough = [file for file in files if file.rows >= MOST_ROWS]
     smallest = sorted(enough, key=lambda file: file.bytes)[:1] or sorted(files, key=lambda file: -file.rows)
     events: list[dict[str, Any]] = []

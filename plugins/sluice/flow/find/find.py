@@ -91,13 +91,18 @@ class RecordFinder:
     ) -> RecordFacts:
         rows = tuple(rows)
         types = Counter(row.type for row in rows if row.type is not None)
+        if not rows and manifest.forgotten_on:  # its type is not known any more
+            types = Counter(dict.fromkeys(manifest.rows_by_type(), 0))
         tables = TableReader(self.pipeline, self.lake.url, unit, manifest).read(place, types)
         return RecordFacts(place, seat, manifest, rows, tuple(unreadable), tables)
 
     def _scanned(self, unit: Unit, manifest: Manifest, match: RowMatch, say: Say) -> Iterator[RecordFacts]:
         search = FileSearch(self.lake, manifest)
         rows: list[LakeRow] = []
-        files = (*manifest.files, *manifest.rejected)
+        if manifest.forgotten_files:
+            on = manifest.forgotten_on or manifest.rejected_forgotten_on
+            say(f"slice {unit}: files that were forgotten on {on} are not searched")
+        files = (*manifest.held_events, *manifest.held_rejected)
         say(f"slice {unit}: {len(files):,} files of {manifest.landed + manifest.kept:,} rows")
         for file in files:
             with deeper():

@@ -30,6 +30,7 @@ class Outcome(StrEnum):
     BEYOND = "beyond the log's end"
     NOWHERE = "missing"
     UNREADABLE = "not readable"
+    FORGOTTEN = "its file is forgotten"
 
 
 _SAID = {
@@ -57,6 +58,8 @@ _SAID = {
     Outcome.NOWHERE: "its slice landed without it, and nothing says why: `sluice verify --contents` names "
     "the repair",
     Outcome.UNREADABLE: "a file of its slice cannot be read: `sluice verify` names the repair",
+    Outcome.FORGOTTEN: "its slice landed, and the lake has forgotten the files, as `keep` in the pipeline "
+    "file says; what tables have of it is below",
 }
 
 
@@ -103,6 +106,8 @@ def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
         return Outcome.LOST
     if not any(r.start <= place.offset < r.until for r in own):
         return Outcome.LACKING
+    if manifest.forgotten_files:
+        return Outcome.FORGOTTEN
     if facts.unreadable:
         return Outcome.UNREADABLE
     if manifest.holes and manifest.empty:

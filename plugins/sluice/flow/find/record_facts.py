@@ -44,9 +44,9 @@ class TableRecord:
     """What one table has of a record.
 
     `commit`: "committed", "stale" (of another manifest than the lake's), "not loaded", or "unavailable" with
-    an `error`. `landed` rows of the record are of types that the table takes. `rows` is None where the table
-    has no columns that tell one record from another. `misfits` are (column, reason, the row in its array).
-    `lasting`: the table keeps each row that it got.
+    an `error`. `landed` rows of the record are of types that the table takes; 0 where its files are
+    forgotten. `rows` is None where the table has no columns that tell one record from another. `misfits` are
+    (column, reason, the row in its array). `lasting`: the table keeps each row that it got.
     """
 
     table: str
@@ -77,4 +77,10 @@ class RecordFacts:
     rows: tuple[LakeRow, ...] = ()
     unreadable: tuple[str, ...] = ()
     tables: tuple[TableRecord, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether the lake or a table has something of the record."""
+        return bool(self.rows) or any(table.rows or table.misfits for table in self.tables)
+
     kafka: PartitionEdges | None = None

@@ -49,7 +49,7 @@ class FileSearch:
         return self._read(file, lambda parquet: _matching(parquet, file, match, most))
 
     def _largest_first(self) -> list[LandedFile]:
-        return sorted((*self.manifest.files, *self.manifest.rejected), key=lambda file: -file.rows)
+        return sorted((*self.manifest.held_events, *self.manifest.held_rejected), key=lambda file: -file.rows)
 
     def _rows(self, file: LandedFile, place: RecordPlace) -> list[LakeRow]:
         return self._read(file, lambda parquet: _of_record(parquet, file, place))

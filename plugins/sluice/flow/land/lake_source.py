@@ -36,7 +36,7 @@ class LakeSource:
 
     def reading(self, task: Task, run: ReadGroup) -> Task:
         units = [(read.unit, self.old[read.unit]) for read in run.units]
-        files = (LakeFile.of(u, file) for u, old in units for file in (*old.files, *old.rejected))
+        files = (LakeFile.of(u, file) for u, old in units for file in (*old.held_events, *old.held_rejected))
         return replace(task, files=tuple(files))
 
     def account(

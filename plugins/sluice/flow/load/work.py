@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import FilesForgotten
 from sluice.manifest import LandedFile, Manifest
 from sluice.plan.modes import Mode
 from sluice.slices import Unit
@@ -89,6 +90,8 @@ def choose(
     """Returns what is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
 
     `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
+    Units whose files the lake has forgotten stay as they are. Raises FilesForgotten where a `reload` asks for
+    one.
     """
     todo, skipped = [], []
     columns_since = since(additions)
@@ -98,6 +101,11 @@ def choose(
         columns = added_after(columns_since, target.table, row, shard) if row and mode == "refill" else ()
         again = bool(columns) and bool(maybe_lost(target, manifest, work.types, columns))
         current = done(work, row, mode, token)
+        if manifest.forgotten_on:
+            if mode == "reload" and not current:
+                raise FilesForgotten.of([(unit, manifest.forgotten_on)], mode)
+            skipped += [row] if row is not None else []
+            continue
         if row is not None and current and not again:
             skipped.append(row)
         else:

@@ -79,7 +79,7 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     """Marks, for each configured type, the event hours that `slices` completed; returns them.
 
     An hour is complete when every slice that it waits for has landed from every cluster that had begun by
-    then, its files are in place, and nothing of it was lost. Repeatable.
+    then, its files are in place, and nothing of it was lost or is forgotten. Repeatable.
     """
     boundaries = BoundaryLog(lake).read()
     span = boundaries.span()
@@ -108,5 +108,5 @@ def _incomplete(
     known = spans(pipeline, boundaries)
     units = [unit for slice_ in slices for unit in known.awaited(slice_)]
     manifests = finish_moves(lake, units)
-    whole = {unit for unit, manifest in manifests.items() if not manifest.lost}
+    whole = {unit for unit, manifest in manifests.items() if not (manifest.lost or manifest.forgotten_on)}
     return sorted({unit.slice.start for unit in units if unit not in whole})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sluice.flow.verify.anomaly import Anomaly
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_derived import check_counts
 from sluice.flow.verify.check_files import check_files
 from sluice.flow.verify.check_manifests import check_conservation
@@ -17,18 +17,37 @@ from sluice.flow.verify.check_tables import check_tables
 from sluice.flow.verify.check_views import check_views
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
+from sluice.state.status import UnitStatus
 
 _GONE = "its cluster is not in the pipeline file: put it back there, and run `sluice verify` again"
 
 
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
     """Returns every anomaly, those of slices first; none when all holds."""
-    found = (_repairable(facts, anomaly) for anomaly in _anomalies(facts, repairs))
+    found = (_repairable(facts, repairs, anomaly) for anomaly in _anomalies(facts, repairs))
     return [after_creation(facts, anomaly) for anomaly in found]
 
 
-def _repairable(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
-    """Kafka is not asked about a cluster that was taken out of the pipeline file."""
+def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:
+    """Rollups are made from their source's rows; all else would be loaded from files."""
+    reads = "--mode reload" in anomaly.command
+    if reads and anomaly.table in facts.pipeline.rollups:
+        return replace(anomaly, command=f"{anomaly.command} --table {anomaly.table}")
+    if not reads and anomaly.kind is not AnomalyKind.ROWS_UNCOVERED:
+        return anomaly
+    advice = (
+        f"the lake forgot the unit's files on {status.forgotten_on}: it can be read again only as long as "
+        "Kafka has it"
+    )
+    return replace(anomaly, command=repairs.reland(status.unit.slice), advice=advice)
+
+
+def _repairable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly) -> Anomaly:
+    """Kafka is not asked about a cluster that was taken out of the pipeline file. Nothing is loaded again
+    from files that the lake has forgotten."""
+    forgotten = facts.forgotten.get((anomaly.slice, anomaly.cluster))
+    if forgotten is not None:
+        anomaly = _without_files(facts, repairs, anomaly, forgotten)
     gone = anomaly.cluster and anomaly.cluster not in facts.pipeline.clusters
     return replace(anomaly, command="", advice=_GONE) if gone and "reland" in anomaly.command else anomaly
 

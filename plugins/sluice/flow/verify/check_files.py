@@ -38,7 +38,7 @@ def parse_name(key: str) -> FileName | None:
 
 def check_files(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
-        for file in manifest.all_files:
+        for file in manifest.held_files:
             yield from _listed(facts, repairs, status, file)
     for key in sorted(_unnamed(facts).difference(dead(facts))):
         yield from _unlisted(facts, repairs, key)
@@ -48,20 +48,30 @@ def check_files(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
 
 
 def dead(facts: VerifyFacts) -> list[str]:
-    """Returns files of superseded generations: a newer manifest has replaced them."""
+    """Returns files of superseded generations, which a newer manifest has replaced, and those that the lake
+    has forgotten: a slow copy may have brought one back."""
     found = []
     for key in _unnamed(facts):
         name = parse_name(key)
         manifest = _manifest(facts, name) if name else None
-        if name and manifest and name.generation < manifest.generation:
+        if name and manifest and (name.generation < manifest.generation or key in _removed(manifest)):
             found.append(key)
     return sorted(found)
 
 
+def _removed(manifest: Manifest) -> set[str]:
+    """Returns the files that are gone for good. As long as `sluice forget` is not done they may have to
+    stay."""
+    done = manifest.forgotten is not None and manifest.forgotten.removed
+    return {file.key for file in manifest.forgotten_files} if done else set()
+
+
 def _unnamed(facts: VerifyFacts) -> set[str]:
     """Returns the files that no manifest lists."""
-    manifests = [*facts.lake.named.values(), *(manifest for _, manifest in facts.landed)]
-    return facts.lake.sizes.keys() - {f.key for m in manifests if m is not None for f in m.all_files}
+    found = (*facts.lake.named.values(), *(manifest for _, manifest in facts.landed))
+    manifests = [manifest for manifest in found if manifest is not None]
+    listed = {f.key for m in manifests for f in m.all_files}
+    return facts.lake.sizes.keys() - listed.difference(*map(_removed, manifests))
 
 
 def _listed(facts: VerifyFacts, repairs: Repairs, status: UnitStatus, file: LandedFile) -> Iterator[Anomaly]:

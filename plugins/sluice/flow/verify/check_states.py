@@ -35,12 +35,32 @@ def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
             yield from _losses(status, status.losses)
         elif status.state is UnitState.COMPLETE_WITH_LOSS and facts.pipeline.on_expired == "fail":
             yield from _losses(status, status.manifest.lost if status.manifest else ())
+        elif status.state is UnitState.FORGOTTEN:
+            yield from _taken_away(status, set(targets) - set(explained), repairs)
         elif not status.state.done and status.state is not UnitState.NOT_OVER:
             without = lacking(facts.pipeline, targets, status) if status.manifest else frozenset()
             if explained and status.manifest and without <= explained:
                 continue  # the missing table is an anomaly of its own
             command = repairs.fill(status.unit.slice)
             yield anomaly(AnomalyKind.INCOMPLETE, "complete", _seen(status, without - explained), command)
+
+
+def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -> Iterator[Anomaly]:
+    """Tables that had committed a unit when the lake forgot its files, and hold no commit of it now. One that
+    is later has none, and gets none."""
+    known = status.manifest.forgotten if status.manifest else None
+    for table in sorted(set(known.tables if known else ()) & set(chosen)):
+        row = status.tables.get(table)
+        if row is None or row.lacking or status.manifest is None or row.manifest != status.manifest.id:
+            yield Anomaly(
+                AnomalyKind.INCOMPLETE,
+                expected="complete",
+                seen=f"not in {table} any more, and its files are forgotten",
+                command=repairs.reload(status.unit.slice),
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+                table=table,
+            )
 
 
 def _seen(status: UnitStatus, without: Collection[str]) -> str:

@@ -47,12 +47,14 @@ def _narrowed(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitSta
     loadable = status.state in (UnitState.LANDED, UnitState.STALE)
     if not loadable or lacking(pipeline, targets, status) or status.manifest is None:
         return status
+    if status.forgotten_on:
+        return replace(status, state=UnitState.FORGOTTEN)
     lost = bool(status.manifest.lost)
     return replace(status, state=UnitState.COMPLETE_WITH_LOSS if lost else UnitState.COMPLETE)
 
 
 def is_current(pipeline: Pipeline, target: Target, status: UnitStatus) -> bool:
-    if status.state.done:
+    if status.state.done and not status.forgotten_on:
         return True
     row, manifest = status.tables.get(target.table), status.manifest
     if row is None or row.lacking or manifest is None or status.state is UnitState.NOT_OVER:

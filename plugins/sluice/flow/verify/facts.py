@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from sluice.clients.clickhouse.tables import called
 from sluice.config.pipeline import Pipeline
@@ -128,3 +129,8 @@ class VerifyFacts:
     @property
     def landed(self) -> list[tuple[UnitStatus, Manifest]]:
         return [(status, status.manifest) for status in self.found if status.manifest is not None]
+
+    @cached_property
+    def forgotten(self) -> Mapping[tuple[str, str], UnitStatus]:
+        """By slice id and cluster the units whose files the lake has forgotten."""
+        return {(s.unit.slice.id, s.unit.cluster): s for s in self.found if s.forgotten_on}

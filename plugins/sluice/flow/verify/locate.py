@@ -69,7 +69,7 @@ def _locate(
         again = {}  # nothing tells one row of a record from another
     types = set(facts.pipeline.routed(target, manifest.rows_by_type()))
     missing: Places = {}
-    for file in manifest.files:
+    for file in manifest.held_events:
         if types & set(file.types()) and facts.lake.sizes.get(file.key) == file.bytes:
             for place, offset, number in _records(lake, file, types):
                 key = (offset, number if by_row else 0)

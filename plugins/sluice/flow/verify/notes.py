@@ -13,6 +13,12 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
 
     `contents`: the tables of views are compared row by row, and that comparison has its own notes.
     """
+    forgotten = [status for status in facts.found if status.forgotten_on]
+    if forgotten:
+        yield (
+            f"the lake has forgotten the files of {len(forgotten):,} units, from {forgotten[0].unit} to "
+            f"{forgotten[-1].unit}: tables are compared with the counts of their manifests"
+        )
     for table in facts.tables:
         yield from () if contents else table.notes
         if not table.expiring:

@@ -62,7 +62,7 @@ def read_lake(
     A file is never visible before the manifest that lists it: so a manifest read after the listing knows
     every file in it. One read before is read again where the listing has a file that it does not list.
     """
-    listed = {f.key: f for m in manifests.values() for f in m.all_files}
+    listed = {f.key: f for m in manifests.values() for f in m.held_files}
     later = listing is None
     if listing is None:
         found = list_files(lake, folders(pipeline, slices, manifests.values()))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
 from local.versions import ROOT
+from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.land import land
 from sluice.flow.land.task import record_sort
-from sluice.manifest import Manifest
+from sluice.manifest import Forgotten, Manifest, encode
 from sluice.slices import Unit
+from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
@@ -287,6 +290,33 @@ def test_a_file_with_other_bytes(there):
     data[20] ^= 1
     lake.put(key, bytes(data))
     refused(world, lake, pipeline(), f"file {key} has other bytes than its manifest says")
+
+
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [
+        (Forgotten(lake="2028-01-01T00:00:00Z"), "it forgot its files on 2028-01-01T00:00:00Z"),
+        (Forgotten(rejected="2028-01-02T00:00:00Z"), "forgot the bytes of 13 unparsed ones on 2028-01-02"),
+    ],
+)
+def test_what_the_lake_has_forgotten_is_refused_and_a_reland_brings_it_back(there, gone: Forgotten, why: str):
+    world, lake = there
+    [first, *_] = units(pipeline())
+    whole, old = contents(lake, [first]), read_manifests(lake, [first])[first]
+    lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, forgotten=gone)))
+    lake.delete(file.key for file in replace(old, forgotten=gone).forgotten_files)
+    refused(world, lake, pipeline(), why)
+    # What is left to be moved is moved, and nothing that is gone is looked for.
+    lake.delete([layout.slice_success(old.slice, old.cluster)])
+    assert finish_moves(lake, [first])[first].forgotten == gone
+    world.kafka.silent = frozenset()
+    before = {manifest.id for manifest in read_manifests(lake, units(pipeline())).values()}
+    world.land(pipeline(), lake, SLICES)
+    assert {m.id for m in read_manifests(lake, units(pipeline())).values()} == before, "a fill lands nothing"
+    world.land(pipeline(), lake, SLICES, "reland", "read again")
+    back = read_manifests(lake, [first])[first]
+    assert (back.generation, back.forgotten, back.read) == (2, None, old.read)
+    assert contents(lake, [first]) == whole
 
 
 def test_empty_arrays_are_no_rows():

@@ -6,9 +6,10 @@ import pytest
 
 from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import Target
+from sluice.errors import FilesForgotten
 from sluice.flow.load.fencing import LoadAttempt, digest
 from sluice.flow.load.work import MAX_ROWS, MAX_UNITS, LoadWork, choose, cut, differences, done, work_for
-from sluice.manifest import LandedFile, Manifest, Traffic
+from sluice.manifest import Forgotten, LandedFile, Manifest, Traffic
 from sluice.state.ledger import LedgerRow
 from tests.unit.flow.load.test_load_decide import file, pipeline, unit
 
@@ -156,3 +157,24 @@ def test_the_names_of_an_attempts_things():
     assert attempt.temporary("views") == "`sluice`.`tmp_34b63a963500_7_2_views`"
     assert attempt.query_id("insert", 3) == "sluice-34b63a963500-7-2-insert-3"
     assert isinstance(attempt.fence, Sql)
+
+
+@pytest.mark.parametrize("mode", ["fill", "refill", "remake", "reland"])
+@pytest.mark.parametrize("known", [None, row(), row(manifest="0-z")])
+def test_nothing_is_loaded_out_of_files_that_are_forgotten(mode, known):
+    gone = {unit(): manifest(forgotten=Forgotten(lake="2028-01-01T00:00:00Z"))}
+    ledger = {unit(): known} if known else {}
+    todo, skipped = choose(SPEC, CLICKS, gone, ledger, mode, "t", "s")
+    assert (todo, skipped) == ([], [known] if known else [])
+    # Without the bytes of unparsed records all rows are there still.
+    only = {unit(): manifest(forgotten=Forgotten(rejected="2028-01-01T00:00:00Z"))}
+    todo, _ = choose(SPEC, CLICKS, only, {}, mode, "t", "s")
+    assert [work.files for work in todo] == [(FILES[0], FILES[2])]
+
+
+def test_a_reload_of_forgotten_files_is_refused_and_one_that_is_done_is_not():
+    gone = {unit(): manifest(forgotten=Forgotten(lake="2028-01-01T00:00:00Z"))}
+    with pytest.raises(FilesForgotten, match="forgotten, as `keep` in the pipeline file says"):
+        choose(SPEC, CLICKS, gone, {unit(): row()}, "reload", "other", "s")
+    # This very run has loaded it before.
+    assert choose(SPEC, CLICKS, gone, {unit(): row()}, "reload", "t", "s") == ([], [row()])

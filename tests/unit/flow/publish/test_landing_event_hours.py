@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
 import pytest
 
+from sluice.clients.lake import layout
 from sluice.flow.publish.event_hours import EventWindow, complete, publish_event_hours
-from sluice.slices import Slice, SliceRange, last_late
+from sluice.manifest import Forgotten, encode
+from sluice.slices import Slice, SliceRange, Unit, last_late
+from sluice.state.manifests import read_manifest
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline
 
@@ -87,6 +91,18 @@ def test_an_hour_with_a_loss_is_never_called_complete():
     world.expire(*BIDS, 0, 2)
     world.land(spec, lake, hours(4))
     assert publish_event_hours(spec, lake, hours(4)) == ["2026-01-01T02"]
+
+
+def test_an_hour_of_which_files_are_forgotten_is_marked_no_more():
+    world, lake = World({BIDS: [[event("click", m) for m in range(0, 240, 10)]]}), MemoryLake()
+    world.resolve(pipeline(), lake, hours(4))
+    world.land(pipeline(), lake, hours(4))
+    old = read_manifest(lake, Unit(Slice(START), "dc1"))
+    assert old is not None
+    gone = replace(old, forgotten=Forgotten(lake="2028-01-01T00:00:00Z"))
+    lake.put(layout.manifest(old.slice, old.cluster), encode(gone))
+    # Hours 0 and 1 wait for slice 0, whose files are gone; the last one waits for its grace.
+    assert publish_event_hours(pipeline(), lake, hours(4)) == ["2026-01-01T02"]
 
 
 def test_nothing_resolved_nothing_published():

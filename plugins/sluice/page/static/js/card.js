@@ -8,7 +8,7 @@ import { current, format, go, sliceRoute } from "./router.js";
 import { sparkline } from "./spark.js";
 
 const TONES = { unavailable: "bad", broken: "bad", anomaly: "bad", expired: "bad", failed: "bad", "no-table": "bad", late: "warn", problem: "warn", stale: "warn", paused: "", lossy: "" };
-const DONE = new Set(["verified", "loaded", "lossy", "broken"]);
+const DONE = new Set(["forgotten", "verified", "loaded", "lossy", "broken"]);
 
 export class PipelineCard {
   constructor(name) {

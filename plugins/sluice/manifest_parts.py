@@ -1,0 +1,101 @@
+"""What a manifest is made of: ranges of offsets, files, counts, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, order=True)
+class OffsetRange:
+    """Offsets `[start, until)` of one partition of one topic; `uuid` is the topic's id in its cluster."""
+
+    topic: str
+    uuid: str
+    partition: int
+    start: int
+    until: int
+
+    @property
+    def offsets(self) -> int:
+        return self.until - self.start
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Offsets that Kafka no longer had; `exact` False: at most these, and their hours are unknown."""
+
+    topic: str
+    partition: int
+    start: int
+    until: int
+    exact: bool
+
+
+@dataclass(frozen=True)
+class LandedFile:
+    """A Parquet file: its final key, its key in the attempt, and what is in it.
+
+    `type` is None for the overflow folder and for rejected records; `rows_by_type` then counts each type
+    (empty for rejected ones). `hour` is the event hour, `2026-11-20T10`, empty for rejected records.
+    """
+
+    key: str
+    attempt_key: str
+    type: str | None
+    hour: str
+    rows: int
+    bytes: int
+    sha256: str
+    rows_by_type: Mapping[str, int] = field(default_factory=dict)
+
+    def types(self) -> Mapping[str, int]:
+        return self.rows_by_type if self.type is None else {self.type: self.rows}
+
+
+@dataclass(frozen=True)
+class PartitionCount:
+    """Of one partition's records in the slice: how many were read, and how many of them not parsed. `rows`
+    and `rows_unparsed` as in the manifest."""
+
+    topic: str
+    partition: int
+    read: int
+    unparsed: int
+    rows: int | None = None
+    rows_unparsed: int = 0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The traffic counts for `table`: `by` and `types` as the pipeline file had them when the slice landed,
+    `sums` of the counts by event type, and the file of them, where there is any count."""
+
+    table: str
+    by: Mapping[str, str]
+    types: tuple[str, ...]
+    sums: Mapping[str, int]
+    files: tuple[LandedFile, ...]
+
+
+@dataclass(frozen=True)
+class Remade:
+    """What a unit was made out of: the `manifest` before, its `rows`, and its unparsed ones by reason."""
+
+    manifest: str
+    rows: int
+    unparsed: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """When the lake forgot files of a unit on purpose, as `landed_at`: all of them in `lake`, those of
+    `_rejected/` in `rejected`; empty where it did not. It is written before any of them is deleted.
+
+    `tables` had committed the unit by then. `removed`: no file of them is left; without it some may be.
+    """
+
+    lake: str = ""
+    rejected: str = ""
+    tables: tuple[str, ...] = ()
+    removed: bool = False

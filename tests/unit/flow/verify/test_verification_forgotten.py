@@ -1,0 +1,93 @@
+"""Files that the lake has forgotten on purpose are no damage; what tables hold is compared all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sluice.flow.verify.check_files import dead
+from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts
+from sluice.flow.verify.notes import notes
+from sluice.manifest import Forgotten, Manifest
+from sluice.state.unit_state import UnitState
+from tests.support.verified import CLICKS, FACTS, FOUND, OTHER, TEN, found, pipeline
+
+ON = "2028-01-01T00:00:00Z"
+TABLES = ("e.clicks", "e.other")
+RELAND = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reland"
+
+
+def forgotten(said: Forgotten, gone: bool = True, **more: object) -> VerifyFacts:
+    """The first hour's files are forgotten; `gone`: they are deleted, too."""
+    first = FOUND[0]
+    assert first.manifest is not None
+    manifest = replace(first.manifest, forgotten=said)
+    state = UnitState.FORGOTTEN if said.lake else UnitState.COMPLETE
+    left = {file.key for file in first.manifest.all_files if file not in manifest.held_files} if gone else ()
+    sizes = {key: size for key, size in FACTS.lake.sizes.items() if key not in left}
+    named = {**FACTS.lake.named, (manifest.slice, "dc1"): manifest}
+    status = replace(first, state=state, manifest=manifest)
+    return replace(FACTS, found=(status, FOUND[1]), lake=LakeFacts(sizes=sizes, named=named), **more)
+
+
+def held(facts: VerifyFacts) -> Manifest:
+    assert facts.found[0].manifest is not None
+    return facts.found[0].manifest
+
+
+def test_forgotten_files_are_not_missed():
+    facts = forgotten(Forgotten(ON, ON, TABLES, removed=True))
+    assert found(facts) == []
+    assert dead(facts) == []
+    assert list(notes(facts)) == [
+        "the lake has forgotten the files of 1 units, from 2026-11-20T10Z/dc1 to 2026-11-20T10Z/dc1: tables "
+        "are compared with the counts of their manifests"
+    ]
+
+
+def test_the_bytes_of_unparsed_records_alone_may_be_forgotten():
+    facts = forgotten(Forgotten(rejected=ON, tables=TABLES, removed=True))
+    assert found(facts) == []
+    assert list(notes(facts)) == []
+    # Its other files are still looked for.
+    lost = {key: size for key, size in facts.lake.sizes.items() if "type=click" not in key}
+    kinds = [str(one.kind) for one in found(replace(facts, lake=replace(facts.lake, sizes=lost)))]
+    assert kinds == ["file missing"] * 2
+
+
+def test_files_of_a_forgetting_that_is_not_done_are_left_to_it():
+    facts = forgotten(Forgotten(ON, ON, TABLES), gone=False)
+    assert (found(facts), dead(facts)) == ([], [])
+    assert found(forgotten(Forgotten(ON, ON, TABLES))) == []
+
+
+def test_a_file_that_comes_back_is_removed():
+    facts = forgotten(Forgotten(ON, ON, TABLES, removed=True), gone=False)
+    assert found(facts) == []
+    assert dead(facts) == sorted(file.key for file in held(facts).all_files)
+    only = forgotten(Forgotten(rejected=ON, removed=True), gone=False)
+    assert dead(only) == [file.key for file in held(only).rejected]
+
+
+def test_rows_that_are_missing_can_only_be_read_again():
+    lost = replace(CLICKS, rows={TEN: {"": 4}, **{u: r for u, r in CLICKS.rows.items() if u != TEN}})
+    [one] = found(forgotten(Forgotten(ON, ON, TABLES, removed=True), tables=(lost, OTHER)))
+    assert (str(one.kind), one.command) == ("rows missing", RELAND)
+    assert one.advice == (
+        f"the lake forgot the unit's files on {ON}: it can be read again only as long as Kafka has it"
+    )
+
+
+def test_a_table_that_has_lost_its_commit_is_told_and_a_later_one_is_not():
+    facts = forgotten(Forgotten(ON, ON, TABLES, removed=True))
+    first = facts.found[0]
+    without = replace(first, tables={t: row for t, row in first.tables.items() if t != "e.clicks"})
+    lost = replace(CLICKS, rows={u: r for u, r in CLICKS.rows.items() if u != TEN}, misfits={})
+    lost = replace(lost, ledger={u: r for u, r in CLICKS.ledger.items() if u != TEN})
+    facts = replace(facts, found=(without, FOUND[1]), tables=(lost, OTHER))
+    told = [one for one in found(facts) if one.slice == TEN.slice.id]
+    assert [(str(one.kind), one.table, one.command) for one in told] == [("incomplete", "e.clicks", RELAND)]
+    later = TableFacts("e.later")
+    spec = pipeline(tables={"click": "e.clicks", "view": "e.later", "*": "e.other"})
+    new = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=spec, tables=(CLICKS, OTHER, later))
+    new = replace(new, found=(new.found[0], replace(FOUND[1], state=UnitState.LANDED)))
+    assert [one for one in found(new) if one.slice == TEN.slice.id] == []
