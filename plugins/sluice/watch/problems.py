@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from sluice.errors import SluiceError
+from sluice.watch.judged import FirstJudged
 
 
 class ProblemKind(StrEnum):
@@ -103,11 +104,13 @@ class Open:
 
 @dataclass(frozen=True)
 class WatchState:
-    """`_alarms/state.json`: alarms by key; log starts and open transactions by `cluster/topic/partition`."""
+    """`_alarms/state.json`: alarms by key; log starts and open transactions by `cluster/topic/partition`;
+    which slices were judged (judged.py)."""
 
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     log_starts: Mapping[str, LogStart] = field(default_factory=dict)
     open: Mapping[str, Open] = field(default_factory=dict)
+    judged: FirstJudged = field(default_factory=dict)
 
 
 def watch_remedy(dag: str, paused: bool, watched: bool) -> str:

@@ -1,12 +1,12 @@
 """Problems of what came: too few events of a type, and more rejects than a share. Pure.
 
-Both judge the newest slices, JUDGED of them, one by one: a problem of one hour is open until so many hours
-have come after it.
+Both judge slices one by one (judged.py says which): a problem of one hour is open until some hours have come
+after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline
@@ -15,10 +15,10 @@ from sluice.safe_text import visible
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
 from sluice.watch.expected import Counts, Expected, expected, habit_of
+from sluice.watch.judged import JUDGED
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 from sluice.watch.row_history import RowHistory
 
-JUDGED = 3
 FEWEST_REJECTS = 10
 """Rejected records or rows of a slice below which their share means nothing."""
 _REASONS = 3
@@ -54,10 +54,12 @@ def shortfalls(known: Counts, judged: Iterable[Slice], least: float) -> list[Sho
     return found
 
 
-def too_few(pipeline: Pipeline, history: RowHistory) -> Iterator[Problem]:
-    """Yields a problem for each type of which too few events came; one for all types where many are short."""
+def too_few(pipeline: Pipeline, history: RowHistory, judged: Sequence[Slice]) -> Iterator[Problem]:
+    """Yields a problem for each type of which too few events came; one for all types where many are short.
+
+    `judged` are slices of the history, ascending.
+    """
     least = pipeline.alarms.fewer
-    judged = sorted(history.slices)[-JUDGED:]
     if least is None or not judged:
         return
     by_type = history.by_type()
@@ -65,14 +67,17 @@ def too_few(pipeline: Pipeline, history: RowHistory) -> Iterator[Problem]:
     in_all = shortfalls(history.total(), judged, least)
     if in_all and len(short) != 1:
         names = f"; short are {len(short)} of {len(by_type)} types" if len(by_type) > 1 else ""
-        yield _few(pipeline, _ALL, in_all, names)
+        yield _few(pipeline, _ALL, in_all, judged, names)
         return
     for name, found in short.items():
-        yield _few(pipeline, f"type {visible(name)}", found)
+        yield _few(pipeline, f"type {visible(name)}", found, judged)
 
 
-def _few(pipeline: Pipeline, place: str, found: list[Shortfall], more: str = "") -> Problem:
-    earlier = f"; so did {len(found) - 1} of the {JUDGED - 1} before it" if len(found) > 1 else ""
+def _few(
+    pipeline: Pipeline, place: str, found: Sequence[Shortfall], judged: Sequence[Slice], more: str = ""
+) -> Problem:
+    others = f"{len(found) - 1} of the {len(judged) - 1} others since slice {judged[0].id}"
+    earlier = f"; so did {others}" if len(found) > 1 else ""
     advice = (
         f"inspect the producers; `sluice status {pipeline.name} --lag` shows partitions that stand still, "
         "and the page of the pipeline the rows of each type"
@@ -94,10 +99,13 @@ class _Rejects:
 
 
 def rejects(
-    pipeline: Pipeline, landed: Mapping[Unit, Manifest], found: Iterable[UnitStatus]
+    pipeline: Pipeline,
+    landed: Mapping[Unit, Manifest],
+    found: Iterable[UnitStatus],
+    judged: Collection[Slice] = (),
 ) -> Iterator[Problem]:
     """Yields a problem where more than `alarms.rejected` of a slice's records are unparsed, or of its rows
-    misfits of one table."""
+    misfits of one table. Judges the newest slices of each place, and those of `judged`."""
     bound = pipeline.alarms.rejected
     if bound is None:
         return
@@ -115,7 +123,7 @@ def rejects(
                 one = _Rejects(status.unit.slice, row.misfits, row.landed)
                 places.setdefault((f"table {table}", ProblemSource.CLICKHOUSE, doctor), []).append(one)
     for (place, source, what), own in places.items():
-        newest = sorted({one.slice for one in own})[-JUDGED:]
+        newest = {*sorted({one.slice for one in own})[-JUDGED:], *judged}
         high = [one for one in own if one.slice in newest and _is_high(one, bound)]
         if high:
             yield _rejected(place, max(high, key=lambda one: one.share), bound, what, source)

@@ -17,6 +17,7 @@ from sluice.slices import utc
 from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
 from sluice.watch import notices, rules, traffic_rules, transactions
+from sluice.watch.judged import first_judged, to_judge
 from sluice.watch.notices import Notice, bounded, decide, forget, pending, with_notified
 from sluice.watch.observe import Observation, observe
 from sluice.watch.problems import LogStart, Problem, WatchState
@@ -80,8 +81,9 @@ def problems_of(
     yield from rules.anomalies(observation.verdict.anomalies, observation.server is not None)
     yield from rules.changed(pipeline, observation.changes)
     yield from rules.added(pipeline, observation.added)
-    yield from traffic_rules.too_few(pipeline, observation.rows)
-    yield from traffic_rules.rejects(pipeline, observation.landed, observation.found)
+    judged = to_judge(observation.rows.slices, known.judged)
+    yield from traffic_rules.too_few(pipeline, observation.rows, judged)
+    yield from traffic_rules.rejects(pipeline, observation.landed, observation.found, judged)
     yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.found, now)
     if observation.server is not None:
         missing = {table for table, _ in observation.server.missing}
@@ -105,7 +107,8 @@ def after(
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in observation.lag.partitions}
     open_now = transactions.seen(observation.lag, known.open, now)
     begins = log_starts(starts, known.log_starts, now)
-    return WatchState(alarms, _own(pipeline, begins), _own(pipeline, open_now))
+    judged = first_judged(observation.rows.slices, known.judged)
+    return WatchState(alarms, _own(pipeline, begins), _own(pipeline, open_now), judged)
 
 
 def _own(pipeline: Pipeline, places: Mapping[str, T]) -> dict[str, T]:

@@ -12,6 +12,7 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
@@ -21,6 +22,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch import row_history
 from sluice.watch.expected import HISTORY_DAYS
+from sluice.watch.judged import to_judge
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 from sluice.watch.row_history import RowHistory, SliceRows, keep, read_history, rows_of
 from sluice.watch.traffic_rules import rejects, too_few
@@ -47,18 +49,21 @@ def history(
     return RowHistory(found)
 
 
+def few(spec: Pipeline, seen: RowHistory) -> list[Problem]:
+    """As a watch judges it that has run after each hour."""
+    return list(too_few(spec, seen, to_judge(seen.slices, {})))
+
+
 def places(problems: list[Problem]) -> list[str]:
     return [f"{problem.kind}: {problem.place}" for problem in problems]
 
 
 def test_what_is_usual_is_no_problem():
-    assert list(too_few(pipeline(), history())) == []
+    assert few(pipeline(), history()) == []
 
 
 def test_two_fifths_less_of_one_type_name_it_with_figures():
-    (found,) = too_few(
-        pipeline(), history(lambda t, back, n: n * 6 // 10 if (t, back) == ("click", 1) else n)
-    )
+    (found,) = few(pipeline(), history(lambda t, back, n: n * 6 // 10 if (t, back) == ("click", 1) else n))
     assert (found.kind, found.place, found.sources) == (ProblemKind.FEW, "type click", (ProblemSource.LAKE,))
     assert found.message.startswith("slice 2026-11-19T23Z brought 1,")
     assert "% of the 2,9" in found.message or "% of the 3,0" in found.message
@@ -67,14 +72,14 @@ def test_two_fifths_less_of_one_type_name_it_with_figures():
 @pytest.mark.parametrize(("back", "there"), [(1, True), (3, True), (4, False)])
 def test_it_is_over_three_hours_later(back: int, there: bool):
     short = history(lambda t, ago, n: n // 2 if (t, ago) == ("view", back) else n)
-    assert places(list(too_few(pipeline(), short))) == (["too few events: type view"] if there else [])
+    assert places(few(pipeline(), short)) == (["too few events: type view"] if there else [])
 
 
 def test_a_type_that_no_longer_comes_is_short():
-    (found,) = too_few(pipeline(), history(lambda t, back, n: 0 if t == "view" and back <= 2 else n))
+    (found,) = few(pipeline(), history(lambda t, back, n: 0 if t == "view" and back <= 2 else n))
     assert found.place == "type view"
     assert "brought 0 rows, 0% of" in found.message
-    assert "so did 1 of the 2 before it" in found.message
+    assert "so did 1 of the 2 others since slice 2026-11-19T21Z: inspect" in found.message
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -88,11 +93,11 @@ def test_each_hour_of_a_day_is_quiet_and_a_drop_in_it_names_its_type(seed: int):
     dice, hours = random.Random(seed), list(slices)
     for n, piece in enumerate(hours[-24:]):
         before = {one: rows for one, rows in slices.items() if one <= piece}
-        assert list(too_few(pipeline(), of_types(before))) == [], piece
+        assert few(pipeline(), of_types(before)) == [], piece
         name = list(volumes)[n % 4]
         left = sum(dice.random() >= 0.4 for _ in range(before[piece][name]))
         short = before | {piece: before[piece] | {name: left}}
-        assert places(list(too_few(pipeline(), of_types(short)))) == [f"too few events: type {name}"], piece
+        assert places(few(pipeline(), of_types(short))) == [f"too few events: type {name}"], piece
 
 
 def of_types(slices: dict[Slice, dict[str, int]]) -> RowHistory:
@@ -100,7 +105,7 @@ def of_types(slices: dict[Slice, dict[str, int]]) -> RowHistory:
 
 
 def test_many_types_are_one_problem():
-    (found,) = too_few(pipeline(), history(lambda t, back, n: n // 2 if back == 1 else n))
+    (found,) = few(pipeline(), history(lambda t, back, n: n // 2 if back == 1 else n))
     assert found.place == "all types"
     assert "short are 3 of 4 types" in found.message  # of 5 rows an hour nothing can be said
 
@@ -109,14 +114,14 @@ def test_many_types_are_one_problem():
 def test_a_short_history_says_nothing(days: int, there: bool):
     """The seventh day that can be compared begins after 27 days."""
     short = history(lambda t, back, n: n // 2 if (t, back) == ("bid", 1) else n, days)
-    assert bool(list(too_few(pipeline(), short))) is there
+    assert bool(few(pipeline(), short)) is there
 
 
 def test_the_file_says_what_is_too_few():
     short = history(lambda t, back, n: n * 6 // 10 if (t, back) == ("click", 1) else n)
-    assert list(too_few(pipeline(alarms={"fewer": "none"}), short)) == []
-    assert list(too_few(pipeline(alarms={"fewer": 0.5}), short)) == []
-    assert places(list(too_few(pipeline(alarms={"fewer": 0.35}), short))) == ["too few events: type click"]
+    assert few(pipeline(alarms={"fewer": "none"}), short) == []
+    assert few(pipeline(alarms={"fewer": 0.5}), short) == []
+    assert places(few(pipeline(alarms={"fewer": 0.35}), short)) == ["too few events: type click"]
 
 
 def test_a_hostile_type_is_visible_in_the_place():
@@ -127,7 +132,7 @@ def test_a_hostile_type_is_visible_in_the_place():
         )
         for piece, one in short.slices.items()
     }
-    assert places(list(too_few(pipeline(), RowHistory(hostile)))) == ["too few events: type b\\x1b[2J"]
+    assert places(few(pipeline(), RowHistory(hostile))) == ["too few events: type b\\x1b[2J"]
 
 
 def manifest(
@@ -228,6 +233,18 @@ def test_it_names_the_worst_of_the_newest_hours_and_the_reasons():
         "100 of 1,100 of slice 2026-11-19T21Z, 9.1%, are in `_rejected/` with their reasons (80 not JSON; "
         "20 no time); the bound is 1.0%"
     )
+
+
+def test_rejects_of_hours_without_a_watch_are_judged_too():
+    """Six hours ago, when nothing was judged, half of the records were no rows."""
+    hours = pieces(10)
+    found = {
+        Unit(piece, "dc1"): manifest(piece, unparsed={"not JSON": 900 if piece == hours[4] else 0}, click=900)
+        for piece in hours
+    }
+    assert list(rejects(pipeline(), found, [])) == []
+    (problem,) = rejects(pipeline(), found, [], hours[3:])
+    assert problem.message.startswith("900 of 1,800 of slice 2026-11-19T18Z, 50.0%")
 
 
 def test_misfits_are_judged_table_by_table_and_not_without_clickhouse():
