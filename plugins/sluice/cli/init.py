@@ -141,12 +141,14 @@ def _near(path: Path) -> str:
 def _print(report: Report, json: bool) -> None:
     if json:
         files, commands = list(map(str, report.files)), list(report.commands)
-        print_json({"report": list(report.lines), "files": files, "commands": commands})
+        print_json({"report": list(report.lines), "files": files, "commands": commands, "wait": report.wait})
         return
     for text in report.lines:
         print_line(text)
     if report.files:
         print_line(f"wrote {' and '.join(map(_near, report.files))}")
+    if report.wait:
+        print_line(report.wait)
     if report.commands:
         print_line("next:")
     for command in report.commands:

@@ -17,7 +17,7 @@ from sluice.errors import Unavailable, WrongUse
 from sluice.init.draft import cluster_name
 from sluice.init.files import refuse_existing, write_all
 from sluice.init.messages import check_form
-from sluice.init.next_steps import Made, commands
+from sluice.init.next_steps import Made, commands, waiting_line
 from sluice.init.propose import PipelineProposal, event_model, guess_event, propose, read_events
 from sluice.init.questions import InitChoices, Question, ask, checked_name
 from sluice.init.request import InitRequest
@@ -29,11 +29,13 @@ from sluice.init.tables import LEAST_SHARE, Existing
 
 @dataclass(frozen=True)
 class Report:
-    """`lines` for a person; `files` that were written; the `commands` that follow."""
+    """`lines` for a person; `files` that were written; the `commands` that follow. `wait` says from when on
+    `run` has something to do, where it has nothing now."""
 
     lines: tuple[str, ...]
     files: tuple[Path, ...]
     commands: tuple[str, ...]
+    wait: str = ""
 
 
 def init(request: InitRequest, answer: Callable[[Question], str], now: datetime) -> Report:
@@ -61,7 +63,8 @@ def init(request: InitRequest, answer: Callable[[Question], str], now: datetime)
         if request.apply and client:
             run_statements(client, statements_in(made.statements))
     lines = (*_summary(sample, answers, made), *([note] if note else []))
-    return Report(lines, files, tuple(commands(_made(request, answers), made.stamps, now)))
+    following = tuple(commands(_made(request, answers), made.stamps, now))
+    return Report(lines, files, following, waiting_line(made.stamps, now))
 
 
 def apply_statements(request: InitRequest, name: str) -> Report:

@@ -1,4 +1,4 @@
-"""The three commands that follow, exactly as they are to be typed. Pure."""
+"""The three commands that follow, exactly as they are typed, and when they have something to do. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from sluice.plan.estimate import duration_text
 from sluice.slices import HOUR, ceil, floor, from_ms
 
+_AFTER = timedelta(milliseconds=1)
 _ROOM = 0.1  # of the sampled time: a sample may miss the last record
 COMMANDS = 3
 
@@ -55,6 +57,25 @@ def span(stamps: Sequence[int], now: datetime) -> tuple[str, str]:
     room = (last - first) * _ROOM
     end = ceil(last + timedelta(milliseconds=1) + room, HOUR)
     return _hour(floor(first, HOUR)), "now" if end > floor(now, HOUR) else _hour(end)
+
+
+def runnable_from(stamps: Sequence[int], now: datetime) -> datetime | None:
+    """Returns the end of the first hour with events, where it is not over; without `stamps` they get the time
+    at which they are published. None where `run` has something to do now."""
+    first = from_ms(min(stamps)) if stamps else now
+    return None if first < floor(now, HOUR) else ceil(max(first, now) + _AFTER, HOUR)
+
+
+def waiting_line(stamps: Sequence[int], now: datetime) -> str:
+    """Says from when on `run` has something to do; empty where it has now."""
+    over = runnable_from(stamps, now)
+    if over is None:
+        return ""
+    why = "the hour of these events is not over"
+    if not stamps:
+        why = "each record gets the time at which it is published, and an hour is landed when it is over"
+    left = duration_text((over - now).total_seconds())
+    return f"{why}: `sluice run` has nothing to do before {_hour(over)}, in {left}"
 
 
 def _hour(instant: datetime) -> str:

@@ -17,7 +17,7 @@ from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
 from sluice.infer.rules import Rules
 from sluice.init import init as room
 from sluice.init.init import Report, init
-from sluice.init.next_steps import Made, commands
+from sluice.init.next_steps import Made, commands, waiting_line
 from sluice.init.questions import LAKE
 from sluice.init.request import InitRequest, MessageForm
 from sluice.init.sample import Sample, chosen_lines
@@ -102,6 +102,10 @@ def test_the_next_three_commands(tmp_path: Path):
     )
 
 
+def milliseconds(texts: list[str]) -> list[int]:
+    return [int(pendulum.parse(text).timestamp() * 1000) for text in texts]
+
+
 @pytest.mark.parametrize(
     ("given", "stamps", "expected"),
     [
@@ -120,8 +124,39 @@ def test_the_next_three_commands(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_commands_for_every_case(given: Made, stamps: list[str], expected: list[str]):
-    times = [int(pendulum.parse(text).timestamp() * 1000) for text in stamps]
-    assert commands(given, times, NOW) == [f"sluice {one}" for one in expected]
+    assert commands(given, milliseconds(stamps), NOW) == [f"sluice {one}" for one in expected]
+
+
+HOUR_OPEN = "the hour of these events is not over"
+STAMPED_LATER = "each record gets the time at which it is published, and an hour is landed when it is over"
+
+
+@pytest.mark.parametrize(
+    ("now", "stamps", "why", "end", "left"),
+    [
+        ("12:30", ["2026-11-20T12:00Z", "2026-11-20T12:20Z"], HOUR_OPEN, "13:00Z", "30 min 0 s"),
+        ("12:30", ["2026-11-20T14:10Z"], HOUR_OPEN, "15:00Z", "2 h 30 min"),
+        ("12:59:30", [], STAMPED_LATER, "13:00Z", "30 s"),
+        ("12:00", [], STAMPED_LATER, "13:00Z", "1 h 0 min"),
+    ],
+)
+def test_it_says_when_the_printed_run_has_something_to_do(
+    now: str, stamps: list[str], why: str, end: str, left: str
+):
+    line = waiting_line(milliseconds(stamps), pendulum.parse(f"2026-11-20T{now}Z"))
+    assert line == f"{why}: `sluice run` has nothing to do before 2026-11-20T{end}, in {left}"
+
+
+def test_of_an_hour_that_is_over_it_says_nothing():
+    assert waiting_line(milliseconds(["2026-11-20T11:59:59.999Z", "2026-11-20T12:20Z"]), NOW) == ""
+
+
+def test_a_sample_without_a_time_says_when_its_run_has_something_to_do(tmp_path: Path):
+    report = made(tmp_path, ['{"type": "order", "id": 1}'] * 9)
+    assert report.commands[-1].endswith("--from 2026-11-20T12:00Z --to now")
+    assert "nothing to do before 2026-11-20T13:00Z" in report.wait
+    (past := tmp_path / "past").mkdir()
+    assert made(past, EVENTS).wait == ""
 
 
 def test_answers_and_options_are_in_the_file(tmp_path: Path):
