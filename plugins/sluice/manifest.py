@@ -29,7 +29,8 @@ TopicPartitionKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class Manifest:
-    """Counts: `read` = parsed records + the sum of `unparsed`; `holes` are the explained missing offsets.
+    """Counts: `read` = parsed records + the sum of `unparsed` + `erased`; `holes` are the explained missing
+    offsets.
 
     Where messages are arrays, `rows` is how many rows the parsed records held = those in `files` + the sum of
     `rows_unparsed`, and `empty` how many records held none; None: a record is a row.
@@ -43,6 +44,9 @@ class Manifest:
     `remade`: where it was made out of the files of the generation before, and not of Kafka.
     `rules`: by topic a digest of how its records became rows; older manifests have none.
     `forgotten`: where the lake no longer has to hold some of the files. All counts stay.
+    `erased`: records of which nothing was kept, by the erasure list. Where messages are arrays, `rows_erased`
+    is how many of their rows were not kept; `rows` does not count them. `erasures`: how many entries the list
+    had then.
     """
 
     pipeline: str
@@ -71,6 +75,9 @@ class Manifest:
     remade: Remade | None = None
     rules: Mapping[str, str] = field(default_factory=dict)
     forgotten: Forgotten | None = None
+    erased: int = 0
+    rows_erased: int = 0
+    erasures: int = 0
     version: int = VERSION
 
     @property
@@ -80,12 +87,17 @@ class Manifest:
 
     @property
     def parsed(self) -> int:
-        return self.read - sum(self.unparsed.values())
+        return self.read - sum(self.unparsed.values()) - self.erased
 
     @property
     def landed(self) -> int:
         """The rows that its files have to hold."""
         return (self.parsed if self.rows is None else self.rows) - sum(self.rows_unparsed.values())
+
+    @property
+    def erased_rows(self) -> int:
+        """Rows that were not kept, by the erasure list; rejected records are among them."""
+        return self.erased if self.rows is None else self.rows_erased
 
     @property
     def kept(self) -> int:

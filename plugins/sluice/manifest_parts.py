@@ -55,8 +55,8 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class PartitionCount:
-    """Of one partition's records in the slice: how many were read, and how many of them not parsed. `rows`
-    and `rows_unparsed` as in the manifest."""
+    """Of one partition's records in the slice: how many were read, and how many of them not parsed. `rows`,
+    `rows_unparsed`, `erased` and `rows_erased` as in the manifest."""
 
     topic: str
     partition: int
@@ -64,6 +64,8 @@ class PartitionCount:
     unparsed: int
     rows: int | None = None
     rows_unparsed: int = 0
+    erased: int = 0
+    rows_erased: int = 0
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from sluice.flow.land.land import land
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.task.direct_read import batches
 from sluice.flow.land.task.long_records import whole
-from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
+from sluice.flow.land.task.task import CUT_BYTES, Task
+from sluice.flow.land.task.whole_records import TOO_LARGE
 from sluice.flow.steps import resolve_range
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit, to_ms

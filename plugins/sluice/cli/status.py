@@ -149,6 +149,11 @@ def _arrays(manifest: Manifest) -> dict[str, Any]:
     return {"rows": manifest.rows, "rows_unparsed": dict(manifest.rows_unparsed), "empty": manifest.empty}
 
 
+def _erased(manifest: Manifest) -> dict[str, Any]:
+    """Of a unit that was landed by an erasure list: records and rows that were left out."""
+    return {"erased": manifest.erased, "rows_erased": manifest.rows_erased}
+
+
 def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
     return {
         "slice": s.unit.slice.id,
@@ -158,6 +163,7 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "parsed": s.manifest.parsed if s.manifest else None,
         "unparsed": dict(s.manifest.unparsed) if s.manifest else {},
         **(_arrays(s.manifest) if s.manifest and s.manifest.rows is not None else {}),
+        **(_erased(s.manifest) if s.manifest and s.manifest.erasures else {}),
         "late": s.manifest.late if s.manifest else 0,
         "rows_by_type": s.manifest.rows_by_type() if s.manifest else {},
         "rows_by_hour_and_type": _by_hour(s),

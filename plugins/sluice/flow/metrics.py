@@ -51,6 +51,7 @@ def _totals(pipeline: Pipeline, own: Sequence[Manifest]) -> dict[str, int]:
         "reads": sum(read_count(m.ranges, pipeline.rows_per_read) for m in own),
         "records_read": sum(m.read for m in own),
         "records_parsed": sum(m.parsed for m in own),
+        "records_erased": sum(m.erased for m in own),
         "rows_late": sum(m.late for m in own),
         "offset_holes": sum(m.holes for m in own),
         "files_landed": len(files),

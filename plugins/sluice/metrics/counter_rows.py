@@ -33,6 +33,7 @@ COUNTERS = metrics(
         "Records, and rows of records, that are in `_rejected/`, by their reason",
         "pipeline cluster reason",
     ),
+    ("records_erased", "records", "Records that the erasure list left out", "pipeline cluster"),
     (
         "rows_landed",
         "rows",

@@ -60,6 +60,7 @@ class UnitView(Model):
     read: int
     parsed: int
     holes: int
+    erased: int  # rows, or records, that the erasure list left out
     late: int
     rows_by_type: dict[str, int]
     rejected_by_reason: dict[str, int]

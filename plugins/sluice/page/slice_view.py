@@ -81,6 +81,7 @@ def unit_view(
         read=manifest.read if manifest else 0,
         parsed=manifest.parsed if manifest else 0,
         holes=manifest.holes if manifest else 0,
+        erased=manifest.erased_rows if manifest else 0,
         late=manifest.late if manifest else 0,
         rows_by_type=_most(manifest.rows_by_type()) if manifest else {},
         rejected_by_reason=manifest.kept_by_reason() if manifest else {},

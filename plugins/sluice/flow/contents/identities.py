@@ -60,7 +60,7 @@ class IdentityCounter:
             yield from _twice(place, keys)
             yield from _gaps(place, keys)
             records += len(np.unique(keys >> _ROW_BITS))
-        held = self.manifest.read - self.manifest.empty
+        held = self.manifest.read - self.manifest.empty - self.manifest.erased
         if records != held:
             yield Fault(f"{held:,} records in its files", f"{records:,}")
         for reason in sorted({*self.reasons, *self.manifest.kept_by_reason()}):
@@ -72,7 +72,7 @@ class IdentityCounter:
     def _partitions(self) -> Iterator[Fault]:
         """Older manifests do not count by partition."""
         for count in self.manifest.counts:
-            rows = count.read - count.unparsed if count.rows is None else count.rows
+            rows = count.read - count.unparsed - count.erased if count.rows is None else count.rows
             wanted, place = rows - count.rows_unparsed, (count.topic, count.partition)
             if wanted != self.landed[place]:
                 yield Fault(f"{wanted:,} rows landed", f"{self.landed[place]:,}", place)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.flow.contents.payload import field
+from sluice.event_values import field
 from sluice.type_fields import FieldPath
 
 MOST_ROWS = 500  # of a type that are read in a unit

@@ -9,16 +9,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from sluice.config.event import Event
-from sluice.flow.contents.payload import (
-    UnreadablePayload,
-    hour_name,
-    hour_named,
-    hours_of,
-    is_text,
-    moments,
-    read_event,
-)
-from sluice.flow.contents.payload import field as field_of
+from sluice.event_values import UnreadablePayload, read_event
+from sluice.event_values import field as field_of
+from sluice.flow.contents.payload import hour_name, hour_named, hours_of, is_text, moments
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import Manifest, TopicPartitionKey

@@ -21,8 +21,8 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
+from sluice.event_values import UnreadablePayload, read_event
 from sluice.flow.contents.comparable_columns import IDENTITY
-from sluice.flow.contents.payload import UnreadablePayload, read_event
 from sluice.flow.contents.payload_fields import MOST_ROWS, FieldSample, sample_of
 from sluice.flow.contents.read_rows import rows_of
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows

@@ -20,6 +20,8 @@ class Outcome(StrEnum):
     HOLE = "a hole"
     EMPTY = "an empty array"
     EMPTY_OR_HOLE = "an empty array or a hole"
+    ERASED = "erased"
+    ERASED_OR_NONE = "erased, or without a row"
     LOST = "expired"
     LACKING = "not read"
     LEFT_BEHIND = "left behind"
@@ -46,6 +48,9 @@ _SAID = {
     "compacted away",
     Outcome.EMPTY: "the message is an array without elements, which is no row",
     Outcome.EMPTY_OR_HOLE: "its slice has empty arrays and offsets without a record, and this is one of them",
+    Outcome.ERASED: "it is on the erasure list, and was left out of its slice",
+    Outcome.ERASED_OR_NONE: "its slice has erased records, and empty arrays or offsets without a record: "
+    "this is one of them",
     Outcome.LOST: "Kafka had deleted it before its slice landed",
     Outcome.LACKING: "its slice landed before the pipeline read its topic or partition: `sluice run --mode "
     "reland` brings it",
@@ -110,6 +115,8 @@ def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
         return Outcome.FORGOTTEN
     if facts.unreadable:
         return Outcome.UNREADABLE
+    if manifest.erased:
+        return Outcome.ERASED_OR_NONE if manifest.holes or manifest.empty else Outcome.ERASED
     if manifest.holes and manifest.empty:
         return Outcome.EMPTY_OR_HOLE
     if manifest.holes:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.errors import WrongUse
-from sluice.flow.contents.payload import UnreadablePayload, read_event
-from sluice.flow.contents.payload import field as field_of
+from sluice.event_values import UnreadablePayload, read_event, text_of
+from sluice.event_values import field as field_of
 
 _ESCAPE = "\\"
 
@@ -42,7 +42,7 @@ class RowMatch:
 
     def _matches(self, payload: bytes) -> bool:
         try:
-            return _text(field_of(read_event(payload), self.path)) == self.value
+            return text_of(field_of(read_event(payload), self.path)) == self.value
         except UnreadablePayload:
             return False
 
@@ -69,10 +69,3 @@ def _has(payloads: Any, text: str) -> Any:
 def _true(mask: Any) -> np.ndarray:
     found: np.ndarray = np.flatnonzero(pc.fill_null(mask, False).to_numpy())
     return found
-
-
-def _text(value: Any) -> str | None:
-    """Returns a value as one types it; None of what is no single value. Numbers are as they are written."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, str) else None

@@ -43,7 +43,8 @@ class LakeSource:
         self, reads: Sequence[UnitRead], gaps: Gaps, seen: Mapping[Unit, Sequence[SeenOffsets]]
     ) -> Mapping[Unit, Accounted]:
         """Raises Conservation where the files do not hold the records that the manifest counts."""
-        return {r.unit: account(r.unit, self.old[r.unit], seen.get(r.unit, ())) for r in reads}
+        arrays = self.pipeline.event.arrays
+        return {r.unit: account(r.unit, self.old[r.unit], seen.get(r.unit, ()), arrays) for r in reads}
 
     def check(self, landed: Sequence[Landed]) -> None:
         """Nothing forbids it: that a manifest still stands is a part of the commit."""

@@ -24,6 +24,7 @@ from sluice.crash_points import Land
 from sluice.errors import SluiceError
 from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.engine import Engine
+from sluice.flow.land.erased_meanwhile import owed, unit_of_each
 from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
 from sluice.flow.land.lake_source import LakeSource
@@ -38,7 +39,9 @@ from sluice.plan.waiting import waits
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.erasures.erasure_store import read_erasures
 from sluice.state.file_moves import finish_moves, move
+from sluice.state.manifests import read_manifests
 from sluice.state.units import units_of
 
 
@@ -81,12 +84,35 @@ def land(
     Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
     A unit that cannot land, or has expired, holds up no other: its error comes last. `reland` (not where a
     unit has expired) and `remake` replace what is there. Before a first manifest a failure leaves nothing.
+    What the erasure list names is left out, also where an entry came while the units were read.
     """
+    found = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, only)
+    while owing := owed(lake, found.landed, pipeline.slice):
+        say(f"{len(owing):,} units were landed while an erasure was asked for: they are made again")
+        _land(pipeline, lake, slices, "remake", f"{uuid.uuid4().hex}", engine, say, topics_of, owing)
+        stand = read_manifests(lake, unit_of_each(found.landed, pipeline.slice))
+        found = replace(found, landed=tuple(stand.values()))
+    return found
+
+
+def _land(
+    pipeline: Pipeline,
+    lake: Lake,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    engine: Engine,
+    say: Say,
+    topics_of: TopicsOf,
+    only: Collection[Unit] | None,
+) -> Landing:
+    erasures = read_erasures(lake)
     boundaries = BoundaryLog(lake).read()
     units = [u for u in units_of(pipeline, slices, boundaries) if only is None or u in only]
     old = finish_moves(lake, units)
     crash_points.reached(Land.CAUGHT_UP)
-    own = [unit for unit in units if unit.cluster in pipeline.clusters]
+    named = old if only is not None and mode == "remake" else ()  # also of a cluster that was taken away
+    own = [unit for unit in units if unit.cluster in pipeline.clusters or unit in named]
     todo = [unit for unit in own if needs_landing(old.get(unit), mode, token)]
     again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
     reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)
@@ -94,8 +120,8 @@ def land(
     _refuse(pipeline, reads, mode, bool(again))
     crash_points.reached(Land.PLANNED)
     _tell_planned(own, todo, reads.all, [read for some in remade.values() for read in some], say)
-    source = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
-    attempt = LandingAttempt(pipeline, lake, {}, engine, say, source, pipeline.evolving_types)
+    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
+    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, pipeline.evolving_types, erasures)
     first = _clusters(replace(attempt, source=LakeSource(pipeline, lake, again, token)), remade)
     second = _clusters(attempt, reads.by_cluster)
     sweep(pipeline, lake, (*first.ids, *second.ids), pendulum.now("UTC"))

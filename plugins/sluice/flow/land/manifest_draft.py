@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -30,6 +30,7 @@ class Landed:
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
     rules: str = ""
+    erasures: int = 0
 
 
 def draft(
@@ -40,11 +41,7 @@ def draft(
     rows = sorted((f for f in landed.files if f.hour), key=_by_type_and_hour)
     rejected = sorted((f for f in landed.files if not f.hour), key=lambda f: f.key)
     late = last_late(unit.slice, grace)
-    unparsed: Counter[str] = Counter()
-    rows_unparsed: Counter[str] = Counter()
-    for part in landed.seen:
-        unparsed.update(part.unparsed)
-        rows_unparsed.update(part.rows_unparsed)
+    unparsed = _summed(part.unparsed for part in landed.seen)
     return Manifest(
         pipeline=pipeline,
         slice=unit.slice.id,
@@ -55,7 +52,7 @@ def draft(
         files=_named(rows, generation),
         rejected=_named(rejected, generation),
         read=sum(part.records for part in landed.seen),
-        unparsed=dict(sorted(unparsed.items())),
+        unparsed=unparsed,
         holes=landed.holes,
         lost=landed.read.lost,
         late=sum(f.rows for f in rows if f.hour <= late),
@@ -63,18 +60,28 @@ def draft(
         landed_at=now.strftime(STAMP),
         counts=_counts(landed.seen),
         rows=_held(landed.seen),
-        rows_unparsed=dict(sorted(rows_unparsed.items())),
+        rows_unparsed=_summed(part.rows_unparsed for part in landed.seen),
         empty=sum(part.empty for part in landed.seen),
         traffic=tuple(_traffic(one, generation) for one in landed.counted),
         long_numbers=any(part.long_numbers for part in landed.seen),
         fields=landed.fields,
         times=landed.times,
         rules={r.topic: landed.rules for r in landed.read.ranges} if landed.rules else {},
+        erased=sum(part.erased for part in landed.seen),
+        rows_erased=sum(part.rows_erased for part in landed.seen),
+        erasures=landed.erasures,
     )
 
 
 def _by_type_and_hour(file: WrittenFile) -> tuple[bool, str, str, str]:
     return file.type is None, file.type or "", file.hour, file.key
+
+
+def _summed(reasons: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for own in reasons:
+        found.update(own)
+    return dict(sorted(found.items()))
 
 
 def summed_times(seen: Sequence[SeenTimes]) -> tuple[int, ...]:
@@ -94,6 +101,8 @@ def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
             unparsed=sum(sum(part.unparsed.values()) for part in parts),
             rows=_held(parts),
             rows_unparsed=sum(sum(part.rows_unparsed.values()) for part in parts),
+            erased=sum(part.erased for part in parts),
+            rows_erased=sum(part.rows_erased for part in parts),
         )
         for place, parts in sorted(places.items())
     )

@@ -27,6 +27,7 @@ from sluice.flow.land.task.type_folders import own_folders, placed
 from sluice.flow.land.unit_fields import unit_fields
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
+from sluice.state.erasures.erasure_list import NONE, ErasureList
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
@@ -37,7 +38,7 @@ _Own = TypeVar("_Own", WrittenFile, SeenOffsets, SeenFields, SeenTimes)
 class LandingAttempt:
     """One landing: where it reads and writes, and the id of its attempt for each cluster.
 
-    `exact_fields`: as in Task.
+    `exact_fields`: as in Task. `erasures`: the whole list, as it was before anything was read.
     """
 
     pipeline: Pipeline
@@ -47,6 +48,7 @@ class LandingAttempt:
     say: Say
     source: RecordSource
     exact_fields: frozenset[str] = frozenset()
+    erasures: ErasureList = NONE
 
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
         """Returns the files of every unit in its attempt, each record accounted for.
@@ -83,6 +85,7 @@ class LandingAttempt:
                 fields=unit_fields(fields.get(_name(r.unit), ()), self.pipeline.types),
                 times=summed_times(times.get(_name(r.unit), ())),
                 rules=rules,
+                erasures=len(self.erasures.entries),
             )
             for r in reads
         ]
@@ -93,7 +96,7 @@ class LandingAttempt:
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
             place = (self.pipeline, self.lake, run.cluster, attempt, slices, run.edges())
-            task = Task(*place, decoding, self.exact_fields)
+            task = Task(*place, decoding, self.exact_fields, erasures=self.erasures.over(slices))
             work.append((run, self.source.reading(task, run)))
         return self.engine.land(work) if work else TaskReport()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CannotRemake, Conservation, Relanded
@@ -34,11 +35,11 @@ def remade_reads(
     return found, refused
 
 
-def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets]) -> Accounted:
+def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets], arrays: bool = True) -> Accounted:
     """Compares the records that the files gave with those that the manifest counts, by partition.
 
-    Of a message that was an empty array the lake has no row: as many as the manifest counts are added. Raises
-    Conservation.
+    Of a message that was an empty array, or was erased, the lake has no row: as many as the manifest counts
+    are added. Raises Conservation.
     """
     found: Counter[TopicPartitionKey] = Counter()
     for part in seen:
@@ -47,15 +48,25 @@ def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets]) -> Accounted
     for part in empty:
         found[part.topic, part.partition] += part.records
     if sum(part.records for part in empty) != old.empty:
-        raise _uneven(unit, "that are no empty array", sum(found.values()), old.read - old.empty)
+        raise _uneven(unit, "that are no empty array", sum(found.values()), old.read - old.erased - old.empty)
     _compare(unit, old, found)
-    return Accounted((*seen, *empty), old.holes)
+    return Accounted((*seen, *empty, *_erased(unit, old, arrays)), old.holes)
+
+
+def _erased(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]:
+    rows = 0 if arrays else None
+    for c in old.counts:
+        if c.erased or c.rows_erased:
+            place = (unit.cluster, unit.slice.id, c.topic, c.partition)
+            none = SeenOffsets(*place, first=0, last=-1, records=c.erased, rows=rows)
+            yield replace(none, erased=c.erased, rows_erased=c.rows_erased)
 
 
 def _empty(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> Iterator[SeenOffsets]:
     left = old.empty
     for count in old.counts:
-        missing = min(count.read - found.get((count.topic, count.partition), 0), left)
+        held = count.read - count.erased
+        missing = min(held - found.get((count.topic, count.partition), 0), left)
         if missing > 0:
             left -= missing
             place = (unit.cluster, unit.slice.id, count.topic, count.partition)
@@ -64,13 +75,13 @@ def _empty(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) ->
 
 def _compare(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> None:
     """Older manifests do not count by partition."""
-    counted = {(c.topic, c.partition): c.read for c in old.counts}
+    counted = {(c.topic, c.partition): c.read - c.erased for c in old.counts}
     wanted = {place: read for place, read in counted.items() if read}
     if old.counts and wanted != dict(found):
         place = next(p for p in sorted({*wanted, *found}) if wanted.get(p) != found.get(p))
         raise _uneven(unit, f"of {place[0]}/{place[1]}", found.get(place, 0), wanted.get(place, 0))
-    if sum(found.values()) != old.read:
-        raise _uneven(unit, "of all partitions", sum(found.values()), old.read)
+    if sum(found.values()) != old.read - old.erased:
+        raise _uneven(unit, "of all partitions", sum(found.values()), old.read - old.erased)
 
 
 def _uneven(unit: Unit, which: str, found: int, counted: int) -> Conservation:

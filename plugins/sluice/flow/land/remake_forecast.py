@@ -22,10 +22,13 @@ from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest
 from sluice.safe_text import line
 from sluice.slices import Unit
+from sluice.state.erasures.erasure_list import ErasureList
+from sluice.state.erasures.erasure_store import read_erasures
 
 SAMPLED = 3
 """Units that a plan tries, unless it is asked for all."""
 _MOST_SHOWN = 5
+_ERASED = "erased"
 
 Outcome = tuple[str, str]
 """A type and an event hour, or a reason and nothing."""
@@ -66,6 +69,7 @@ def sampled(old: Mapping[Unit, Manifest], most: int = SAMPLED) -> list[Unit]:
 def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> Iterator[UnitChange]:
     """Yields what would change of each of the units. Each is read whole, in this process."""
     bare = cast(Lake, DiscardingLake(lake))  # it has what tasks use of one
+    erasures = read_erasures(lake)
     for unit, manifest in old.items():
         before = outcomes(manifest)
         mark = lake.read(layout.slice_success(manifest.slice, manifest.cluster))
@@ -75,7 +79,9 @@ def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> It
             )
             continue
         try:
-            yield UnitChange(unit, before, _after(pipeline, bare, unit, manifest))
+            yield UnitChange(
+                unit, before, _after(pipeline, bare, unit, manifest, erasures.over([unit.slice]))
+            )
         except SluiceError as error:
             if error.retryable:
                 raise
@@ -87,22 +93,26 @@ def outcomes(manifest: Manifest) -> dict[Outcome, int]:
     for file in manifest.files:
         rows.update({(kind, file.hour): count for kind, count in file.types().items()})
     rows.update({(reason, ""): count for reason, count in manifest.kept_by_reason().items()})
-    return dict(rows)
+    rows[_ERASED, ""] += manifest.erased_rows
+    return dict(+rows)
 
 
-def _after(pipeline: Pipeline, lake: Lake, unit: Unit, manifest: Manifest) -> dict[Outcome, int]:
+def _after(
+    pipeline: Pipeline, lake: Lake, unit: Unit, manifest: Manifest, erasures: ErasureList
+) -> dict[Outcome, int]:
     reads, refused = remade_reads(pipeline, {unit: manifest})
     if refused:
         raise refused[0]
     run = ReadGroup(unit.cluster, tuple(reads[unit.cluster]))
     decoding = decoding_of(pipeline.event)
     plain = pipeline.model_copy(update={"counts": []})
-    bare = Task(plain, lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding)
+    bare = Task(plain, lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding, erasures=erasures)
     task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(bare, run)
     shares = lake_read.shares(task, together=False) if manifest.read else []
     report = TaskReport.of(one.land(lake_read.batches(one), f"{n}") for n, one in enumerate(shares))
     account(unit, manifest, report.seen)
-    return _outcomes_of(report)
+    before = Counter({(_ERASED, ""): manifest.erased_rows})
+    return dict(Counter(_outcomes_of(report)) + before)
 
 
 def _outcomes_of(report: TaskReport) -> dict[Outcome, int]:
@@ -113,4 +123,5 @@ def _outcomes_of(report: TaskReport) -> dict[Outcome, int]:
     for part in report.seen:
         reasons = Counter(part.unparsed) + Counter(part.rows_unparsed)
         rows.update({(reason, ""): count for reason, count in reasons.items()})
-    return dict(rows)
+        rows[_ERASED, ""] += part.erased if part.rows is None else part.rows_erased
+    return dict(+rows)

@@ -1,4 +1,4 @@
-"""In one manifest: records read = parsed + unparsed = offsets − holes − lost; where a record may
+"""In one manifest: records read = parsed + unparsed + erased = offsets − holes − lost; where a record may
 hold several rows: rows of the parsed records = rows landed + rows unparsed. Pure."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import partial
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.manifest import Manifest, OffsetRange
+from sluice.manifest import Manifest, OffsetRange, PartitionCount
 
 
 def check_conservation(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
@@ -43,6 +43,9 @@ def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
         by_partition = sum(count.read for count in manifest.counts)
         if by_partition != manifest.read:
             yield AnomalyKind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"
+        erased = sum(count.erased for count in manifest.counts)
+        if erased != manifest.erased:
+            yield AnomalyKind.READ, f"{erased:,} erased, by partition", f"{manifest.erased:,} erased"
     rows = sum(manifest.rows_by_type().values())
     if rows != manifest.landed:
         yield AnomalyKind.LANDED, _landed(manifest), f"{rows:,} in its files"
@@ -74,8 +77,13 @@ def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:
     counts = {(c.topic, c.partition): c for c in manifest.counts}
     for r in manifest.ranges:
         count, most = counts.get((r.topic, r.partition)), r.offsets - lost_of(manifest, r)
-        if count is not None and not 0 <= count.unparsed <= count.read <= most:
-            yield r, f"at most {most:,} records", f"{count.read:,} read, {count.unparsed:,} unparsed"
+        if count is not None and not _fits(count, most):
+            gone = f", {count.erased:,} erased" if count.erased else ""
+            yield r, f"at most {most:,} records", f"{count.read:,} read, {count.unparsed:,} unparsed{gone}"
+
+
+def _fits(count: PartitionCount, most: int) -> bool:
+    return min(count.unparsed, count.erased) >= 0 and count.unparsed + count.erased <= count.read <= most
 
 
 def lost_of(manifest: Manifest, r: OffsetRange) -> int:

@@ -16,7 +16,8 @@ import pyarrow as pa
 from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRecords
 from sluice.flow.land.task import headers
 from sluice.flow.land.task.long_records import WHOLE_BYTES
-from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
+from sluice.flow.land.task.task import CUT_BYTES, Task
+from sluice.flow.land.task.whole_records import TOO_LARGE
 
 _joined: Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
 _joined = pa.concat_batches  # type: ignore[attr-defined]  # newer than its stubs

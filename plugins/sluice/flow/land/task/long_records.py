@@ -17,7 +17,8 @@ from sluice.clients.kafka.records import RecordBody
 from sluice.flow.land.task import headers
 from sluice.flow.land.task.columns import lengths
 from sluice.flow.land.task.read_counts import runs_of
-from sluice.flow.land.task.task import CUT_BYTES, TOO_LARGE, Task
+from sluice.flow.land.task.task import CUT_BYTES, Task
+from sluice.flow.land.task.whole_records import TOO_LARGE
 
 WHOLE_BYTES = 32 << 20
 _CONTENTS = ("value", "key", "headers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
@@ -15,6 +15,7 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.duplicate_fields import DuplicateFields
+from sluice.flow.land.task.erasing import BatchErasing
 from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
 from sluice.flow.land.task.headers import last_values
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
@@ -29,7 +30,8 @@ Reasons = dict[int, str]
 class RecordColumns:
     """A batch of Kafka records, column by column: `timestamps` in ms; `headers` lists of (key, value).
 
-    A record's event time may be from `earliest` to `latest`, in ms and both included.
+    A record's event time may be from `earliest` to `latest`, in ms and both included. `erasing`: None where
+    nothing is erased.
     """
 
     values: pa.Array[Any]
@@ -38,6 +40,20 @@ class RecordColumns:
     timestamps: np.ndarray
     earliest: np.ndarray
     latest: np.ndarray
+    erasing: BatchErasing | None = None
+
+    def taken(self, places: np.ndarray, values: pa.Array[Any] | None = None) -> RecordColumns:
+        """Returns the records at `places`, with other `values` where they are given."""
+        rows = pa.array(places, pa.int64())
+        return replace(
+            self,
+            values=self.values.take(rows) if values is None else values,
+            headers=self.headers.take(rows),
+            timestamps=self.timestamps[places],
+            earliest=self.earliest[places],
+            latest=self.latest[places],
+            erasing=None,
+        )
 
 
 @dataclass(frozen=True)

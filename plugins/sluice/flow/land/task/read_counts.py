@@ -30,6 +30,8 @@ class _Count:
     rows_unparsed: Counter[str] = field(default_factory=Counter)
     empty: int = 0
     long_numbers: bool = False
+    erased: int = 0
+    rows_erased: int = 0
 
     def add(self, offsets: np.ndarray) -> None:
         """Adds ascending offsets, all above those before."""
@@ -82,6 +84,17 @@ class SeenRecords:
         for number in empty:
             self._counts[int(number), topic, partition].empty += 1
 
+    def erase(self, topic: str, partition: int, records: np.ndarray, rows: np.ndarray) -> None:
+        """Counts erased records, and erased rows of records that were arrays: the slice's number of each."""
+        for number, count in zip(
+            *(part.tolist() for part in np.unique(records, return_counts=True)), strict=True
+        ):
+            self._counts[number, topic, partition].erased += count
+        for number, count in zip(
+            *(part.tolist() for part in np.unique(rows, return_counts=True)), strict=True
+        ):
+            self._counts[number, topic, partition].rows_erased += count
+
     def long_number(self, slice_number: int, topic: str, partition: int) -> None:
         """Notes that a row of the slice may hold one."""
         self._counts[slice_number, topic, partition].long_numbers = True
@@ -118,6 +131,8 @@ def _seen(
         c.empty,
         c.long_numbers,
         hidden,
+        c.erased,
+        c.rows_erased,
     )
 
 

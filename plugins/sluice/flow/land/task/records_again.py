@@ -14,7 +14,8 @@ from sluice.flow.land.task import headers
 from sluice.flow.land.task.columns import lengths
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.read_counts import runs_of
-from sluice.flow.land.task.task import TOO_LARGE, Task
+from sluice.flow.land.task.task import Task
+from sluice.flow.land.task.whole_records import TOO_LARGE
 from sluice.slices import Unit
 
 WHOLE = -1

@@ -50,7 +50,8 @@ class SeenOffsets:
     `gaps` lie between two of them, in order, and so do `hidden` offsets that no consumer shows, because they
     are markers of transactions or aborted. `rows`: how many rows the parsed records held, of which
     `rows_unparsed` did not land, and how many records were `empty` arrays; None where a record is a row.
-    `long_numbers`: some of their rows may hold a number of more digits than a double keeps.
+    `long_numbers`: some of their rows may hold a number of more digits than a double keeps. `erased`: records
+    of which nothing was left, and `rows_erased` rows of records that were arrays: `rows` does not count them.
     """
 
     cluster: str
@@ -67,6 +68,8 @@ class SeenOffsets:
     empty: int = 0
     long_numbers: bool = False
     hidden: int = 0
+    erased: int = 0
+    rows_erased: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from sluice.flow.land.task import columns, headers
 from sluice.flow.land.task.count_tally import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
 from sluice.flow.land.task.dedup import Deduplicator
+from sluice.flow.land.task.erasing import Erasing
 from sluice.flow.land.task.far_hours import FarHours
 from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.lake_file import LakeFile
@@ -32,15 +33,15 @@ from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents
+from sluice.flow.land.task.whole_records import carried, sizes_of, too_large, unerased
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 from sluice.runtime import deeper
 from sluice.slices import Slice
+from sluice.state.erasures.erasure_list import NONE, ErasureList
 
 # A value, key or list of headers is handed over up to this size, so that a batch of records is bounded
 # without weighing each: weighing them costs Spark as much as handing them over.
 CUT_BYTES = 64 << 10
-TOO_LARGE = "too_large"
-"""A column that batches may have: the size of a record that is larger than `max_record`, else null."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Task:
     `decoding`: how messages are decoded that are not JSON.
     `exact_fields`: types whose fields are counted in every row, and not in a sample; `*` stands for those
     without a table of their own. `files`: those of the lake in which the records are, where a unit is made
-    again; None: they are in Kafka.
+    again; None: they are in Kafka. `erasures`: what is left out of the slices.
     """
 
     pipeline: Pipeline
@@ -63,6 +64,7 @@ class Task:
     decoding: Decoding | None = None
     exact_fields: frozenset[str] = frozenset()
     files: tuple[LakeFile, ...] | None = None
+    erasures: ErasureList = NONE
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -111,6 +113,7 @@ class _Landing:
         counted = {path for spec in pipeline.counts for path in spec.by.values()}
         self._parser = Parser(pipeline.event, counted, pipeline.types)
         self._shipped = Deduplicator(pipeline.event)
+        self._erasing = Erasing(task.erasures, task.slices, pipeline.event)
         self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
         self._far = FarHours(task.slices, pipeline.max_early, pipeline.max_late)
         self._admission = Admission(pipeline.types, pipeline.max_types)
@@ -141,14 +144,16 @@ class _Landing:
         self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
         self._times.add(slices, batch["timestamp"].to_numpy())
         refused = self._shipped.refused(topic, partition, batch["headers"], slices)
-        refused |= dict.fromkeys(_too_large(batch), reject_reasons.TOO_LARGE)
+        refused |= dict.fromkeys(too_large(batch), reject_reasons.TOO_LARGE)
+        gone = frozenset(refused)
         if refused:
+            refused, erased = unerased(self._erasing, topic, batch, slices, refused)
+            self.seen.erase(topic, partition, slices[erased], slices[:0])
             self.seen.refuse(topic, partition, slices, refused)
             found = headers.from_json(batch["headers"])
             taken = columns.taken(batch, self._task.cluster, topic, partition, found)
-            sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
-            self._reject(taken, slices, refused, sizes)
-            left = np.setdiff1d(np.arange(batch.num_rows), list(refused))
+            self._reject(taken, slices, refused, sizes_of(batch))
+            left = np.setdiff1d(np.arange(batch.num_rows), list(gone))
             batch, slices = batch.take(pa.array(left, pa.int64())), slices[left]
         if batch.num_rows:
             self._add(topic, partition, batch, slices)
@@ -157,9 +162,10 @@ class _Landing:
         times = batch["timestamp"].to_numpy()
         earliest, latest = self._earliest[slices], self._latest[slices]
         found = headers.from_json(batch["headers"])
-        records = RecordColumns(batch["value"], topic, found, times, earliest, latest)
+        erasing = self._erasing.of(topic, slices, batch["key"], found)
+        records = RecordColumns(batch["value"], topic, found, times, earliest, latest, erasing)
         taken = columns.taken(batch, self._task.cluster, topic, partition, found)
-        for opened in self._opener.open(records, _carried(batch)):
+        for opened in self._opener.open(records, carried(batch)):
             self._take(topic, partition, taken, slices, opened)
             if self._rows.full or self._rejected.full:
                 self.write()
@@ -168,8 +174,11 @@ class _Landing:
         self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: UnpackedEvents
     ) -> None:
         """Events out of the `taken` records, whose `slices` are given."""
+        self.seen.erase(topic, partition, slices[[*opened.erased]], slices[[*opened.rows_erased]])
         rows, own = taken, slices
-        if opened.places is not None:
+        if opened.kept is not None:
+            rows, own = taken.take(pa.array(opened.kept, pa.int64())), slices[opened.kept]
+        elif opened.places is not None:
             rows = columns.opened(taken, opened.places, opened.events.values, opened.numbers)
             own = slices[opened.places]
         parsed = self._far.bounded(self._parser.parse(opened.events), own)
@@ -233,17 +242,3 @@ class _Landing:
             self._write_counts()
         types = self._admission.codes(slices, parsed.types, hours, self._parser.types.names)
         self._rows.add(columns.timed(rows, parsed.types, parsed.times), Codes(slices, types, hours))
-
-
-def _too_large(batch: pa.RecordBatch) -> list[int]:
-    sizes = batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
-    if sizes is None:
-        return []
-    positions: list[int] = np.flatnonzero(sizes.is_valid().to_numpy(zero_copy_only=False)).tolist()
-    return positions
-
-
-def _carried(batch: pa.RecordBatch) -> np.ndarray:
-    """Returns how many bytes of each record's are repeated in each row of it."""
-    carried: np.ndarray = columns.lengths(batch["key"]) + columns.lengths(batch["headers"])
-    return carried

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.erasing import BatchErasing
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
 from sluice.flow.land.task.parse import Reasons, RecordColumns
 
@@ -32,7 +33,8 @@ class UnpackedEvents:
 
     `places`: the record that each comes from, None: they are the records themselves. `numbers`: which row of
     its record each is. `refused` are records without events, by their place; `empty` those with an empty
-    array.
+    array. `erased` are records of which nothing is left, and `rows_erased` has the record of each element
+    of an array that is erased. `kept`: the records that the events are, where others are erased.
     """
 
     events: RecordColumns
@@ -40,6 +42,9 @@ class UnpackedEvents:
     numbers: np.ndarray | None = None
     refused: Reasons = field(default_factory=dict)
     empty: tuple[int, ...] = ()
+    erased: tuple[int, ...] = ()
+    rows_erased: tuple[int, ...] = ()
+    kept: np.ndarray | None = None
 
 
 class Unpacker(Protocol):
@@ -51,7 +56,14 @@ class SingleEvents:
     """A record is an event."""
 
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
-        yield UnpackedEvents(records)
+        erasing = records.erasing
+        texts = [] if erasing is None else records.values.to_pylist()
+        erased = [place for place, text in enumerate(texts) if erasing and erasing.has(place, text)]
+        if not erased:
+            yield UnpackedEvents(records)
+            return
+        kept = np.setdiff1d(np.arange(len(texts)), erased)
+        yield UnpackedEvents(records.taken(kept), erased=tuple(erased), kept=kept)
 
 
 class Arrays:
@@ -59,14 +71,16 @@ class Arrays:
     held at once, at some 100 bytes each beside their own.)"""
 
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
-        piece = _Piece()
+        piece, erasing = _Piece(), records.erasing
         for place, text in enumerate(records.values.to_pylist()):
             try:
                 elements = elements_of(text)
             except Unparsed as verdict:
-                piece.refused[place] = verdict.reason
+                piece.refuse(place, text, verdict.reason, erasing)
                 continue
-            if not elements:
+            if erasing is not None:
+                elements = piece.left(place, text, elements, erasing)
+            elif not elements:
                 piece.empty.append(place)
             step = min(ROWS_AT_ONCE, BYTES_AT_ONCE // (int(carried[place]) + 1) + 1)
             for start in range(0, len(elements), step):
@@ -85,14 +99,18 @@ class Decoded:
         self._decode = decode
 
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
-        piece = _Piece()
+        piece, erasing = _Piece(), records.erasing
         for place, message in enumerate(records.values.to_pylist()):
             try:
                 if message is None:
                     raise Unparsed(reject_reasons.NO_VALUE)
-                piece.add(place, 0, [self._decode(message)], len(message))
+                event = self._decode(message)
+                if erasing is not None and erasing.has(place, event):
+                    piece.erased.append(place)
+                else:
+                    piece.add(place, 0, [event], len(message))
             except Unparsed as verdict:
-                piece.refused[place] = verdict.reason
+                piece.refuse(place, message, verdict.reason, erasing)
             if piece.full:
                 yield replace(piece.opened(records), numbers=None)
                 piece = _Piece()
@@ -133,6 +151,8 @@ class _Piece:
     def __init__(self) -> None:
         self.refused: Reasons = {}
         self.empty: list[int] = []
+        self.erased: list[int] = []
+        self.rows_erased: list[int] = []
         self._values: list[bytes] = []
         self._runs: list[tuple[int, int, int]] = []
         self._bytes = 0
@@ -143,6 +163,24 @@ class _Piece:
         self._runs.append((place, first, len(values)))
         self._bytes += sum(map(len, values)) + carried * len(values)
 
+    def refuse(self, place: int, text: bytes | None, reason: str, erasing: BatchErasing | None) -> None:
+        """Adds a record without events."""
+        if erasing is not None and erasing.has(place, text):
+            self.erased.append(place)
+        else:
+            self.refused[place] = reason
+
+    def left(
+        self, place: int, text: bytes | None, elements: Sequence[msgspec.Raw], erasing: BatchErasing
+    ) -> list[msgspec.Raw]:
+        """Returns those elements of a record that are not erased."""
+        left = [element for element in elements if not erasing.has(place, bytes(element))]
+        self.rows_erased += [place] * (len(elements) - len(left))
+        if not left:
+            gone = bool(elements) or erasing.has(place, text)
+            (self.erased if gone else self.empty).append(place)
+        return left
+
     @property
     def full(self) -> bool:
         return len(self._values) >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE
@@ -152,12 +190,12 @@ class _Piece:
         places = np.repeat(runs[:, 0], runs[:, 2])
         begun = np.concatenate(([0], np.cumsum(runs[:, 2])))
         numbers = np.arange(len(places)) + np.repeat(runs[:, 1] - begun[:-1], runs[:, 2])
-        events = replace(
-            records,
-            values=pa.array(self._values, pa.binary()),
-            headers=records.headers.take(pa.array(places, pa.int64())),
-            timestamps=records.timestamps[places],
-            earliest=records.earliest[places],
-            latest=records.latest[places],
+        return UnpackedEvents(
+            records.taken(places, pa.array(self._values, pa.binary())),
+            places,
+            numbers.astype(np.int32),
+            self.refused,
+            tuple(self.empty),
+            tuple(self.erased),
+            tuple(self.rows_erased),
         )
-        return UnpackedEvents(events, places, numbers.astype(np.int32), self.refused, tuple(self.empty))

@@ -1,0 +1,194 @@
+"""Which records and rows are erased: those that have a value of the erasure list.
+
+One rule for all bytes that the lake may get: an event, an element of an array, a message that is rejected.
+An event is read by the function that `sluice find --field` reads it with (event_values.py). Bytes that are no
+JSON object are searched for the value as a text. The list has only hashes, so what may be a value is hashed
+and compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sluice.config.event import Event
+from sluice.event_values import UnreadablePayload, read_event, text_of
+from sluice.event_values import field as field_of
+from sluice.flow.land.task.headers import last_values
+from sluice.slices import Slice
+from sluice.state.erasures.erasure_list import KEY, Erasure, ErasureList
+
+SHORTEST = 8
+"""Bytes of a value that is searched for anywhere in what is no JSON object; a shorter one only where it
+follows the field's name."""
+LONGEST = 1_024
+"""Bytes of a value that can be asked for."""
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_TOKEN = re.compile(rb"[^\s\"',:;=&?{}\[\]()<>|\\\x00-\x1f\x7f]{%d,%d}" % (SHORTEST, LONGEST))
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+
+TypeOf = Callable[[dict[str, Any]], str | None]
+"""From an event to its type; None where it has none that can be read."""
+
+
+class ErasedValues:
+    """The values that are erased from one slice."""
+
+    def __init__(self, found: ErasureList, entries: Sequence[Erasure]) -> None:
+        self._digest = found.digest
+        self._fields: dict[tuple[str, ...], dict[str, set[str]]] = {}
+        for entry in entries:
+            for value in entry.values:
+                self._fields.setdefault(value.path, {}).setdefault(value.digest, set()).add(entry.type)
+        self._keys = frozenset(self._fields.pop(KEY, {}))
+        self._all = frozenset(one for known in self._fields.values() for one in known)
+        names = sorted({path[-1] for path in self._fields})
+        self._named = re.compile(_after(names), re.DOTALL) if names else None
+        letters = sorted({letter for path in self._fields for name in path for letter in name})
+        self._escaped = re.compile(b"|".join(map(_escape, letters)), re.IGNORECASE)
+
+    def has_key(self, key: bytes | None) -> bool:
+        return key is not None and bool(self._keys) and self._digest(key) in self._keys
+
+    def has(self, text: bytes | None, type_of: TypeOf) -> bool:
+        """Returns whether an event, or whatever bytes, has one of the values. To be called where the stack is
+        deep enough: sluice.runtime.deeper."""
+        if text is None or self._named is None:
+            return False
+        if self._likely(text):
+            return self._exactly(text, type_of)
+        return not _is_object(text) and self._loosely(text)
+
+    def _likely(self, text: bytes) -> bool:
+        """Returns False only where no event can have a value: most are done with that."""
+        if b"\\" in text and self._escaped.search(text):
+            return True
+        return any(self._digest(value) in self._all for value in self._values(text))
+
+    def _values(self, text: bytes) -> Iterator[bytes]:
+        """Yields what follows the last name of a path, as a person types it."""
+        for found in self._named.findall(text) if self._named else ():
+            if len(found) > 6 * LONGEST:  # six bytes write one character
+                continue
+            if found[:1] != b'"':
+                yield found
+            elif b"\\" not in found:
+                yield found[1:-1]
+            elif (value := _unescaped(found)) is not None:
+                yield value
+
+    def _exactly(self, text: bytes, type_of: TypeOf) -> bool:
+        try:
+            event = read_event(text)
+            values = {path: text_of(field_of(event, path)) for path in self._fields}
+        except UnreadablePayload:  # also where a field is there twice
+            return self._loosely(text)
+        for path, value in values.items():
+            types = None if value is None else self._fields[path].get(self._digest(_bytes(value)))
+            if types and ("" in types or type_of(event) in (None, *types)):
+                return True
+        return False
+
+    def _loosely(self, text: bytes) -> bool:
+        pieces = (piece for piece in text.split(b'"') if SHORTEST <= len(piece) <= LONGEST)
+        found = (*self._values(text), *pieces, *_TOKEN.findall(text))
+        return any(self._digest(value) in self._all for value in found)
+
+
+@dataclass(frozen=True)
+class BatchErasing:
+    """A batch of records of one topic and partition. `slices`: of each record the number of its slice."""
+
+    own: Sequence[ErasedValues | None]
+    event: Event
+    slices: np.ndarray
+    keys: pa.Array[Any]
+    topic: str
+    headers: pa.Array[Any]
+
+    def has(self, place: int, text: bytes | None) -> bool:
+        """Returns whether the text, which came out of the record at `place`, is erased."""
+        values = self.own[int(self.slices[place])]
+        if values is None:
+            return False
+        return values.has_key(self.keys[place].as_py()) or values.has(
+            text, lambda event: self._type(event, place)
+        )
+
+    def _type(self, event: dict[str, Any], place: int) -> str | None:
+        source = self.event.type
+        if source.field is not None:
+            try:
+                return text_of(field_of(event, source.field.split(".")))
+            except UnreadablePayload:
+                return None
+        if source.header is not None:
+            found = last_values(self.headers.slice(place, 1), source.header)[0].as_py()
+            return None if found is None else found.decode(errors="replace")
+        return self.topic
+
+
+class Erasing:
+    """One per task."""
+
+    def __init__(self, found: ErasureList, slices: Sequence[Slice], event: Event) -> None:
+        known: dict[tuple[Erasure, ...], ErasedValues | None] = {(): None}
+        self._own: list[ErasedValues | None] = []
+        for slice_ in slices:
+            entries = tuple(one for one in found.entries if one.covers(slice_))
+            if entries not in known:
+                known[entries] = ErasedValues(found, entries)
+            self._own.append(known[entries])
+        self._event = event
+
+    @property
+    def active(self) -> bool:
+        return any(one is not None for one in self._own)
+
+    def of(
+        self, topic: str, slices: np.ndarray, keys: pa.Array[Any], headers: pa.Array[Any]
+    ) -> BatchErasing | None:
+        """Returns None where nothing is erased from the slices of the batch."""
+        if not any(self._own[number] is not None for number in np.unique(slices).tolist()):
+            return None
+        return BatchErasing(self._own, self._event, slices, keys, topic, headers)
+
+
+def _after(names: Sequence[str]) -> bytes:
+    """Returns a regular expression: what follows one of the names and a colon."""
+    texts = b"|".join(re.escape(json.dumps(name, ensure_ascii=False).encode()) for name in names)
+    return rb"(?:" + texts + rb")\s*+:\s*+(" + _TEXT + rb'|[^\s,}\]"]++)'
+
+
+def _escape(letter: str) -> bytes:
+    """Returns a regular expression for a letter of a name that is not written as itself."""
+    units = letter.encode("utf-16-be").hex()
+    long = "".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return rf"{long}|\\".encode() if letter in '"\\/\b\f\n\r\t' else long.encode()
+
+
+def _unescaped(text: bytes) -> bytes | None:
+    try:
+        return _bytes(json.loads(text))
+    except ValueError:
+        return None
+
+
+def _bytes(value: str) -> bytes:
+    """Half a surrogate pair is no character: nobody can ask for it."""
+    return value.encode(errors="replace")
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        text.decode()
+        return bytes(_RAW.decode(text)).lstrip()[:1] == b"{"
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return False

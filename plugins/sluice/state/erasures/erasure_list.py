@@ -1,0 +1,117 @@
+"""The erasure list of a lake, as values. It holds no value that was asked for, only its keyed hash. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from sluice.errors import SluiceError
+from sluice.manifest import STAMP
+from sluice.slices import Slice
+
+VERSION = 1
+KEY = ("_key",)
+"""The path that stands for the record's own key, and not for a field of its event."""
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, order=True)
+class AskedValue:
+    """A dotted path, and the keyed hash of one value that a record may have there."""
+
+    path: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """An entry: records with one of `values` are erased from the slices that begin in `[start, until)`.
+
+    `start` is empty where it is from the first one on. `type`: only rows of it; empty: of any. `asked_until`:
+    the end as it was typed, empty without one: the same words find their entry again. Instants are texts in
+    STAMP's form, in UTC.
+    """
+
+    values: tuple[AskedValue, ...]
+    type: str
+    start: str
+    until: str
+    asked_until: str
+    reason: str
+    at: str
+    by: str
+
+    def covers(self, slice_: Slice) -> bool:
+        begins = slice_.start.strftime(STAMP)
+        return self.start <= begins < self.until
+
+    @property
+    def words(self) -> tuple[object, ...]:
+        """What was asked for: two calls with the same words mean the same erasure."""
+        return tuple(sorted(self.values)), self.type, self.start, self.asked_until
+
+
+@dataclass(frozen=True)
+class ErasureList:
+    """All entries in the order in which they were made; an entry's number is its place. `salt`: in hex."""
+
+    salt: str = ""
+    entries: tuple[Erasure, ...] = ()
+    version: int = VERSION
+
+    def since(self, number: int) -> ErasureList:
+        """Returns the entries from that number on."""
+        return replace(self, entries=self.entries[number:])
+
+    def over(self, slices: Iterable[Slice]) -> ErasureList:
+        """Returns the entries that cover one of the slices; these have other numbers."""
+        known = list(slices)
+        found = [one for one in self.entries if any(one.covers(slice_) for slice_ in known)]
+        return replace(self, entries=tuple(found))
+
+    def digest(self, value: bytes) -> str:
+        return digest(self.salt, value)
+
+    def number_of(self, wanted: Erasure) -> int | None:
+        """Returns the newest entry that was asked for in the same words."""
+        alike = [number for number, one in enumerate(self.entries) if one.words == wanted.words]
+        return alike[-1] if alike else None
+
+
+NONE = ErasureList()
+
+
+def digest(salt: str, value: bytes) -> str:
+    return hashlib.blake2b(value, key=bytes.fromhex(salt), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def covering(entries: Sequence[Erasure], slice_: Slice) -> bool:
+    return any(one.covers(slice_) for one in entries)
+
+
+class _Format(msgspec.Struct):
+    version: int
+
+
+_FORMAT = msgspec.json.Decoder(_Format)
+_LIST = msgspec.json.Decoder(ErasureList)
+
+
+def encode(found: ErasureList) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(found), indent=1)
+
+
+def decode(data: bytes, place: str) -> ErasureList:
+    """Raises SluiceError naming `place` when the bytes are no list, or a newer Sluice's."""
+    try:
+        version = _FORMAT.decode(data).version
+        if version > VERSION:
+            raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
+        return _LIST.decode(data)
+    except msgspec.DecodeError as error:
+        raise SluiceError(
+            f"{place} is no erasure list ({error}): restore it from a backup; nothing lands before that"
+        ) from error

@@ -1,0 +1,143 @@
+"""Which bytes have a value of the erasure list: what `sluice find` finds, and more where it is no JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sluice.event_values import read_event
+from sluice.flow.find.row_match import read_match
+from sluice.flow.land.task.erasing import ErasedValues
+from sluice.runtime import deeper
+from sluice.state.erasures.erasure_list import AskedValue, Erasure, ErasureList
+
+LONG = "7f3c-user-0042"
+
+
+def asked(*wheres: str, kind: str = "") -> ErasedValues:
+    bare = ErasureList("ab" * 32)
+    values = []
+    for where in wheres:
+        path, _, value = where.partition("=")
+        values.append(AskedValue(tuple(path.split(".")), bare.digest(value.encode())))
+    entry = Erasure(tuple(values), kind, "", "9999", "", "asked", "", "")
+    return ErasedValues(bare, [entry])
+
+
+def has(values: ErasedValues, text: bytes | None, type_of: Any = lambda _: None) -> bool:
+    with deeper():
+        return values.has(text, type_of)
+
+
+EVENTS = [
+    (b'{"user":{"id":7}}', "user.id=7", True),
+    (b'{"user":{"id":"7"}}', "user.id=7", True),
+    (b'{"user": {"x":1, "id" : \n7 }}', "user.id=7", True),
+    (b'{"user":{"id":7.0}}', "user.id=7", False),
+    (b'{"user":{"id":7.0}}', "user.id=7.0", True),
+    (b'{"user":{"id":77}}', "user.id=7", False),
+    (b'{"id":7}', "user.id=7", False),
+    (b'{"device":{"id":7},"user":{"id":8}}', "user.id=7", False),
+    (b'{"device":{"id":7},"user":{"id":8}}', "user.id=8", True),
+    (b'{"user":{"id":[7]}}', "user.id=7", False),
+    (b'{"user":[{"id":7}]}', "user.id=7", False),
+    (b'{"user":{"id":true}}', "user.id=true", True),
+    (b'{"user":{"id":null}}', "user.id=null", False),
+    (b'{"us\\u0065r":{"\\u0069d":"7"}}', "user.id=7", True),
+    (b'{"user":{"id":"\\u0037"}}', "user.id=7", True),
+    (b'{"user":{"id":"a\\"b"}}', 'user.id=a"b', True),
+    ('{"user":{"id":"Jürgen Groß"}}'.encode(), "user.id=Jürgen Groß", True),
+    (b'{"user":{"id":"J\\u00fcrgen Gro\\u00df"}}', "user.id=Jürgen Groß", True),
+    (b'{"a":"x\\\\","user":{"id":"7"}}', "user.id=7", True),
+    (b'{"text":"\\"id\\":7","user":{"id":8}}', "user.id=7", False),
+    (b'{"other":"7f3c-user-0042","user":{"id":8}}', f"user.id={LONG}", False),
+    (b'{"user":{"id":' + b"9" * 900 + b"}}", "user.id=" + "9" * 900, True),
+]
+
+
+@pytest.mark.parametrize(("text", "where", "found"), EVENTS)
+def test_an_event_is_erased_where_it_is_found(text: bytes, where: str, found: bool):
+    assert has(asked(where), text) is found
+    rows = pa.table({"_payload": [text]})
+    with deeper():
+        assert (len(read_match(None, where).positions(rows)) == 1) is found
+    read_event(text)  # it is an event
+
+
+NO_EVENTS = [
+    (b'{"user":{"id":7},"user":{"id":8}}', "user.id=7", True),  # there twice
+    (b'{"user":{"id":7},"user":{"id":8}}', "user.id=8", True),
+    (b'{"user":{"id":7},"user":{"id":8}}', "user.id=9", False),
+    (b'{"user":{"id":7', "user.id=7", True),  # cut off
+    (b'{"user":{"id":"7"', "user.id=7", True),
+    (b'{"n":7, "user":{"id":8', "user.id=7", False),  # a short value, elsewhere
+    (b'[{"user":{"id":7}}]', "user.id=7", True),
+    (b'{"user":{"id":7},"s":"\xff"}', "user.id=7", True),
+    (b"user=7f3c-user-0042;x=1", f"user.id={LONG}", True),
+    (b"2026 7f3c-user-0042 GET /", f"user.id={LONG}", True),
+    (b"17f3c-user-0042 GET /", f"user.id={LONG}", False),
+    (b'{"user":"John Smith of Ul', "user.name=John Smith of Ulm", False),  # the value itself is cut off
+    (b'{"user":"John Smith of Ulm",', "user.name=John Smith of Ulm", True),
+    (b'{"user":{"id":' + b"[" * 2000 + b'"7f3c-user-0042"', f"user.id={LONG}", True),
+    (b'{"user":{"id":"7f3c-user-0042"},"deep":' + b"[" * 9000 + b"]" * 9000 + b"}", f"user.id={LONG}", True),
+    (b"7", "user.id=7", False),
+    (b'"7f3c-user-0042"', f"user.id={LONG}", True),
+    (b"\x00\x01\x02", "user.id=7", False),
+    (b"", "user.id=7", False),
+    (None, "user.id=7", False),
+]
+
+
+@pytest.mark.parametrize(("text", "where", "found"), NO_EVENTS)
+def test_other_bytes_are_searched_for_the_value(text: bytes | None, where: str, found: bool):
+    assert has(asked(where), text) is found
+
+
+def test_types_are_compared_where_they_are_known():
+    text = b'{"type":"click","user":{"id":7}}'
+    own, other = asked("user.id=7", kind="click"), asked("user.id=7", kind="bid")
+    by_field = lambda event: event.get("type")  # noqa: E731
+    assert (has(own, text, by_field), has(other, text, by_field)) == (True, False)
+    assert has(other, text.replace(b"type", b"kind"), by_field)  # of no type that can be read
+    assert has(other, text[:-1], by_field)
+
+
+def test_several_values_and_paths():
+    several = asked("user.id=7", "user.id=8", "email=a@b.example", "_key=k9")
+    assert [n for n in range(20) if has(several, b'{"user":{"id":%d}}' % n)] == [7, 8]
+    assert has(several, b'{"email":"a@b.example"}')
+    assert not has(several, b'{"id":"a@b.example"}')
+    assert (several.has_key(b"k9"), several.has_key(b"k8"), several.has_key(None)) == (True, False, False)
+    assert not has(several, b'{"_key":"k9"}')
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_events_agree_with_json(seed: int):
+    """An oracle of Python's own json, which is asked nothing else."""
+    chance = np.random.default_rng(seed)
+    names, wanted = ["id", "user", "x", 'a"b', "ü"], {"1", "2.5", "true", "aü", 'q"'}
+    several = asked(*(f"user.id={value}" for value in sorted(wanted)))
+    choices: list[Any] = [1, 2.5, True, None, "aü", 'q"', "1", 11, "no", [1], {"id": 1}]
+
+    def some(depth: int) -> Any:
+        if depth == 0 or chance.random() < 0.4:
+            return choices[chance.integers(len(choices))]
+        picked = chance.choice(names, chance.integers(1, 4), replace=False).tolist()
+        return {name: some(depth - 1) for name in picked}
+
+    for _ in range(2_000):
+        event = some(3)
+        if not isinstance(event, dict):
+            continue
+        inner = event.get("user")
+        value = inner.get("id") if isinstance(inner, dict) else None
+        words = (
+            {True: "true", None: None}.get(value, str(value)) if not isinstance(value, (dict, list)) else None
+        )
+        words = "true" if value is True else ("1" if value == 1 and value is not True else words)
+        text = json.dumps(event, ensure_ascii=bool(chance.integers(2))).encode()
+        assert has(several, text) is (words in wanted), text
