@@ -1,5 +1,5 @@
-"""Checks that the pools of tasks exist: a task whose pool is missing never starts, and no page of Airflow
-says so."""
+"""Checks that the pools of tasks exist, and that of landings that defer bounds them: a task whose pool is
+missing never starts, and no page of Airflow says so."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
 
 _ALWAYS = "default_pool"  # Airflow makes it, and refuses to delete it
+_UNBOUND = (
+    "does not count deferred tasks, and landings of this pipeline defer: however many slots it has, it does "
+    "not bound how many Sparks run at once"
+)
 
 
 @dataclass(frozen=True)
 class KnownPools:
-    """Pools of the Airflow at `place`, a folder or an address; `elsewhere` says how another one is asked."""
+    """Pools of the Airflow at `place`, a folder or an address, and whether they count deferred tasks;
+    `elsewhere` says how another one is asked."""
 
     place: str
-    names: frozenset[str]
+    counts_deferred: Mapping[str, bool]
     elsewhere: str
 
 
@@ -45,22 +50,42 @@ def read_pools(named: Sequence[str], environment: Mapping[str, str] = os.environ
 def pool_checks(
     pipeline: Pipeline, read: Callable[[Sequence[str]], KnownPools | None] = read_pools
 ) -> Iterator[Check]:
-    """Asks only where a pool of one's own is named. Raises what `read` raises."""
+    """Asks only where a pool of one's own is named, or a landing defers. Raises what `read` raises."""
     named = [pool for pool in pipeline.airflow.pools if pool != _ALWAYS]
-    if not named:
+    landing = _deferring(pipeline)
+    asked = list(dict.fromkeys([*named, *landing]))
+    if not asked:
         return
-    known = read(named)
+    known = read(asked)
     if known is None:
-        found = f"Airflow is not set up here: nothing is known of {', '.join(named)}"
+        found = f"Airflow is not set up here: nothing is known of {', '.join(asked)}"
         yield warn(Area.AIRFLOW, "pools", found, "`airflow pools list`, where it is")
         return
-    for pool in named:
+    for pool in asked:
         place = f"pool {pool}"
-        if pool in known.names:
-            yield ok(Area.AIRFLOW, place, "is there")
-        else:
+        if pool not in known.counts_deferred:
             found = f"is not in the Airflow of {known.place}: a task that names it never starts"
-            remedy = (
-                f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`; for another Airflow, {known.elsewhere}"
-            )
+            remedy = f"`{_set(pool, pool in landing)}`; for another Airflow, {known.elsewhere}"
             yield fail(Area.AIRFLOW, place, found, remedy)
+        elif pool in landing and not known.counts_deferred[pool]:
+            yield warn(Area.AIRFLOW, place, _UNBOUND, _bind(pool))
+        else:
+            yield ok(Area.AIRFLOW, place, "is there")
+
+
+def _deferring(pipeline: Pipeline) -> tuple[str, ...]:
+    """Returns the pool of a landing that gives its slot back while Spark is at work."""
+    settings = pipeline.airflow
+    return (settings.of("land").pool or settings.pool,) if settings.deferrable else ()
+
+
+def _bind(pool: str) -> str:
+    if pool != _ALWAYS:
+        return f"`{_set(pool, True)}`, with the slots it has"
+    own = "`airflow: {steps: {land: {pool: sluice_land}}}`"
+    return f"`{_set('sluice_land', True)}`, and in the pipeline file {own}"
+
+
+def _set(pool: str, counts_deferred: bool) -> str:
+    option = "--include-deferred " if counts_deferred else ""
+    return f"airflow pools set {option}{quote(pool)} SLOTS DESCRIPTION"
