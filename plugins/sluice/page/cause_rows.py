@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sluice.flow.verify.causes import Cause, causes_of
 from sluice.flow.verify.repairs import ranged
-from sluice.flow.verify.verdict import OpenAnomaly
+from sluice.flow.verify.verdict import OpenAnomaly, Verification
 from sluice.page.models import AnomalyRow, CauseRow, RepairRow
 
 MOST_CAUSES, MOST_EXAMPLES, MOST_COMMANDS = 200, 20, 20
 
 
-def cause_rows(found: Iterable[OpenAnomaly]) -> list[CauseRow]:
-    """Wrong counts before hours that are only not done yet."""
-    return [_row(cause) for cause in causes_of(found)[:MOST_CAUSES]]
+def cause_rows(found: Iterable[OpenAnomaly], verifications: Sequence[Verification] = ()) -> list[CauseRow]:
+    """Wrong counts before hours that are only not done yet. `verifications` are in order, the newest last."""
+    sound = [one for one in reversed(verifications) if not one.found]
+    return [_row(cause, sound) for cause in causes_of(found)[:MOST_CAUSES]]
 
 
-def _row(cause: Cause) -> CauseRow:
+def _row(cause: Cause, sound: Sequence[Verification]) -> CauseRow:
     slices = cause.slices
     return CauseRow(
         name=cause.name,
@@ -30,9 +31,25 @@ def _row(cause: Cause) -> CauseRow:
         first=slices[0] if slices else "",
         last=slices[-1] if slices else "",
         found_at=max(one.found_at for one in cause.anomalies),
+        held_at=_held_at(slices, sound),
         anomalies=len(cause.anomalies),
         examples=[_example(one) for one in cause.anomalies[:MOST_EXAMPLES]],
     )
+
+
+def _held_at(slices: Sequence[str], sound: Sequence[Verification]) -> str:
+    """`sound`, those that found nothing, are the newest first."""
+    if not slices:
+        return ""
+    first, last = _minute(slices[0]), _minute(slices[-1])
+    covering = (one.at for one in sound if one.start[:16] <= first and last < one.until[:16])
+    return next(covering, "")
+
+
+def _minute(slice_id: str) -> str:
+    """Returns 2026-11-20T10:00 for 2026-11-20T10Z, 2026-11-20T10:15 for 2026-11-20T1015Z: as text these are
+    in the order of time, like the edges of verifications, which are in UTC, too."""
+    return f"{slice_id[:13]}:{slice_id[13:-1] or '00'}"
 
 
 def _repair(command: str) -> RepairRow:

@@ -113,7 +113,8 @@ class RepairRow(Model):
 
 class CauseRow(Model):
     """What is wrong, once for all `slices` hours, from `first` to `last`, that have it. `breaks`: a count is
-    wrong; `examples` are the first of `anomalies`."""
+    wrong; `examples` are the first of `anomalies`. `held_at`: when all of these hours were last verified
+    without an anomaly, empty where no verification that is kept says so."""
 
     name: str
     place: str
@@ -125,5 +126,6 @@ class CauseRow(Model):
     first: str
     last: str
     found_at: str
+    held_at: str
     anomalies: int
     examples: list[AnomalyRow]

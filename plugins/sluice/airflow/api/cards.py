@@ -103,7 +103,7 @@ def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> LateTable:
 def anomalies(pipeline: Readable) -> Anomalies:
     verdict = read_verdict(open_lake(pipeline))
     return Anomalies(
-        causes=cause_rows(verdict.anomalies),
+        causes=cause_rows(verdict.anomalies, verdict.verifications),
         verifications=[
             VerificationRow.model_validate(verification, from_attributes=True)
             for verification in reversed(verdict.verifications)

@@ -70,7 +70,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
         pipeline,
         hour.cell,
         snapshot.statuses,
-        cause_rows(verdict.anomalies),
+        cause_rows(verdict.anomalies, verdict.verifications),
         rows,
         _alarms(lake, snapshot.statuses),
         gone,

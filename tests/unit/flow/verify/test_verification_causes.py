@@ -102,6 +102,22 @@ def test_what_one_reload_repairs_is_one_cause_for_each_table():
     assert (row.slices, row.first, row.last) == (2, HOURS[0].id, HOURS[5].id)
 
 
+def test_a_cause_says_when_its_hours_were_last_found_sound():
+    """By the newest verification that covers them all and found nothing; one of fewer hours says nothing."""
+    start, end, late = "2026-11-20T10:00:00+00:00", "2026-11-20T16:00:00+00:00", "2026-11-20T15:00:00+00:00"
+    known = [
+        Verification("2026-11-20T17:00:00+00:00", start, end, 6, 30, 0),
+        Verification("2026-11-20T18:00:00+00:00", start, end, 6, 30, 0),
+        Verification("2026-11-20T19:00:00+00:00", start, late, 5, 25, 0),
+        Verification("2026-11-20T20:00:00+00:00", start, end, 6, 30, 2),
+    ]
+    both = [opened(rows(0), AT), opened(rows(5), AT)]
+    assert [row.held_at for row in cause_rows(both, known)] == ["2026-11-20T18:00:00+00:00"]
+    assert [row.held_at for row in cause_rows(both[:1], known)] == ["2026-11-20T19:00:00+00:00"]
+    assert [row.held_at for row in cause_rows(both, known[2:])] == [""]
+    assert [row.held_at for row in cause_rows(both)] == [""]
+
+
 def test_a_command_that_is_no_run_has_no_button():
     found = Anomaly(AnomalyKind.FILE_UNKNOWN, "no file", "9 bytes", REPAIRS.clean(HOURS[0]), file="a")
     ((row,),) = (one.repairs for one in cause_rows([opened(found, AT)]))
