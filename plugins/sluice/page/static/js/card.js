@@ -63,10 +63,13 @@ function nextRun(row) {
   return row.next_run ? ["next run ", time(row.next_run, { short: true })] : "";
 }
 
+// The newest hour that is complete, and how many before it are not.
 function freshness(row, data) {
-  if (row.behind_seconds === null || row.behind_seconds === undefined) return { label: "Complete until", value: "–", note: "nothing in this range" };
-  const until = new Date(Date.parse(data.now) - row.behind_seconds * 1000).toISOString();
-  return { label: "Complete until", value: clock(until).slice(11, 16), unit: `UTC ${until.slice(5, 10)}`, note: ago(Date.parse(until), Date.parse(data.now)) };
+  if (row.behind_seconds === null || row.behind_seconds === undefined) return { label: "Newest complete", value: "–", note: "nothing in this range" };
+  const until = Date.parse(data.now) - row.behind_seconds * 1000;
+  const start = new Date(until - row.slice_seconds * 1000).toISOString();
+  const gaps = data.zoom === "days" ? 0 : row.cells.slice(0, row.cells.indexOf(newest(row)) + 1).filter((cell) => !DONE.has(cell.cell) && cell.cell !== "before").length;
+  return { label: "Newest complete", value: clock(start).slice(11, 16), unit: `UTC ${start.slice(5, 10)}`, note: `${ago(until, Date.parse(data.now))}${gaps ? `; ${count(gaps)} before ${gaps === 1 ? "is" : "are"} not` : ""}` };
 }
 
 // The newest that is done, and the shape of all.

@@ -11,11 +11,12 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 const sumOf = (values) => values.reduce((a, b) => a + b, 0);
 const highest = (values) => Math.max(0, ...values.filter(Number.isFinite));
+const span = (values, said) => (highest(values) ? `${said(values.findLast(Number.isFinite))} at the end, at most ${said(highest(values))}` : said(0));
 
 // lines: [{label, values}], distinguished by colour and by dashes; null is a gap. What cannot be added up (`most`) is
-// summed up by its highest value, written by `said`.
+// summed up by its newest and its highest value, written by `said`.
 export function linePlot(place, title, starts, lines, { most = false, said = count, none = "Nothing in this range." } = {}) {
-  const total = lines.map(({ label, values }) => `${label} ${most ? `at most ${said(highest(values))}` : said(sumOf(values))}`).join(", ");
+  const total = lines.map(({ label, values }) => `${label} ${most ? span(values, said) : said(sumOf(values))}`).join(", ");
   const shape = JSON.stringify([title, lines.map((line) => line.label), document.documentElement.dataset.theme]);
   const known = plots.get(place);
   const data = [starts, ...lines.map((line) => line.values)];
