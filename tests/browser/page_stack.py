@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shutil import copytree
 
 import clickhouse_connect
-from kafka import KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
+from confluent_kafka import Producer
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from local import airflow_api
 from local.demo import create_tables
@@ -22,7 +24,10 @@ from local.sample_events import late, on_time
 from local.versions import ROOT
 
 HOUR = timedelta(hours=1)
+DAY, WEEK = 24 * HOUR, 7 * 24 * HOUR
 HOURS, PER_HOUR, PARTITIONS = 20, 300, 3
+LESS = 20  # events an hour, each day further back
+TABLES = ("adx.bids", "adx.impressions", "adx.clicks", "adx.other", "adx.traffic")
 ROLES = "admin:admin,viewer:viewer,user:user"
 # Whatever an event's type or payload says has to stay text.
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -39,9 +44,20 @@ resolve_range(read(find("adx")), SliceRange(first.start, first.end))
 """
 
 
+WATCH = """
+import sys
+import pendulum
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import find, read
+from sluice.watch.watch import watch
+pipeline = read(find("adx"))
+watch(pipeline, open_lake(pipeline), pendulum.parse(sys.argv[1]), lambda *_: None)
+"""
+
+
 @dataclass
 class PageStack:
-    """`hours` are the starts of the last complete hours, the oldest first."""
+    """`hours` are the starts of the last complete hours, the oldest first; Kafka also has the week before."""
 
     settings: Settings
     env: dict[str, str]
@@ -50,7 +66,12 @@ class PageStack:
     @classmethod
     def start(cls, home: Path) -> PageStack:
         settings = Settings(home, free_port(neighbours=1), free_port(), free_port())
-        own = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ROLES, "AIRFLOW__API__EXPOSE_CONFIG": "False"}
+        own = {
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ROLES,
+            "AIRFLOW__API__EXPOSE_CONFIG": "False",
+            "SLUICE_PIPELINES": str(home / "pipelines"),
+        }
+        copytree(ROOT / "include" / "pipelines", home / "pipelines")
         env = environment(settings, {**os.environ, **own})
         end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         stack = cls(settings, env, [end - number * HOUR for number in range(HOURS, 0, -1)])
@@ -87,25 +108,73 @@ class PageStack:
         wait_until(lambda: airflow.has_dag("adx_backfill"), "the DAG adx_backfill", SECONDS)
 
     def verify(self) -> subprocess.CompletedProcess[str]:
-        end = self.hours[-1] + HOUR
-        span = ("--from", f"{self.hours[0]:%Y-%m-%dT%HZ}", "--to", f"{end:%Y-%m-%dT%HZ}")
-        return self.command("sluice", "verify", "adx", *span)
+        return self.command("sluice", "verify", "adx", *span(self.hours[0], self.hours[-1] + HOUR))
+
+    def sluice(self, command: str, start: datetime, end: datetime, *words: str) -> None:
+        """A command of a range, which has to end well."""
+        self._ended(self.command("sluice", command, "adx", *span(start, end), *words))
+
+    def watch(self, at: datetime) -> None:
+        """One run of the watch, which notes the lag that it sees as that of the hour of `at`."""
+        self._run("-c", WATCH, at.isoformat())
+
+    def edit(self, old: str, new: str) -> None:
+        """Edits the pipeline file."""
+        path = self.settings.home / "pipelines" / "adx.yaml"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def keep(self, time: timedelta) -> None:
+        """Bounds how long Kafka keeps the topic."""
+        settings = {"retention.ms": str(int(time.total_seconds() * 1000))}
+        admin = KafkaAdminClient(bootstrap_servers=self.settings.bootstrap)
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "adx", settings)])
+        admin.close()
+
+    def loaded(self, table: str) -> set[datetime]:
+        """The hours of which the table has rows, as ClickHouse says."""
+        found = self.client().query(f"SELECT DISTINCT toUnixTimestamp(_slice) FROM {table}").result_rows
+        return {datetime.fromtimestamp(at, UTC) for (at,) in found}
+
+    def rows(self, table: str, hour: datetime) -> int:
+        return self.client().query(f"SELECT count() FROM {table} WHERE _slice = '{hour:%F %T}'").first_row[0]
+
+    def delete_a_row(self, hour: datetime) -> None:
+        """Deletes the first bid of the hour, in each partition that has one of its offset; once."""
+        if self.rows("adx.bids", hour) < sum('"bid_request"' in line for line in self.lines(hour)):
+            return
+        of_hour = f"FROM adx.bids WHERE _slice = '{hour:%F %T}'"
+        (offset,) = self.client().query(f"SELECT min(_offset) {of_hour}").first_row
+        self.client().command(f"DELETE {of_hour} AND _offset = {offset}")
+
+    def lines(self, hour: datetime) -> list[str]:
+        """What is published with record times of the hour: each day further back a little less."""
+        return lines_of(hour, PER_HOUR - LESS * max((self.hours[-1] - hour) // DAY, 0))
+
+    def records(self, hours: Iterable[datetime]) -> int:
+        return sum(len(self.lines(hour)) for hour in hours)
+
+    def publish(self, hour: datetime, lines: Sequence[str], within: timedelta = HOUR) -> None:
+        """Evenly over the hour, or its beginning, and over the partitions."""
+        producer = Producer({"bootstrap.servers": self.settings.bootstrap, "linger.ms": 50})
+        for number, line in enumerate(lines):
+            at = (hour + number * (within / (len(lines) + 1))).timestamp() * 1000
+            producer.produce("adx", line.encode(), partition=number % PARTITIONS, timestamp=int(at))
+        assert producer.flush(SECONDS) == 0
 
     def _publish(self) -> None:
         admin = KafkaAdminClient(bootstrap_servers=self.settings.bootstrap)
         admin.create_topics([NewTopic("adx", PARTITIONS, 1, topic_configs={"retention.ms": "-1"})])
         admin.close()
-        producer = KafkaProducer(bootstrap_servers=self.settings.bootstrap, linger_ms=50)
-        for hour in self.hours:
-            lines = lines_of(hour)
-            for number, line in enumerate(lines):
-                at = hour.timestamp() * 1000 + number * (3_600_000 // (len(lines) + 1))
-                partition = number % PARTITIONS
-                producer.send("adx", line.encode(), partition=partition, timestamp_ms=int(at))
-        producer.close()
+        newest = self.hours[-1]
+        for number in range(WEEK // HOUR, -1, -1):
+            self.publish(newest - number * HOUR, self.lines(newest - number * HOUR))
 
     def _run(self, *words: str) -> None:
-        done = self.command("python", *words)
+        self._ended(self.command("python", *words))
+
+    def _ended(self, done: subprocess.CompletedProcess[str]) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def command(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -115,9 +184,12 @@ class PageStack:
         )
 
 
-def lines_of(hour: datetime) -> list[str]:
-    """What is published with record times of the hour."""
-    return [*on_time(hour, PER_HOUR), *late(hour, PER_HOUR), *strange(hour)]
+def span(start: datetime, end: datetime) -> tuple[str, ...]:
+    return "--from", f"{start:%Y-%m-%dT%HZ}", "--to", f"{end:%Y-%m-%dT%HZ}"
+
+
+def lines_of(hour: datetime, per_hour: int) -> list[str]:
+    return [*on_time(hour, per_hour), *late(hour, per_hour), *strange(hour)]
 
 
 def strange(hour: datetime) -> list[str]:

@@ -1,0 +1,34 @@
+"""What the ten questions are about, made on the stack once sixteen of its twenty hours have landed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tests.browser.page_stack import HOUR, WEEK, PageStack, lines_of
+
+KEPT = timedelta(days=30)
+BURST = 60
+"""Events that come in the hour that is not over."""
+WATCHED = (-HOUR, 0 * HOUR, HOUR)
+"""When the watch runs, from the newest of the twenty hours on; it counts what was to be landed by then."""
+
+
+def make_history(stack: PageStack) -> None:
+    """A week before the twenty hours; a file that was edited; a row that is gone; a table that is an hour
+    ahead of the others; a bound of Kafka's retention; and a lag that rose and fell, as the watch saw it."""
+    newest = stack.hours[-1]
+    before, then, now = (newest + since for since in WATCHED)
+    stack.edit("page: {payloads: shown}", "page: {payloads: shown}\nalarms: {lag: 3h}")
+    stack.sluice("run", newest - WEEK, stack.hours[0])
+    stack.watch(before)
+    stack.publish(newest + HOUR, burst(stack), datetime.now(UTC) - newest - HOUR)
+    stack.watch(then)
+    stack.sluice("run", stack.hours[3], stack.hours[4], "--table", "adx.clicks")
+    stack.watch(now)
+    stack.keep(KEPT)
+    stack.delete_a_row(stack.hours[7])
+    assert stack.verify().returncode == 1
+
+
+def burst(stack: PageStack) -> list[str]:
+    return lines_of(stack.hours[-1] + HOUR, BURST)

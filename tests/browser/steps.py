@@ -1,0 +1,34 @@
+"""What the tests of the page do and read again and again."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.page_stack import PageStack
+
+RUN_MS = 900_000
+
+
+def slice_id(hour: datetime) -> str:
+    return f"{hour:%Y-%m-%dT%HZ}"
+
+
+def cell(page: Page, hour: datetime) -> Locator:
+    return page.locator(f'[data-key="adx {slice_id(hour)}"]')
+
+
+def state(hour_cell: Locator) -> str:
+    """What the cell says to somebody who cannot see it: `adx, …: verified (…)`."""
+    return str(hour_cell.get_attribute("aria-label")).split(": ")[1].split(" ")[0]
+
+
+def expect_state(hour_cell: Locator, expected: str, timeout: int = 90_000) -> None:
+    expect(hour_cell).to_have_attribute("aria-label", re.compile(f": {expected} "), timeout=timeout)
+
+
+def overview(page: Page, stack: PageStack) -> None:
+    page.goto(stack.url + "/sluice/#/?from=48h&to=now")
+    expect(cell(page, stack.hours[-1])).to_be_visible()

@@ -1,0 +1,104 @@
+"""An hour's panel, and a pipeline's page, once sixteen hours of twenty have landed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.page_stack import HOUR, MARKUP, PageStack
+from tests.browser.steps import cell, expect_state, overview, slice_id, state
+
+pytestmark = pytest.mark.integration
+
+Shoot = Callable[..., None]
+LAND_TASK = re.compile(r"/dags/adx_backfill/runs/.+/tasks/batch\.land/mapped/0$")
+
+
+def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page, landed: PageStack):
+    """Four of the twenty hours were not asked for: they are in Kafka and before the landed ones."""
+    admin.goto("about:blank")
+    admin.goto(landed.url + "/sluice/#/p/adx")
+    expect(admin.locator(".place.problems")).to_contain_text("adx_watch is paused")
+    clicks = admin.locator(".place.tables tbody tr", has_text="adx.clicks").first
+    expect(clicks).to_contain_text("behind")
+    expect(clicks).to_contain_text("not in this range")
+    admin.get_by_role("link", name="Lag and retention").click()
+    left = landed.records(landed.hours[:4])
+    expect(admin.locator(".lag-sum")).to_contain_text(f"{left:,} records in 3 partitions are not landed")
+    expect(admin.locator(".place.trend")).to_contain_text("unpause its DAG")
+    kept = admin.get_by_role("region", name="How long Kafka keeps topics")
+    expect(kept.get_by_role("row", name="local/adx")).to_contain_text("no bound")
+    expect(
+        admin.get_by_role("region", name="Hours that have not landed").locator("tbody tr").first
+    ).to_contain_text(slice_id(landed.hours[0]))
+    admin.get_by_role("link", name="Runs", exact=True).click()
+    run = admin.locator(".place.runs tbody tr", has_text="success").last
+    expect(run).to_contain_text(f"{landed.records(landed.hours[4:]):,}")
+    admin.get_by_role("link", name="Changes").click()
+    expect(admin.locator(".place.changes")).to_contain_text("versions are known since")
+    admin.go_back()
+    expect(admin.locator(".place.runs tbody tr").first).to_be_visible()
+    assert admin.wrong == []
+
+
+def test_a_slice_shows_all_that_is_known_and_nothing_runs(admin: Page, landed: PageStack):
+    overview(admin, landed)
+    cell(admin, landed.hours[5]).click()
+    panel = admin.get_by_role("dialog")
+    for title in ("Counts", "Steps", "Tables", "Offsets", "Rows landed by type", "Unparsed by reason"):
+        expect(panel.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    expect(panel.locator(".said")).to_contain_text(
+        "Every table has it, and verify found every count to hold."
+    )
+    # 300 events of the hour, 6 late ones, and the three strange ones.
+    expect(panel.locator("dt:has-text('Records read') + dd")).to_have_text("309")
+    reasons = panel.locator(".reject")
+    expect(reasons.filter(has_text="no type")).to_contain_text("of the records read")
+    expect(reasons.filter(has_text="adx.clicks.price")).to_contain_text(f"free {MARKUP}")
+    rows_of = panel.get_by_role("region", name="Type", exact=True)
+    expect(rows_of).to_contain_text(MARKUP)
+    expect(rows_of.get_by_role("row", name="click")).to_contain_text(re.compile(r"adx\.clicks.*committed"))
+    expect(panel.locator(".event-hour")).to_contain_text(f"Event hour {landed.hours[5]:%Y-%m-%d %H}:00")
+    expect(panel.get_by_role("list", name="Time of each step").first).to_contain_text("load adx.clicks")
+    runs = panel.get_by_role("region", name="Airflow runs and attempts")
+    expect(runs.get_by_role("link", name="batch.land")).to_have_attribute("href", LAND_TASK)
+    assert admin.locator("img[src=x]").count() == 0
+    assert admin.wrong == []
+
+
+def test_by_keyboard(admin: Page, landed: PageStack):
+    overview(admin, landed)
+    hour = landed.hours[6]
+    cell(admin, hour).focus()
+    admin.keyboard.press("ArrowRight")
+    expect(cell(admin, hour + HOUR)).to_be_focused()
+    assert admin.locator('.cell[tabindex="0"]').count() == 1
+    admin.keyboard.press("Enter")
+    expect(admin.get_by_role("dialog")).to_contain_text(f"{hour + HOUR:%Y-%m-%d %H:%M} UTC")
+    admin.keyboard.press("Escape")
+    expect(admin.get_by_role("dialog")).to_have_count(0)
+    expect(cell(admin, hour + HOUR)).to_be_focused()
+
+
+def test_a_deleted_row_is_seen_after_verify(admin: Page, landed: PageStack, shoot: Shoot):
+    hour = landed.hours[7]
+    landed.delete_a_row(hour)
+    done = landed.verify()
+    assert done.returncode == 1, done.stdout + done.stderr
+    overview(admin, landed)
+    expect_state(cell(admin, hour), "broken")
+    assert state(cell(admin, hour + HOUR)) == "verified"
+    cell(admin, hour).click()
+    panel = admin.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Open anomalies")).to_be_visible()
+    expect(panel.locator(".said")).to_contain_text("Every table has it, but verify found what does not hold")
+    expect(panel.locator(".anomalies")).to_contain_text("rows missing")
+    expect(panel.locator(".command code").first).to_contain_text("--mode reload")
+    edges = f"from={hour:%Y-%m-%dT%H}%3A00Z&to={hour + HOUR:%Y-%m-%dT%H}%3A00Z"
+    repair = panel.get_by_role("link", name="Plan this repair").first
+    expect(repair).to_have_attribute("href", f"#/p/adx/backfill?{edges}&mode=reload")
+    expect(panel.locator(".reject").first).to_be_visible()
+    shoot(admin, "page-slice-broken")
