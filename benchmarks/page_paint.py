@@ -53,8 +53,11 @@ window.painted.then((cells) => {
 
 @dataclass(frozen=True)
 class Server:
+    """`endpoints`: each one's method, path and the names of its query."""
+
     url: str
     token: str
+    endpoints: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
 
 def write_files(specs: Mapping[str, Mapping], folder: Path) -> None:
@@ -76,11 +79,16 @@ def served(folder: Path, home: Path) -> Iterator[Server]:
     try:
         url = f"http://{HOST}:{port}"
         wait_until(lambda: answers(f"{url}/sluice/static/nav.svg"), "Airflow's web server", SECONDS)
-        (line,) = (each for each in log.read_text().splitlines() if each.startswith("token "))
-        yield Server(url, line.removeprefix("token "))
+        yield _server(url, log.read_text().splitlines())
     finally:
         process.kill()
         process.wait()
+
+
+def _server(url: str, said: list[str]) -> Server:
+    (token,) = (line.removeprefix("token ") for line in said if line.startswith("token "))
+    endpoints = (line.split()[1:] for line in said if line.startswith("endpoint "))
+    return Server(url, token, tuple((method, path, tuple(names)) for method, path, *names in endpoints))
 
 
 def paints(server: Server, since: str) -> list[tuple[float, float]]:
