@@ -71,7 +71,7 @@ tools:
 	@local/test_tools.sh
 	@$(PYTHON) -m local.class_data
 
-# The pictures of README.md, out of the run that tests the page.
+# The pictures of README.md and docs, out of the run that tests the page.
 screenshots: setup tools
 	mkdir -p docs/images && SLUICE_SCREENSHOTS=docs/images $(PYTEST) tests/browser
 
