@@ -13,7 +13,7 @@ export function hours(said, cells, seconds) {
   const perGroup = Math.max(1, perLine / 2);
   const numbered = cells.map((cell, n) => ({ cell, start: instantOf(said[n].id) / 1000, at: Math.floor(instantOf(said[n].id) / 1000 / seconds) }));
   const lines = cells.length > 60;
-  const groups = split(numbered, ({ at }) => Math.floor(at / perGroup)).map((own) => ({ line: Math.floor(own[0].at / perLine), start: own[0].start, element: group(own.map((one) => one.cell), own[0].at % perGroup, perGroup, hourMark(own[0].start - (lines ? (own[0].at % perGroup) * seconds : 0), own.length)) }));
+  const groups = split(numbered, ({ at }) => Math.floor(at / perGroup)).map((own, n) => ({ line: Math.floor(own[0].at / perLine), start: own[0].start, element: group(own.map((one) => one.cell), own[0].at % perGroup, perGroup, hourMark(own[0].start - (lines ? (own[0].at % perGroup) * seconds : 0), own.length, !lines && n === 0)) }));
   if (!lines) return h("div", { class: "line", role: "row" }, groups.map((one) => one.element));
   return split(groups, (one) => one.line).map((own) => line(own, perLine === perDay));
 }
@@ -33,12 +33,13 @@ function group(cells, lead, size, mark) {
   return h("div", { class: "group", role: "presentation", css: { "--n": String(cells.length), "--size": String(size), "--lead": String(lead) } }, h("span", { class: "mark", "aria-hidden": "true" }, mark), cells);
 }
 
-function hourMark(start, length) {
+// The first group has its date on a phone, where it is a line of its own.
+function hourMark(start, length, first) {
   const at = new Date(start * 1000);
   const time = at.toISOString().slice(11, 16);
   const narrow = length < 3 ? " narrow" : "";
   if (time === "00:00") return [h("span", { class: `date${narrow}` }, h("span", { class: "weekday" }, `${dayName(at).slice(0, 3)} `), dayName(at).slice(4)), h("span", { class: "hour midnight" }, time)];
-  return h("span", { class: `hour${narrow}` }, time);
+  return [first && h("span", { class: "first" }, dayName(at).slice(4)), h("span", { class: `hour${narrow}` }, time)];
 }
 
 // A column a week, Monday first.
