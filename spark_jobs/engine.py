@@ -42,7 +42,8 @@ for _module in (sys.modules[__name__], odd_stamps, workers):
 _RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
 _CUT_RECORDS = (256 << 20) // CUT_BYTES
 _NO_BOUND = (1 << 31) - 1
-_ELSEWHERE: Any = None  # the lake of a work that travels without it
+_ELSEWHERE: Any = None  # what a work travels without
+_SECRET = ("lake", "mask")
 _Work = TypeVar("_Work", bound=Task | Merge | Total)
 _Done = TypeVar("_Done", bytes, WrittenFile)
 _OWN_ERROR = re.compile(r"^sluice\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -138,17 +139,18 @@ class SparkEngine:
         """Returns what `do` gives for each of the works and a name for its files, in their order; `rows`,
         where it is known, is how many they read in all.
 
-        What is parallelized goes through a file of Spark's. So the lake, which knows its keys, goes with the
-        function, in memory.
+        What is parallelized goes through a file of Spark's. So lake and mask, which know their keys, go with
+        the function, in memory; they are the same for all works.
         """
-        context, lake = self.session().sparkContext, works[0].lake
-        bare = [replace(work, lake=_ELSEWHERE) for work in works]
+        context = self.session().sparkContext
+        secret = {name: getattr(works[0], name) for name in _SECRET if hasattr(works[0], name)}
+        bare = [replace(work, **dict.fromkeys(secret, _ELSEWHERE)) for work in works]
 
         def all_of(parts: Iterable[_Work]) -> Iterator[_Done]:
             workers.without_pandas()
             collect_seldom()
             for number, part in enumerate(parts):
-                yield do(replace(part, lake=lake), f"{_task_name()}-{number}")
+                yield do(replace(part, **secret), f"{_task_name()}-{number}")
 
         with _explained(), Progress(context, what, self._say, rows):
             return context.parallelize(bare, tasks).mapPartitions(all_of).collect()

@@ -13,6 +13,7 @@ from local.documents.markdown import code, table
 from local.documents.since import current
 from sluice.config.explain import default
 from sluice.config.keys import ConfigKey, inner_model, keys
+from sluice.config.mask import HashKeys
 from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size, Timeout
@@ -58,6 +59,8 @@ def type_name(hint: Any) -> str:
     for known, name in _NAMED.items():
         if hint == known:
             return name
+    if hint == HashKeys:
+        return "text, mapping or list of these"
     if hint in _PLAIN:
         return _PLAIN[hint]
     if hint is MessageFormat:

@@ -12,6 +12,7 @@ from sluice.errors import SluiceError
 from sluice.manifest_parts import Forgotten as Forgotten
 from sluice.manifest_parts import LandedFile as LandedFile
 from sluice.manifest_parts import Loss as Loss
+from sluice.manifest_parts import Masked as Masked
 from sluice.manifest_parts import OffsetRange as OffsetRange
 from sluice.manifest_parts import PartitionCount as PartitionCount
 from sluice.manifest_parts import Remade as Remade
@@ -47,6 +48,7 @@ class Manifest:
     `erased`: records of which nothing was kept, by the erasure list. Where messages are arrays, `rows_erased`
     is how many of their rows were not kept; `rows` does not count them. `erasures`: how many entries the list
     had then.
+    `masked`: what the pipeline file's `mask` has hidden; None: nothing.
     """
 
     pipeline: str
@@ -78,6 +80,7 @@ class Manifest:
     erased: int = 0
     rows_erased: int = 0
     erasures: int = 0
+    masked: Masked | None = None
     version: int = VERSION
 
     @property

@@ -101,3 +101,17 @@ class Forgotten:
     rejected: str = ""
     tables: tuple[str, ...] = ()
     removed: bool = False
+
+
+@dataclass(frozen=True)
+class Masked:
+    """What was masked before the unit's records became bytes of the lake.
+
+    `rules`: what the pipeline file said, by field. `hashed`: fields in which hashes may stand, `_unparsed`
+    also where such bytes were dropped; `keys`: the ids of the keys that made them. Those of the generations
+    that a unit was remade of are among them.
+    """
+
+    rules: Mapping[str, str]
+    hashed: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()

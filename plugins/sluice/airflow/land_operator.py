@@ -27,6 +27,7 @@ from sluice.airflow.spark_end import CommandAtDebug, failure
 from sluice.airflow.spark_processes import MARK, end_all
 from sluice.airflow.timeouts import allowed_seconds, extend
 from sluice.clients.connections import airflow_lookup
+from sluice.config.mask import connections_of as mask_connections
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.slices import SliceRange
@@ -191,4 +192,5 @@ def connections_of(pipeline: Pipeline) -> list[str]:
     registry = pipeline.event.registry
     ids = [cluster.connection for cluster in pipeline.kafka] + [pipeline.lake_connection]
     ids += [registry.connection] if registry else []
+    ids += mask_connections(pipeline.mask)
     return list(filter(None, ids))

@@ -95,9 +95,17 @@ def _matching(
     within: int,
     most: int,
 ) -> list[RecordFacts]:
-    from sluice.flow.find.row_match import read_match
+    from sluice.flow.find.row_match import read_match, with_hashes
+    from sluice.mask.mask_rules import mask_rules
+    from sluice.mask.sought_values import hidden_by
 
-    match = read_match(*wanted)
+    rules = mask_rules(spec)
+    match = with_hashes(read_match(*wanted), rules)
+    name = "_key" if match.key is not None else ".".join(match.path)
+    if hidden := hidden_by(rules, name):
+        progress(
+            f"{visible(name)} is masked ({hidden}): only records that landed without the mask are found by it"
+        )
     if around is None:
         raise WrongUse("name the time: --around T, when the record came into Kafka")
     at = read_instant(around, pendulum.now("UTC"), spec.slice)

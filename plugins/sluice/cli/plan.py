@@ -90,7 +90,7 @@ def plan(
     print_facts({"slices": len(slices), **dry.facts})
     for line in _remade(spec, dry, exact) if mode == "remake" else ():
         print_line(line)
-    for line in (*dry.new_columns, *dry.hints, *missing_lines(spec, dry.found)):
+    for line in (*dry.new_columns, *dry.mask, *dry.hints, *missing_lines(spec, dry.found)):
         print_line(line)
     _raise_first(dry.silent)
 

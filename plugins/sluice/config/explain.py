@@ -21,8 +21,8 @@ from sluice.config.secrets import names_secret
 from sluice.config.types import OptionalDuration, Size
 from sluice.config.yaml_text import line_and_column, load, nodes
 
-# What a notifier takes may be a token: its variables are shown by their names.
-_MAY_BE_SECRET = ("arguments",)
+# What a notifier takes may be a token, and a mask hashes with a key: variables are shown by their names.
+_MAY_BE_SECRET = ("arguments", "hash")
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from sluice.config.alarms import Channel
 from sluice.config.counts import Counts
 from sluice.config.keys import ConfigKey, keys
+from sluice.config.mask import HashKeys, MaskRule
 from sluice.config.message_format import FORMS, WITH_SCHEMA, MessageFormat
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size, Timeout
@@ -25,6 +26,12 @@ JsonSchema = dict[str, Any]
 _TEXT: JsonSchema = {"type": "string"}
 _VARIABLE: JsonSchema = {"type": "string", "pattern": r"\$\{"}
 _DURATION: JsonSchema = {"type": "string", "pattern": r"^[0-9]+[smhd]$|\$\{"}
+_KEY: JsonSchema = {
+    "anyOf": [
+        _TEXT,
+        {"type": "object", "properties": {"connection": _TEXT}, "additionalProperties": False},
+    ]
+}
 _NAMED: list[tuple[Any, JsonSchema]] = [
     (Duration, _DURATION),
     (OptionalDuration, {"type": "string", "pattern": r"^([0-9]+[smhd]|none)$|\$\{"}),
@@ -32,6 +39,7 @@ _NAMED: list[tuple[Any, JsonSchema]] = [
     (Instant, _TEXT),
     (PlainName, {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_.]{0,62}$|\$\{"}),
     (Size, {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^[0-9]+([KMG]iB)?$|\$\{"}]}),
+    (HashKeys, {"anyOf": [_KEY, {"type": "array", "items": _KEY}]}),
     (Any, {}),
     (str, _TEXT),
     (int, {"anyOf": [{"type": "integer"}, _VARIABLE]}),
@@ -41,6 +49,7 @@ _NAMED: list[tuple[Any, JsonSchema]] = [
 # What the reader takes as short for a part of the file: a whole model, or one key of it.
 _SHORT: dict[tuple[type[BaseModel], str], JsonSchema] = {
     (Target, ""): _TEXT,
+    (MaskRule, ""): {"enum": ["drop", "keep_first", "keep"]},
     (Channel, "to"): _TEXT,
     (Counts, "by"): {"type": "array", "items": _TEXT},
 }

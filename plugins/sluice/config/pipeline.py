@@ -15,6 +15,7 @@ from sluice.config.clickhouse import ClickHouse
 from sluice.config.counts import Counts
 from sluice.config.event import Event
 from sluice.config.kafka import Cluster
+from sluice.config.mask import MaskRule, check_mask
 from sluice.config.page import PageSettings
 from sluice.config.rollups import Rollup
 from sluice.config.secrets import assigns_secret, names_secret
@@ -53,6 +54,9 @@ class Pipeline(Section):
     Example: `{click: events.clicks, "*": events.other}`"""
     counts: tuple[Counts, ...] = ()
     """Tables of traffic counts. Example: `[{table: events.traffic, by: [country]}]`"""
+    mask: dict[str, MaskRule] = Field(default_factory=dict)
+    """What is hidden of each event before any of its bytes are kept, by dotted paths.
+    Example: `{ip: drop, user.name: keep_first}`"""
     rollups: dict[str, Rollup] = Field(default_factory=dict)
     """Tables that a SELECT derives from a table above, by their names."""
     clickhouse: ClickHouse = ClickHouse()
@@ -143,6 +147,7 @@ class Pipeline(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Pipeline:
+        check_mask(self.mask, self.event)
         names = [cluster.cluster for cluster in self.kafka]
         if len(set(names)) != len(names):
             raise WrongKey(("kafka",), "a cluster's name is used twice")

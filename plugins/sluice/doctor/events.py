@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
 from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.land.task.unpack import UnpackedEvents
 from sluice.infer.values import loads
+from sluice.mask.mask_rules import MaskRules
+from sluice.mask.unit_mask import UnitMask
 from sluice.runtime import deeper
 from sluice.slices import FIRST_MS, LAST_MS
 from sluice.type_fields import FieldPath
@@ -89,6 +91,19 @@ def _sample(parser: Parser, piece: UnpackedEvents, records: Sequence[SampledReco
         for code, row, payload in zip(parsed.types, parsed.rows, payloads, strict=True)
     )
     return EventSample(tuple(events), dict(refused))
+
+
+def masked(sample: EventSample, rules: MaskRules | None) -> EventSample:
+    """Returns the sample as the landing would keep its events."""
+    if rules is None:
+        return sample
+    unit = UnitMask(rules)
+    masks = {kind: unit.event_of(kind) for kind in sample.types()}
+    with deeper():
+        events = [
+            replace(one, payload=masks[one.type](one.payload.encode()).decode()) for one in sample.events
+        ]
+    return replace(sample, events=tuple(events))
 
 
 def joined(samples: Iterable[EventSample]) -> EventSample:

@@ -24,7 +24,7 @@ from sluice.doctor.channels import channel_checks
 from sluice.doctor.check import Area, Check, guarded, ok
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.doctor.columns import fit_checks, sample_checks
-from sluice.doctor.events import EventSample, format_checks, joined, parse
+from sluice.doctor.events import EventSample, format_checks, joined, masked, parse
 from sluice.doctor.kafka import topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
@@ -34,6 +34,7 @@ from sluice.doctor.spark import spark_checks
 from sluice.errors import SluiceError, TableMissing
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.load.target_checks import inspect_target
+from sluice.mask.mask_rules import mask_rules, said_by
 from sluice.slices import SliceRange
 from sluice.state.shard_ledgers import check_different
 
@@ -58,6 +59,8 @@ class Examination:
         yield from self.servers()
         if self.pipeline.event.format.decoded:
             yield from guarded(Area.SCHEMA, "format", partial(format_checks, self.pipeline.event))
+        if self.pipeline.mask:
+            yield from guarded(Area.SCHEMA, "mask", self._mask)
         yield from guarded(Area.SCHEMA, "sample", self._schema)
         for channel in (*self.pipeline.alarms.notify, *self.pipeline.airflow.on_failure):
             yield from guarded(Area.ALARMS, channel.name, partial(channel_checks, channel))
@@ -113,6 +116,11 @@ class Examination:
         types = {} if isinstance(sample, SluiceError) else sample.types()
         return ddl_command(self.pipeline, self.config, target, types)
 
+    def _mask(self) -> Iterator[Check]:
+        """Raises WrongUse for a key that is missing."""
+        mask_rules(self.pipeline)
+        yield ok(Area.SCHEMA, "mask", "; ".join(f"{k}: {v}" for k, v in said_by(self.pipeline).items()))
+
     def _schema(self) -> Iterator[Check]:
         sample = self._sampled
         if isinstance(sample, SluiceError):
@@ -141,16 +149,16 @@ class Examination:
 
 
 def sampled(pipeline: Pipeline, count: int) -> EventSample:
-    """Returns the newest events of every topic that answers. Raises KafkaUnavailable when none does."""
+    """Returns the newest events of every topic that answers, as they would land: masked. Raises
+    KafkaUnavailable when none does."""
     samples: list[EventSample] = []
     silent: list[SluiceError] = []
-    decoding = decoding_of(pipeline.event)
+    decoding, mask = decoding_of(pipeline.event), mask_rules(pipeline)
     for cluster in pipeline.kafka:
         for topic in cluster.topics:
             try:
-                samples.append(
-                    parse(pipeline.event, newest(cluster, topic, count, pipeline.max_record), decoding)
-                )
+                records = newest(cluster, topic, count, pipeline.max_record)
+                samples.append(masked(parse(pipeline.event, records, decoding), mask))
             except SluiceError as error:  # its own check has said so
                 silent.append(error)
     if silent and not samples:

@@ -44,6 +44,7 @@ from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import sink
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
+from sluice.plan.mask_lines import mask_lines
 from sluice.plan.modes import mode_of
 from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
 from sluice.plan.waiting import waiting
@@ -244,6 +245,6 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     """What a run over the range would do, and how long it would take; changes nothing."""
     seen = preview(pipeline, slices, mode)
     found = narrowed(pipeline, seen.found, tables)
-    work = work_of(found, mode)
+    work, mask = work_of(found, mode), tuple(mask_lines(pipeline, found))
     time, new = estimated_time(pipeline, work), new_columns(pipeline, found, mode_of(mode), tables)
-    return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new)
+    return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new, mask)

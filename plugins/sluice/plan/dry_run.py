@@ -21,7 +21,7 @@ MOST_LINES = 500
 @dataclass(frozen=True)
 class DryRun:
     """`work` and `time` are of all units with work; `silent` has the error of each cluster that could not be
-    asked. `new_columns` has a line for each column that `evolve: add` would add."""
+    asked. `new_columns` has a line for each column that `evolve: add` would add, `mask` what is masked."""
 
     found: Sequence[UnitStatus]
     silent: Mapping[str, SluiceError]
@@ -30,6 +30,7 @@ class DryRun:
     work: PlannedWork
     time: TimeEstimate
     new_columns: Sequence[str] = ()
+    mask: Sequence[str] = ()
 
     def does(self, status: UnitStatus) -> str:
         return action(status, self.mode, self.on_expired)
@@ -72,7 +73,7 @@ class DryRun:
         """One for each unit and each cluster that waits, and the facts."""
         facts = (f"{k}: {v:,}" if isinstance(v, int) else f"{k}: {v}" for k, v in self.facts.items())
         units = (unit_line(s, self.does(s)) for s in self.found)
-        return [*units, *self.new_columns, *self.hints, *self.waiting, "; ".join(facts)]
+        return [*units, *self.new_columns, *self.mask, *self.hints, *self.waiting, "; ".join(facts)]
 
 
 def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:

@@ -47,6 +47,10 @@ def wrong_links(name: str, text: str) -> Iterator[str]:
             yield f"{link}: no such heading"
 
 
+ENVIRONMENT = {"MASK_KEY": "the key of a sample"}
+"""Variables that samples name."""
+
+
 def wrong_pipeline(sample: Sample, beside: Sequence[Sample], folder: Path) -> str:
     """Why the sample, a pipeline file or a part of one, cannot be read; empty where it can."""
     for other in beside:
@@ -58,7 +62,7 @@ def wrong_pipeline(sample: Sample, beside: Sequence[Sample], folder: Path) -> st
     whole = content if content.keys() >= {"kafka", "event"} else {**yaml.safe_load(BASE), **content}
     (folder / "sample.yaml").write_text(yaml.safe_dump(whole) if whole is not content else sample.text)
     try:
-        read(folder / "sample.yaml", {})
+        read(folder / "sample.yaml", ENVIRONMENT)
     except SluiceError as error:
         return str(error)
     return ""

@@ -36,6 +36,7 @@ BESIDE = {
     "event.time format": "{field: at}",
     "tables.<name>": "{table: events.clicks}",
     "counts[]": "{table: events.traffic}",
+    "mask.<name> types": "{drop: true}",
     "rollups.<name>": "{from: events.clicks, sql: users.sql}",
     "rollups.<name> grain": "{from: events.clicks, sql: users.sql, time: timestamp}",
     "rollups.<name> time": "{from: events.clicks, sql: users.sql, grain: hour}",

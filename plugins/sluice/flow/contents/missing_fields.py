@@ -10,6 +10,7 @@ import pyarrow as pa
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.lake.base import Lake
+from sluice.config.mask import hides
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, FieldSample, MissingField, gone
 from sluice.flow.contents.sampling import fields_in
@@ -85,7 +86,8 @@ class SampledFields:
             for target in self.pipeline.targets:
                 fields = self.fields.get(target.table, {})
                 if fields and self.pipeline.routed(target, [name]):
-                    found = self._gone(own, earlier, name, fields)
+                    shown = [path for path in fields if not hides(self.pipeline.mask, name, path)]
+                    found = self._gone(own, earlier, name, shown)
                     yield from [self._anomaly(unit, target, name, fields, found)] if found else []
 
     def _gone(

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.config.mask import KEY
 from sluice.errors import WrongUse
 from sluice.event_values import UnreadablePayload, read_event, text_of
 from sluice.event_values import field as field_of
+from sluice.mask.mask_rules import MaskRules
+from sluice.mask.sought_values import hashes_of
 
 _ESCAPE = "\\"
 
 
 @dataclass(frozen=True)
 class RowMatch:
-    """A record's `key`, or a field of its event: the dotted path, and the value as text."""
+    """A record's `key`, or a field of its event: the dotted path, and the value as text. `hashes`: what a
+    mask may have made of it."""
 
     key: bytes | None = None
     path: tuple[str, ...] = ()
     value: str = ""
+    hashes: tuple[bytes, ...] = ()
 
     @property
     def column(self) -> str:
@@ -33,16 +39,19 @@ class RowMatch:
         """Returns the rows that match, ascending. To be called where the stack is deep enough:
         sluice.runtime.deeper."""
         if self.key is not None:
-            return _true(pc.equal(rows["_key"], pa.scalar(self.key, pa.binary())))
+            return _true(pc.is_in(rows["_key"], value_set=pa.array([self.key, *self.hashes], pa.binary())))
         payloads = rows["_payload"].cast(pa.binary())
         # Where the value does not stand as it is, it may stand there with escapes.
         likely = pc.or_(_has(payloads, self.value), _has(payloads, _ESCAPE))
-        found = [n for n in _true(likely).tolist() if self._matches(payloads[n].as_py())]
+        values = {self.value, *(one.decode() for one in self.hashes)}
+        for one in values - {self.value}:
+            likely = pc.or_(likely, _has(payloads, one))
+        found = [n for n in _true(likely).tolist() if self._matches(payloads[n].as_py(), values)]
         return np.array(found, np.int64)
 
-    def _matches(self, payload: bytes) -> bool:
+    def _matches(self, payload: bytes, values: Collection[str]) -> bool:
         try:
-            return text_of(field_of(read_event(payload), self.path)) == self.value
+            return text_of(field_of(read_event(payload), self.path)) in values
         except UnreadablePayload:
             return False
 
@@ -60,6 +69,13 @@ def read_match(key: str | None, given: str | None) -> RowMatch:
     if not sign or not all(names):
         raise WrongUse(f"--field {(given or '')[:60]!r}: expected PATH=VALUE such as user.id=7")
     return RowMatch(path=names, value=value)
+
+
+def with_hashes(match: RowMatch, rules: MaskRules | None) -> RowMatch:
+    """Returns the match with what a mask makes of its value, with each of its keys."""
+    if match.key is not None:
+        return replace(match, hashes=tuple(hashes_of(rules, KEY, match.key)))
+    return replace(match, hashes=tuple(hashes_of(rules, ".".join(match.path), match.value.encode())))
 
 
 def _has(payloads: Any, text: str) -> Any:

@@ -21,6 +21,7 @@ from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.reports import SeenOffsets
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest
+from sluice.mask.mask_rules import joined
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 
@@ -36,8 +37,12 @@ class LakeSource:
 
     def reading(self, task: Task, run: ReadGroup) -> Task:
         units = [(read.unit, self.old[read.unit]) for read in run.units]
-        files = (LakeFile.of(u, file) for u, old in units for file in (*old.held_events, *old.held_rejected))
-        return replace(task, files=tuple(files))
+        files = (
+            LakeFile.of(u, file, old.masked)
+            for u, old in units
+            for file in (*old.held_events, *old.held_rejected)
+        )
+        return replace(task, files=tuple(files), masked=tuple(old.masked for _, old in units))
 
     def account(
         self, reads: Sequence[UnitRead], gaps: Gaps, seen: Mapping[Unit, Sequence[SeenOffsets]]
@@ -67,6 +72,7 @@ class LakeSource:
         def drafted(generation: int) -> Manifest:
             made = draft(self.pipeline.name, landed, grace, self.token, now, generation)
             # The records are the same; of an empty array the lake has no time.
-            return replace(made, remade=remade_of(old), times=old.times or made.times)
+            masked = joined(made.masked, old.masked)
+            return replace(made, remade=remade_of(old), times=old.times or made.times, masked=masked)
 
         return commit_remade(self.lake, old, drafted)

@@ -34,6 +34,7 @@ from sluice.flow.land.read_plan import UnitRead, described
 from sluice.flow.land.remake import landed_meanwhile, remade_reads
 from sluice.flow.land.tell_changes import tell_changes
 from sluice.manifest import Manifest
+from sluice.mask.mask_rules import mask_rules
 from sluice.plan.modes import needs_landing
 from sluice.plan.waiting import waits
 from sluice.safe_text import Say
@@ -80,8 +81,8 @@ def land(
 ) -> Landing:
     """Lands what `mode` asks for, or `only` some units; repeatable, also beside others who do the same.
 
-    Raises NotResolved, RecordsExpired, CannotRemake, CompactedAway, Conservation, SparkFailed, and what
-    Kafka and the lake raise; of several clusters only when none could be landed, else it is in the answer.
+    Raises WrongUse (a key of the mask), NotResolved, RecordsExpired, CannotRemake, CompactedAway,
+    Conservation, SparkFailed, and what Kafka and the lake raise; of several clusters only when none landed.
     A unit that cannot land, or has expired, holds up no other: its error comes last. `reland` (not where a
     unit has expired) and `remake` replace what is there. Before a first manifest a failure leaves nothing.
     What the erasure list names is left out, also where an entry came while the units were read.
@@ -106,8 +107,7 @@ def _land(
     topics_of: TopicsOf,
     only: Collection[Unit] | None,
 ) -> Landing:
-    erasures = read_erasures(lake)
-    boundaries = BoundaryLog(lake).read()
+    mask, erasures, boundaries = mask_rules(pipeline), read_erasures(lake), BoundaryLog(lake).read()
     units = [u for u in units_of(pipeline, slices, boundaries) if only is None or u in only]
     old = finish_moves(lake, units)
     crash_points.reached(Land.CAUGHT_UP)
@@ -121,7 +121,8 @@ def _land(
     crash_points.reached(Land.PLANNED)
     _tell_planned(own, todo, reads.all, [read for some in remade.values() for read in some], say)
     from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
-    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, pipeline.evolving_types, erasures)
+    rules = (pipeline.evolving_types, erasures, mask)
+    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, *rules)
     first = _clusters(replace(attempt, source=LakeSource(pipeline, lake, again, token)), remade)
     second = _clusters(attempt, reads.by_cluster)
     sweep(pipeline, lake, (*first.ids, *second.ids), pendulum.now("UTC"))

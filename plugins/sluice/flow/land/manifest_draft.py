@@ -12,7 +12,7 @@ from sluice.config.counts import COUNTS
 from sluice.flow.land.conservation import Counted
 from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.task.reports import SeenOffsets, SeenTimes, WrittenFile
-from sluice.manifest import STAMP, LandedFile, Manifest, PartitionCount, Traffic
+from sluice.manifest import STAMP, LandedFile, Manifest, Masked, PartitionCount, Traffic
 from sluice.slices import last_late
 from sluice.type_fields import TypeFields
 
@@ -31,6 +31,7 @@ class Landed:
     times: tuple[int, ...] = ()
     rules: str = ""
     erasures: int = 0
+    masked: Masked | None = None
 
 
 def draft(
@@ -70,6 +71,7 @@ def draft(
         erased=sum(part.erased for part in landed.seen),
         rows_erased=sum(part.rows_erased for part in landed.seen),
         erasures=landed.erasures,
+        masked=landed.masked,
     )
 
 

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.task.decoding import schema_of
+from sluice.mask.mask_rules import said_by
 
 _DIGITS = 16
 
@@ -20,11 +21,13 @@ def rules_now(pipeline: Pipeline) -> dict[str, str]:
 
 def digest(pipeline: Pipeline, schema: bytes | None) -> str:
     """Returns the digest of what decides a record's rows: how it is opened, where type and time are, which
-    hours it may be of, how many types have folders. `schema` is the content of the schema file.
+    hours it may be of, how many types have folders, what is masked (with which keys is not said). `schema` is
+    the content of the schema file.
 
     `max_record` is none of it: the lake has no bytes of a record that was too large. Pure.
     """
     event = pipeline.event
+    mask = {"mask": said_by(pipeline)} if pipeline.mask else {}
     said = {
         "type": event.type.model_dump(),
         "time": event.time.model_dump(),
@@ -37,5 +40,6 @@ def digest(pipeline: Pipeline, schema: bytes | None) -> str:
         "max_types": pipeline.max_types,
         "max_early": str(pipeline.max_early),
         "max_late": str(pipeline.max_late),
+        **mask,
     }
     return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:_DIGITS]

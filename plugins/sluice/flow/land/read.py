@@ -25,6 +25,7 @@ from sluice.flow.land.task.reports import SeenFields, SeenOffsets, SeenTimes, Ta
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
 from sluice.flow.land.unit_fields import unit_fields
+from sluice.mask.mask_rules import MaskRules, keyless
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
 from sluice.state.erasures.erasure_list import NONE, ErasureList
@@ -38,7 +39,7 @@ _Own = TypeVar("_Own", WrittenFile, SeenOffsets, SeenFields, SeenTimes)
 class LandingAttempt:
     """One landing: where it reads and writes, and the id of its attempt for each cluster.
 
-    `exact_fields`: as in Task. `erasures`: the whole list, as it was before anything was read.
+    `exact_fields` and `mask`: as in Task. `erasures`: the whole list, as it was before anything was read.
     """
 
     pipeline: Pipeline
@@ -49,6 +50,7 @@ class LandingAttempt:
     source: RecordSource
     exact_fields: frozenset[str] = frozenset()
     erasures: ErasureList = NONE
+    mask: MaskRules | None = None
 
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
         """Returns the files of every unit in its attempt, each record accounted for.
@@ -86,17 +88,20 @@ class LandingAttempt:
                 times=summed_times(times.get(_name(r.unit), ())),
                 rules=rules,
                 erasures=len(self.erasures.entries),
+                masked=self.mask.applied if self.mask else None,
             )
             for r in reads
         ]
 
     def _land(self, reads: Sequence[UnitRead], decoding: Decoding | None) -> TaskReport:
         work = []
+        pipeline = keyless(self.pipeline)
         for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
-            place = (self.pipeline, self.lake, run.cluster, attempt, slices, run.edges())
-            task = Task(*place, decoding, self.exact_fields, erasures=self.erasures.over(slices))
+            place = (pipeline, self.lake, run.cluster, attempt, slices, run.edges())
+            more = (decoding, self.exact_fields)
+            task = Task(*place, *more, erasures=self.erasures.over(slices), mask=self.mask)
             work.append((run, self.source.reading(task, run)))
         return self.engine.land(work) if work else TaskReport()
 

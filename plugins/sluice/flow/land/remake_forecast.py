@@ -20,6 +20,7 @@ from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.reports import TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest
+from sluice.mask.mask_rules import keyless, mask_rules
 from sluice.safe_text import line
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import ErasureList
@@ -105,8 +106,9 @@ def _after(
         raise refused[0]
     run = ReadGroup(unit.cluster, tuple(reads[unit.cluster]))
     decoding = decoding_of(pipeline.event)
-    plain = pipeline.model_copy(update={"counts": []})
-    bare = Task(plain, lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding, erasures=erasures)
+    plain = keyless(pipeline).model_copy(update={"counts": []})
+    place = (plain, lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding)
+    bare = Task(*place, erasures=erasures, mask=mask_rules(pipeline))
     task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(bare, run)
     shares = lake_read.shares(task, together=False) if manifest.read else []
     report = TaskReport.of(one.land(lake_read.batches(one), f"{n}") for n, one in enumerate(shares))

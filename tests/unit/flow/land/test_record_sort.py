@@ -30,6 +30,7 @@ SCHEMA = pa.schema(
         "headers": pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
         "value": pa.binary(),
         "size": pa.int64(),
+        "held": pa.string(),
     }
 )
 Row = tuple[int, int, int, bytes]

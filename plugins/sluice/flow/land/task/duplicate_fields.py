@@ -7,15 +7,13 @@ the first, so the row of one type would hold the field of another.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from sluice.mask.json_names import escapes_of, quoted
 from sluice.type_fields import FieldPath
-
-_SHORT_ESCAPES = '"\\/\b\f\n\r\t'
 
 
 class _Members(list[Any]):
@@ -32,10 +30,9 @@ class DuplicateFields:
         required = [tuple(path.split(".")) for path in needed]
         self._paths: list[FieldPath] = sorted({*required, *(tuple(path.split(".")) for path in others)})
         names = {name for path in self._paths for name in path}
-        self._needed = {_text(name) for path in required for name in path}
-        self._names = sorted(_text(name) for name in names)
-        escapes = sorted({_escape(char) for name in names for char in name})
-        self._escaped = re.compile("|".join(escapes).encode(), re.IGNORECASE)
+        self._needed = {quoted(name) for path in required for name in path}
+        self._names = sorted(quoted(name) for name in names)
+        self._escaped = escapes_of(names)
 
     def among(self, events: Sequence[bytes | None], good: bool) -> list[int]:
         """Returns the positions of such events. `good`: each one has what every event must have.
@@ -79,14 +76,3 @@ def _twice(found: Any, path: FieldPath) -> bool:
             return bool(values)
         [found] = values
     return False
-
-
-def _text(name: str) -> bytes:
-    return json.dumps(name, ensure_ascii=False).encode()
-
-
-def _escape(char: str) -> str:
-    """Returns a regular expression for what the character may be in JSON but itself."""
-    units = char.encode("utf-16-be").hex()
-    long = "".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-    return rf"{long}|\\" if char in _SHORT_ESCAPES else long

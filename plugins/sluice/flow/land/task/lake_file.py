@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluice.errors import CannotRemake
-from sluice.manifest import LandedFile
+from sluice.manifest import LandedFile, Masked
 from sluice.slices import Unit
 
 
 @dataclass(frozen=True)
 class LakeFile:
-    """`rejected`: it holds records, or rows of records, that were not parsed."""
+    """`rejected`: it holds records, or rows of records, that were not parsed. `masked`: what was masked of
+    the unit."""
 
     unit: str
     key: str
     rows: int
     sha256: str
     rejected: bool
+    masked: Masked | None = None
 
     @classmethod
-    def of(cls, unit: Unit, file: LandedFile) -> LakeFile:
-        return cls(str(unit), file.key, file.rows, file.sha256, not file.hour)
+    def of(cls, unit: Unit, file: LandedFile, masked: Masked | None = None) -> LakeFile:
+        return cls(str(unit), file.key, file.rows, file.sha256, not file.hour, masked)
 
     def refusal(self, why: str) -> CannotRemake:
         return CannotRemake(self.unit, f"file {self.key} {why}")

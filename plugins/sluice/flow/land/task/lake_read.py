@@ -25,6 +25,7 @@ from sluice.flow.land.task.record_sort import sorted_by_record
 from sluice.flow.land.task.records_again import WHOLE, batches_of
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.writer import sha256
+from sluice.mask.unit_mask import is_held
 
 # As many records are one task's; more are divided as those of Kafka are.
 TOGETHER = 200_000
@@ -134,8 +135,23 @@ def _records(file: LakeFile, batch: pa.RecordBatch, places: np.ndarray, value: s
             "headers": batch["_headers"].cast(HEADERS),
             "value": batch[value].cast(pa.binary()),
             "size": sizes,
+            "held": _held(file, batch, value, numbers),
         }
     )
+
+
+def _held(file: LakeFile, batch: pa.RecordBatch, value: str, numbers: pa.Array[Any]) -> pa.Array[Any]:
+    """Returns why a whole message was rejected of which the lake has a hash alone."""
+    if not file.rejected or file.masked is None:
+        return pa.nulls(batch.num_rows, pa.string())
+    texts: list[Any] = batch[value].cast(pa.binary()).to_pylist()
+    whole = numbers.is_null().to_pylist()
+    reasons: list[Any] = batch["_reason"].to_pylist()
+    held = [
+        reason if own and text is not None and is_held(text, file.masked) else None
+        for own, text, reason in zip(whole, texts, reasons, strict=True)
+    ]
+    return pa.array(held, pa.string())
 
 
 def _refuse_incomplete(file: LakeFile, batch: pa.RecordBatch, value: str, sizes: pa.Array[Any]) -> None:

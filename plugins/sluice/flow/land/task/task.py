@@ -15,7 +15,6 @@ from sluice import crash_points
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
-from sluice.flow.land import reject_reasons
 from sluice.flow.land.task import columns, headers
 from sluice.flow.land.task.count_tally import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
@@ -25,6 +24,7 @@ from sluice.flow.land.task.far_hours import FarHours
 from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.long_numbers import may_be_long
+from sluice.flow.land.task.masking import RecordMasks
 from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
 from sluice.flow.land.task.record_times import RecordTimes
@@ -33,8 +33,10 @@ from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents
-from sluice.flow.land.task.whole_records import carried, sizes_of, too_large, unerased
+from sluice.flow.land.task.whole_records import carried, refused_unread, sizes_of, unerased
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
+from sluice.manifest import Masked
+from sluice.mask.mask_rules import MaskRules
 from sluice.runtime import deeper
 from sluice.slices import Slice
 from sluice.state.erasures.erasure_list import NONE, ErasureList
@@ -52,7 +54,7 @@ class Task:
     `decoding`: how messages are decoded that are not JSON.
     `exact_fields`: types whose fields are counted in every row, and not in a sample; `*` stands for those
     without a table of their own. `files`: those of the lake in which the records are, where a unit is made
-    again; None: they are in Kafka. `erasures`: what is left out of the slices.
+    again; None: they are in Kafka. `erasures`: what is left out. `masked`: what is hidden already, by slice.
     """
 
     pipeline: Pipeline
@@ -65,6 +67,8 @@ class Task:
     exact_fields: frozenset[str] = frozenset()
     files: tuple[LakeFile, ...] | None = None
     erasures: ErasureList = NONE
+    mask: MaskRules | None = None
+    masked: tuple[Masked | None, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -102,7 +106,7 @@ class Task:
 class _Landing:
     def __init__(self, task: Task, files: AttemptFiles, name: str) -> None:
         pipeline = task.pipeline
-        self._name = name
+        self._name, self._cluster = name, task.cluster
         self._arrays = pipeline.event.arrays
         self.seen = SeenRecords(self._arrays)
         self._times = RecordTimes(task.slices)
@@ -112,16 +116,17 @@ class _Landing:
         self._files = files
         counted = {path for spec in pipeline.counts for path in spec.by.values()}
         self._parser = Parser(pipeline.event, counted, pipeline.types)
+        names = self._parser.types.names
+        self._masks = RecordMasks(task.mask, task.masked, names)
         self._shipped = Deduplicator(pipeline.event)
         self._erasing = Erasing(task.erasures, task.slices, pipeline.event)
         self._earliest, self._latest = event_bounds(task.slices, pipeline.max_early, pipeline.max_late)
         self._far = FarHours(task.slices, pipeline.max_early, pipeline.max_late)
         self._admission = Admission(pipeline.types, pipeline.max_types)
         self._rows, self._rejected = Gathering(), Gathering()
-        slice_ids = [slice_.id for slice_ in task.slices]
-        self._tally = Tally(pipeline.counts, self._parser.types.names, slice_ids)
+        self._tally = Tally(pipeline.counts, names, [slice_.id for slice_ in task.slices])
         self._traffic: list[WrittenFile] = []
-        self._fields = FieldTally(task.edges, self._parser.types.names, pipeline.types, task.exact_fields)
+        self._fields = FieldTally(task.edges, names, pipeline.types, task.exact_fields)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records of one partition, in the order of their offsets."""
@@ -140,18 +145,18 @@ class _Landing:
         return np.searchsorted(self._task.edges[topic, partition], offsets, "right") - 1
 
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
-        """Rejects records that are too large or were shipped twice, and takes the others on."""
+        """Rejects records that are not read or were shipped twice, and takes the others on."""
         self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
         self._times.add(slices, batch["timestamp"].to_numpy())
         refused = self._shipped.refused(topic, partition, batch["headers"], slices)
-        refused |= dict.fromkeys(too_large(batch), reject_reasons.TOO_LARGE)
+        refused |= refused_unread(batch)
         gone = frozenset(refused)
         if refused:
             refused, erased = unerased(self._erasing, topic, batch, slices, refused)
             self.seen.erase(topic, partition, slices[erased], slices[:0])
             self.seen.refuse(topic, partition, slices, refused)
             found = headers.from_json(batch["headers"])
-            taken = columns.taken(batch, self._task.cluster, topic, partition, found)
+            taken = self._masks.taken(columns.taken(batch, self._cluster, topic, partition, found), slices)
             self._reject(taken, slices, refused, sizes_of(batch))
             left = np.setdiff1d(np.arange(batch.num_rows), list(gone))
             batch, slices = batch.take(pa.array(left, pa.int64())), slices[left]
@@ -164,7 +169,7 @@ class _Landing:
         found = headers.from_json(batch["headers"])
         erasing = self._erasing.of(topic, slices, batch["key"], found)
         records = RecordColumns(batch["value"], topic, found, times, earliest, latest, erasing)
-        taken = columns.taken(batch, self._task.cluster, topic, partition, found)
+        taken = self._masks.taken(columns.taken(batch, self._cluster, topic, partition, found), slices)
         for opened in self._opener.open(records, carried(batch)):
             self._take(topic, partition, taken, slices, opened)
             if self._rows.full or self._rejected.full:
@@ -193,8 +198,8 @@ class _Landing:
             rows, own = rows.take(pa.array(parsed.rows, pa.int64())), own[parsed.rows]
         if may_be_long(rows["_payload"]):
             self._long_numbers(topic, partition, rows["_payload"], own)
-        offsets = rows["_offset"].to_numpy()
-        self._fields.add((topic, partition), rows["_payload"], offsets, own, parsed.types)
+        rows = self._masks.rows(rows, own, parsed.types)
+        self._fields.add((topic, partition), rows["_payload"], rows["_offset"].to_numpy(), own, parsed.types)
         self._keep(rows, own, parsed)
 
     def _long_numbers(
@@ -233,7 +238,8 @@ class _Landing:
         if refused:
             nothing = np.zeros(len(refused), np.int32)
             codes = Codes(slices[sorted(refused)], nothing, nothing)
-            self._rejected.add(columns.rejected(rows, refused, self._arrays, sizes), codes)
+            found = self._masks.rejected(columns.rejected(rows, refused, self._arrays, sizes), codes.slices)
+            self._rejected.add(found, codes)
 
     def _keep(self, rows: pa.Table, slices: np.ndarray, parsed: ParsedRecords) -> None:
         hours = parsed.times // HOUR_MS

@@ -8,22 +8,36 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.flow.land import reject_reasons
 from sluice.flow.land.task import columns, headers
 from sluice.flow.land.task.erasing import Erasing
 
 TOO_LARGE = "too_large"
 """A column that batches may have: the size of a record that is larger than `max_record`, else null."""
+HELD = "held"
+"""A column of batches out of the lake: why a record was rejected of which only a hash is there, else null."""
 
 
 def sizes_of(batch: pa.RecordBatch) -> pa.Array[Any] | None:
     return batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
 
 
-def too_large(batch: pa.RecordBatch) -> list[int]:
-    sizes = sizes_of(batch)
-    if sizes is None:
+def refused_unread(batch: pa.RecordBatch) -> dict[int, str]:
+    """Returns which records are rejected without being opened, and why: they are too large, or the lake has
+    nothing but the hash of their bytes."""
+    found = dict.fromkeys(_there(batch, TOO_LARGE), reject_reasons.TOO_LARGE)
+    held = _there(batch, HELD)
+    if held:
+        reasons: list[Any] = batch[HELD].to_pylist()
+        found |= {position: reasons[position] for position in held}
+    return found
+
+
+def _there(batch: pa.RecordBatch, name: str) -> list[int]:
+    column: pa.Array[Any] | None = batch[name] if name in batch.schema.names else None
+    if column is None or column.null_count == len(column):
         return []
-    positions: list[int] = np.flatnonzero(sizes.is_valid().to_numpy(zero_copy_only=False)).tolist()
+    positions: list[int] = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist()
     return positions
 
 

@@ -1,0 +1,160 @@
+"""`mask:` in the pipeline file: what is hidden of an event before any of its bytes are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+
+from sluice.config.event import Event
+from sluice.config.section import Section, WrongKey
+
+KEY, HEADERS, UNPARSED = "_key", "_headers", "_unparsed"
+PARTS = (KEY, HEADERS, UNPARSED)
+"""What a record has beside the fields of its event: its key, its headers, and bytes that are no event."""
+FEWEST_CHARACTERS = 16
+"""Of a key: a shorter one is found by trying."""
+_ACTIONS = ("hash", "drop", "keep_first", "keep")
+_HASH = f"expected a key of at least {FEWEST_CHARACTERS} characters, {{connection: ID}}, or a list of these"
+
+
+@dataclass(frozen=True)
+class HashKey:
+    """A key's own text, or the Airflow connection whose password is the key."""
+
+    secret: SecretStr | None = None
+    connection: str | None = None
+
+
+def _parse_keys(value: Any) -> tuple[HashKey, ...]:
+    """Never quotes what it refuses: that may be a key."""
+    given = value if isinstance(value, list | tuple) else [value]
+    if not given:
+        raise ValueError(_HASH)
+    return tuple(map(_parse_key, given))
+
+
+def _parse_key(value: Any) -> HashKey:
+    if isinstance(value, HashKey):
+        return value
+    if isinstance(value, Mapping) and set(value) == {"connection"}:
+        connection = value["connection"]
+        if isinstance(connection, str) and connection:
+            return HashKey(connection=connection)
+    if not isinstance(value, str) or len(value) < FEWEST_CHARACTERS:
+        raise ValueError(_HASH)
+    return HashKey(SecretStr(value))
+
+
+HashKeys = Annotated[tuple[HashKey, ...], BeforeValidator(_parse_keys)]
+
+
+class MaskRule(Section):
+    """What becomes of one field of an event, of `_key`, of `_headers` or of `_unparsed`. `drop` is short for
+    `{drop: true}`, `keep_first` for `{keep_first: 1}`, `keep` for `{keep: true}`.
+    """
+
+    hash: HashKeys | None = None
+    """Key of HMAC-SHA-256, or the connection whose password it is; of a list the first one hashes, and the
+    others are found. Example: `{connection: mask_key}`"""
+    drop: bool = False
+    """The field is left out. Example: `true`"""
+    keep_first: int | None = Field(None, ge=1, le=64)
+    """So many characters stay, with `***` behind them. Example: `2`"""
+    keep: bool = False
+    """Of `_key`, `_headers` and `_unparsed`: they stay as they are. Example: `true`"""
+    types: tuple[str, ...] = ()
+    """Types of which the field is masked; without it all. Example: `[signup]`"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        short = {"drop": {"drop": True}, "keep_first": {"keep_first": 1}, "keep": {"keep": True}}
+        if isinstance(value, str):
+            if value not in short:
+                raise ValueError(f"expected {{hash: KEY}}, {', '.join(short)}, or one of these with `types`")
+            return short[value]
+        return value
+
+    @model_validator(mode="after")
+    def _one_action(self) -> MaskRule:
+        if sum([self.hash is not None, self.drop, self.keep_first is not None, self.keep]) != 1:
+            raise ValueError(f"expected exactly one of {', '.join(_ACTIONS)}")
+        return self
+
+    @property
+    def action(self) -> str:
+        """Returns the rule in words, without keys and types."""
+        if self.keep_first is not None:
+            return f"keep_first {self.keep_first}"
+        return "hash" if self.hash else "drop" if self.drop else "keep"
+
+    def applies(self, kind: str) -> bool:
+        return not self.types or kind in self.types
+
+
+def with_defaults(mask: Mapping[str, MaskRule]) -> dict[str, MaskRule]:
+    """Adds the rules of key, headers and unparsed bytes that the file does not name: they are hashed with the
+    keys of the first field that is hashed, and dropped where none is."""
+    if not mask:
+        return {}
+    keys = next((rule.hash for rule in mask.values() if rule.hash), None)
+    default = MaskRule(hash=keys) if keys else MaskRule(drop=True)
+    return {**mask, **{part: default for part in PARTS if part not in mask}}
+
+
+def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
+    """Raises WrongKey for what cannot be masked exactly."""
+    if mask and event.format.decoded:
+        raise WrongKey(
+            ("mask",),
+            f"is for messages in JSON: of {event.format.kind} the lake keeps each message's own bytes (_raw)",
+        )
+    fields = {path: tuple(path.split(".")) for path in mask if path not in PARTS}
+    for path, names in fields.items():
+        if not all(names):
+            raise WrongKey(("mask", path), "expected a field or a dotted path")
+        if mask[path].keep:
+            raise WrongKey(("mask", path), f"`keep` is for {', '.join(PARTS)}: leave the field out")
+        for what, read in _read_fields(event):
+            if _overlap(names, read):
+                raise WrongKey(
+                    ("mask", path),
+                    f"{'.'.join(read)} is the event's {what}, which stands in folders and files",
+                )
+    for (one, outer), (other, inner) in permutations(fields.items(), 2):
+        if inner[: len(outer)] == outer:
+            raise WrongKey(("mask", other), f"{one} is masked as a whole: name the one or the other")
+    for part in PARTS:
+        rule = mask.get(part)
+        if rule is not None and (rule.keep_first is not None or rule.types):
+            raise WrongKey(("mask", part), "expected {hash: KEY}, drop or keep, of all types")
+
+
+def _read_fields(event: Event) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for what, field in (("type", event.type.field), ("time", event.time.field)):
+        if field is not None:
+            yield what, tuple(field.split("."))
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def connections_of(mask: Mapping[str, MaskRule]) -> list[str]:
+    """Returns the Airflow connections that hold keys, each once."""
+    keys = (key for rule in mask.values() for key in rule.hash or ())
+    return list(dict.fromkeys(key.connection for key in keys if key.connection))
+
+
+def hides(mask: Mapping[str, MaskRule], kind: str, path: Sequence[str]) -> bool:
+    """Returns whether events of a type have nothing at `path` where they land, because it is masked."""
+    for name, rule in mask.items():
+        own = tuple(name.split("."))
+        if name not in PARTS and rule.applies(kind) and tuple(path[: len(own)]) == own:
+            return rule.drop or len(path) > len(own)
+    return False

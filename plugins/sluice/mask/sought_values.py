@@ -1,0 +1,26 @@
+"""What a value that somebody looks for may have become in the lake. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluice.mask.mask_rules import KeyedRule, MaskRules
+
+
+def hashes_of(rules: MaskRules | None, name: str, value: bytes) -> list[bytes]:
+    """Returns the hashes of a value in the field `name` (a dotted path, or `_key`) with each key of its rule:
+    as a text, and as a number or a boolean that is written so. None where the field is not hashed."""
+    rule = None if rules is None else {**rules.fields, **rules.parts}.get(name)
+    return [] if rule is None else list(_each(rule, value))
+
+
+def hidden_by(rules: MaskRules | None, name: str) -> str:
+    """Returns the action that leaves nothing to look for in a field; else nothing."""
+    rule = None if rules is None else {**rules.fields, **rules.parts}.get(name)
+    return "" if rule is None or rule.keys or rule.rule.keep else rule.rule.action
+
+
+def _each(rule: KeyedRule, value: bytes) -> Iterator[bytes]:
+    for key in rule.keys:
+        yield key.token(value)
+        yield key.token_of_json(value)

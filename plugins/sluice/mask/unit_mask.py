@@ -1,0 +1,107 @@
+"""Masks the records of one unit: events by their types, keys, headers, and bytes that are no event. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from sluice.config.mask import HEADERS, KEY, UNPARSED
+from sluice.manifest import Masked
+from sluice.mask.event_mask import EventMask
+from sluice.mask.json_edit import DROP, Drop, Rewrite
+from sluice.mask.keyed_hash import is_token
+from sluice.mask.mask_rules import KeyedRule, MaskRules
+from sluice.mask.rewrites import FirstKept, Hashed
+
+DROPPED = b'"dropped"'
+"""In the place of bytes that are no event, where they are dropped."""
+_OBJECTS = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[dict[str, msgspec.Raw]])
+_QUOTED = re.compile(rb'"([^"]*)"')
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class UnitMask:
+    """`before`: what was masked already in the files that the records come from; None: they come from Kafka,
+    or from files without a mask, and nothing that stands in them is trusted."""
+
+    def __init__(self, rules: MaskRules, before: Masked | None = None) -> None:
+        self._rules = rules
+        self._before = before
+
+    def event_of(self, kind: str) -> Callable[[bytes], bytes]:
+        """Returns what masks the events of a type, which are JSON objects."""
+        return self._events({name: one for name, one in self._rules.fields.items() if one.rule.applies(kind)})
+
+    def rejected(self, text: bytes | None, too_deep: Callable[[bytes], bool]) -> bytes | None:
+        """Returns the bytes that are kept of what was rejected: an object, or an array of objects, is masked
+        by the rules of all types."""
+        if text is None or is_held(text, self._before):
+            return text
+        return self._whole(text) if _is_event(text, too_deep) else self._part(UNPARSED, text)
+
+    def key(self, key: bytes | None) -> bytes | None:
+        return None if key is None else self._part(KEY, key)
+
+    def headers(self, headers: Headers) -> list[tuple[str, bytes | None]]:
+        return [(name, self._header(name, value)) for name, value in headers]
+
+    def _header(self, name: str, value: bytes | None) -> bytes | None:
+        kept = value is None or name in self._rules.read_headers
+        return value if kept else self._part(HEADERS, value or b"")
+
+    @property
+    def keeps(self) -> frozenset[str]:
+        """Returns which parts of a record stay as they are."""
+        return frozenset(name for name, one in self._rules.parts.items() if one.rule.keep)
+
+    @cached_property
+    def _whole(self) -> Callable[[bytes], bytes]:
+        rules = {tuple(name.split(".")): self._rewrite(name, one) for name, one in self._rules.fields.items()}
+        return EventMask(rules).masked_slowly
+
+    def _events(self, rules: Mapping[str, KeyedRule]) -> Callable[[bytes], bytes]:
+        return EventMask(
+            {tuple(name.split(".")): self._rewrite(name, one) for name, one in rules.items()}
+        ).masked
+
+    def _rewrite(self, name: str, one: KeyedRule) -> Rewrite | Drop:
+        if one.keys:
+            return Hashed(one.keys[0], self._made(name))
+        return DROP if one.rule.drop else FirstKept(one.rule.keep_first or 1)
+
+    def _made(self, name: str) -> frozenset[str]:
+        """Returns the ids of the keys whose hashes may stand in a field already."""
+        before = self._before
+        return frozenset(before.keys) if before is not None and name in before.hashed else frozenset()
+
+    def _part(self, name: str, data: bytes) -> bytes | None:
+        one = self._rules.parts[name]
+        if one.rule.keep or is_token(data, self._made(name)):
+            return data
+        if not one.keys:
+            return DROPPED if name == UNPARSED else None
+        token = one.keys[0].token(data)
+        return b'"' + token + b'"' if name == UNPARSED else token
+
+
+def is_held(text: bytes, masked: Masked | None) -> bool:
+    """Returns whether all that a file has of a rejected record is its hash, or that it was dropped."""
+    if masked is None or UNPARSED not in masked.hashed:
+        return False
+    found = _QUOTED.fullmatch(text)
+    return text == DROPPED or (found is not None and is_token(found[1], masked.keys))
+
+
+def _is_event(text: bytes, too_deep: Callable[[bytes], bool]) -> bool:
+    try:
+        text.decode()
+        if too_deep(text):
+            return False
+        found: Any = _OBJECTS.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return bool(found) or text.strip()[:1] == b"{"
