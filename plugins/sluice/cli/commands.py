@@ -17,6 +17,7 @@ from sluice.cli import (
     init,
     plan,
     publish,
+    rejected,
     run,
     status,
     traffic,
@@ -54,6 +55,7 @@ commands.command()(status.status)
 commands.command()(verify.verify)
 commands.command()(traffic.traffic)
 commands.command()(find.find)
+commands.command()(rejected.rejected)
 commands.command()(accept.accept)
 commands.command()(doctor.doctor)
 commands.add_typer(config.config, name="config")

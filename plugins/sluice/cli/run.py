@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from sluice.cli.chosen_run import landings
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -31,16 +31,11 @@ from sluice.cli.status import as_json, show_hours
 from sluice.config.chosen_tables import Tables
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError, Unavailable, WrongUse
+from sluice.errors import SluiceError, WrongUse
 from sluice.plan.waiting import waiting, waits
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
-if TYPE_CHECKING:
-    from sluice.flow.batch_loop import Landings
-
-# What spark_jobs/land.py exits with when the error is retryable.
-_TEMPORARY = 75
 _ROUNDS = 5
 _MOST_OUTSIDE = 10_000  # slices on each side of a range whose manifests are read
 
@@ -163,8 +158,7 @@ def _steps(
     if not work.batches:
         others = ", or waits for its cluster" if resolved["waiting"] else ""
         progress(f"nothing to do: every slice is complete{others}")
-    landings = _landings(spec, path, mode, token)
-    ran = run_work(spec, slices, work, mode, token, landings, progress, tables)
+    ran = run_work(spec, slices, work, mode, token, landings(spec, path, mode, token), progress, tables)
     if ran.code:
         raise typer.Exit(ran.code)
     if tables is None:
@@ -172,24 +166,6 @@ def _steps(
     only = ", ".join(sorted(tables))
     progress(f"only {only}: no event hour is marked complete, a run without --table does that")
     return survey(spec, slices), resolved["waiting"]
-
-
-def _landings(spec: Pipeline, path: Path, mode: str, token: str) -> Landings:
-    """Each with the exit code of its application, which says itself on stderr what went wrong."""
-    from sluice.flow import steps
-    from sluice.flow.batch_loop import one_ahead
-    from sluice.flow.land.submit import Running, SubmitSpec, run_locally
-
-    running = Running()
-
-    def submit(job: SubmitSpec) -> int:
-        code = run_locally(job, progress, running)
-        return Unavailable.exit_code if code == _TEMPORARY else code
-
-    def land(batch: SliceRange) -> int:
-        return steps.land_range(spec, path, batch, mode, token, submit)
-
-    return partial(one_ahead, land, running.stop)
 
 
 def refuse_missing(

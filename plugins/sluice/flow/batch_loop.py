@@ -30,6 +30,13 @@ Landings = Callable[[Sequence[SliceRange], Begun], Generator[int, None, None]]
 """Lands batches in order and gives the code of each."""
 
 
+def landed_before(batches: Sequence[SliceRange], begun: Begun) -> Generator[int, None, None]:
+    """Lands nothing: all units of the batches have landed."""
+    for number, _ in enumerate(batches):
+        begun(number)
+        yield 0
+
+
 def one_by_one(land: LandBatch, batches: Sequence[SliceRange], begun: Begun) -> Generator[int, None, None]:
     """Runs each landing when the batch before is loaded."""
     for number, batch in enumerate(batches):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -30,8 +30,15 @@ _ROWS = 20
 _COLUMNS = ["_reason", "_topic", "_partition", "_offset"]
 
 
-def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> list[RejectedSample]:
-    """Of the first rows of the first files: at most `PER_REASON` for each reason."""
+def unparsed(
+    lake: Lake,
+    manifests: Iterable[Manifest],
+    payloads: Payloads,
+    each: int = PER_REASON,
+    reasons: Container[str] | None = None,
+    most: int = MOST,
+) -> list[RejectedSample]:
+    """Of the first rows of the first files: at most `each` for each reason, or for each of some `reasons`."""
     shown: Counter[str] = Counter()
     samples: list[RejectedSample] = []
     columns = _COLUMNS if payloads == "hidden" else [*_COLUMNS, "_payload"]
@@ -39,7 +46,8 @@ def unparsed(lake: Lake, manifests: Iterable[Manifest], payloads: Payloads) -> l
         for file in manifest.held_rejected[:_FILES]:
             for row in _first_rows(lake, file.key, columns):
                 reason = str(row["_reason"])
-                if shown[reason] < PER_REASON and len(samples) < MOST:
+                wanted = reasons is None or reason in reasons
+                if wanted and shown[reason] < each and len(samples) < most:
                     shown[reason] += 1
                     samples.append(_unparsed(manifest.cluster, reason, row, payloads))
     return samples
@@ -102,6 +110,25 @@ def misfits(client: Client, pipeline: Pipeline, slice_: Slice, payloads: Payload
     parameters = {"slice": int(slice_.start.timestamp()), "targets": targets, "hidden": hidden}
     rows = _rows(client, "page/sample_misfits", parameters)
     return [_misfit(payloads, *row) for row in rows]
+
+
+def misfits_of(
+    client: Client,
+    tables: Collection[str],
+    slices: Iterable[Slice],
+    each: int,
+    payloads: Payloads,
+    most: int = MOST,
+) -> list[RejectedSample]:
+    """Returns samples of some slices and tables, `each` for each column and reason."""
+    parameters = {
+        "targets": sorted(tables),
+        "slices": sorted({int(slice_.start.timestamp()) for slice_ in slices}),
+        "hidden": payloads == "hidden",
+        "each": each,
+        "most": most,
+    }
+    return [_misfit(payloads, *row) for row in _rows(client, "rejected/sample_misfits", parameters)]
 
 
 def misfit_counts(client: Client, pipeline: Pipeline, slice_: Slice) -> list[MisfitCount]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sluice.config.page import Payloads
-from sluice.flow.land import reject_reasons as why
+from sluice.flow.rejected.remedies import remedy_of
 from sluice.manifest import Manifest
 from sluice.page.slice_models import RejectedSample, RejectGroup, Rejects
 from sluice.safe_text import visible
@@ -17,41 +17,6 @@ PER_GROUP = 3
 UNPARSED, MISFIT = "unparsed", "misfit"
 # As include/sql/page/count_misfits.sql has it.
 _ITEM = re.compile(r'\[([0-9]+|"([^"\\]|\\.)*")\]')
-
-# Reasons that only one format gives; its decoder is not imported for them.
-OF_FORMATS = (
-    "not Avro of its schema",
-    "does not fit the reader's schema",
-    "not Protobuf of its message",
-)
-_PRODUCER = "correct the producer; the lake's _rejected/ keeps the record"
-_TYPE = "let `event.type` name the field or header that has it, or correct the producer; then `reland`"
-_TIME = "let `event.time` name the field and its format, or correct the producer; then `reland`"
-_SCHEMA = "give the registry, or the file that `event` names, the schema of these messages; then `reland`"
-_ADVICE = {
-    why.NO_VALUE: "a record without a value is a tombstone: nothing, or correct the producer",
-    why.NO_TYPE: _TYPE,
-    why.TYPE_NOT_STRING: _TYPE,
-    why.TYPE_TOO_LONG: _TYPE,
-    why.TOO_MANY_TYPES: "let `event.type` name a field with few values: each of them is a folder of the lake",
-    why.NO_TIME: _TIME,
-    why.TIME_NOT_UNDERSTOOD: _TIME,
-    why.TIME_OUT_OF_RANGE: _TIME,
-    why.TOO_MANY_HOURS: "set `max_late` where years of events are published at once; then `reland`",
-    why.NOT_FRAMED: _SCHEMA,
-    why.UNKNOWN_SCHEMA: _SCHEMA,
-    why.OTHER_SCHEMA: _SCHEMA,
-    why.UNREADABLE_SCHEMA: _SCHEMA,
-    **dict.fromkeys(OF_FORMATS, _SCHEMA),
-    why.TOO_LARGE: "raise `max_record` where such records are meant; then `reland`",
-    why.NOT_AN_ARRAY: "set or remove `rows: array` as the messages are; then `reland`",
-    why.NOT_AN_OBJECT: "set `rows: array` where messages are arrays, or correct the producer; then `reland`",
-    why.SHIPPED_TWICE: "nothing: the same event is there once",
-}
-_MISFIT = (
-    "give the column a type that takes it (ALTER TABLE … MODIFY COLUMN), then `reload` the hour; or correct "
-    "the producer"
-)
 
 MisfitCount = tuple[str, str, str, int]
 """Table, column, reason and records."""
@@ -108,6 +73,6 @@ def _group(
         column=visible(column),
         reason=visible(reason),
         records=records,
-        advice=_MISFIT if kind == MISFIT else _ADVICE.get(reason, _PRODUCER),
+        advice=remedy_of(reason, misfit=kind == MISFIT),
         samples=list(samples[:PER_GROUP]),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli import run
+from sluice.cli import chosen_run
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseUnavailable, Refused, SluiceError
 from sluice.flow import steps
@@ -194,7 +194,9 @@ def test_the_landings_of_sluice_run(monkeypatch, exit_code, code):
         "land_range",
         lambda spec, path, batch, mode, token, submit: submit(f"{path} {batch} {mode} {token}"),
     )
-    codes = run._landings(pipeline(), Path("x.yaml"), "reload", "t")([FIRST, SECOND], lambda number: None)
+    codes = chosen_run.landings(pipeline(), Path("x.yaml"), "reload", "t")(
+        [FIRST, SECOND], lambda number: None
+    )
     assert next(codes) == code
     with pytest.raises(Refused):
         codes.throw(Refused("a load failed"))

@@ -9,13 +9,14 @@ import pytest
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.formats import avro, protobuf
+from sluice.flow.rejected.remedies import OF_FORMATS
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verification, opened
 from sluice.manifest import Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
-from sluice.page.rejects import MOST_GROUPS, OF_FORMATS, rejects_of, unparsed_counts
+from sluice.page.rejects import MOST_GROUPS, rejects_of, unparsed_counts
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import RejectedSample, RunRow, TaskRow

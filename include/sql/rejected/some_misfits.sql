@@ -1,0 +1,22 @@
+-- Some misfits of a table, column and reason, as rows of the lake; keys are not kept.
+SELECT {columns}, _slice
+FROM
+(
+    SELECT
+        type AS _type,
+        cluster AS _cluster,
+        topic AS _topic,
+        partition AS _partition,
+        offset AS _offset,
+        row AS _row,
+        timestamp AS _timestamp,
+        CAST(NULL, 'Nullable(String)') AS _key,
+        payload AS _payload,
+        slice AS _slice
+    FROM sluice.rejected
+    WHERE target = {target:String} AND reason = {reason:String}
+        AND replaceRegexpAll(column, '\\[([0-9]+|"([^"\\\\]|\\\\.)*")\\]', '[]') = {place:String}
+        AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
+    LIMIT {each:UInt32} BY slice
+    LIMIT {most:UInt32}
+)

@@ -1,0 +1,155 @@
+"""`sluice rejected`: what was rejected, why, and bringing it in after a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluice.cli.options import (
+    Config,
+    DayOption,
+    Json,
+    KnownFrom,
+    OptionalTo,
+    PipelineArgument,
+    Wide,
+    day_or,
+    known_range,
+    load_pipeline,
+)
+from sluice.cli.output import progress
+from sluice.cli.rejected_lines import MOST_GROUPS, RejectedReport, retry_command, show_report
+from sluice.config.chosen_tables import tables_for
+from sluice.config.files import find
+from sluice.config.pipeline import Pipeline
+from sluice.errors import Unavailable, WrongUse
+from sluice.slices import Slice, SliceRange
+
+if TYPE_CHECKING:
+    from sluice.clients.clickhouse.client import Client
+    from sluice.clients.lake.base import Lake
+    from sluice.flow.rejected.rejections import RejectedGroup, RejectionFilter
+    from sluice.page.slice_models import RejectedSample
+
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="R", help="Only reasons that contain R, such as `time`.")
+]
+ColumnOption = Annotated[
+    str, typer.Option("--column", metavar="C", help="Only misfits of this column, or of what it contains.")
+]
+TypeOption = Annotated[str, typer.Option("--type", metavar="T", help="Only misfits of this event type.")]
+TableOption = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="T", help="Only misfits of this table, as in `run`. Repeatable."),
+]
+SampleOption = Annotated[
+    int, typer.Option("--sample", metavar="N", min=0, max=20, help="Records shown of each reason.")
+]
+RetryOption = Annotated[
+    bool,
+    typer.Option(
+        "--retry",
+        help="After a fix of the pipeline file or of a table: bring in what it cures, by `remake` (unparsed) "
+        "or `reload` (misfits) of the slices that have some.",
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="With --retry: do not ask before it begins.")]
+
+
+def rejected(
+    pipeline: PipelineArgument,
+    start: KnownFrom = None,
+    to: OptionalTo = "now",
+    day: DayOption = None,
+    reason: ReasonOption = "",
+    column: ColumnOption = "",
+    type_: TypeOption = "",
+    table: TableOption = None,
+    sample: SampleOption = 0,
+    retry: RetryOption = False,
+    yes: YesOption = False,
+    wide: Wide = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Shows what was rejected, by reason and column: records that the landing could not parse, and misfits,
+    of which a value did not fit a column of their table. Each with its remedy.
+
+    After the fix --retry brings in what it cures, without Kafka. It tries some records first, prints what it
+    will do and asks. Where nothing would come in, it does nothing. Whatever stops it, the same command goes
+    on. With --column, --type or --table only misfits are meant.
+    Exits with 1 where a retry would bring in nothing, and with 3 where a server does not answer.
+    Example: sluice rejected adx --reason time --retry
+    """
+    from sluice.cli.rejected_retry import retry_rejected
+    from sluice.flow.rejected.rejections import RejectionFilter
+
+    if yes and not retry:
+        raise WrongUse("--yes is for --retry: without it nothing is changed")
+    spec = load_pipeline(pipeline, config)
+    start, to = day_or(spec, start, to, day)
+    slices = known_range(spec, start, to)
+    wanted = RejectionFilter(reason, column, type_, _tables(spec, table))
+    if retry:
+        return retry_rejected(spec, find(pipeline, config), slices, wanted, yes=yes, json=json)
+    report = _read(spec, slices, wanted, sample)
+    show_report(report, retry_command(spec.name, config, slices), wide=wide, json=json)
+
+
+def _tables(spec: Pipeline, names: list[str] | None) -> frozenset[str] | None:
+    """Returns the tables that are named, with what goes with them; None without a name."""
+    chosen = spec.chosen(tables_for(spec, names, "reload")) if names else None
+    return None if chosen is None else frozenset(target.table for target in chosen)
+
+
+def _read(spec: Pipeline, slices: SliceRange, wanted: RejectionFilter, sample: int) -> RejectedReport:
+    from sluice.clients.clickhouse.shards import connect_shards
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.rejected.read_rejections import RejectionReader
+    from sluice.flow.rejected.rejections import RejectionTally
+
+    lake, tally, misfits = open_lake(spec), RejectionTally(), RejectionTally()
+    reader = RejectionReader(spec, lake, wanted, progress)
+    tally.add(reader.unparsed(slices))
+    samples = _unparsed_samples(spec, lake, tally.sorted[:MOST_GROUPS], sample)
+    try:
+        with connect_shards(spec) if spec.targets else nullcontext(()) as servers:
+            misfits.add(reader.misfits(servers, slices))
+            shown = misfits.sorted[:MOST_GROUPS] if sample else []
+            for server in servers if shown else ():
+                samples += _misfit_samples(spec, server.reached, shown, sample)
+    except Unavailable as error:
+        return RejectedReport(spec.name, slices, tally.sorted, samples, error)
+    groups = sorted((*tally.sorted, *misfits.sorted), key=lambda one: (-one.records, one.cause))
+    return RejectedReport(spec.name, slices, groups, samples)
+
+
+def _unparsed_samples(
+    spec: Pipeline, lake: Lake, groups: Sequence[RejectedGroup], sample: int
+) -> list[RejectedSample]:
+    """Returns samples of each reason out of the last slice that has it, as the page shows them."""
+    from sluice.page import rejected_samples
+    from sluice.state.manifests import read_manifests, units_in
+
+    reasons: dict[Slice, set[str]] = {}
+    for group in groups if sample else ():
+        reasons.setdefault(group.last, set()).add(group.cause.reason)
+    found: list[RejectedSample] = []
+    for slice_, own in reasons.items():
+        manifests = read_manifests(lake, units_in(lake, [slice_])).values()
+        most = sample * len(own)
+        found += rejected_samples.unparsed(lake, manifests, spec.page.payloads, sample, own, most)
+    return found
+
+
+def _misfit_samples(
+    spec: Pipeline, client: Client, groups: Sequence[RejectedGroup], sample: int
+) -> list[RejectedSample]:
+    from sluice.page.rejected_samples import misfits_of
+
+    tables, slices = {group.cause.table for group in groups}, {group.last for group in groups}
+    most = sample * len(groups)
+    return misfits_of(client, tables, slices, sample, spec.page.payloads, most)

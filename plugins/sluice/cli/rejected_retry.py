@@ -1,0 +1,159 @@
+"""`sluice rejected --retry`: tries what a fix cures, says what it will do, asks, and does it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sluice.cli.chosen_run import run_units
+from sluice.cli.fit_columns import TableColumn
+from sluice.cli.output import print_facts, print_json, print_line, progress, show, table_of
+from sluice.config.chosen_tables import chosen_tables
+from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
+from sluice.flow.rejected.rejections import Rejection, RejectionFilter
+from sluice.flow.rejected.retry_plan import (
+    Cure,
+    RetryCandidates,
+    RetryPlan,
+    RetryResult,
+    candidates,
+    retry_plan,
+)
+from sluice.slices import SliceRange
+
+if TYPE_CHECKING:
+    from sluice.clients.clickhouse.shards import Servers
+    from sluice.clients.lake.base import Lake
+    from sluice.flow.rejected.rejections import RejectionCause
+
+_COLUMNS = tuple(TableColumn(name, 0) for name in ("rejected for", "before", "left"))
+
+
+def retry_rejected(
+    spec: Pipeline, path: Path, slices: SliceRange, wanted: RejectionFilter, *, yes: bool, json: bool
+) -> None:
+    """Raises what the steps raise, and Exit with 1 where nothing would come in or the answer is no."""
+    from sluice.clients.clickhouse.shards import connect_shards
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow import steps
+    from sluice.flow.note_file import note_file
+
+    if not yes and not sys.stdin.isatty():
+        raise WrongUse("--retry asks before it begins, and there is no terminal to ask on: add --yes")
+    lake = open_lake(spec)
+    note_file(spec, path)
+    steps.check_targets(spec)
+    progress(f"reading what was rejected in {slices}")
+    with connect_shards(spec) as servers:
+        planned = _planned(spec, lake, servers, slices, wanted)
+        for text in planned.lines:
+            (progress if json else print_line)(text)
+        before = _rejections(spec, lake, servers, planned.plan)
+    if not planned.plan:
+        if json:
+            print_json(_as_json(planned.plan, RetryResult({}, {})))
+        raise typer.Exit(1 if planned.matching else 0)
+    if not yes and not typer.confirm("Begin?", err=True):
+        raise typer.Exit(1)
+    _do(spec, path, planned.plan)
+    with connect_shards(spec) as servers:
+        result = RetryResult.of(before, _rejections(spec, lake, servers, planned.plan))
+    if json:
+        print_json(_as_json(planned.plan, result))
+    else:
+        _print(spec.name, result)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What a retry will do, of how many records that match, and what trials have said."""
+
+    plan: RetryPlan
+    matching: int
+    found: RetryCandidates
+    cures: Mapping[RejectionCause, Cure]
+
+    @property
+    def lines(self) -> Iterator[str]:
+        from sluice.flow.rejected.trial import cause_text
+
+        if not self.matching:
+            yield "no rejected record matches"
+        for why, units in self.found.left.items():
+            yield f"{units:,} {'slice stays as it is' if units == 1 else 'slices stay as they are'}: {why}"
+        for cause, cure in self.cures.items():
+            yield f"{cause_text(cause)}: {cure.said}"
+        yield from self.plan.lines
+        if self.matching and not self.plan:
+            yield "nothing would come in: nothing is done"
+
+
+def _planned(
+    spec: Pipeline, lake: Lake, servers: Servers, slices: SliceRange, wanted: RejectionFilter
+) -> _Planned:
+    from sluice.flow.land.parse_rules import rules_now
+    from sluice.flow.rejected.read_rejections import RejectionReader, revoked
+    from sluice.flow.rejected.trial import RetryTrial
+    from sluice.state.survey import survey
+
+    reader = RejectionReader(spec, lake, wanted, progress)
+    statuses = {status.unit: status for status in survey(spec, slices)}
+    rejections = [*reader.unparsed(slices), *reader.misfits(servers, slices)]
+    found = candidates(spec, rejections, statuses, rules_now(spec))
+    cures = RetryTrial(spec, lake, statuses, progress).cures(found, servers, slices)
+    stopped = revoked(servers, spec, lake.url, slices)
+    plan = retry_plan(found, cures, statuses, stopped)
+    return _Planned(plan, sum(one.records for one in rejections), found, cures)
+
+
+def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -> list[Rejection]:
+    """Returns all that is rejected of the plan's units, for whatever reason."""
+    from sluice.flow.rejected.read_rejections import RejectionReader
+
+    if not plan:
+        return []
+    slices = sorted({unit.slice for unit in plan.units})
+    whole = SliceRange(slices[0].start, slices[-1].end, slices[0].length)
+    reader = RejectionReader(spec, lake, RejectionFilter(), progress)
+    found = (*reader.unparsed(whole), *reader.misfits(servers, whole))
+    return [one for one in found if one.unit in plan.units]
+
+
+def _do(spec: Pipeline, path: Path, plan: RetryPlan) -> None:
+    if plan.unfinished:
+        run_units(spec, path, plan.unfinished, "fill")
+    if plan.remake:
+        run_units(spec, path, plan.remake, "remake")
+    for table, found in plan.reload.items():
+        run_units(spec, path, found, "reload", chosen_tables(spec, [table]))
+
+
+def _print(name: str, result: RetryResult) -> None:
+    from sluice.flow.rejected.trial import cause_text
+
+    rows = [
+        (cause_text(cause), result.before.get(cause, 0), result.after.get(cause, 0))
+        for cause in result.causes
+    ]
+    show(table_of(f"{name}: rejected records of these slices", _COLUMNS, rows))
+    print_facts({"came in": result.came_in, "left": result.left})
+
+
+def _as_json(plan: RetryPlan, result: RetryResult) -> dict[str, Any]:
+    return {
+        "remade": [str(status.unit) for status in plan.remake],
+        "reloaded": {table: [str(s.unit) for s in found] for table, found in plan.reload.items()},
+        "completed": [str(status.unit) for status in plan.unfinished],
+        "came_in": result.came_in,
+        "left": result.left,
+        "causes": [
+            {**asdict(cause), "before": result.before.get(cause, 0), "left": result.after.get(cause, 0)}
+            for cause in result.causes
+        ],
+    }

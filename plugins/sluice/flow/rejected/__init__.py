@@ -1,0 +1,1 @@
+"""What was rejected, and bringing it in after a fix."""

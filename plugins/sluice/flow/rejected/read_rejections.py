@@ -1,0 +1,130 @@
+"""Reads what was rejected: unparsed records from manifests, misfits from ClickHouse, a part of the range at a
+time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.shards import Servers
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
+from sluice.flow.rejected.rejections import Rejection, RejectionCause, RejectionFilter
+from sluice.manifest import Manifest
+from sluice.safe_text import Say
+from sluice.slices import SliceRange, Unit
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.ledger import unit_of
+from sluice.state.manifests import read_manifests
+from sluice.state.units import units_of
+
+_TOGETHER = 480  # slices of which manifests and misfits are in memory at once
+_MOST_ROWS = 200_000  # of one answer
+
+
+@dataclass(frozen=True)
+class RejectionReader:
+    """Reads the rejections of a pipeline that a filter takes, in the order of their slices."""
+
+    pipeline: Pipeline
+    lake: Lake
+    wanted: RejectionFilter
+    say: Say
+
+    def unparsed(self, slices: SliceRange) -> Iterator[Rejection]:
+        """Yields unparsed records, and rows of records, by unit and reason. Raises what the lake raises."""
+        if not self.wanted.unparsed:
+            return
+        boundaries = BoundaryLog(self.lake).read()
+        for part in parts(slices):
+            self._tell(part, slices)
+            for unit, manifest in read_manifests(
+                self.lake, units_of(self.pipeline, part, boundaries)
+            ).items():
+                yield from unparsed_of(unit, manifest, self.wanted)
+
+    def misfits(self, servers: Servers, slices: SliceRange) -> Iterator[Rejection]:
+        """Yields misfits by unit and cause, of all shards. Raises what the clients raise."""
+        tables = [t.table for t in self.pipeline.chosen(self.wanted.tables) if t.rollup is None]
+        for part in parts(slices) if tables else ():
+            found: dict[tuple[Unit, RejectionCause], int] = {}
+            for client in [server.reached for server in servers]:
+                for one in self._of_server(client, part, tables):
+                    key = (one.unit, one.cause)
+                    found[key] = found.get(key, 0) + one.records
+            for (unit, cause), records in sorted(found.items()):
+                yield Rejection(unit, cause, records)
+
+    def _of_server(self, client: Client, slices: SliceRange, tables: list[str]) -> Iterator[Rejection]:
+        rows = _rows(client, "rejected/misfits", self._parameters(slices, tables))
+        if len(rows) < _MOST_ROWS:
+            for start, cluster, table, column, reason, records in rows:
+                cause = RejectionCause("misfit", table, column, reason)
+                yield Rejection(unit_of(self.pipeline, start, cluster), cause, records)
+            return
+        if len(slices) == 1:
+            raise WrongUse(
+                f"{slices} has more than {_MOST_ROWS:,} kinds of misfits: name --table or --reason"
+            )
+        for part in parts(slices, (len(slices) + 1) // 2):
+            yield from self._of_server(client, part, tables)
+
+    def _parameters(self, slices: SliceRange, tables: list[str]) -> dict[str, Any]:
+        return {
+            **span(slices),
+            "targets": tables,
+            "reason": self.wanted.reason,
+            "column": self.wanted.column,
+            "type": self.wanted.type,
+            "most": _MOST_ROWS,
+        }
+
+    def _tell(self, part: SliceRange, whole: SliceRange) -> None:
+        if len(whole) > _TOGETHER:
+            done = int((part.start.timestamp() - whole.start.timestamp()) // whole.length.total_seconds())
+            self.say(f"reading manifests: {done:,} of {len(whole):,} slices")
+
+
+def unparsed_of(unit: Unit, manifest: Manifest, wanted: RejectionFilter) -> list[Rejection]:
+    return [
+        Rejection(unit, RejectionCause("unparsed", "", "", reason), records)
+        for reason, records in manifest.kept_by_reason().items()
+        if wanted.takes(reason)
+    ]
+
+
+def revoked(servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange) -> Collection[Unit]:
+    """Returns the units whose rows a load that was stopped has taken out of some table."""
+    tables = [target.table for target in pipeline.targets]
+    asked = {**span(slices), "targets": tables, "pipeline": pipeline.name, "lake": lake}
+    clients = [server.reached for server in servers] if tables else []
+    rows = [row for client in clients for row in _rows(client, "rejected/revoked", asked)]
+    return {unit_of(pipeline, start, cluster) for start, cluster in rows}
+
+
+def parts(slices: SliceRange, most: int = _TOGETHER) -> Iterator[SliceRange]:
+    """Yields the range in parts of at most so many slices."""
+    start = slices.start
+    while start < slices.end:
+        end = min(start + most * slices.length, slices.end)
+        yield SliceRange(start, end, slices.length)
+        start = end
+
+
+def span(slices: SliceRange) -> dict[str, int]:
+    return {"start": int(slices.start.timestamp()), "end": int(slices.end.timestamp())}
+
+
+def _rows(client: Client, statement: str, parameters: dict[str, Any]) -> list[Any]:
+    """Returns nothing where ClickHouse has no table of Sluice's yet."""
+    try:
+        return list(client.rows(render(statement), parameters))
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise

@@ -1,0 +1,57 @@
+"""What a person can do about rejected records, by reason. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from sluice.flow.land import reject_reasons as why
+
+# Reasons that only one format gives; its decoder is not imported for them.
+OF_FORMATS = (
+    "not Avro of its schema",
+    "does not fit the reader's schema",
+    "not Protobuf of its message",
+)
+_PRODUCER = "correct the producer; the lake's _rejected/ keeps the record"
+_TYPE = "let `event.type` name the field or header that has it, or correct the producer; then `remake`"
+_TIME = "let `event.time` name the field and its format, or correct the producer; then `remake`"
+_SCHEMA = "give the registry, or the file that `event` names, the schema of these messages; then `remake`"
+_REMEDIES = {
+    why.NO_VALUE: "a record without a value is a tombstone: nothing, or correct the producer",
+    why.NO_TYPE: _TYPE,
+    why.TYPE_NOT_STRING: _TYPE,
+    why.TYPE_TOO_LONG: _TYPE,
+    why.TOO_MANY_TYPES: "let `event.type` name a field with few values: each of them is a folder of the lake",
+    why.NO_TIME: _TIME,
+    why.TIME_NOT_UNDERSTOOD: _TIME,
+    why.TIME_OUT_OF_RANGE: _TIME,
+    why.TOO_MANY_HOURS: "set `max_late` where years of events are published at once; then `remake`",
+    why.NOT_FRAMED: _SCHEMA,
+    why.UNKNOWN_SCHEMA: _SCHEMA,
+    why.OTHER_SCHEMA: _SCHEMA,
+    why.UNREADABLE_SCHEMA: _SCHEMA,
+    **dict.fromkeys(OF_FORMATS, _SCHEMA),
+    why.TOO_LARGE: "raise `max_record` where such records are meant; then `reland`, while Kafka has them",
+    why.NOT_AN_ARRAY: "set or remove `rows: array` as the messages are; then `remake`",
+    why.NOT_AN_OBJECT: "set `rows: array` where messages are arrays, or correct the producer; then `remake`",
+    why.SHIPPED_TWICE: "nothing: the same event is there once",
+}
+MISFIT_REMEDY = (
+    "give the column a type that takes it (ALTER TABLE … MODIFY COLUMN), then `reload` the hour; or correct "
+    "the producer"
+)
+_NO_FIX = (why.NO_VALUE, why.SHIPPED_TWICE, why.TOO_LARGE)
+
+
+def remedy_of(reason: str, misfit: bool) -> str:
+    return MISFIT_REMEDY if misfit else _REMEDIES.get(reason, _PRODUCER)
+
+
+def fix_of(reason: str, misfit: bool) -> str:
+    """Returns the remedy without its last step, for who is shown the command of that."""
+    return re.sub(r"[,;] then `(remake|reload)`( the hour)?", "", remedy_of(reason, misfit))
+
+
+def retryable(reason: str, misfit: bool) -> bool:
+    """Returns whether a fix of the file or the table can bring such records in out of the lake."""
+    return misfit or reason not in _NO_FIX

@@ -1,0 +1,176 @@
+"""Which units a retry remakes, and which it loads again into which table. Pure.
+
+| rejections of a unit | a retry |
+| --- | --- |
+| unparsed, read by the rules of the file as it is now | leaves it: a remake would give the same |
+| unparsed, of a reason that the trial cures | remakes it, and all tables load it |
+| misfits of a cause that the trial cures, and no remake | loads it again into that table |
+| a load or a remake that was stopped has left it half done | completes it first |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluice.config.pipeline import Pipeline
+from sluice.flow.rejected.rejections import Rejection, RejectionCause
+from sluice.flow.rejected.remedies import retryable
+from sluice.plan.auto_remake import refusal, same_rules
+from sluice.slices import Unit
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+
+Statuses = Mapping[Unit, UnitStatus]
+
+
+@dataclass(frozen=True)
+class Cure:
+    """Whether a fix brings records of a cause in, and what a trial of it has said."""
+
+    cured: bool
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class RetryCandidates:
+    """`unparsed` and `misfits` may come in; `left` counts units that cannot, by why."""
+
+    unparsed: tuple[Rejection, ...] = ()
+    misfits: tuple[Rejection, ...] = ()
+    left: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RetryPlan:
+    """`unfinished` are completed by a fill first, `remake` are remade, `reload` loaded again by table."""
+
+    unfinished: tuple[UnitStatus, ...] = ()
+    remake: tuple[UnitStatus, ...] = ()
+    reload: Mapping[str, tuple[UnitStatus, ...]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.unfinished or self.remake or self.reload)
+
+    @property
+    def units(self) -> frozenset[Unit]:
+        passes = (self.unfinished, self.remake, *self.reload.values())
+        return frozenset(status.unit for one in passes for status in one)
+
+    @property
+    def lines(self) -> Iterator[str]:
+        if self.unfinished:
+            yield f"complete {_named(self.unfinished)}, which a run that was stopped has left half done"
+        if self.remake:
+            yield f"remake {_named(self.remake)} out of the lake, and load all tables"
+        for table, found in self.reload.items():
+            yield f"reload {_named(found)} into {table}"
+
+
+def candidates(
+    pipeline: Pipeline, rejections: Iterable[Rejection], statuses: Statuses, rules: Mapping[str, str]
+) -> RetryCandidates:
+    """Returns what of the rejections a fix can bring in, as far as manifests and reasons say."""
+    found: dict[str, list[Rejection]] = {"unparsed": [], "misfit": []}
+    left: dict[str, set[Unit]] = {}
+    for one in rejections:
+        why = _stays(pipeline, one, statuses.get(one.unit), rules)
+        if why is None:
+            found[one.cause.kind].append(one)
+        else:
+            left.setdefault(why, set()).add(one.unit)
+    counts = {why: len(units) for why, units in left.items()}
+    return RetryCandidates(tuple(found["unparsed"]), tuple(found["misfit"]), counts)
+
+
+def _stays(
+    pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, rules: Mapping[str, str]
+) -> str | None:
+    reason, misfit = rejection.cause.reason, rejection.cause.kind == "misfit"
+    if not retryable(reason, misfit):
+        return f"{reason}: no change of the file or of a table brings these records in out of the lake"
+    if status is None or status.manifest is None:
+        return "its manifest is gone: `sluice verify` names the repair"
+    if misfit:
+        on = status.forgotten_on
+        return f"the lake forgot its files on {on}, as `keep` in the pipeline file says" if on else None
+    if status.gone:
+        return "its cluster is no longer in the pipeline file"
+    if pipeline.event.registry is None and same_rules(status.manifest, rules):
+        return "landed by the rules that the file has now: a remake would change nothing"
+    why = refusal(pipeline, status.manifest)
+    return None if why is None else f"cannot be remade: {why}"
+
+
+def retry_plan(
+    found: RetryCandidates,
+    cures: Mapping[RejectionCause, Cure],
+    statuses: Statuses,
+    stopped: Collection[Unit],
+) -> RetryPlan:
+    """Returns what a retry does. `stopped` are units out of which a load that was stopped has taken rows."""
+
+    def cured(rejections: Sequence[Rejection]) -> Iterator[Rejection]:
+        return (one for one in rejections if cures[one.cause].cured)
+
+    remake = {one.unit for one in cured(found.unparsed)}
+    reload: dict[str, set[Unit]] = {}
+    for one in cured(found.misfits):
+        if one.unit not in remake:
+            reload.setdefault(one.cause.table, set()).add(one.unit)
+    unfinished = {s.unit for s in statuses.values() if _half_done(s, stopped)} - remake
+    return RetryPlan(
+        _statuses(unfinished, statuses),
+        _statuses(remake, statuses),
+        {table: _statuses(units, statuses) for table, units in sorted(reload.items())},
+    )
+
+
+def _half_done(status: UnitStatus, stopped: Collection[Unit]) -> bool:
+    if status.state not in (UnitState.LANDED, UnitState.STALE) or status.manifest is None:
+        return False
+    return status.manifest.remade is not None or status.unit in stopped
+
+
+def _statuses(units: Iterable[Unit], statuses: Statuses) -> tuple[UnitStatus, ...]:
+    return tuple(statuses[unit] for unit in sorted(units))
+
+
+def _named(found: Sequence[UnitStatus]) -> str:
+    slices = sorted({status.unit.slice.id for status in found})
+    span = slices[0] if len(slices) == 1 else f"{len(slices):,} slices, {slices[0]} … {slices[-1]}"
+    rows = sum(status.manifest.read for status in found if status.manifest)
+    return f"{span} ({rows:,} records)"
+
+
+@dataclass(frozen=True)
+class RetryResult:
+    """Records of the retried units by cause, before and after, and the rows that they have landed as."""
+
+    before: Mapping[RejectionCause, int]
+    after: Mapping[RejectionCause, int]
+
+    @classmethod
+    def of(cls, before: Iterable[Rejection], after: Iterable[Rejection]) -> RetryResult:
+        return cls(_summed(before), _summed(after))
+
+    @property
+    def causes(self) -> list[RejectionCause]:
+        return sorted({*self.before, *self.after}, key=lambda one: (-self.before.get(one, 0), one))
+
+    @property
+    def came_in(self) -> int:
+        """Counts rejections that are gone; a record that is rejected for another reason now is still one."""
+        return sum(self.before.values()) - self.left
+
+    @property
+    def left(self) -> int:
+        return sum(self.after.values())
+
+
+def _summed(rejections: Iterable[Rejection]) -> dict[RejectionCause, int]:
+    counts: Counter[RejectionCause] = Counter()
+    for one in rejections:
+        counts[one.cause] += one.records
+    return dict(counts)

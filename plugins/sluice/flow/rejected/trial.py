@@ -1,0 +1,115 @@
+"""Tries on some of the rejected records whether a fix brings them in; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.settings import STEADY
+from sluice.clients.clickhouse.shards import Servers
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.remake_forecast import UnitChange, forecast
+from sluice.flow.land.task import lake_read
+from sluice.flow.load.casts.columns import LAKE
+from sluice.flow.load.source.select import filled
+from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.rejected.read_rejections import span
+from sluice.flow.rejected.rejections import Rejection, RejectionCause
+from sluice.flow.rejected.retry_plan import Cure, RetryCandidates, Statuses
+from sluice.safe_text import Say, visible
+from sluice.slices import SliceRange, Unit
+
+MOST, SPREAD = 3, 5
+"""Units of a reason that are tried: those with most of its records, and others evenly over the range."""
+_EACH, _MISFITS = 20, 1000  # misfits of a slice, and of a cause
+_MAX_QUERY = 256 << 20
+
+
+@dataclass
+class RetryTrial:
+    """Tries each cause until one unit or row of it would come in."""
+
+    pipeline: Pipeline
+    lake: Lake
+    statuses: Statuses
+    say: Say
+    _changes: dict[Unit, UnitChange] = field(default_factory=dict)
+
+    def cures(
+        self, found: RetryCandidates, servers: Servers, slices: SliceRange
+    ) -> dict[RejectionCause, Cure]:
+        """Raises what lake and ClickHouse raise."""
+        cures = {cause: self._remade(cause, own) for cause, own in _by_cause(found.unparsed).items()}
+        for cause in _by_cause(found.misfits):
+            cures[cause] = self._reloaded(cause, servers, slices)
+        return cures
+
+    def _remade(self, cause: RejectionCause, rejections: Sequence[Rejection]) -> Cure:
+        tried = tried_units([r for r in rejections if self._is_small(r.unit)])
+        if not tried:
+            return Cure(True, "not tried: its units are too large to be read in this process")
+        said = ""
+        for unit in tried:
+            change = self._change(unit)
+            before, after = (some.get((cause.reason, ""), 0) for some in (change.before, change.after))
+            said = f"tried {change}"
+            if not change.why and after < before:
+                return Cure(True, said)
+        units = len({one.unit for one in rejections})
+        return Cure(False, f"nothing would come in, by a trial of {len(tried):,} of {units:,} units; {said}")
+
+    def _is_small(self, unit: Unit) -> bool:
+        manifest = self.statuses[unit].manifest
+        return manifest is not None and manifest.read <= lake_read.TOGETHER
+
+    def _change(self, unit: Unit) -> UnitChange:
+        manifest = self.statuses[unit].manifest
+        if unit not in self._changes and manifest is not None:
+            self.say(f"trying what a remake of {unit} would change")
+            [self._changes[unit]] = forecast(self.pipeline, self.lake, {unit: manifest})
+        return self._changes[unit]
+
+    def _reloaded(self, cause: RejectionCause, servers: Servers, slices: SliceRange) -> Cure:
+        counts = [self._fitting(server.reached, cause, slices) for server in servers]
+        rows, fit = (sum(column) for column in zip(*counts, strict=True))
+        if fit:
+            return Cure(True, f"{fit:,} of {rows:,} rows that were tried would fit")
+        return Cure(False, f"none of {rows:,} rows that were tried fits the table as it is")
+
+    def _fitting(self, client: Client, cause: RejectionCause, slices: SliceRange) -> tuple[int, int]:
+        """Returns how many misfits of the cause were cast again, and how many of them fit."""
+        target = next(t for t in self.pipeline.targets if t.table == cause.table)
+        _, filling = inspect_target(client, self.pipeline, target)
+        source = render("rejected/some_misfits", columns=listed(map(identifier, LAKE)))
+        rows = filled(filling, tuple(LAKE), source, Sql("1"))
+        sql = render("rejected/fitting", misfit=filling.misfit, rows=rows)
+        asked = {"target": cause.table, "reason": cause.reason, "place": cause.column, **span(slices)}
+        settings = {**STEADY, "max_query_size": _MAX_QUERY}
+        [(count, fit)] = client.rows(sql, {**asked, "each": _EACH, "most": _MISFITS}, settings=settings)
+        return int(count), int(fit)
+
+
+def tried_units(rejections: Sequence[Rejection], most: int = MOST, spread: int = SPREAD) -> list[Unit]:
+    """Returns the units with most records, then some evenly over the others. Pure."""
+    ranked = sorted(rejections, key=lambda one: (-one.records, one.unit))
+    first = [one.unit for one in ranked[:most]]
+    rest = sorted({one.unit for one in rejections} - set(first))
+    step = max(len(rest) // spread, 1)
+    return [*first, *rest[step // 2 :: step][:spread]]
+
+
+def _by_cause(rejections: Iterable[Rejection]) -> dict[RejectionCause, list[Rejection]]:
+    found: dict[RejectionCause, list[Rejection]] = {}
+    for one in rejections:
+        found.setdefault(one.cause, []).append(one)
+    return found
+
+
+def cause_text(cause: RejectionCause) -> str:
+    """Returns a cause as a line of a plan says it."""
+    if cause.kind == "unparsed":
+        return visible(cause.reason)
+    return f"{cause.table}.{visible(cause.column)} {visible(cause.reason)}"

@@ -1,0 +1,114 @@
+"""`sluice rejected` out of a lake alone: a table with remedies, JSON, samples, and text that data brought."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.commands import commands
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.errors import WrongUse
+from tests.support.landing_world import World, event, hours
+
+CONFIG = """
+kafka: [{cluster: dc1, bootstrap: "127.0.0.1:1", topics: [bids]}]
+event: {type: {field: type}, time: {field: at}}
+lake: file://LAKE
+page: {payloads: shown}
+"""
+RANGE = ["--from", "2026-01-01T00:00Z", "--to", "2026-01-01T04:00Z"]
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """Four hours: no JSON in the second and fourth, with an escape in it, and no time in the fourth."""
+    config = tmp_path / "p.yaml"
+    config.write_text(CONFIG.replace("LAKE", f"{tmp_path}/lake"))
+    spec = read(config)
+    log = [event("click", n) for n in range(240)]
+    log[70] = (b"no \x1b[1m JSON \xe2\x80\xae", log[70][1])
+    log[200] = (b"not this either", log[200][1])
+    log[201] = (b'{"type": "click"}', log[201][1])
+    world = World({("dc1", "bids"): [log]})
+    world.resolve(spec, open_lake(spec), hours(4))
+    world.land(spec, open_lake(spec), hours(4))
+    return ["rejected", "p", "--config", str(config)]
+
+
+def run(words: list[str], capsys: pytest.CaptureFixture[str], code: int = 0) -> str:
+    with pytest.raises(SystemExit) as ended:
+        commands(words)
+    assert ended.value.code in ((0, None) if code == 0 else (code,))
+    return capsys.readouterr().out
+
+
+def test_reasons_with_their_remedy_and_command(words, capsys):
+    shown = run([*words, *RANGE], capsys)
+    rows = [line.replace("│", " ").split() for line in shown.splitlines()]
+    assert ["parse", "not", "JSON", "2", "2", "2026-01-01T01Z", "2026-01-01T03Z"] in rows
+    assert ["parse", "no", "time", "1", "1", "2026-01-01T03Z", "2026-01-01T03Z"] in rows
+    assert "no time: let `event.time` name the field and its format, or correct the producer" in shown
+    command = f"sluice rejected p --config {words[-1]} --from 2026-01-01T00:00Z --to 2026-01-01T04:00Z"
+    assert f"then: {command} --reason 'no time' --retry" in shown.splitlines()
+
+
+def test_the_range_and_the_reason_are_respected(words, capsys):
+    found = json.loads(run([*words, *RANGE[:2], "--to", "2026-01-01T03:00Z", "--json"], capsys))
+    assert [(one["reason"], one["records"], one["since"]) for one in found] == [
+        ("not JSON", 1, "2026-01-01T01Z")
+    ]
+    found = json.loads(run([*words, "--reason", "TIME", "--json"], capsys))
+    assert [(one["reason"], one["records"]) for one in found] == [("no time", 1)]
+    assert "nothing was rejected" in run([*words, *RANGE, "--reason", "no such"], capsys)
+
+
+def test_samples_are_of_the_last_slice_and_safe_for_a_terminal(words, capsys):
+    shown = run([*words, "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T02:00Z", "--sample", "3"], capsys)
+    assert "sample dc1/bids/0/70: no \\x1b[1m JSON \\u202e" in shown.splitlines()
+    assert "\x1b[1m" not in shown and "\u202e" not in shown
+    found = json.loads(run([*words, "--sample", "3", "--json"], capsys))
+    offsets = {one["reason"]: [sample["offset"] for sample in one["samples"]] for one in found}
+    assert offsets == {"not JSON": [200], "no time": [201]}
+
+
+def test_samples_are_masked_where_the_pipeline_says_so(words, capsys):
+    config = Path(words[-1])
+    for payloads, shown in (("masked", '{"type": text}'), ("hidden", ""), ("shown", '{"type": "click"}')):
+        config.write_text(config.read_text().rpartition("page:")[0] + f"page: {{payloads: {payloads}}}\n")
+        [one] = json.loads(run([*words, "--reason", "no time", "--sample", "1", "--json"], capsys))
+        assert [sample["payload"] for sample in one["samples"]] == [shown]
+
+
+def test_a_table_or_column_is_of_misfits_alone(words, capsys):
+    assert json.loads(run([*words, "--column", "n", "--json"], capsys)) == []
+    assert json.loads(run([*words, "--type", "click", "--json"], capsys)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--yes"], "--yes is for --retry"),
+        (["--retry"], "there is no terminal to ask on: add --yes"),
+        (["--table", "db.none"], "has no table 'db.none'"),
+        (["--from", "soon"], "is not an instant"),
+    ],
+)
+def test_wrong_use(words, more: list[str], why: str):
+    with pytest.raises(WrongUse, match=why):
+        commands([*words, *more], standalone_mode=False)
+
+
+def test_misfits_of_an_unavailable_server_are_not_nothing(words, capsys, monkeypatch):
+    from sluice.errors import ClickHouseUnavailable
+
+    config = Path(words[-1])
+    config.write_text(
+        config.read_text() + "tables: {click: db.clicks}\nclickhouse: {connection: none_here}\n"
+    )
+    monkeypatch.setenv("AIRFLOW_CONN_NONE_HERE", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}')
+    with pytest.raises(ClickHouseUnavailable):
+        commands([*words, "--reason", "JSON"], standalone_mode=False)
+    assert "not JSON" in capsys.readouterr().out

@@ -1,0 +1,178 @@
+"""What a retry remakes and loads again: the table of retry_plan.py, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.flow.land.parse_rules import rules_now
+from sluice.flow.rejected.rejections import Rejection, RejectionCause, RejectionFilter, RejectionTally
+from sluice.flow.rejected.retry_plan import (
+    Cure,
+    RetryCandidates,
+    RetryResult,
+    candidates,
+    retry_plan,
+)
+from sluice.flow.rejected.trial import tried_units
+from sluice.manifest import Manifest
+from sluice.manifest_parts import Forgotten, Remade
+from sluice.slices import Unit
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+from tests.support.landing_world import hours, pipeline
+
+TIME = RejectionCause("unparsed", "", "", "time not understood")
+TYPE = RejectionCause("unparsed", "", "", "no type")
+TOMBSTONE = RejectionCause("unparsed", "", "", "no value")
+SMALL = RejectionCause("misfit", "db.click", "small", "does not fit UInt8")
+UNITS = [Unit(slice_, "dc1") for slice_ in hours(9)]
+FORGOTTEN = Forgotten(lake="2026-03-01T00:00:00Z")
+NOW = rules_now(pipeline())
+OTHER = {"bids": "another"}
+
+
+def manifest(unit: Unit, **changes) -> Manifest:
+    old = Manifest("p", unit.slice.id, unit.cluster, 1, "a", (), (), (), 10, {}, 0, rules=OTHER)
+    return replace(old, **changes)
+
+
+def status(unit: Unit, state: UnitState = UnitState.COMPLETE, gone: bool = False, **changes) -> UnitStatus:
+    return UnitStatus(unit, state, (), (), manifest(unit, **changes), {}, (), 1, gone)
+
+
+def statuses(*found: UnitStatus) -> dict[Unit, UnitStatus]:
+    return {one.unit: one for one in found}
+
+
+@pytest.mark.parametrize(
+    ("cause", "changes", "why"),
+    [
+        (TIME, {}, None),
+        (TIME, {"rules": {}}, None),
+        (TIME, {"rules": NOW}, "landed by the rules that the file has now: a remake would change nothing"),
+        (SMALL, {"rules": NOW}, None),
+        (TIME, {"empty": 3}, "cannot be remade: 3 of its messages were empty arrays"),
+        (SMALL, {"empty": 3}, None),
+        (TOMBSTONE, {}, "no value: no change of the file or of a table brings these records in"),
+        (TIME, {"gone": True}, "its cluster is no longer in the pipeline file"),
+        (SMALL, {"gone": True}, None),
+        (TIME, {"forgotten": FORGOTTEN}, "cannot be remade: it forgot its files on 2026-03-01"),
+        (SMALL, {"forgotten": FORGOTTEN}, "the lake forgot its files on 2026-03-01"),
+    ],
+)
+def test_which_rejections_may_come_in(cause: RejectionCause, changes: dict, why: str | None):
+    one = Rejection(UNITS[0], cause, 7)
+    found = candidates(pipeline(), [one], statuses(status(UNITS[0], **changes)), NOW)
+    if why is None:
+        assert (*found.unparsed, *found.misfits) == (one,)
+        assert not found.left
+    else:
+        assert (found.unparsed, found.misfits) == ((), ())
+        [(said, units)] = found.left.items()
+        assert said.startswith(why) and units == 1
+
+
+def test_a_unit_without_a_manifest_is_left():
+    found = candidates(pipeline(), [Rejection(UNITS[0], SMALL, 1)], {}, NOW)
+    assert list(found.left) == ["its manifest is gone: `sluice verify` names the repair"]
+
+
+def test_schemas_of_a_registry_may_be_back_though_the_file_is_the_same():
+    event = {
+        "type": {"topic": True},
+        "time": {"record": True},
+        "format": "avro",
+        "registry": {"connection": "r"},
+    }
+    spec = pipeline(event=event)
+    known = statuses(status(UNITS[0], rules=rules_now(spec)))
+    one = Rejection(UNITS[0], RejectionCause("unparsed", "", "", "unknown schema id"), 1)
+    assert candidates(spec, [one], known, rules_now(spec)).unparsed == (one,)
+
+
+def test_a_slice_is_remade_or_loaded_again_and_not_both():
+    found = RetryCandidates(
+        (Rejection(UNITS[0], TIME, 1), Rejection(UNITS[1], TYPE, 1), Rejection(UNITS[2], TIME, 4)),
+        (Rejection(UNITS[0], SMALL, 1), Rejection(UNITS[3], SMALL, 1)),
+    )
+    cures = {TIME: Cure(True), TYPE: Cure(False), SMALL: Cure(True)}
+    plan = retry_plan(found, cures, statuses(*map(status, UNITS)), ())
+    assert [one.unit for one in plan.remake] == [UNITS[0], UNITS[2]]
+    assert {t: [one.unit for one in own] for t, own in plan.reload.items()} == {"db.click": [UNITS[3]]}
+    assert plan.units == {UNITS[0], UNITS[2], UNITS[3]}
+    assert list(plan.lines) == [
+        "remake 2 slices, 2026-01-01T00Z … 2026-01-01T02Z (20 records) out of the lake, and load all tables",
+        "reload 2026-01-01T03Z (10 records) into db.click",
+    ]
+
+
+def test_what_is_not_cured_is_not_touched():
+    found = RetryCandidates((Rejection(UNITS[0], TIME, 1),), (Rejection(UNITS[1], SMALL, 1),))
+    assert not retry_plan(
+        found, {TIME: Cure(False), SMALL: Cure(False)}, statuses(*map(status, UNITS)), UNITS
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "remade", "stopped", "completed"),
+    [
+        (UnitState.STALE, True, False, True),
+        (UnitState.LANDED, True, False, True),
+        (UnitState.LANDED, False, True, True),
+        (UnitState.LANDED, False, False, False),
+        (UnitState.STALE, False, False, False),
+        (UnitState.COMPLETE, True, True, False),
+        (UnitState.COMPLETE_WITH_LOSS, True, True, False),
+    ],
+)
+def test_what_a_stopped_retry_left_is_completed(state: UnitState, remade: bool, stopped: bool, completed):
+    known = statuses(status(UNITS[0], state, remade=Remade("1-a", 1, {}) if remade else None))
+    plan = retry_plan(RetryCandidates(), {}, known, UNITS[:1] if stopped else ())
+    assert [one.unit for one in plan.unfinished] == (UNITS[:1] if completed else [])
+
+
+def test_those_with_most_records_are_tried_and_some_others():
+    rejections = [
+        Rejection(unit, TIME, 50 if number == 4 else number + 1) for number, unit in enumerate(UNITS)
+    ]
+    tried = tried_units(rejections, most=2, spread=3)
+    assert tried[:2] == [UNITS[4], UNITS[8]]
+    assert len(set(tried)) == len(tried) == 5
+    assert tried_units(rejections[:1]) == UNITS[:1]
+
+
+def test_a_record_that_is_rejected_for_another_reason_has_not_come_in():
+    before = [Rejection(UNITS[0], TIME, 10), Rejection(UNITS[1], TIME, 5)]
+    after = [Rejection(UNITS[0], TYPE, 3), Rejection(UNITS[1], TIME, 1)]
+    found = RetryResult.of(before, after)
+    assert (found.before, found.after) == ({TIME: 15}, {TYPE: 3, TIME: 1})
+    assert (found.came_in, found.left) == (11, 4)
+    assert found.causes == [TIME, TYPE]
+
+
+def test_a_year_is_summed_up_by_cause():
+    tally = RejectionTally()
+    tally.add(Rejection(unit, TIME, 2) for unit in UNITS)
+    tally.add(Rejection(replace(unit, cluster=c), SMALL, 1) for unit in UNITS[3:5] for c in ("dc1", "dc2"))
+    first, second = tally.sorted
+    assert (first.cause, first.records, first.slices) == (TIME, 18, 9)
+    assert (second.cause, second.records, second.slices) == (SMALL, 4, 2)
+    assert (second.first, second.last) == (UNITS[3].slice, UNITS[4].slice)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "unparsed"),
+    [
+        (RejectionFilter(), True),
+        (RejectionFilter(reason="TIME"), True),
+        (RejectionFilter(column="n"), False),
+        (RejectionFilter(type="click"), False),
+        (RejectionFilter(tables=frozenset({"db.click"})), False),
+    ],
+)
+def test_a_column_type_or_table_is_asked_of_misfits(wanted: RejectionFilter, unparsed: bool):
+    assert wanted.unparsed == unparsed
+    assert wanted.takes("time not understood")
+    assert not RejectionFilter(reason="type").takes("time not understood")
