@@ -80,8 +80,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 os.kill(left.pid, signal.SIGKILL)
 
 
-def arguments(pipeline, config, slices, mode, token) -> SimpleNamespace:
-    own = [pipeline.name, config.name, str(slices), mode, token]
+def arguments(pipeline, config, slices, mode, token, only) -> SimpleNamespace:
+    own = [pipeline.name, config.name, str(slices), mode, token, *filter(None, [only])]
     return SimpleNamespace(
         application="land.py", application_args=own, conf={}, jars=[], py_files=[], env_vars={}
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
 
 import pendulum
 import structlog
@@ -19,9 +18,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sluice.airflow.assets import emit_events
 from sluice.airflow.hours import announce_hours
 from sluice.airflow.metrics import measured
+from sluice.airflow.more_batches import OLDER_ERROR, is_newest, older, remakes
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail
 from sluice.airflow.run_params import (
+    batch_mode,
     from_xcom,
     mode_of,
     over_elsewhere,
@@ -34,13 +35,12 @@ from sluice.airflow.run_params import (
 )
 from sluice.airflow.timeouts import extend
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClockBehind, Refused, SluiceError
+from sluice.errors import ClockBehind, Refused
 from sluice.metrics.sink import count
 from sluice.slices import SliceRange
 
 log = structlog.get_logger(__name__)
 
-OLDER_ERROR = "older_error"
 BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch']['to'] }}"
 
 
@@ -117,7 +117,8 @@ def resolve(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
     extend(pipeline, "resolve", asked, get_current_context())
-    return list(map(to_xcom, _resolved(pipeline, asked)))
+    batches, context = _resolved(pipeline, asked), get_current_context()
+    return [*map(to_xcom, batches), *remakes(pipeline, asked, batches, context, older=False)]
 
 
 @task(task_id="resolve")
@@ -129,29 +130,9 @@ def resolve_hour(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     pipeline = read_pipeline(name)
     asked = from_xcom(slices, pipeline.slice)
     extend(pipeline, "resolve", asked, get_current_context())
-    return list(map(to_xcom, [*_resolved(pipeline, asked), *_older(pipeline, asked)]))
-
-
-def _older(pipeline: Pipeline, asked: SliceRange) -> Sequence[SliceRange]:
-    """What this run does of hours before its own; nothing when it is a run for a past hour."""
-    from sluice.flow.choose_backlog import older_batches
-
-    if asked.end + pipeline.heal < pendulum.now("UTC"):
-        return ()
-    try:
-        older = older_batches(
-            pipeline, asked.start, asked.end.int_timestamp // int(pipeline.slice.total_seconds())
-        )
-    except SluiceError as error:
-        if error.retryable:
-            raise
-        # The run's own hours do not wait for what an older one needs: `verify_all` fails with it.
-        log.error("older hours", error=str(error))
-        get_current_context()["ti"].xcom_push(OLDER_ERROR, str(error))
-        return ()
-    waiting = {cluster: str(error) for cluster, error in older.waiting.items()}
-    log.info("batches of older hours", batches=list(map(str, older.batches)), waiting=waiting)
-    return older.batches
+    context, newest = get_current_context(), is_newest(pipeline, asked)
+    batches = [*_resolved(pipeline, asked), *older(pipeline, asked, context)]
+    return [*map(to_xcom, batches), *remakes(pipeline, asked, batches, context, older=newest)]
 
 
 def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
@@ -181,15 +162,17 @@ def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
 def load(name: str, table: str, batch: dict[str, str]) -> dict[str, object]:
     """Loads what of the batch is in the lake into one ClickHouse table, through a temporary table."""
     from sluice.flow import steps
+    from sluice.plan.unit_choice import read_choice
 
     context, pipeline = get_current_context(), read_pipeline(name)
-    slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
+    slices, mode = from_xcom(batch, pipeline.slice), batch_mode(batch, context["params"])
+    only = read_choice(batch["only"], slices) if batch.get("only") else None
     tables = tables_of(pipeline, context["params"])
     if tables is not None and table not in tables:
         raise AirflowSkipException(f"the run is for other tables: {', '.join(sorted(tables))}")
     extend(pipeline, "load", slices, context)
     started = time.monotonic()
-    loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info)
+    loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info, only)
     seconds = time.monotonic() - started
     rate = round(loaded["rows"] / seconds)
     log.info(

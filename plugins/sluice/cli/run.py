@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sluice.cli.chosen_run import landings
+from sluice.cli.chosen_run import landings, run_units
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -77,6 +77,8 @@ def run(
     path = find(pipeline, config)
     with _reported(spec, slices):
         found, silent = _steps(spec, path, slices, mode, token, tables)
+        if mode == "fill" and tables is None:
+            found = _remade(spec, path, slices, found)
         if backfill:
             found = _filled(spec, path, slices, tables) or found
             _tell_outside(spec, slices, tables, config)
@@ -95,6 +97,19 @@ def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
 
     with listening(from_environment), command(spec, slices):
         yield
+
+
+def _remade(spec: Pipeline, path: Path, slices: SliceRange, found: list[UnitStatus]) -> list[UnitStatus]:
+    """Remakes what the file's `remake: auto` asks for. Returns the states afterwards."""
+    from sluice.flow.auto_remakes import auto_remakes
+    from sluice.state.survey import survey
+
+    remakes = auto_remakes(spec, found)
+    if not remakes:
+        return found
+    progress(str(remakes))
+    run_units(spec, path, remakes.units, "remake")
+    return survey(spec, slices)
 
 
 def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:

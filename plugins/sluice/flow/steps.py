@@ -22,6 +22,7 @@ from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy, Conservation, EndInFuture
 from sluice.flow import metrics
+from sluice.flow.auto_remakes import forecast_remakes
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.counted_landing import counted_landing
@@ -138,10 +139,8 @@ def land_range(
     cluster: str = "",
     only: str = "",
 ) -> int:
-    """Lands the range, of one `cluster` only where one is named, or `only` the units of such a text, with one
-    Spark application: `submit` runs it to its end and gives its exit code. Raises what
-    `spark_submit_arguments` and `submit` raise.
-    """
+    """Lands the range, or one `cluster`, or `only` the units of a text, with one Spark application, which
+    `submit` runs to its end. Returns its exit code. Raises what `submit` and its arguments raise."""
     job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster, only=only)
     with counted_landing(pipeline, slices):
         return submit(job)
@@ -247,4 +246,5 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     found = narrowed(pipeline, seen.found, tables)
     work, mask = work_of(found, mode), tuple(mask_lines(pipeline, found))
     time, new = estimated_time(pipeline, work), new_columns(pipeline, found, mode_of(mode), tables)
-    return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new, mask)
+    again = forecast_remakes(pipeline, found, mode, tables)
+    return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new, mask, *again)

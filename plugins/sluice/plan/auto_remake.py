@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
-from sluice.plan.batches import MAX_ROWS
+from sluice.plan.batches import MAX_ROWS, OLDER_SLICES
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus, uncounted
 from sluice.state.unit_state import UnitState
@@ -33,6 +33,9 @@ class Remakes:
 
     units: tuple[UnitStatus, ...] = ()
     left: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.units)
 
     def __str__(self) -> str:
         first, last = self.units[0].unit.slice.id, self.units[-1].unit.slice.id
@@ -60,13 +63,18 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
 
 def same_rules(manifest: Manifest, now: Mapping[str, str]) -> bool:
     """Returns whether its records were read as the file says now; False where the manifest does not say."""
-    return bool(manifest.rules) and not _other_rules(manifest, now)
+    return bool(manifest.rules) and not other_rules(manifest, now)
+
+
+def other_rules(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
+    """Returns the topics whose records were read by other rules than the file has now."""
+    return sorted(topic for topic, rule in manifest.rules.items() if now.get(topic, rule) != rule)
 
 
 def outdated(pipeline: Pipeline, manifest: Manifest, now: Mapping[str, str]) -> tuple[str, ...]:
     """Returns what of a unit a remake would bring up to date, as far as its manifest shows."""
     counts = tuple(f"counts for {table}" for table in uncounted(pipeline, manifest))
-    return (*counts, *(f"rules of {topic}" for topic in _other_rules(manifest, now)))
+    return (*counts, *(f"rules of {topic}" for topic in other_rules(manifest, now)))
 
 
 def chosen(
@@ -95,13 +103,18 @@ def chosen(
     return Remakes(tuple(sorted(taken, key=lambda s: s.unit)), len(wanted) - len(taken))
 
 
+def older_window(hours: SliceRange | None, turn: int, most: int = OLDER_SLICES) -> SliceRange | None:
+    """Returns the part of older hours that run number `turn` inspects: each run another one, newest first."""
+    if hours is None:
+        return None
+    count = -(-len(hours) // most)
+    end = hours.end - turn % count * most * hours.length
+    return SliceRange(max(hours.start, end - most * hours.length), end, hours.length)
+
+
 def _may(pipeline: Pipeline, status: UnitStatus) -> bool:
     """Returns whether a remake succeeds, as far as the manifest says."""
     manifest = status.manifest
     if manifest is None or status.gone or status.state is UnitState.NOT_OVER:
         return False
     return refusal(pipeline, manifest) is None and TOO_LARGE not in manifest.unparsed
-
-
-def _other_rules(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
-    return sorted(topic for topic, rule in manifest.rules.items() if now.get(topic, rule) != rule)

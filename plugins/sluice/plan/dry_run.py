@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.errors import SluiceError
 from sluice.manifest import Loss
+from sluice.plan.auto_remake import Remakes
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork, action, to_land
 from sluice.plan.waiting import waits
@@ -21,7 +22,8 @@ MOST_LINES = 500
 @dataclass(frozen=True)
 class DryRun:
     """`work` and `time` are of all units with work; `silent` has the error of each cluster that could not be
-    asked. `new_columns` has a line for each column that `evolve: add` would add, `mask` what is masked."""
+    asked. `new_columns` has a line for each column that `evolve: add` would add, `mask` what is masked.
+    `remakes`: what a fill remakes by itself; `outdated`: how many units landed by other rules than now."""
 
     found: Sequence[UnitStatus]
     silent: Mapping[str, SluiceError]
@@ -31,9 +33,12 @@ class DryRun:
     time: TimeEstimate
     new_columns: Sequence[str] = ()
     mask: Sequence[str] = ()
+    remakes: Remakes = field(default_factory=Remakes)
+    outdated: int = 0
 
     def does(self, status: UnitStatus) -> str:
-        return action(status, self.mode, self.on_expired)
+        mode = "remake" if any(one.unit == status.unit for one in self.remakes.units) else self.mode
+        return action(status, mode, self.on_expired)
 
     @property
     def offsets(self) -> int:
@@ -55,7 +60,11 @@ class DryRun:
             {s.unit.slice for s in self.found if s.later and s.state.done} if self.mode == "fill" else ()
         )
         some = f"{len(lacking):,} slice lacks" if len(lacking) == 1 else f"{len(lacking):,} slices lack"
-        return [f"{some} columns that were added: --mode refill"] if lacking else []
+        hints = [f"{some} columns that were added: --mode refill"] if lacking else []
+        if self.remakes:
+            return [*hints, str(self.remakes)]
+        other = f"{self.outdated:,} units landed by other rules than the file has now: --mode remake"
+        return [*hints, *([other] if self.outdated else [])]
 
     @property
     def facts(self) -> dict[str, int | str]:

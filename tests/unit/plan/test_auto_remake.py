@@ -1,0 +1,134 @@
+"""Which units `remake: auto` remakes: the table of auto_remake.py, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.manifest import Manifest, Traffic
+from sluice.plan import auto_remake
+from sluice.plan.auto_remake import MOST_UNITS, Remakes, chosen, older_window, outdated, same_rules
+from sluice.slices import SliceRange, Unit
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+from tests.support.landing_world import hours, pipeline
+
+NOW = {"bids": "new", "clicks": "new"}
+COUNTED = {"counts": [{"table": "db.counts", "by": ["country"]}]}
+UNITS = [Unit(slice_, "dc1") for slice_ in hours(60)]
+
+
+def manifest(**changes) -> Manifest:
+    old = Manifest("p", "2026-01-01T00Z", "dc1", 1, "a", (), (), (), 10, {}, 0, rules={"bids": "new"})
+    return replace(old, **changes)
+
+
+def status(
+    unit: Unit, state: UnitState = UnitState.COMPLETE, gone: bool = False, landed: bool = True, **changes
+) -> UnitStatus:
+    made = manifest(**{"rules": {"bids": "old"}, **changes}) if landed else None
+    return UnitStatus(unit, state, (), (), made, {}, (), 1, gone)
+
+
+def traffic(**changes) -> tuple[Traffic, ...]:
+    return (replace(Traffic("db.counts", {"country": "country"}, (), {}, ()), **changes),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "file", "found"),
+    [
+        ({}, {}, ()),
+        ({"rules": {"bids": "old"}}, {}, ("rules of bids",)),
+        ({"rules": {"bids": "new", "clicks": "old"}}, {}, ("rules of clicks",)),
+        ({"rules": {"gone": "old"}}, {}, ()),
+        ({"rules": {}}, {}, ()),
+        ({}, COUNTED, ("counts for db.counts",)),
+        ({"rules": {}}, COUNTED, ("counts for db.counts",)),
+        ({"traffic": traffic()}, COUNTED, ()),
+        ({"traffic": traffic(by={"country": "geo.country"})}, COUNTED, ("counts for db.counts",)),
+        ({"traffic": traffic(types=("click",))}, COUNTED, ("counts for db.counts",)),
+        (
+            {"rules": {"bids": "old"}, "traffic": ()},
+            COUNTED,
+            ("counts for db.counts", "rules of bids"),
+        ),
+    ],
+)
+def test_what_a_manifest_shows(changes: dict, file: dict, found: tuple[str, ...]):
+    assert outdated(pipeline(**file), manifest(**changes), NOW) == found
+
+
+@pytest.mark.parametrize(
+    ("rules", "same"),
+    [({"bids": "new"}, True), ({"bids": "old"}, False), ({}, False), ({"gone": "old"}, True)],
+)
+def test_the_rules_are_the_same_only_where_the_manifest_says_so(rules: dict, same: bool):
+    assert same_rules(manifest(rules=rules), NOW) == same
+
+
+@pytest.mark.parametrize(
+    ("changes", "remade"),
+    [
+        ({}, True),
+        ({"state": UnitState.STALE}, True),
+        ({"state": UnitState.LANDED}, True),
+        ({"state": UnitState.COMPLETE_WITH_LOSS}, True),
+        ({"state": UnitState.NOT_OVER}, False),
+        ({"state": UnitState.MISSING, "landed": False}, False),
+        ({"gone": True}, False),
+        ({"empty": 1}, False),
+        ({"unparsed": {"too large": 1}}, False),
+        ({"unparsed": {"no type": 1}}, True),
+        ({"rules": {}}, False),
+    ],
+)
+def test_what_is_possible_out_of_the_lake(changes: dict, remade: bool):
+    found = chosen(pipeline(), [status(UNITS[0], **changes)], NOW)
+    assert bool(found) == remade
+    assert found.left == 0
+
+
+def test_the_newest_come_first_and_no_more_than_a_run_takes():
+    found = chosen(pipeline(), [status(unit) for unit in UNITS], NOW)
+    assert [one.unit for one in found.units] == UNITS[-MOST_UNITS:]
+    assert found.left == len(UNITS) - MOST_UNITS
+    span = "24 units of 2026-01-02T12Z … 2026-01-03T11Z"
+    assert str(found) == f"`remake: auto`: {span} are remade; 36 more are left to later runs"
+
+
+def test_every_second_run_begins_at_another_place():
+    first = {
+        turn: chosen(pipeline(), [status(u) for u in UNITS], NOW, turn=turn).units[-1] for turn in range(6)
+    }
+    assert {turn: one.unit for turn, one in first.items() if turn % 2 == 0} == dict.fromkeys(
+        (0, 2, 4), UNITS[-1]
+    )
+    assert [first[turn].unit for turn in (3, 5)] == [UNITS[-2], UNITS[-3]]
+
+
+def test_large_units_are_few(monkeypatch):
+    monkeypatch.setattr(auto_remake, "MAX_ROWS", 25)
+    assert len(chosen(pipeline(), [status(unit) for unit in UNITS], NOW).units) == 2
+    alone = chosen(pipeline(), [status(unit, read=1000) for unit in UNITS], NOW)
+    assert [one.unit for one in alone.units] == UNITS[-1:]
+
+
+def test_what_the_run_lands_or_loads_is_left_to_a_later_one():
+    apart = [hours(2), hours(1, first=5)]
+    found = chosen(pipeline(), [status(unit) for unit in UNITS[:7]], NOW, apart)
+    assert [one.unit for one in found.units] == [UNITS[n] for n in (2, 3, 4, 6)]
+    assert found.left == 3
+
+
+def test_nothing_is_chosen_of_nothing():
+    assert chosen(pipeline(), [], NOW, turn=7) == Remakes()
+
+
+@pytest.mark.parametrize(
+    ("turn", "window"),
+    [(0, hours(4, first=6)), (1, hours(4, first=2)), (2, hours(2)), (3, hours(4, first=6))],
+)
+def test_each_run_inspects_another_part_of_the_older_hours(turn: int, window: SliceRange):
+    assert older_window(hours(10), turn, 4) == window
+    assert older_window(None, turn) is None
