@@ -81,8 +81,19 @@ class Publish(StrEnum):
     GATHERED = "events gathered"  # Airflow stores them when its task ends
 
 
-Point = Resolve | Land | Load | TableLoad | Verify | Publish
+class Erase(StrEnum):
+    """Beside those of the remake and the loads that it starts. `sluice run` reaches none of them."""
 
+    ASKED = "entry written"
+    SEARCHED = "units searched"
+    REMADE = "units remade and loaded"
+    CLEANED = "left files removed"
+    RECEIPTED = "receipt written"
+
+
+Point = Resolve | Land | Load | TableLoad | Verify | Publish | Erase
+
+# Those that a run reaches.
 POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *TableLoad, *Verify, *Publish)
 
 

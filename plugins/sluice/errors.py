@@ -515,6 +515,19 @@ class FilesForgotten(Refused):
 
 
 @dataclass(eq=False)
+class CannotErase(Refused):
+    """A file that cannot be searched for a person: nobody knows then whether it holds one."""
+
+    unit: str
+    file: str
+    reason: str
+    message = (
+        "slice {unit}: file {file} cannot be searched ({reason}): `sluice verify` names its repair; erase "
+        "again after it, with the same words"
+    )
+
+
+@dataclass(eq=False)
 class TopicRecreated(Refused):
     cluster: str
     topic: str

@@ -13,6 +13,7 @@ from sluice.cli import (
     backfill,
     config,
     doctor,
+    erase,
     find,
     init,
     plan,
@@ -56,6 +57,7 @@ commands.command()(verify.verify)
 commands.command()(traffic.traffic)
 commands.command()(find.find)
 commands.command()(rejected.rejected)
+commands.command()(erase.erase)
 commands.command()(accept.accept)
 commands.command()(doctor.doctor)
 commands.add_typer(config.config, name="config")

@@ -8,13 +8,13 @@ from datetime import datetime
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow import metrics
-from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.metrics import sink
 from sluice.slices import Slice
 from sluice.state.freshness import fresh_of, note_fresh, tables_of
 from sluice.state.status import UnitStatus
 
-_HARMLESS = (AnomalyKind.INCOMPLETE, AnomalyKind.FIELD_MISSING)
+_HARMLESS = (AnomalyKind.INCOMPLETE, *QUIET_KINDS)
 
 
 def note_freshness(

@@ -38,7 +38,7 @@ from sluice.flow.publish.proven_hours import proven_hours as proven_hours
 from sluice.flow.publish.publish import publish_range as publish_unobserved
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
-from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.verdict_store import note_verified
@@ -213,9 +213,9 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     ]
     for text in (*notes, *contents.busy):
         log.info("verify %s: %s", pipeline.name, line(text))
-    for finding in [finding for finding in findings if finding.kind is AnomalyKind.FIELD_MISSING]:
-        log.warning("%s", line(str(finding)))  # the hour is exact: it is logged, and stops nothing
-    findings = [finding for finding in findings if finding.kind is not AnomalyKind.FIELD_MISSING]
+    for finding in [finding for finding in findings if finding.kind in QUIET_KINDS]:
+        log.warning("%s", line(str(finding)))
+    findings = [finding for finding in findings if finding.kind not in QUIET_KINDS]
     if findings and all(_on_its_way(finding, found) for finding in findings):
         raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")
     if findings:

@@ -31,6 +31,7 @@ class AnomalyKind(StrEnum):
     FILE_CHECKSUM = "file checksum"
     FILE_UNKNOWN = "unknown file"  # no manifest lists it
     ATTEMPT = "old attempt"  # files of an attempt that no manifest names, a week old
+    NOT_ERASED = "not erased"  # it landed without an entry of the erasure list, and was not searched since
     # the lake's rows
     ROW_PAYLOAD = "unreadable payload"
     ROW_TYPE = "wrong type"
@@ -63,6 +64,8 @@ ROW_KINDS = (
     AnomalyKind.VALUES,
 )
 CONTENT_KINDS = (*ROW_KINDS, AnomalyKind.FIELD_MISSING)
+# The hour is exact: a run logs it, and goes on.
+QUIET_KINDS = (AnomalyKind.FIELD_MISSING, AnomalyKind.NOT_ERASED)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from sluice.flow.verify.settling import Settled, TwoReads
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.erasures.erasure_progress import unerased
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.units import units_of
@@ -132,16 +133,21 @@ def remove(lake: Lake, keys: Sequence[str], say: Say) -> None:
         lake.delete(keys)
 
 
+def _listing(lake: Lake, slices: SliceRange, scope: AuditScope, say: Say) -> dict[str, int] | None:
+    """Returns None where only the slices' own folders are to be listed."""
+    if not (scope.whole or scope.everywhere):
+        return None
+    say("listing the lake")
+    return list_files(lake) if scope.whole else own(list_files(lake), slices)
+
+
 def read_facts(
     pipeline: Pipeline, lake: Lake, slices: SliceRange, scope: AuditScope, say: Say
 ) -> VerifyFacts:
     """Reads everything that verify judges by. Raises what the lake and ClickHouse raise."""
     boundaries = BoundaryLog(lake).read()
     units = units_of(pipeline, slices, boundaries)
-    listing = None
-    if scope.whole or scope.everywhere:
-        say("listing the lake")
-        listing = list_files(lake) if scope.whole else own(list_files(lake), slices)
+    listing = _listing(lake, slices, scope, say)
     say(f"reading {len(units):,} manifests")
     manifests, unreadable = read_all(lake, units)
     with connect_shards(pipeline, READ_QUORUM) as servers:
@@ -171,4 +177,5 @@ def read_facts(
         tuple(table for table, _ in counted),
         tuple(part for _, parts in counted for part in parts),
         tuple(read_left(pipeline, lake, say, scope.tables)),
+        unerased(lake, manifests),
     )

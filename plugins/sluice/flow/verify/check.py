@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_derived import check_counts
+from sluice.flow.verify.check_erased import check_erased
 from sluice.flow.verify.check_files import check_files
 from sluice.flow.verify.check_manifests import check_conservation
 from sluice.flow.verify.check_missing_tables import after_creation, check_missing_tables, check_readers_views
@@ -65,6 +66,7 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
         *check_conservation(facts, repairs),
         *check_counts(facts, repairs),
         *check_files(facts, repairs),
+        *check_erased(facts, repairs),
         *tables,
         *check_shards(facts, repairs),
         *check_views(facts, repairs, broken),

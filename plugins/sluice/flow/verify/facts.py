@@ -112,7 +112,8 @@ class LakeFacts:
 @dataclass(frozen=True)
 class VerifyFacts:
     """`unreadable`: what is wrong with the manifests that cannot be read. `whole`: not only the range, but
-    all that the lake and the tables hold. `tables` are each target as a whole, `shards` its parts."""
+    all that the lake and the tables hold. `tables` are each target as a whole, `shards` its parts.
+    `unerased`: units that an entry of the erasure list may still concern, and its number."""
 
     pipeline: Pipeline
     slices: SliceRange
@@ -125,6 +126,7 @@ class VerifyFacts:
     tables: tuple[TableFacts, ...] = ()
     shards: tuple[TableFacts, ...] = ()
     left: tuple[LeftRows, ...] = ()
+    unerased: Mapping[Unit, int] = field(default_factory=dict)
 
     @property
     def landed(self) -> list[tuple[UnitStatus, Manifest]]:

@@ -92,7 +92,7 @@ def ranged(command: str) -> RangedCommand | None:
 def commands(anomalies: Iterable[Anomaly]) -> list[str]:
     """Returns the commands that repair all of them, in an order that works: a `reland` also loads again,
     `--clean` is last, and a command of another kind comes behind it."""
-    order = ("--mode reland", "--mode fill", "--mode reload", "--clean")
+    order = ("--mode reland", "--mode remake", "--mode fill", "--mode reload", "--clean")
     found = merged(anomaly.command for anomaly in anomalies)
     return sorted(found, key=lambda command: [*(part in command for part in order), True].index(True))
 

@@ -1,0 +1,191 @@
+"""`sluice erase`: takes a person's records out of lake and tables."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pendulum
+import typer
+from rich.console import RenderableType
+
+from sluice.cli.instants import read_instant
+from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
+from sluice.cli.output import print_json, progress, show, table_of, text_of
+from sluice.config.files import find
+from sluice.config.pipeline import Pipeline
+from sluice.errors import Unavailable, WrongUse
+from sluice.slices import SliceRange, Unit, ceil
+
+if TYPE_CHECKING:
+    from sluice.flow.batch_loop import Landings
+    from sluice.flow.erase.erase import Eraser, ErasurePlan
+    from sluice.flow.erase.erasure_request import ErasureRequest
+
+_TEMPORARY = 75  # what spark_jobs/land.py exits with when the error is retryable
+_MOST_LEFT = 5
+
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="PATH=VALUE",
+        help="Records with this value, such as user.id=7 or, of the record's key, _key=u7; repeatable: any.",
+    ),
+]
+TypeOption = Annotated[str | None, typer.Option("--type", help="Only rows of this type.")]
+FromOption = Annotated[
+    str | None, typer.Option("--from", metavar="A", help="Slices from A on; else from the first one on.")
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="B", help="Slices before B; else up to the one of now.")
+]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", help="Kept in the lake, such as a ticket's number; not who it is.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+NowOption = Annotated[
+    bool,
+    typer.Option(
+        "--now",
+        help="Have ClickHouse write parts without the deleted rows, and wait until old ones are gone.",
+    ),
+]
+
+
+def erase(
+    pipeline: PipelineArgument,
+    reason: ReasonOption,
+    where: WhereOption = None,
+    kind: TypeOption = None,
+    start: FromOption = None,
+    to: ToOption = None,
+    yes: YesOption = False,
+    now: NowOption = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Takes records out of lake and tables, and keeps them out of what lands later; writes a receipt.
+
+    Searches first, says what it would do and asks. Then the erasure list in the lake gets its entry, which
+    every landing obeys, and the units that hold the records are remade and loaded without them. Whatever
+    stops it: the same words go on. Exits with 1 where something is left, which the receipt names.
+    Example: sluice erase adx --where user.id=7 --reason "ticket 4711"
+    """
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.erase.erase import Eraser
+    from sluice.flow.erase.finish import finish
+
+    spec = load_pipeline(pipeline, config)
+    request = _request(spec, where or [], kind or "", start, to, reason)
+    landings = partial(_landings, spec, find(pipeline, config))
+    eraser = Eraser(spec, open_lake(spec), request, landings, progress)
+    plan, searched = eraser.plan()
+    _show_plan(spec, request, plan)
+    _confirm(yes)
+    number, known = eraser.ask()
+    progress(f"entry {number} of the erasure list is written: what lands from now on leaves the records out")
+    if code := eraser.erase(number, known, searched):
+        raise typer.Exit(code)
+    _show_receipt(eraser, number, finish(eraser, number, known, now), json)
+
+
+def _request(
+    spec: Pipeline, where: Sequence[str], kind: str, start: str | None, to: str | None, reason: str
+) -> ErasureRequest:
+    from sluice.flow.erase.erasure_request import (
+        ErasureRequest,
+        checked_reason,
+        hidden_lines,
+        masked_too,
+        read_wheres,
+    )
+    from sluice.mask.mask_rules import mask_rules
+
+    wheres, now, rules = read_wheres(where), pendulum.now("UTC"), mask_rules(spec)
+    end = ceil(now, spec.slice) if to is None else read_instant(to, now, spec.slice)
+    first = pendulum.datetime(1970, 1, 1) if start is None else read_instant(start, now, spec.slice)
+    slices = SliceRange.widen(first, end, spec.slice)
+    for line in hidden_lines(wheres, rules):
+        progress(line)
+    typed = {"start": start is not None, "end": to is not None}
+    sought, why = masked_too(wheres, rules), checked_reason(reason, wheres)
+    return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed)
+
+
+def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan) -> None:
+    rows = sum(plan.rows.values())
+    lines: list[RenderableType] = [
+        text_of(
+            f"{rows:,} rows and {plan.rejected:,} rejected records match, in {plan.units:,} of "
+            f"{plan.of_units:,} units of {spec.name}; these are remade by the pipeline file as it is now",
+            style="bold",
+        ),
+        *(text_of(f"{name}: {count:,} rows") for name, count in plan.tables.items() if count),
+        *(text_of(f"not searched: {line}") for line in plan.unsearched[:_MOST_LEFT]),
+        text_of(f"what lands of slices before {request.slices.end} leaves such records out from then on"),
+    ]
+    if plan.rows:
+        lines.append(table_of("rows by type", ("type", "rows"), sorted(plan.rows.items())))
+    show(*lines)
+
+
+def _confirm(yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise WrongUse("nobody is there to ask: --yes erases without a question")
+    if not typer.confirm("Erase them? This cannot be undone."):
+        progress("nothing was changed")
+        raise typer.Exit(1)
+
+
+def _landings(spec: Pipeline, path: Path, units: Sequence[Unit], token: str) -> Landings:
+    """Each with the exit code of its application, which says itself on stderr what went wrong."""
+    from sluice.flow import steps
+    from sluice.flow.batch_loop import one_ahead
+    from sluice.flow.land.submit import Running, SubmitSpec, run_locally
+    from sluice.plan.unit_choice import choice_text
+
+    running = Running()
+
+    def submit(job: SubmitSpec) -> int:
+        code = run_locally(job, progress, running)
+        return Unavailable.exit_code if code == _TEMPORARY else code
+
+    def land(batch: SliceRange) -> int:
+        return steps.land_range(spec, path, batch, "remake", token, submit, only=choice_text(units, batch))
+
+    return partial(one_ahead, land, running.stop)
+
+
+def _show_receipt(eraser: Eraser, number: int, receipt: dict[str, Any], json: bool) -> None:
+    """Exits with 1 where something is left."""
+    if json:
+        print_json(receipt)
+    else:
+        show(*_receipt_lines(eraser, number, receipt))
+    if receipt["left"]:
+        raise typer.Exit(1)
+
+
+def _receipt_lines(eraser: Eraser, number: int, receipt: dict[str, Any]) -> list[RenderableType]:
+    from sluice.state.erasures.receipt_store import receipt_key
+
+    done = receipt["erased"]
+    lines = [
+        text_of(
+            f"erased: {done['rows']:,} rows and {done['rejected']:,} rejected records, of "
+            f"{done['units']:,} units",
+            style="bold",
+        )
+    ]
+    for name, rows in receipt["tables"].items():
+        lines.append(text_of(f"{name}: {rows['before']:,} rows of these units before, {rows['after']:,} now"))
+    lines += [text_of(f"left: {line}") for line in receipt["left"]]
+    lines += [text_of(line) for line in receipt["notes"]]
+    return [*lines, text_of(f"receipt: {eraser.lake.url}/{receipt_key(number)}")]

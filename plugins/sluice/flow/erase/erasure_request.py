@@ -1,0 +1,104 @@
+"""What `sluice erase` is asked for, and the list's entry that it becomes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluice.errors import WrongUse
+from sluice.flow.land.task.erasing import LONGEST
+from sluice.manifest import STAMP
+from sluice.mask.mask_rules import MaskRules
+from sluice.mask.sought_values import hashes_of, hidden_by
+from sluice.slices import SliceRange
+from sluice.state.erasures.erasure_list import AskedValue, Erasure, ErasureList
+
+_MOST_VALUES = 100
+_MOST_REASON = 500
+
+
+@dataclass(frozen=True)
+class Where:
+    """A dotted path, `_key` for the record's own key, and one value."""
+
+    path: tuple[str, ...]
+    value: str
+
+
+@dataclass(frozen=True)
+class ErasureRequest:
+    """`slices`: where to search. `start` and `end` say whether they were typed."""
+
+    wheres: tuple[Where, ...]
+    slices: SliceRange
+    reason: str
+    by: str
+    type: str = ""
+    start: bool = False
+    end: bool = False
+
+    def entry(self, known: ErasureList, now: datetime) -> Erasure:
+        until = self.slices.end.strftime(STAMP)
+        return Erasure(
+            values=tuple(AskedValue(where.path, known.digest(where.value.encode())) for where in self.wheres),
+            type=self.type,
+            start=self.slices.start.strftime(STAMP) if self.start else "",
+            until=until,
+            asked_until=until if self.end else "",
+            reason=self.reason,
+            at=now.strftime(STAMP),
+            by=self.by,
+        )
+
+
+def read_wheres(given: Sequence[str]) -> tuple[Where, ...]:
+    """Returns what `--where user.id=7` asks for. Raises WrongUse."""
+    if not given:
+        raise WrongUse("--where is missing: name a field and its value, such as --where user.id=7")
+    if len(given) > _MOST_VALUES:
+        raise WrongUse(f"--where: {len(given)} values, more than {_MOST_VALUES}: erase them in parts")
+    return tuple(dict.fromkeys(map(_where, given)))
+
+
+def _where(text: str) -> Where:
+    path, sign, value = text.partition("=")
+    names = tuple(path.split("."))
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise WrongUse("--where: what was typed is not UTF-8, and an event's text is")
+    if not (sign and value and all(names)):
+        raise WrongUse(f"--where {text[:60]!r}: expected PATH=VALUE such as user.id=7")
+    if len(value.encode()) > LONGEST:
+        raise WrongUse(f"--where {path}: a value has at most {LONGEST:,} bytes")
+    return Where(names, value)
+
+
+def masked_too(wheres: Sequence[Where], rules: MaskRules | None) -> tuple[Where, ...]:
+    """Returns them, and what a mask has made of each value, with each of its keys."""
+    hashed = (
+        Where(where.path, one.decode())
+        for where in wheres
+        for one in hashes_of(rules, ".".join(where.path), where.value.encode())
+    )
+    return tuple(dict.fromkeys((*wheres, *hashed)))
+
+
+def hidden_lines(wheres: Sequence[Where], rules: MaskRules | None) -> list[str]:
+    """Says of which fields a mask leaves nothing to look for."""
+    names = dict.fromkeys(".".join(where.path) for where in wheres)
+    return [
+        f"the mask `{action}` hides {name}: what has landed with it is not found by this field"
+        for name in names
+        if (action := hidden_by(rules, name))
+    ]
+
+
+def checked_reason(text: str, wheres: Sequence[Where]) -> str:
+    """Raises WrongUse for a reason that is empty, too long, or says who it is."""
+    if not text.strip() or len(text) > _MOST_REASON:
+        raise WrongUse(f"--reason: expected 1 to {_MOST_REASON} characters, such as a ticket's number")
+    if any(len(where.value) > 3 and where.value in text for where in wheres):
+        raise WrongUse(
+            "--reason names the value itself: it is kept in the lake, so leave the person out of it"
+        )
+    return text

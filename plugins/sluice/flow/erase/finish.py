@@ -1,0 +1,44 @@
+"""The end of an erasure: removes what is left of the units as they were, and writes the receipt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pendulum
+
+from sluice import crash_points
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.crash_points import Erase
+from sluice.flow.erase.erase import Eraser
+from sluice.flow.erase.left_files import remove_left
+from sluice.flow.erase.left_in_kafka import left_in_kafka
+from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts
+from sluice.flow.erase.receipt import receipt_of, with_what_is_left
+from sluice.flow.erase.search import covered, unsearched_line
+from sluice.manifest import STAMP
+from sluice.state.erasures.erasure_list import ErasureList
+from sluice.state.erasures.erasure_progress import read_progress
+from sluice.state.erasures.receipt_store import write_receipt
+
+
+def finish(eraser: Eraser, number: int, known: ErasureList, force: bool) -> dict[str, Any]:
+    """Returns the receipt, which is in the lake then. `force`: see `left_parts`; repeatable at any time."""
+    lake, pipeline, entry = eraser.lake, eraser.pipeline, known.entries[number]
+    progress, manifests = read_progress(lake, number), covered(pipeline, lake, entry)
+    now = pendulum.now("UTC")
+    removed = remove_left(lake, manifests, progress, now)
+    crash_points.reached(Erase.CLEANED)
+    tables = eraser.tables(manifests)
+    bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))
+    kafka = left_in_kafka(pipeline, progress.found)
+    unsearched = [line for unit, m in manifests.items() if (line := unsearched_line(unit, m))]
+    receipt = with_what_is_left(bare, removed, unsearched, kafka, _on_disk(eraser, force), force)
+    write_receipt(lake, number, receipt)
+    crash_points.reached(Erase.RECEIPTED)
+    return receipt
+
+
+def _on_disk(eraser: Eraser, force: bool) -> list[LeftOnDisk]:
+    with connect_shards(eraser.pipeline) as servers:
+        found = [ServerParts(server.reached, eraser.pipeline, eraser.say) for server in servers]
+        return [one.force() if force else one.left() for one in found]

@@ -1,0 +1,70 @@
+"""Removes what the lake still has of the units as they were: superseded files, and attempts that died."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.flow.verify.check_files import parse_name
+from sluice.flow.verify.read_lake import list_files
+from sluice.manifest import STAMP, Manifest
+from sluice.slices import Unit
+from sluice.state.attempts import attempts_of
+from sluice.state.erasures.erasure_progress import ErasureProgress
+
+IDLE = timedelta(hours=6)
+"""An attempt that has written nothing for as long is not alive: a landing writes all the time."""
+
+
+@dataclass(frozen=True)
+class LeftAttempt:
+    """Files of an attempt that may be alive; `removable` is when a later call removes it."""
+
+    slice: str
+    attempt: str
+    files: int
+    removable: str
+
+
+@dataclass(frozen=True)
+class Removed:
+    files: int
+    attempts: int
+    left: tuple[LeftAttempt, ...]
+
+
+def remove_left(
+    lake: Lake, manifests: Mapping[Unit, Manifest], progress: ErasureProgress, now: datetime
+) -> Removed:
+    """`manifests` are those of all units that the entry covers, as they stand."""
+    dead = _dead(lake, manifests, progress)
+    lake.delete(dead)
+    removed, left = 0, list[LeftAttempt]()
+    slices = {unit.slice.id for unit in manifests}
+    named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
+    for (slice_id, attempt), items in attempts_of(lake.list(layout.ATTEMPTS)).items():
+        if slice_id not in slices or (slice_id, attempt) in named:
+            continue
+        idle_from = max(item.modified for item in items) + IDLE
+        if idle_from <= now:
+            lake.delete(item.key for item in items)
+            removed += 1
+        else:
+            left.append(LeftAttempt(slice_id, attempt, len(items), idle_from.strftime(STAMP)))
+    return Removed(len(dead), removed, tuple(left))
+
+
+def _dead(lake: Lake, manifests: Mapping[Unit, Manifest], progress: ErasureProgress) -> list[str]:
+    """Returns files of generations before the one that stands, of units that held the person."""
+    stand = {(u.slice.id, u.cluster): m for u, m in manifests.items() if str(u) in progress.found}
+    named = {file.key for manifest in stand.values() for file in manifest.all_files}
+    found: list[str] = []
+    for key in list_files(lake):
+        name = parse_name(key)
+        manifest = stand.get((name.slice, name.cluster)) if name else None
+        if name and manifest and key not in named and name.generation < manifest.generation:
+            found.append(key)
+    return found

@@ -1,0 +1,122 @@
+"""What ClickHouse's disks still hold of rows that were deleted, until when, and how that is forced.
+
+A load deletes a slice's rows by a lightweight DELETE: they are hidden at once, and stay in their part until
+it is merged. A part that was replaced stays on disk for `old_parts_lifetime`, and the temporary table of a
+load for `database_atomic_delay_before_drop_table_sec`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.sql import SYSTEM, render, table
+from sluice.config.pipeline import Pipeline
+from sluice.safe_text import Say
+
+_LIFETIME = re.compile(r"\bold_parts_lifetime\s*=\s*(\d+)")
+_POLL_SECONDS = 1.0
+_PATIENCE_SECONDS = 900  # beyond the lifetime: the server removes in rounds, and not what a query reads
+
+
+@dataclass(frozen=True)
+class LeftParts:
+    """Of a table: parts in which deleted rows are only hidden, and replaced ones that are not removed yet.
+    `lifetime`: seconds for which it keeps these."""
+
+    table: str
+    hidden: int
+    replaced: int
+    lifetime: int
+
+
+@dataclass(frozen=True)
+class LeftOnDisk:
+    """Of one server. `dropped`: temporary tables whose files are there for at most `drop_delay` seconds."""
+
+    server: str
+    tables: tuple[LeftParts, ...]
+    dropped: int
+    drop_delay: int
+
+    @property
+    def nothing(self) -> bool:
+        return not self.dropped and not any(part.hidden or part.replaced for part in self.tables)
+
+
+@dataclass(frozen=True)
+class ServerParts:
+    """One server's part of a pipeline."""
+
+    client: Client
+    pipeline: Pipeline
+    say: Say = lambda _: None
+    sleep: Callable[[float], None] = time.sleep
+
+    def left(self) -> LeftOnDisk:
+        lifetimes, (default, delay) = self._tables(), self._defaults()
+        hidden, replaced = Counter[str](), Counter[str]()
+        for name, _, active in self._parts(list(lifetimes)):
+            (hidden if active else replaced)[name] += 1
+        tables = (
+            LeftParts(name, hidden[name], replaced[name], default if own is None else own)
+            for name, own in lifetimes.items()
+        )
+        return LeftOnDisk(self.client.address, tuple(tables), len(self._dropped()), delay)
+
+    def force(self) -> LeftOnDisk:
+        """Writes parts anew that hide rows, and waits until what was there before is gone; returns what is
+        left after that, or when it has waited too long."""
+        names = list(self._tables())
+        for name in dict.fromkeys(name for name, _, active in self._parts(names) if active):
+            self.say(f"{name}: writing the parts without their deleted rows")
+            self.client.run(render("erase/apply_mask", table=table(name)))
+        wanted = {(name, part) for name, part, active in self._parts(names) if not active}
+        dropped, left = set(self._dropped()), self.left()
+        longest = max([part.lifetime for part in left.tables] + [left.drop_delay if dropped else 0])
+        deadline = time.monotonic() + longest + _PATIENCE_SECONDS
+        while (wanted or dropped) and time.monotonic() < deadline:
+            self.say(
+                f"{self.client.address}: {len(wanted):,} replaced parts and {len(dropped):,} dropped tables "
+                f"are still on disk; the server removes them within about {longest:,} s"
+            )
+            self.sleep(min(_POLL_SECONDS * 5, max(_POLL_SECONDS, longest / 20)))
+            wanted &= {(name, part) for name, part, active in self._parts(names) if not active}
+            dropped &= set(self._dropped())
+        return self._of(wanted, dropped, left)
+
+    def _of(self, wanted: set[tuple[str, str]], dropped: set[str], left: LeftOnDisk) -> LeftOnDisk:
+        replaced = Counter(name for name, _ in wanted)
+        names = (LeftParts(p.table, 0, replaced[p.table], p.lifetime) for p in left.tables)
+        return LeftOnDisk(left.server, tuple(names), len(dropped), left.drop_delay)
+
+    def _tables(self) -> dict[str, int | None]:
+        """Returns every table that a load writes rows to, and its own lifetime of replaced parts."""
+        found: dict[str, str] = {}
+        for target in self.pipeline.targets:
+            there = read_table(self.client, target.database, target.name)
+            if there is not None:
+                found[there.table] = there.engine_full
+                found |= {place.table: place.engine_full for place in there.stored}
+        found.setdefault(f"{SYSTEM}.rejected", "")
+        own = {name: _LIFETIME.search(text) for name, text in found.items()}
+        return {name: None if said is None else int(said[1]) for name, said in own.items()}
+
+    def _parts(self, names: Sequence[str]) -> list[tuple[str, str, bool]]:
+        rows = self.client.rows(render("erase/left_parts"), {"tables": list(names)})
+        return [(name, part, bool(active)) for name, part, active in rows]
+
+    def _dropped(self) -> list[str]:
+        databases = sorted({SYSTEM, *(target.database for target in self.pipeline.targets)})
+        return [
+            uuid for (uuid,) in self.client.rows(render("erase/dropped_tables"), {"databases": databases})
+        ]
+
+    def _defaults(self) -> tuple[int, int]:
+        [(parts, tables)] = self.client.rows(render("erase/lifetimes"))
+        return int(parts), int(tables)

@@ -1,0 +1,80 @@
+"""Which units hold the person: reads the files of each that has not been searched as it is now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import CannotErase
+from sluice.flow.erase.search_unit import UnitMatches, UnitSearch
+from sluice.manifest import Manifest
+from sluice.safe_text import Say
+from sluice.slices import Slice, Unit
+from sluice.state.erasures.erasure_list import Erasure
+from sluice.state.erasures.erasure_progress import ErasureProgress, FoundUnit
+from sluice.state.file_moves import finish_moves
+
+Tables = Mapping[str, Mapping[Unit, int]]
+"""Rows and misfits committed, by table and unit."""
+
+
+@dataclass
+class Searched:
+    """What one pass over the units has seen. `rows` of the person by type; `rejected` records."""
+
+    progress: ErasureProgress = field(default_factory=ErasureProgress)
+    rows: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+
+
+def covered(pipeline: Pipeline, lake: Lake, entry: Erasure) -> dict[Unit, Manifest]:
+    """Returns the manifests of the units that the entry covers, whatever clusters the pipeline file has now.
+    Moves that were begun are finished first."""
+    places = {tuple(item.key.split("/")[1:3]) for item in lake.list(layout.SLICES)}
+    units = [Unit(Slice.from_id(name, pipeline.slice), cluster) for name, cluster in sorted(places)]
+    return finish_moves(lake, [unit for unit in units if entry.covers(unit.slice)])
+
+
+def unsearched_line(unit: Unit, manifest: Manifest) -> str:
+    """Returns why some of a unit cannot be searched; empty where all of it can."""
+    if manifest.forgotten_on:
+        return (
+            f"{unit}: the lake forgot its files on {manifest.forgotten_on}; tables that still hold the slice "
+            "have to be searched there"
+        )
+    return ""
+
+
+def search(
+    manifests: Mapping[Unit, Manifest], one: UnitSearch, known: ErasureProgress, tables: Tables, say: Say
+) -> Iterator[Searched]:
+    """Yields what is new after each unit. Raises CannotErase."""
+    todo = {unit: m for unit, m in manifests.items() if known.clean.get(str(unit)) != m.id}
+    for number, (unit, manifest) in enumerate(todo.items(), start=1):
+        rows = manifest.landed + manifest.kept
+        say(f"searching {unit}, {number:,} of {len(todo):,}: {rows:,} rows")
+        found = _matches(one, unit, manifest)
+        if found is not None:
+            yield _searched(unit, manifest, found, tables)
+
+
+def _matches(one: UnitSearch, unit: Unit, manifest: Manifest) -> UnitMatches | None:
+    """Returns None where another run has replaced the files meanwhile: they are searched afterwards."""
+    try:
+        return one.matches(unit, manifest)
+    except CannotErase:
+        stands = finish_moves(one.lake, [unit]).get(unit)
+        if stands is not None and stands.id == manifest.id:
+            raise
+        return None
+
+
+def _searched(unit: Unit, manifest: Manifest, found: UnitMatches, tables: Tables) -> Searched:
+    if not found.some:
+        return Searched(ErasureProgress({str(unit): manifest.id}))
+    before: FoundUnit = found.unit(manifest, {name: own.get(unit, 0) for name, own in tables.items()})
+    return Searched(ErasureProgress({}, {str(unit): before}), found.rows, found.rejected)

@@ -1,0 +1,121 @@
+"""Finds the rows of one unit that an erasure takes out: by the landing's own rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sluice.clients.lake.base import Lake
+from sluice.errors import CannotErase
+from sluice.flow.erase.erasure_request import Where
+from sluice.flow.land.task.erasing import ErasedValues
+from sluice.manifest import LandedFile, Manifest
+from sluice.runtime import deeper
+from sluice.slices import Unit
+from sluice.state.erasures.erasure_list import KEY
+from sluice.state.erasures.erasure_progress import FileMark, FoundPlace, FoundUnit
+
+_ROWS = 16_384
+_PLACE = ("_topic", "_partition", "_offset", "_timestamp")
+
+
+@dataclass
+class UnitMatches:
+    """Rows of the person: landed ones by type, rejected ones, and where they were in Kafka."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+    places: dict[tuple[str, int], FoundPlace] = field(default_factory=dict)
+
+    @property
+    def some(self) -> bool:
+        return bool(self.rows or self.rejected)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        kind = row.get("_type")
+        if kind is None:
+            self.rejected += 1
+        else:
+            self.rows[kind] += 1
+        place, offset, stamp = (row["_topic"], row["_partition"]), row["_offset"], row["_timestamp"]
+        known = self.places.get(place)
+        before = known or FoundPlace(*place, offset, offset, stamp)
+        self.places[place] = FoundPlace(
+            *place, min(before.first, offset), max(before.last, offset), max(before.newest, stamp)
+        )
+
+    def unit(self, manifest: Manifest, tables: Mapping[str, int]) -> FoundUnit:
+        return FoundUnit(
+            manifest.id,
+            self.rows.total(),
+            self.rejected,
+            manifest.erased,
+            manifest.rows_erased,
+            marks_of(manifest),
+            tuple(self.places[place] for place in sorted(self.places)),
+            dict(tables),
+        )
+
+
+@dataclass(frozen=True)
+class UnitSearch:
+    """`wheres` are the values as they were typed: what has none of their letters needs no closer look."""
+
+    lake: Lake
+    values: ErasedValues
+    wheres: Sequence[Where]
+    type: str
+
+    def matches(self, unit: Unit, manifest: Manifest) -> UnitMatches:
+        """Reads the files of the unit. Raises CannotErase for one that cannot be read."""
+        found = UnitMatches()
+        for file in (*manifest.held_events, *manifest.held_rejected):
+            if self.type and file.hour and not self._may_have(file):
+                continue
+            try:
+                with self.lake.local(file.key) as path, pq.ParquetFile(path) as parquet, deeper():
+                    for row in self._rows(parquet):
+                        found.add(row)
+            except (OSError, pa.ArrowException) as error:
+                raise CannotErase(str(unit), file.key, " ".join(str(error).split())[:200]) from error
+        return found
+
+    def _may_have(self, file: LandedFile) -> bool:
+        return self.type in file.types()
+
+    def _rows(self, parquet: pq.ParquetFile) -> Iterator[Mapping[str, Any]]:
+        there = parquet.schema_arrow.names
+        columns = [name for name in ("_payload", "_key", "_type", *_PLACE) if name in there]
+        for batch in parquet.iter_batches(_ROWS, columns=columns):
+            likely = batch.filter(self._likely(batch))
+            stamps = likely["_timestamp"].cast(pa.int64())
+            likely = likely.set_column(likely.schema.get_field_index("_timestamp"), "_timestamp", stamps)
+            yield from (row for row in likely.to_pylist() if self._is(row))
+
+    def _likely(self, batch: pa.RecordBatch) -> Any:
+        """Returns which rows have a value as it was typed, or may have it with escapes."""
+        payloads = batch["_payload"].cast(pa.binary())
+        found: Any = pc.match_substring(payloads, "\\")
+        for where in self.wheres:
+            if where.path == KEY:
+                found = pc.or_kleene(
+                    found, pc.equal(batch["_key"], pa.scalar(where.value.encode(), pa.binary()))
+                )
+            else:
+                found = pc.or_kleene(found, pc.match_substring(payloads, where.value))
+        return pc.fill_null(found, False)
+
+    def _is(self, row: Mapping[str, Any]) -> bool:
+        kind, payload = row.get("_type"), row["_payload"]
+        text = payload.encode() if isinstance(payload, str) else payload
+        return self.values.has_key(row["_key"]) or self.values.has(text, lambda _: kind)
+
+
+def marks_of(manifest: Manifest) -> tuple[FileMark, ...]:
+    return tuple(FileMark(file.key, file.sha256, file.bytes, file.rows) for file in manifest.held_files)

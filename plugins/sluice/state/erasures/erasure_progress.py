@@ -1,0 +1,130 @@
+"""What an erasure has found and done so far: one object of the lake for each entry, which only grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sluice.clients.lake.base import Lake
+from sluice.errors import SluiceError
+from sluice.manifest import Manifest
+from sluice.slices import Unit
+from sluice.state.erasures.erasure_store import FOLDER, read_erasures
+from sluice.state.update_object import update_object
+
+
+@dataclass(frozen=True)
+class FileMark:
+    """A file that a manifest names."""
+
+    key: str
+    sha256: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class FoundPlace:
+    """The first and the last offset of a partition that has been found, and the newest stamp (ms) of them."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    newest: int
+
+
+@dataclass(frozen=True)
+class FoundUnit:
+    """A unit in which the person was found, as it was before: `rows` and `rejected` of the person.
+
+    `erased` and `rows_erased` are what its manifest counted already. `tables`: rows and misfits committed.
+    """
+
+    manifest: str
+    rows: int
+    rejected: int
+    erased: int
+    rows_erased: int
+    files: tuple[FileMark, ...]
+    places: tuple[FoundPlace, ...]
+    tables: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ErasureProgress:
+    """By unit: in `clean` the manifest whose files hold nothing of the person, in `found` those that did."""
+
+    clean: Mapping[str, str] = field(default_factory=dict)
+    found: Mapping[str, FoundUnit] = field(default_factory=dict)
+
+    def with_more(self, more: ErasureProgress) -> ErasureProgress:
+        """What a unit was before is what it was when it was first found."""
+        return ErasureProgress({**self.clean, **more.clean}, {**more.found, **self.found})
+
+
+_DECODER = msgspec.json.Decoder(ErasureProgress)
+
+
+def folder_of(number: int) -> str:
+    return f"{FOLDER}{number:06d}/"
+
+
+def read_progress(lake: Lake, number: int) -> ErasureProgress:
+    key = _key(number)
+    stored = lake.read(key)
+    return ErasureProgress() if stored is None else _decoded(stored.data, f"{lake.url}/{key}")
+
+
+def note_progress(lake: Lake, number: int, more: ErasureProgress) -> ErasureProgress:
+    """Adds to it by compare-and-set, and returns what it is then."""
+    key = _key(number)
+
+    def change(data: bytes | None) -> bytes:
+        before = ErasureProgress() if data is None else _decoded(data, key)
+        return msgspec.json.format(msgspec.json.encode(before.with_more(more)), indent=1)
+
+    update_object(lake, key, change)
+    return read_progress(lake, number)
+
+
+def unerased(lake: Lake, manifests: Mapping[Unit, Manifest]) -> dict[Unit, int]:
+    """Returns the units that may hold somebody who is on the list, and the number of the oldest such entry:
+    the landing did not know it, and no erasure has searched these very files."""
+    entries = read_erasures(lake).entries
+    known: dict[int, ErasureProgress] = {}
+    found: dict[Unit, int] = {}
+    for unit, manifest in manifests.items():
+        for number in _owed(manifest, len(entries)):
+            if not entries[number].covers(unit.slice):
+                continue
+            if number not in known:
+                known[number] = read_progress(lake, number)
+            if known[number].clean.get(str(unit)) != manifest.id:
+                found[unit] = number
+                break
+    return found
+
+
+def left_of(progress: ErasureProgress, number: int, manifests: Mapping[Unit, Manifest]) -> list[Unit]:
+    """Returns the units that were found and have not been made again without the person."""
+    return [unit for unit, m in manifests.items() if str(unit) in progress.found and m.erasures <= number]
+
+
+def _owed(manifest: Manifest, entries: int) -> Iterable[int]:
+    return range(manifest.erasures, entries)
+
+
+def _key(number: int) -> str:
+    return f"{folder_of(number)}found.json"
+
+
+def _decoded(data: bytes, place: str) -> ErasureProgress:
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:
+        raise SluiceError(
+            f"{place} cannot be read ({error}): remove it, and the erasure searches again"
+        ) from error

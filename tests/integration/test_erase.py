@@ -1,0 +1,205 @@
+"""A person is erased from lake and tables: what stays, what the receipt says, what the disks still hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from local.versions import ROOT
+from sluice.crash_points import Erase, Land, TableLoad
+from sluice.errors import SluiceError
+from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.audit import AuditScope, audit
+from sluice.state.erasures.erasure_store import read_erasures
+from sluice.state.manifests import read_manifests, units_in
+from tests.integration.landed import client_of
+from tests.support.erase_world import PERSON, SLICES, EraseWorld, in_folder
+from tests.support.long_form import per_commit
+
+pytestmark = pytest.mark.integration
+
+QUICK = """<clickhouse>
+  <database_atomic_delay_before_drop_table_sec>1</database_atomic_delay_before_drop_table_sec>
+  <merge_tree>
+    <old_parts_lifetime>1</old_parts_lifetime><cleanup_delay_period>1</cleanup_delay_period>
+    <max_cleanup_delay_period>1</max_cleanup_delay_period>
+    <cleanup_delay_period_random_add>0</cleanup_delay_period_random_add>
+    <merge_tree_clear_old_parts_interval_seconds>1</merge_tree_clear_old_parts_interval_seconds>
+    <default_compression_codec>NONE</default_compression_codec>
+  </merge_tree>
+</clickhouse>"""
+
+
+@pytest.fixture
+def server(start_clickhouse_server, monkeypatch):
+    """One that removes replaced parts at once, and whose files can be searched."""
+    found = start_clickhouse_server(config=QUICK)
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", found.at.variable)
+    return found
+
+
+@pytest.fixture
+def world(server, name: str, tmp_path) -> EraseWorld:
+    found = EraseWorld.made(tmp_path, client_of(server), name)
+    found.variable = server.at.variable
+    found.begin()
+    return found
+
+
+def of_person(rows: list[tuple]) -> list[tuple]:
+    return [row for row in rows if any(PERSON in str(value) for value in row)]
+
+
+def test_the_person_is_gone_and_all_else_stays(world: EraseWorld, server) -> None:
+    before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
+    misfits, texts = (
+        world.misfits(),
+        [value for logs in world.kafka.logs.values() for log in logs for value, *_ in log],
+    )
+    assert all(of_person(rows) for rows in (*before.values(), misfits))
+    lake, disk = world.folder / "lake", server.data
+    assert in_folder(lake, PERSON) and in_folder(disk, PERSON)
+    left_by_the_dead(world)
+
+    receipt = world.erase(f"uid={PERSON}", force=True)
+
+    for table, rows in before.items():
+        assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
+    assert world.misfits() == [row for row in misfits if row not in of_person(misfits)]
+    assert (in_folder(lake, PERSON), in_folder(disk, PERSON)) == ([], [])
+    whole = sum(PERSON.encode() in text and text.endswith(b"}") for text in texts)
+    cut = sum(PERSON.encode() in text and not text.endswith(b"}") for text in texts)
+    assert (receipt["erased"]["rows"], receipt["erased"]["rejected"], receipt["left"]) == (whole, cut, [])
+    assert cut > 2 and receipt["erased"]["records"] == whole + cut
+    clicks = receipt["tables"][f"{world.database}.clicks"]
+    assert clicks["before"] - clicks["after"] == sum(
+        PERSON.encode() in text and b'"click"' in text and text.endswith(b"}") for text in texts
+    )
+    assert receipt["lake"]["attempts_removed"] == 1
+    assert audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True)).anomalies == []
+    checked(world, PERSON)
+
+
+def left_by_the_dead(world: EraseWorld) -> None:
+    """An attempt that died long ago, and a file of an older generation that a slow copy brought back."""
+    file = next(path for path in (world.folder / "lake").rglob("type=click/**/*.parquet"))
+    attempt = world.folder / "lake/demo/_attempts/2026-01-01T00Z/dead/part.parquet"
+    attempt.parent.mkdir(parents=True)
+    shutil.copy(file, attempt)
+    day_ago = time.time() - 86_400  # a landing sweeps what is a week old
+    os.utime(attempt, (day_ago, day_ago))
+
+
+def checked(world: EraseWorld, value: str) -> None:
+    """By a program that uses nothing of Sluice."""
+    receipt = world.folder / "lake/demo/_erasures/000000/receipt.json"
+    program = [
+        sys.executable,
+        str(ROOT / "benchmarks/check_receipt.py"),
+        str(world.folder / "lake/demo"),
+        str(receipt),
+    ]
+    done = subprocess.run([*program, value], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = json.loads(receipt.read_text())
+    wrong["units"][0]["files_after"][0]["sha256"] = "0" * 64
+    receipt.write_text(json.dumps(wrong))
+    assert subprocess.run([*program, value], capture_output=True, check=False).returncode == 1
+
+
+def test_what_lands_again_leaves_the_person_out(world: EraseWorld) -> None:
+    first = world.erase(f"uid={PERSON}")
+    stands = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
+    world.land(SLICES, "reland", "from Kafka, which has the person")
+    world.load(SLICES)
+    assert {table: world.rows(table) for table in stands} == stands
+    assert in_folder(world.folder / "lake", PERSON) == []
+    assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
+    again = world.erase(f"uid={PERSON}")
+    assert len(read_erasures(world.lake).entries) == 1
+    assert again["erased"]["records"] == first["erased"]["records"]
+    assert {m.generation for m in read_manifests(world.lake, units_in(world.lake, SLICES)).values()} == {3}
+
+
+POINTS: list[Any] = [
+    Erase.SEARCHED,
+    TableLoad.DELETED,
+    Erase.ASKED,
+    Erase.REMADE,
+    Erase.CLEANED,
+    Erase.RECEIPTED,
+    Land.READ,
+    Land.OLD_COPIED,
+    Land.COMMITTED,
+    Land.FILE_MOVED,
+    Land.OLD_REMOVED,
+    Land.MARKED,
+    TableLoad.REVOKED,
+    TableLoad.MOVED,
+    TableLoad.COMMITTED,
+]
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches a kill."""
+
+
+@pytest.mark.parametrize("point", per_commit(POINTS, 2), ids=str)
+def test_killed_there_and_asked_again(point: Any, world: EraseWorld, monkeypatch) -> None:
+    before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
+
+    def reached(one: Any) -> None:
+        if one is point:
+            raise Killed
+
+    monkeypatch.setattr("sluice.crash_points.reached", reached)
+    with pytest.raises(Killed):
+        world.erase(f"uid={PERSON}")
+    monkeypatch.undo()
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", world.variable)
+    world.erase(f"uid={PERSON}")
+    for table, rows in before.items():
+        assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
+    assert of_person(world.misfits()) == []
+    assert in_folder(world.folder / "lake", PERSON) == []
+    assert len(read_erasures(world.lake).entries) == 1
+    assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
+    checked(world, PERSON)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("turn", range(3))
+def test_beside_a_reland_of_the_same_hours(turn: int, world: EraseWorld) -> None:
+    before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(world.land, SLICES, "reland", f"other {turn}")
+        erased = pool.submit(world.erase, f"uid={PERSON}")
+    errors = [one.exception() for one in (other, erased) if one.exception()]
+    assert all(isinstance(error, SluiceError) and error.retryable for error in errors), errors
+    world.erase(f"uid={PERSON}")
+    world.load(SLICES)
+    for table, rows in before.items():
+        assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
+    assert in_folder(world.folder / "lake", PERSON) == []
+    assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
+
+
+def test_a_landing_that_did_not_know_is_named_and_mended(world: EraseWorld) -> None:
+    """As one that is killed between its commit and its second read of the list."""
+    eraser = world.eraser(f"uid={PERSON}")
+    eraser.ask()
+    found = audit(world.pipeline(), SLICES, AuditScope()).anomalies
+    assert {(a.kind, a.slice) for a in found} == {(AnomalyKind.NOT_ERASED, piece.id) for piece in SLICES}
+    assert all(a.command.endswith("--mode remake") for a in found)
+    world.land(SLICES, "remake", "as the command does")
+    world.load(SLICES)
+    assert audit(world.pipeline(), SLICES, AuditScope()).anomalies == []
+    assert in_folder(world.folder / "lake", PERSON) == []
