@@ -1,4 +1,5 @@
-"""The named points between the steps of resolve, land, load, verify and publish: a crash there is harmless.
+"""The named points between the steps of resolve, land, load, verify, publish and forget: a crash there is
+harmless.
 
 Each is reached right after what its name says was done. tests/faults kills processes and servers there, and
 proves that no point is missing between two different effects and that none is dead.
@@ -74,6 +75,15 @@ class Verify(StrEnum):
     DROPPED = "tables dropped"
 
 
+class Forget(StrEnum):
+    DECIDED = "units verified"
+    NOTED = "forgetting noted"
+    HELD = "leases still held"
+    UNMARKED = "event hours unmarked"
+    DELETED = "files deleted"
+    CONFIRMED = "deletion noted"
+
+
 class Publish(StrEnum):
     SURVEYED = "slices surveyed"
     HOUR_MARKED = "hour marked"
@@ -95,6 +105,9 @@ Point = Resolve | Land | Load | TableLoad | Verify | Publish | Erase
 
 # Those that a run reaches.
 POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *TableLoad, *Verify, *Publish)
+Point = Resolve | Land | Load | TableLoad | Verify | Publish | Forget
+
+POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *TableLoad, *Verify, *Publish, *Forget)
 
 
 def reached(point: Point) -> None:

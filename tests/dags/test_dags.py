@@ -36,6 +36,8 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
     folder = tmp_path_factory.mktemp("pipelines")
     (folder / "ads.yaml").write_text(TWO_TABLES + "start: 2026-01-01T00:00Z\n")
     (folder / "plain.yaml").write_text(NO_TABLES)
+    (folder / "short.yaml").write_text(TWO_TABLES + "keep: {lake: 400d}\n")
+    (folder / "told.yaml").write_text(NO_TABLES + "keep: {tables: 400d}\n")
     return pipeline_dags(folder)
 
 
@@ -48,6 +50,15 @@ def test_a_pipeline_without_tables_is_landed_and_verified(dags: dict[str, DAG]):
     upstream = {task.task_id: task.upstream_task_ids for task in dags["plain"].tasks}
     assert upstream["batch.verify"] == {"resolve", "batch.land"}
     assert set(upstream) == set(HOURLY) - {"batch.load.ads.clicks", "batch.load.ads.bids", "cluster"}
+
+
+def test_old_hours_are_forgotten_beside_verify_all_whatever_became_of_the_batches(dags: dict[str, DAG]):
+    upstream = {task.task_id: task.upstream_task_ids for task in dags["short"].tasks}
+    assert upstream == {**HOURLY, "forget": {"batch.publish"}}
+    task = dags["short"].get_task("forget")
+    assert (task.trigger_rule, task.downstream_task_ids) == ("all_done", set())
+    assert {task.task_id for task in dags["short_backfill"].tasks} == set(BACKFILL)
+    assert "forget" not in {task.task_id for task in dags["told"].tasks}  # its lake keeps everything
 
 
 def test_a_task_for_each_cluster_says_which_of_several_a_run_did_without(dags: dict[str, DAG]):

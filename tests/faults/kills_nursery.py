@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas  # noqa: F401 - pyarrow imports it at the first list: not in each child again
+import pendulum
 
 from local.versions import ROOT
 from sluice import crash_points
@@ -25,6 +26,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow import steps
+from sluice.flow.forget.forget import forget_window
 from sluice.flow.land.engine import Engine
 from sluice.flow.land.land import land
 from sluice.flow.resolve.resolve import resolve
@@ -64,6 +66,9 @@ class Flow:
             kills_effects.record(self.orders)
         topics_of, engine = self._kafka()
         lake = open_lake(self.pipeline)
+        if self.mode == "forget":
+            forget_window(self.pipeline, lake, self.slices, pendulum.now("UTC"))
+            return
         resolution = resolve(self.pipeline, lake, list(self.slices), self.slices.end, topics_of)
         for error in resolution.unreachable.values():
             raise error

@@ -162,5 +162,6 @@ def unnamed(lake: Path) -> list[str]:
 
 
 def _named(manifests: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
-    """(key, slice) of each file."""
-    return {(f["key"], m["slice"]) for m in manifests for f in (*m["files"], *m["rejected"])}
+    """(key, slice) of each file that is not forgotten."""
+    held = [m for m in manifests if not (m.get("forgotten") or {}).get("lake")]
+    return {(f["key"], m["slice"]) for m in held for f in (*m["files"], *m["rejected"])}

@@ -42,9 +42,14 @@ class Trials:
         return self.folder / "orders"
 
     def place(self, mode: str) -> Place:
-        """An empty one, or for the other modes one in which everything is there already."""
+        """An empty one, or for the other modes one in which everything is there already: what is forgotten is
+        filled for each trial."""
         if mode == "fill":
             return self._empty()
+        if mode == "forget":
+            place = self._empty()
+            self.finish(place, "fill")
+            return place
         if self._filled is None:
             self._filled = self._empty()
             self.finish(self._filled, "fill")
@@ -79,6 +84,7 @@ class Trials:
                 "lake": f"file://{place.lake.parent}",
                 "tables": tables,
                 "clickhouse": {"lease": TERM},
+                "keep": {"lake": "30d"},
             }
         )
 
@@ -91,7 +97,7 @@ class Trials:
             lines = trace.read_text().splitlines()
         finally:
             trace.unlink()
-        self.check(place)
+        self.check(place, mode)
         self.done_with(place)
         return lines
 
@@ -99,8 +105,10 @@ class Trials:
         code = self.nursery.run(self.flow(place, mode, **more))
         assert code == 0, self.nursery.said
 
-    def check(self, place: Place) -> None:
+    def check(self, place: Place, mode: str = "") -> None:
         found, wanted = observed(place), kills_events.expected(self.sent)
+        if mode == "forget":
+            wanted |= {"lake": [], "unparsed": [], "marked hours": []}
         if found != wanted and place is self._filled:
             self._filled = None  # what is wrong there must not be found again by the trials to come
         for what, value in wanted.items():
@@ -137,7 +145,7 @@ class Trials:
         revive()
         code = self.nursery.run(self.flow(place, mode, token))
         assert code == 0, f"the retry ended with {code}: {self.nursery.said}"
-        self.check(place)
+        self.check(place, mode)
         self.done_with(place)
 
     def revive_server(self) -> None:

@@ -16,6 +16,7 @@ from sluice.airflow.cluster_task import catch_up_of_each
 from sluice.airflow.dag_settings import of_dag, of_step, run_timeout
 from sluice.airflow.deadlines import deadline
 from sluice.airflow.failed_runs import callbacks
+from sluice.airflow.forget_task import forget
 from sluice.airflow.hours import hour_outlets
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.pipelines import (
@@ -81,7 +82,9 @@ def hourly_dag(pipeline: Pipeline) -> DAG:
         settled = _set(settle, pipeline, "settle")(pipeline.name, slices)
         batches = _set(resolve_hour, pipeline, "resolve")(pipeline.name, slices)
         chain(settled, batches)
-        _steps(pipeline, slices, batches)
+        steps = _steps(pipeline, slices, batches)
+        if pipeline.keep.forgets:
+            steps >> _set(forget, pipeline, "forget")(pipeline.name)
     return dag
 
 
@@ -117,7 +120,9 @@ def _set(task: Any, pipeline: Pipeline, step: str, **more: Any) -> Any:
     return task.override(**of_step(pipeline, step), **more)
 
 
-def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> None:
+def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> Any:
+    """Returns the group of the batches."""
+
     @task_group(group_id="batch", tooltip="One Spark application, then one load per table")
     def batch_steps(batch: dict[str, str]) -> None:
         landed = LandOperator(
@@ -142,6 +147,8 @@ def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> None:
         chain([*loads.values()], verified, outlet) if loads else chain(verified, outlet)
 
     whole = _set(verify_all, pipeline, "verify_all")(pipeline.name, slices)
-    batch_steps.expand(batch=batches) >> whole
+    steps = batch_steps.expand(batch=batches)
+    steps >> whole
     if len(pipeline.clusters) > 1:
         whole >> catch_up_of_each(pipeline, slices)
+    return steps

@@ -15,6 +15,7 @@ from sluice.cli import (
     doctor,
     erase,
     find,
+    forget,
     init,
     plan,
     publish,
@@ -58,6 +59,7 @@ commands.command()(traffic.traffic)
 commands.command()(find.find)
 commands.command()(rejected.rejected)
 commands.command()(erase.erase)
+commands.command()(forget.forget)
 commands.command()(accept.accept)
 commands.command()(doctor.doctor)
 commands.add_typer(config.config, name="config")

@@ -12,7 +12,17 @@ from sluice.config.section import Section, WrongKey
 from sluice.config.types import Duration, OptionalDuration, Timeout
 
 Step = Literal[
-    "plan", "settle", "resolve", "land", "load", "verify", "publish", "verify_all", "cluster", "watch"
+    "plan",
+    "settle",
+    "resolve",
+    "land",
+    "load",
+    "verify",
+    "publish",
+    "verify_all",
+    "cluster",
+    "forget",
+    "watch",
 ]
 STEPS: tuple[str, ...] = get_args(Step)
 # What Airflow's database holds of each; what is longer stops the DAG's serialization, or the scheduler.
@@ -59,7 +69,7 @@ class AirflowSettings(Section):
     """Wait before the first retry; it doubles, up to 15m. Example: `1m`"""
     steps: dict[Step, StepSettings] = Field(default_factory=dict)
     """Settings of single steps: plan, settle, resolve, land, load, verify, publish, verify_all, cluster,
-    watch.
+    forget, watch.
     Example: `{land: {pool: sluice_land, queue: spark, timeout: 2h}}`"""
     deferrable: bool = False
     """Whether `land` gives its worker slot back while Spark is at work, and Airflow's triggerer waits for its

@@ -15,6 +15,7 @@ from sluice.config.clickhouse import ClickHouse
 from sluice.config.counts import Counts
 from sluice.config.event import Event
 from sluice.config.kafka import Cluster
+from sluice.config.keep import Keep
 from sluice.config.mask import MaskRule, check_mask
 from sluice.config.page import PageSettings
 from sluice.config.rollups import Rollup
@@ -80,6 +81,8 @@ class Pipeline(Section):
     """How far back each hourly run does all that is missing. Older hours follow in parts, back to `start`.
     What was deleted from a table is not missing: `sluice verify` finds it.
     Example: `2d`"""
+    keep: Keep = Keep()
+    """How long the lake holds files, and the tables rows. Example: `{lake: 400d, rejected: 30d}`"""
     on_expired: Literal["fail", "land_rest"] = "fail"
     """What a slice does whose offsets Kafka no longer has: fail, or land the rest and record the loss.
     Example: `land_rest`"""
@@ -188,6 +191,8 @@ class Pipeline(Section):
             )
         if self.airflow.offset and self.slice in NO_CRON:
             raise WrongKey(("airflow", "offset"), "expected none: no cron has slices of 45m and 90m")
+        least = self.heal + self.slice + max(self.settle, self.success_grace)
+        self.keep.check(least, {*known, *self.rollups})
         return self
 
     @property

@@ -98,6 +98,9 @@ COUNTERS = metrics(
     ("bucket_requests", "requests", "Requests to S3, each try of them, by operation", "pipeline operation"),
     ("bucket_bytes_sent", "bytes", "Bytes of their bodies", "pipeline"),
     ("bucket_bytes_received", "bytes", "Bytes of the answers' bodies", "pipeline"),
+    # forget
+    ("units_forgotten", "units", "Units of which the lake forgot files, as `keep` says", "pipeline"),
+    ("bytes_forgotten", "bytes", "Bytes of those files", "pipeline"),
     # every step
     ("step_runs", "runs", "Ends of steps; `outcome` is done, retry or failed", "pipeline step outcome"),
     (

@@ -57,7 +57,7 @@ def test_a_step_has_its_own_keys_and_else_those_of_all(tmp_path: Path):
 
 
 def test_the_steps_are_those_of_the_dags():
-    tasks = "plan settle resolve land load verify publish verify_all cluster watch"
+    tasks = "plan settle resolve land load verify publish verify_all cluster forget watch"
     assert sorted(STEPS) == sorted(tasks.split())
     assert [AirflowSettings().of(step).pool for step in STEPS] == ["default_pool"] * len(STEPS)
 

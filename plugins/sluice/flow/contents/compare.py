@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pendulum
+
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import Server, connect_shards
@@ -125,7 +127,10 @@ class Auditor:
             contents.notes += [line for line in lines if line not in contents.notes]
             return
         stage = stage_of(server, self.pipeline, target, self.lake)
-        kept = [s for s in found if target.rollup is not None or not s.forgotten_on]
+        now, keep = pendulum.now("UTC"), self.pipeline.keep
+        held = (target.table, *([target.rollup.source] if target.rollup else []))
+        young = [s for s in found if not any(keep.may_lack(t, s.unit.slice.end, now) for t in held)]
+        kept = [s for s in young if target.rollup is not None or not s.forgotten_on]
         units = [status for status in kept if is_current(self.pipeline, target, status)]
         reason = ""
         for _ in range(_AGAIN):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+import pendulum
 import pyarrow as pa
 
 from sluice.clients.clickhouse.shards import Server
@@ -55,6 +56,8 @@ class Share:
         for target in self.pipeline.chosen(self.tables):
             plain = not target.counted and target.rollup is None
             routed = self.pipeline.routed(target, chosen.file.types()) if plain else ()
+            if self.pipeline.keep.may_lack(target.table, chosen.unit.slice.end, pendulum.now("UTC")):
+                continue
             if not routed or not rows.num_rows or not is_current(self.pipeline, target, status):
                 continue
             for server in servers:

@@ -76,8 +76,12 @@ class TableReader:
             datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
             _counted([_rows(client, found, parameters) for client, found in tables]),
             tuple(misfits),
-            lasting=all(found is not None and _keeps(found) for _, found in tables),
+            lasting=not self._aged(target)
+            and all(found is not None and _keeps(found) for _, found in tables),
         )
+
+    def _aged(self, target: Target) -> bool:
+        return self.pipeline.keep.may_lack(target.table, self.unit.slice.end, datetime.now(UTC))
 
     def _commit(self, row: LedgerRow | None) -> str:
         if row is None or row.lacking:

@@ -62,7 +62,8 @@ class TableFacts:
     none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
     of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
     own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `notes` say
-    what of its views' tables is not compared. `viewed`: the readers' view shows its committed slices.
+    what of its views' tables is not compared. `viewed`: the readers' view shows its committed slices. `aged`:
+    of hours that ended until then it may lack rows, as `keep.tables` says; None where the file does not.
     """
 
     table: str
@@ -80,9 +81,13 @@ class TableFacts:
     viewed: bool = True
     projections: bool = False
     notes: tuple[str, ...] = ()
+    aged: datetime | None = None
 
     def may_lack(self, unit: Unit) -> bool:
-        """Returns whether a TTL may have deleted some of the unit's rows."""
+        """Returns whether some of the unit's rows may be deleted for their age: as `keep.tables` says, else
+        by the TTL."""
+        if self.aged is not None:
+            return unit.slice.end <= self.aged
         return self.expiring and unit not in self.lasting
 
 

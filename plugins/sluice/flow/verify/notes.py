@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluice.flow.verify.current import units_of
-from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 
 
 def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
@@ -21,11 +21,15 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
         )
     for table in facts.tables:
         yield from () if contents else table.notes
-        if not table.expiring:
+        if not table.expiring and table.aged is None:
             continue
         expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]
         if expired:
-            yield (
-                f"table {table.table}: missing rows of {len(expired):,} slices are not reported, because its "
-                "TTL deletes rows; `sluice verify --contents` compares those that cannot have expired"
-            )
+            missing = f"missing rows of {len(expired):,} slices are not reported"
+            yield f"table {table.table}: {missing}, {_why(table)}"
+
+
+def _why(table: TableFacts) -> str:
+    if table.aged is not None:
+        return "because they are older than `keep.tables` says"
+    return "because its TTL deletes rows; `sluice verify --contents` compares those that cannot have expired"

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pendulum
+
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
@@ -77,6 +79,7 @@ def read_target(
         ledger=ledger,
         counted=read_counts(client, pipeline, target, found, span.parameters),
         viewed=not ledger or view_stands(client, found),
+        aged=pipeline.keep.ended_before(target.table, pendulum.now("UTC")),
     )
 
 

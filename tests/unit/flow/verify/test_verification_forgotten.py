@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts
@@ -91,3 +94,20 @@ def test_a_table_that_has_lost_its_commit_is_told_and_a_later_one_is_not():
     new = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=spec, tables=(CLICKS, OTHER, later))
     new = replace(new, found=(new.found[0], replace(FOUND[1], state=UnitState.LANDED)))
     assert [one for one in found(new) if one.slice == TEN.slice.id] == []
+
+
+@pytest.mark.parametrize(
+    ("aged", "told"),
+    [(None, True), (TEN.slice.end, False), (TEN.slice.end.subtract(seconds=1), True)],
+)
+def test_rows_are_missed_until_keep_says_that_they_may_be_gone(aged: Any, told: bool):
+    """Without a TTL as with one: the file decides, whoever deletes."""
+    for expiring in (False, True) if aged is not None else (False,):
+        lost = replace(CLICKS, rows={**CLICKS.rows, TEN: {"": 2}}, aged=aged, expiring=expiring)
+        facts = replace(FACTS, tables=(lost, OTHER))
+        assert [str(one.kind) for one in found(facts)] == (["rows missing"] if told else [])
+        said = ["table e.clicks: missing rows of 1 slices are not reported, because they are older than "]
+        assert [line[: len(said[0])] for line in notes(facts)] == ([] if told else said)
+    # Rows that are too many, or another table's, are wrong at any age.
+    more = replace(CLICKS, rows={**CLICKS.rows, TEN: {"": 9}}, aged=aged)
+    assert [str(one.kind) for one in found(replace(FACTS, tables=(more, OTHER)))] == ["rows too many"]

@@ -1,0 +1,1 @@
+"""Forgets files of the lake on purpose, as `keep` in the pipeline file says."""

@@ -1,0 +1,120 @@
+"""Which units the lake may forget now, and why it keeps others. Pure.
+
+| files of the unit | age | state | verify | decision |
+| --- | --- | --- | --- | --- |
+| forgotten, some may be left | any | its tables still hold its commit | any | the rest is deleted |
+| forgotten, some may be left | any | a table has lost its commit | any | it is forgotten no more |
+| forgotten and deleted | any | any | any | nothing |
+| held | too young | any | any | nothing |
+| held | old enough | a table lacks it, or has the old rows | any | waits |
+| held | old enough | complete | something is wrong | waits |
+| held | old enough | complete | all holds | forgotten |
+| `_rejected/` forgotten before | `keep.lake` | complete | all holds | the others are forgotten |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.manifest import Forgotten, LandedFile, Manifest
+from sluice.plan.due import KeepEdges
+from sluice.slices import Unit
+from sluice.state.status import UnitStatus
+
+
+class ForgetAction(StrEnum):
+    NOTHING = "nothing"
+    FORGET = "forget"
+    FINISH = "finish"  # files may be left of a run that was killed
+    RESTORE = "restore"  # a table lost the unit before any file was deleted
+    WAIT = "wait"
+
+
+@dataclass(frozen=True)
+class ForgetDecision:
+    """What is done to a unit. `new`: what its manifest says of it then; `why` it waits."""
+
+    status: UnitStatus
+    action: ForgetAction
+    new: Forgotten | None = None
+    why: str = ""
+
+    @property
+    def unit(self) -> Unit:
+        return self.status.unit
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of a decision that changes something."""
+        if self.status.manifest is None:
+            raise ValueError(f"{self.unit} has no manifest")
+        return self.status.manifest
+
+    @property
+    def forgetting(self) -> Manifest:
+        """Returns the manifest as it is while files are being deleted."""
+        return replace(self.manifest, forgotten=self.new)
+
+    @property
+    def going(self) -> tuple[LandedFile, ...]:
+        """The files that the lake holds until then."""
+        left = {file.key for file in self.forgetting.held_files}
+        return tuple(file for file in self.manifest.held_files if file.key not in left)
+
+
+def forgettable(
+    found: Iterable[UnitStatus], anomalies: Sequence[Anomaly], edges: KeepEdges, at: str
+) -> list[ForgetDecision]:
+    """Returns a decision for each unit. `at`: the stamp that manifests get.
+
+    `anomalies` are those that verify has just found. For a recorded loss nothing waits: nothing repairs it.
+    """
+    wrong: dict[tuple[str, str], Anomaly] = {}
+    for anomaly in anomalies:
+        if anomaly.kind is not AnomalyKind.LOSS:
+            wrong.setdefault((anomaly.slice, anomaly.cluster), anomaly)
+    return [_decided(s, wrong.get((s.unit.slice.id, s.unit.cluster)), edges, at) for s in found]
+
+
+def _decided(status: UnitStatus, wrong: Anomaly | None, edges: KeepEdges, at: str) -> ForgetDecision:
+    manifest = status.manifest
+    if manifest is None:
+        return ForgetDecision(status, ForgetAction.NOTHING)
+    known = manifest.forgotten
+    if known is not None and not known.removed:
+        return _begun(status, known)
+    new = _due(status, manifest, edges, at)
+    if new is None:
+        return ForgetDecision(status, ForgetAction.NOTHING)
+    if not status.state.done:
+        return ForgetDecision(status, ForgetAction.WAIT, why=f"it is {status.seen}: a table lacks it")
+    if wrong is not None:
+        return ForgetDecision(status, ForgetAction.WAIT, why=f"verify: {wrong.kind}: {wrong.message}")
+    return ForgetDecision(status, ForgetAction.FORGET, new)
+
+
+def _begun(status: UnitStatus, known: Forgotten) -> ForgetDecision:
+    if set(known.tables) <= set(committed(status)):
+        return ForgetDecision(status, ForgetAction.FINISH, known)
+    before = known.lake and known.rejected not in ("", known.lake)
+    earlier = replace(known, lake="", removed=True) if before else None
+    return ForgetDecision(status, ForgetAction.RESTORE, earlier)
+
+
+def _due(status: UnitStatus, manifest: Manifest, edges: KeepEdges, at: str) -> Forgotten | None:
+    """Returns what the manifest will say; None where nothing is old enough, or all of it is forgotten."""
+    before, tables = manifest.rejected_forgotten_on, tuple(committed(status))
+    if edges.lake_due(status.unit.slice) and not manifest.forgotten_on:
+        return Forgotten(lake=at, rejected=before or (at if manifest.rejected else ""), tables=tables)
+    if edges.rejected_due(status.unit.slice) and manifest.held_rejected:
+        return Forgotten(rejected=at, tables=tables)
+    return None
+
+
+def committed(status: UnitStatus) -> list[str]:
+    """Returns the tables that hold the unit's manifest, apart from rollups, which follow their source."""
+    manifest = status.manifest.id if status.manifest else ""
+    return sorted(t for t, row in status.tables.items() if row.manifest == manifest and not row.lacking)

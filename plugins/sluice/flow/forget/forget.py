@@ -1,0 +1,164 @@
+"""Forgets files of hours that are old enough: window by window verified, noted in manifests, then deleted.
+
+A manifest says that its files are forgotten before the first of them is deleted, so that nobody who reads a
+manifest expects a file that may be gone. A run that is killed between leaves files, and the next one goes on.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from sluice import crash_points
+from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each_if_slow
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Forget
+from sluice.errors import Busy, Fenced
+from sluice.flow.forget.decide import ForgetAction, ForgetDecision, forgettable
+from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
+from sluice.flow.verify.anomaly import Anomaly
+from sluice.flow.verify.audit import audit
+from sluice.flow.verify.read_loads import leases_of
+from sluice.plan.due import KeepEdges
+from sluice.safe_text import Say
+from sluice.slices import SliceRange, Unit, utc
+from sluice.state.file_moves import move
+from sluice.state.lease import Lease
+from sluice.state.month_store import note
+from sluice.state.months import seal_of
+from sluice.state.survey import survey
+
+_STAMP = "%Y-%m-%dT%H:%M:%SZ"
+_CHANGES = (ForgetAction.FORGET, ForgetAction.FINISH, ForgetAction.RESTORE)
+
+
+@dataclass
+class Forgetting:
+    """What was forgotten of some windows: `units`, files and bytes, and of units that wait why."""
+
+    units: list[Unit] = field(default_factory=list)
+    files: int = 0
+    bytes: int = 0
+    waiting: dict[Unit, str] = field(default_factory=dict)
+
+    def take(self, done: Iterable[ForgetDecision]) -> None:
+        for decision in done:
+            self.units.append(decision.unit)
+            self.files += len(decision.going)
+            self.bytes += sum(file.bytes for file in decision.going)
+
+    def add(self, other: Forgetting) -> None:
+        self.units += other.units
+        self.files, self.bytes = self.files + other.files, self.bytes + other.bytes
+        self.waiting |= other.waiting
+
+
+def decided(
+    pipeline: Pipeline, window: SliceRange, now: datetime, say: Say
+) -> tuple[list[ForgetDecision], list[Anomaly]]:
+    """Verifies the window; returns what is to be done to each of its units, and what verify has found.
+
+    Raises what `audit` raises.
+    """
+    found, anomalies, _ = audit(pipeline, window, say=say)
+    edges = KeepEdges.of(pipeline.keep, now)
+    return forgettable(found, anomalies, edges, utc(now).strftime(_STAMP)), anomalies
+
+
+def forget_window(
+    pipeline: Pipeline, lake: Lake, window: SliceRange, now: datetime, say: Say = lambda _: None
+) -> Forgetting:
+    """Forgets what is due in the window. Repeatable at any time, and beside whoever lands and loads.
+
+    Raises what `audit`, the lake and ClickHouse raise; Fenced when a load takes a table over meanwhile:
+    nothing is deleted then.
+    """
+    forgetting = Forgetting()
+    decisions, anomalies = decided(pipeline, window, now, say)
+    forgetting.waiting |= {d.unit: d.why for d in decisions if d.action is ForgetAction.WAIT}
+    todo = [decision for decision in decisions if decision.action in _CHANGES]
+    crash_points.reached(Forget.DECIDED)
+    if todo:
+        try:
+            with _leases(pipeline, lake) as leases:
+                forgetting.take(_forget(pipeline, lake, window, now, anomalies, todo, leases))
+        except Busy as error:
+            forgetting.waiting |= {decision.unit: str(error) for decision in todo}
+    note(lake, survey(pipeline, window))
+    return forgetting
+
+
+def _forget(
+    pipeline: Pipeline,
+    lake: Lake,
+    window: SliceRange,
+    now: datetime,
+    anomalies: Sequence[Anomaly],
+    todo: Sequence[ForgetDecision],
+    leases: Sequence[Lease],
+) -> list[ForgetDecision]:
+    """Returns what was forgotten. No table is loaded meanwhile: each unit is decided once more on what is
+    there under the leases."""
+    edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
+    seals = {decision.unit: seal_of(decision.status) for decision in todo}
+    again = forgettable(survey(pipeline, window), anomalies, edges, at)
+    same = [d for d in again if d.action in _CHANGES and seal_of(d.status) == seals.get(d.unit)]
+    each_if_slow(partial(restore, lake), [d for d in same if d.action is ForgetAction.RESTORE])
+    new = [decision for decision in same if decision.action is ForgetAction.FORGET]
+    move(lake, [decision.manifest for decision in new])
+    noted = each_if_slow(partial(note_forgotten, lake), new)
+    crash_points.reached(Forget.NOTED)
+    begun = [decision for decision, done in zip(new, noted, strict=True) if done]
+    _hold(lake, leases, begun)
+    going = [*begun, *(decision for decision in same if decision.action is ForgetAction.FINISH)]
+    _delete(lake, going)
+    each_if_slow(partial(confirm, lake), going)
+    crash_points.reached(Forget.CONFIRMED)
+    return going
+
+
+def _hold(lake: Lake, leases: Sequence[Lease], begun: Sequence[ForgetDecision]) -> None:
+    """Proves that no load has begun before the manifests said it: one that begins later reads them.
+
+    Raises Fenced, after the manifests say what they said before.
+    """
+    try:
+        for lease in leases:
+            lease.renew()
+    except Fenced:
+        each_if_slow(partial(restore, lake), begun)
+        raise
+    crash_points.reached(Forget.HELD)
+
+
+def _delete(lake: Lake, going: Sequence[ForgetDecision]) -> None:
+    """Event hours are complete no more: their marks go before their files."""
+    files = [file for decision in going for file in decision.forgetting.forgotten_files]
+    marks = {layout.hour_success(file.type, file.hour) for file in files if file.type and file.hour}
+    lake.delete(sorted(marks))
+    crash_points.reached(Forget.UNMARKED)
+    lake.delete(file.key for file in files)
+    crash_points.reached(Forget.DELETED)
+
+
+@contextmanager
+def _leases(pipeline: Pipeline, lake: Lake) -> Iterator[list[Lease]]:
+    """Holds the leases of all tables. Raises Busy where one is being loaded."""
+    with connect_shards(pipeline, READ_QUORUM) as servers:
+        names = sorted({name for own in leases_of(servers, pipeline).values() for name in own})
+    term = pipeline.clickhouse.lease
+    with ExitStack() as held:
+        leases = []
+        for name in names:
+            lease = held.enter_context(Lease.acquire(lake, name, uuid.uuid4().hex, term, 1.5 * term))
+            held.enter_context(lease.keep())
+            leases.append(lease)
+        yield leases

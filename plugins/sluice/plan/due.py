@@ -1,0 +1,114 @@
+"""Which hours are old enough for the lake to forget files of them, by the months' summaries. Pure.
+
+A summary is no evidence: what it calls due is surveyed and verified before anything is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sluice.config.keep import Keep
+from sluice.config.pipeline import Pipeline
+from sluice.slices import Slice, SliceRange, ceil
+from sluice.state.months import Summaries, UnitSummary
+from sluice.state.unit_state import UnitState
+
+NOTICE = timedelta(days=7)
+"""Between the run that first reads a `keep` and the first hour that a run of the DAG forgets by it."""
+
+_DONE = frozenset(str(state) for state in UnitState if state.done)
+
+
+@dataclass(frozen=True)
+class KeepEdges:
+    """Instants: files of an hour that ended at or before one are old enough. None: they are kept for ever."""
+
+    lake: datetime | None
+    rejected: datetime | None
+
+    @classmethod
+    def of(cls, keep: Keep, now: datetime) -> KeepEdges:
+        return cls(_before(now, keep.lake), _before(now, keep.rejected_for))
+
+    def lake_due(self, slice_: Slice) -> bool:
+        return self.lake is not None and slice_.end <= self.lake
+
+    def rejected_due(self, slice_: Slice) -> bool:
+        return self.rejected is not None and slice_.end <= self.rejected
+
+    @property
+    def last(self) -> datetime | None:
+        """The later one."""
+        return max((edge for edge in (self.lake, self.rejected) if edge is not None), default=None)
+
+
+def _before(now: datetime, kept: timedelta | None) -> datetime | None:
+    return None if kept is None else datetime.__sub__(now, kept)
+
+
+def due_slices(pipeline: Pipeline, noted: Summaries, edges: KeepEdges, done: bool = True) -> Iterator[Slice]:
+    """Yields the slices with files to forget, the oldest first; with `done` only those of which a unit is
+    complete by its summary."""
+    for month in noted.months:
+        for name, units in sorted(month.units.items()):
+            landed = [unit for unit in units.values() if unit.seal and (not done or unit.state in _DONE)]
+            if not any(_may_be_due(unit, pipeline.keep) for unit in landed):
+                continue
+            slice_ = Slice.from_id(name, pipeline.slice)
+            if any(_is_due(unit, slice_, edges) for unit in landed):
+                yield slice_
+
+
+def _may_be_due(unit: UnitSummary, keep: Keep) -> bool:
+    """Whatever its age: what is forgotten already is sorted out without reading a time."""
+    return unit.forgotten != "lake" and (keep.lake is not None or _has_rejected(unit))
+
+
+def _is_due(unit: UnitSummary, slice_: Slice, edges: KeepEdges) -> bool:
+    if unit.forgotten != "lake" and edges.lake_due(slice_):
+        return True
+    return _has_rejected(unit) and edges.rejected_due(slice_)
+
+
+def _has_rejected(unit: UnitSummary) -> bool:
+    return unit.unparsed > 0 and not unit.forgotten
+
+
+@dataclass(frozen=True)
+class FirstForgotten:
+    """When the lake begins to forget, and the first hour that it forgets."""
+
+    at: datetime
+    slice: Slice
+
+
+def first_forgotten(
+    pipeline: Pipeline, noted: Summaries, since: datetime | None, now: datetime
+) -> FirstForgotten | None:
+    """Returns what a run of the DAG forgets first; None where nothing is old enough within NOTICE of `now`,
+    or something was forgotten before. `since`: when a run first read the `keep` of the file."""
+    units = (unit for month in noted.months for own in month.units.values() for unit in own.values())
+    if any(unit.forgotten for unit in units):
+        return None
+    soon = datetime.__add__(now, NOTICE)
+    slice_ = next(due_slices(pipeline, noted, KeepEdges.of(pipeline.keep, soon)), None)
+    if slice_ is None:
+        return None
+    kept = [k for k in (pipeline.keep.lake, pipeline.keep.rejected_for) if k is not None]
+    aged = datetime.__add__(slice_.end, min(kept))
+    return FirstForgotten(max(aged, begins(since, now)), slice_)
+
+
+def begins(since: datetime | None, now: datetime) -> datetime:
+    """Returns from when on runs of the DAG forget."""
+    return datetime.__add__(since or now, NOTICE)
+
+
+def known_until(first: datetime, edges: KeepEdges, length: timedelta) -> SliceRange | None:
+    """Returns the slices from the pipeline's first one that may be due; None where there are none."""
+    last = edges.last
+    if last is None or last <= first:
+        return None
+    return SliceRange.widen(first, ceil(last, length), length)
