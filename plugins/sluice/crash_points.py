@@ -101,13 +101,10 @@ class Erase(StrEnum):
     RECEIPTED = "receipt written"
 
 
-Point = Resolve | Land | Load | TableLoad | Verify | Publish | Erase
+Point = Resolve | Land | Load | TableLoad | Verify | Publish | Forget | Erase
 
-# Those that a run reaches.
+# Those that a run over hours reaches.
 POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *TableLoad, *Verify, *Publish)
-Point = Resolve | Land | Load | TableLoad | Verify | Publish | Forget
-
-POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *TableLoad, *Verify, *Publish, *Forget)
 
 
 def reached(point: Point) -> None:

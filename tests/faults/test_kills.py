@@ -14,14 +14,14 @@ from contextlib import suppress
 
 import pytest
 
-from sluice.crash_points import POINTS, Forget, Land, Load, Publish, TableLoad
+from sluice.crash_points import POINTS, Land, Load, Publish, TableLoad
 from tests.faults import kills_trials
 from tests.faults.kills_points import Order, name_of
 from tests.faults.kills_trials import MODES, Trials, occurrences
 
 pytestmark = pytest.mark.faults
 
-NAMES = [name_of(point) for point in POINTS if not isinstance(point, Forget)]  # test_kills_forget.py
+NAMES = [name_of(point) for point in POINTS]
 AT_SERVER = [
     name for name in NAMES if name.partition(".")[0] in (Load.__name__, TableLoad.__name__, Publish.__name__)
 ]

@@ -8,6 +8,7 @@ import pytest
 
 from sluice.crash_points import Forget
 from tests.faults import kills_trials
+from tests.faults.kills_effects import EFFECT, without_point
 from tests.faults.kills_points import Order, name_of
 from tests.faults.kills_trials import Trials
 from tests.support.long_form import per_commit
@@ -38,3 +39,11 @@ def test_clickhouse_killed_at_a_point(trials: Trials, fault_log, point: Forget):
     with fault_log.trial("kill", name_of(point), victim="ClickHouse server"):
         order = Order(name_of(point), victim=str(trials.server.process.pid))
         trials.obeys("forget", order, trials.revive_server)
+
+
+@pytest.mark.long
+def test_each_point_is_reached_and_one_is_between_two_different_effects(trials: Trials):
+    trace = trials.trace("forget", effects=True)
+    assert {name_of(point) for point in Forget} <= set(trace)
+    assert len({line for line in trace if line.startswith(EFFECT)}) > 2
+    assert without_point(trace) == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, cast
 
 import pendulum
@@ -18,6 +19,7 @@ from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.connections.connection import Connection
+from sluice.doctor.table_ttl import ttl_age
 from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import Slice, Unit
 from tests.integration.landed import client_of
@@ -141,3 +143,18 @@ def test_what_else_the_server_refuses_is_told(client: Client):
     with pytest.raises(ServerError) as raised:
         lasting(client, pipeline(), damaged, ALL)
     assert raised.value.code == 46  # UNKNOWN_FUNCTION
+
+
+@pytest.mark.parametrize(
+    ("ttl", "days"),
+    [
+        ("", None),
+        ("TTL _slice + INTERVAL 90 DAY", 90),
+        ("TTL toDate(at) + INTERVAL 30 DAY, _slice + INTERVAL 90 DAY", 30),
+        ("TTL toDateTime(at) + toIntervalDay(n)", None),  # it reads a column that is no time
+        ("TTL _slice + INTERVAL 1 DAY TO DISK 'default'", None),
+    ],
+)
+def test_after_what_time_a_ttl_deletes_rows(client: Client, ttl: str, days: int | None):
+    found = made(client, f"{UNIT}, at DateTime64(3, 'UTC'), n UInt8", ttl)
+    assert ttl_age(client, found) == (None if days is None else timedelta(days=days))

@@ -26,7 +26,10 @@ def calls() -> Counter[str]:
 
 def test_every_point_is_called_at_one_place():
     called = calls()
-    named = [f"{type(point).__name__}.{point.name}" for point in (*crash_points.POINTS, *crash_points.Erase)]
+    named = [
+        f"{type(point).__name__}.{point.name}"
+        for point in (*crash_points.POINTS, *crash_points.Forget, *crash_points.Erase)
+    ]
     assert set(called) == set(named)
     twice = {name for name, times in called.items() if times > 1}
     assert twice == {"Land.COMMITTED"}  # a manifest is created, or replaced

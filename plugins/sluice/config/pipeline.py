@@ -191,8 +191,12 @@ class Pipeline(Section):
             )
         if self.airflow.offset and self.slice in NO_CRON:
             raise WrongKey(("airflow", "offset"), "expected none: no cron has slices of 45m and 90m")
+        return self
+
+    @model_validator(mode="after")
+    def _kept(self) -> Pipeline:
         least = self.heal + self.slice + max(self.settle, self.success_grace)
-        self.keep.check(least, {*known, *self.rollups})
+        self.keep.check(least, [target.table for target in self.targets])
         return self
 
     @property

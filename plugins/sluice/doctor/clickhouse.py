@@ -14,6 +14,7 @@ from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
 from sluice.doctor.missing_table import missing
+from sluice.doctor.table_ttl import ttl_checks
 from sluice.errors import TableMissing
 from sluice.flow.load.target_checks import inspect_target
 from sluice.state.system_tables import check_owner
@@ -102,7 +103,7 @@ def _target(
     for name in (found.table, *(view_table.table for view_table in found.stored)):
         yield from _granted(client, user, _TARGET_RIGHTS, table(name))
     yield from _slice_is_found_quickly(client, found, target)
-    yield from _expiring(found)
+    yield from ttl_checks(client, pipeline.keep, found)
     if found.engine.startswith("Replicated"):
         yield from replica_checks(found.table, _replica(client, pipeline, target))
 
@@ -123,12 +124,6 @@ def _slice_is_found_quickly(client: Client, found: TargetTable, target: Target) 
         return
     remedy = f"ALTER TABLE {table(found.table)} ADD INDEX slice _slice TYPE minmax GRANULARITY 1"
     yield warn(Area.CLICKHOUSE, found.table, "counting a slice reads the whole column _slice", remedy)
-
-
-def _expiring(found: TargetTable) -> Iterator[Check]:
-    if found.ttl:
-        remedy = "reload only hours that are younger than it; `verify` takes missing old rows for expired"
-        yield warn(Area.CLICKHOUSE, found.table, "has a TTL: old rows vanish by themselves", remedy)
 
 
 def _replica(client: Client, pipeline: Pipeline, target: Target) -> Replica | None:

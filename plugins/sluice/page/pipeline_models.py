@@ -100,15 +100,33 @@ class TopicRetention(Model):
     records: int
 
 
+class NextForgotten(Model):
+    """The slice of which the lake forgets `what` next, and when."""
+
+    what: str
+    slice: str
+    at: str
+
+
+class Keeping(Model):
+    """What `keep` in the pipeline file says, in seconds; None: for ever."""
+
+    lake_seconds: int | None
+    rejected_seconds: int | None
+    table_seconds: dict[str, int]
+    following: list[NextForgotten]
+
+
 class Retention(Model):
     """`hours` are the oldest `len(hours)` of `waiting` units that have not landed; `at` is when it was asked
-    (answers are kept for a minute)."""
+    (answers are kept for a minute). `keep` is what the lake itself forgets."""
 
     at: str
     waiting: int
     hours: list[Deletion]
     topics: list[TopicRetention]
     errors: list[str]
+    keep: Keeping | None = None
 
 
 class HourSize(Model):

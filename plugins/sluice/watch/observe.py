@@ -18,6 +18,7 @@ from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, PartitionMissing, TopicRecreated, Unavailable, UnknownTopic
 from sluice.flow.choose_backlog import seen_backlog
+from sluice.flow.forget.forget_due import forgotten_first
 from sluice.flow.load.missing_targets import gone
 from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import resolve
@@ -25,6 +26,7 @@ from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.manifest import Loss, Manifest
 from sluice.plan.backlog import Backlog, unlanded
+from sluice.plan.due import FirstForgotten
 from sluice.plan.lag import Lag, ask_topics, lag_of
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
@@ -57,7 +59,8 @@ class Observation:
     `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
     the first units of it that have not landed: of these Kafka deletes records first. `changes` are those of
     the fields of events in `slices`, `added` the columns that loads have added for them. `landed` are the
-    manifests of `slices`, `rows` what they and the weeks before them brought.
+    manifests of `slices`, `rows` what they and the weeks before them brought. `forgets`: what the lake is
+    about to forget first.
     """
 
     slices: SliceRange
@@ -74,6 +77,7 @@ class Observation:
     added: tuple[Addition, ...] = ()
     landed: Mapping[Unit, Manifest] = field(default_factory=dict)
     rows: RowHistory = field(default_factory=RowHistory)
+    forgets: FirstForgotten | None = None
 
     @property
     def lag_records(self) -> int | None:
@@ -131,6 +135,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         added=tuple(additions_in(lake, slices)),
         landed=manifests,
         rows=read_history(pipeline, lake, slices, boundaries, manifests),
+        forgets=forgotten_first(pipeline, lake, boundaries, now),
     )
 
 

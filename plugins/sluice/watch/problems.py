@@ -27,6 +27,7 @@ class ProblemKind(StrEnum):
     ANOMALY = "anomaly"
     FIELD = "field missing"
     SCHEMA = "schema changed"
+    FORGETS = "hours will be forgotten"
     FEW = "too few events"
     REJECTED = "rejects above share"
     SERVER_ERROR = "server error"
@@ -37,7 +38,7 @@ class ProblemKind(StrEnum):
     MORE = "more problems"
 
 
-EVENTS = frozenset({ProblemKind.SCHEMA})
+EVENTS = frozenset({ProblemKind.SCHEMA, ProblemKind.FORGETS})
 """What happens once: a channel hears of it, and of no end."""
 
 

@@ -18,6 +18,7 @@ from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
 from sluice.watch import notices, rules, traffic_rules, transactions
 from sluice.watch.judged import first_judged, to_judge
+from sluice.watch.keep_rules import forgets
 from sluice.watch.notices import Notice, bounded, decide, forget, pending, with_notified
 from sluice.watch.observe import Observation, observe
 from sluice.watch.problems import LogStart, Problem, WatchState
@@ -81,6 +82,7 @@ def problems_of(
     yield from rules.anomalies(observation.verdict.anomalies, observation.server is not None)
     yield from rules.changed(pipeline, observation.changes)
     yield from rules.added(pipeline, observation.added)
+    yield from forgets(pipeline, observation.forgets)
     judged = to_judge(observation.rows.slices, known.judged)
     yield from traffic_rules.too_few(pipeline, observation.rows, judged)
     yield from traffic_rules.rejects(pipeline, observation.landed, observation.found, judged)

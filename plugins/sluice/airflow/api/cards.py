@@ -29,6 +29,7 @@ from sluice.page.change_facts import ComparedFields, compare_fields, read_change
 from sluice.page.changes import changes_of_pipeline
 from sluice.page.freshness import SPAN, Freshness, freshness_of
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
+from sluice.page.keeping import read_keeping
 from sluice.page.lag_trend import trend_of
 from sluice.page.late import late_table
 from sluice.page.overview import first_instant
@@ -172,7 +173,9 @@ def retention(pipeline: Readable) -> Retention:
 
     def ask() -> Retention:
         now, lake = pendulum.now("UTC"), open_lake(pipeline)
-        return retention_of(read_retention(pipeline, lake, memory.of(pipeline).boundaries(lake), now), now)
+        boundaries = memory.of(pipeline).boundaries(lake)
+        found = retention_of(read_retention(pipeline, lake, boundaries, now), now)
+        return found.model_copy(update={"keep": read_keeping(pipeline, lake, boundaries, now)})
 
     return _retention.get(pipeline.name, ask)
 

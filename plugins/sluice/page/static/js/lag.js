@@ -35,7 +35,7 @@ export function showTrend(place, trend) {
   linePlot(place, "Lag by hour: the highest that the watch saw", trend.starts, [{ label: "records behind", values: trend.records }, { label: "of these held by a transaction", values: trend.held }], { most: true, none });
 }
 
-export function showRetention(place, name, { at, waiting, hours, topics, errors }) {
+export function showRetention(place, name, { at, waiting, hours, topics, errors, keep }) {
   const next = hours.find((one) => one.seconds !== null);
   const gone = hours.reduce((sum, one) => sum + one.gone, 0);
   const badges = [gone > 0 && badge(`${count(gone)} records deleted`, "bad"), !waiting && badge("nothing waits", "good")].filter(Boolean);
@@ -52,8 +52,23 @@ export function showRetention(place, name, { at, waiting, hours, topics, errors 
     ], hours.map((one) => ({ ...one, tone: one.gone ? "bad-row" : "" })), "They were not asked for: their cluster does not answer."),
     hours.length < waiting && h("p", { class: "quiet" }, `The oldest ${hours.length} of ${count(waiting)}.`),
     !waiting && h("p", { class: "quiet" }, "What has landed stays in the lake, whatever Kafka deletes."),
-    topicTable(topics), h("p", { class: "quiet" }, "Asked of Kafka ", time(at), "."),
+    topicTable(topics), keep && keepTable(name, keep), h("p", { class: "quiet" }, "Asked of Kafka ", time(at), "."),
   ));
+}
+
+// What the lake itself forgets, as `keep` in the pipeline file says.
+function keepTable(name, keep) {
+  const kept = (seconds) => (seconds === null ? "for ever" : duration(seconds));
+  const next = (what) => keep.following.find((one) => one.what === what);
+  const rows = [
+    { place: "Lake: files of an hour", kept: keep.lake_seconds, next: next("files") },
+    { place: "Lake: bytes of unparsed records", kept: keep.rejected_seconds, next: next("unparsed records") },
+    ...Object.entries(keep.table_seconds).map(([table, seconds]) => ({ place: table === "*" ? "Tables: rows, by their own TTL" : `Table ${table}: rows, by its own TTL`, kept: seconds })),
+  ];
+  return table("What has landed is kept", [
+    { name: "Place", value: (r) => r.place }, { name: "Kept for", number: true, value: (r) => kept(r.kept) },
+    { name: "Goes next", value: (r) => (r.next ? [h("a", { href: format(sliceRoute(name, r.next.slice)) }, r.next.slice), h("div", { class: "quiet" }, time(r.next.at))] : "") },
+  ], rows, "");
 }
 
 function topicTable(topics) {

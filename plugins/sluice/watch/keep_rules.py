@@ -1,0 +1,35 @@
+"""A week before the lake forgets its first hours: one notice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pendulum
+
+from sluice.config.pipeline import Pipeline
+from sluice.plan.due import FirstForgotten
+from sluice.slices import utc
+from sluice.watch.problems import Problem, ProblemKind, ProblemSource
+
+
+def forgets(pipeline: Pipeline, first: FirstForgotten | None) -> Iterator[Problem]:
+    """Yields what the lake forgets first, for each `keep` of the file once."""
+    if first is None:
+        return
+    keep = pipeline.keep
+    kept = [
+        f"{name} {_words(length)}"
+        for name, length in (("lake", keep.lake), ("rejected", keep.rejected))
+        if length is not None
+    ]
+    message = (
+        f"from {utc(first.at):%Y-%m-%dT%H:%MZ} on runs of DAG {pipeline.name} delete files of hours that are "
+        f"older than `keep` says, the first of slice {first.slice.id}; `sluice forget {pipeline.name} "
+        "--dry-run` says which, and a longer `keep` keeps them"
+    )
+    yield Problem(ProblemKind.FORGETS, f"keep: {', '.join(kept)}", message, (ProblemSource.LAKE,))
+
+
+def _words(length: timedelta) -> str:
+    return pendulum.duration(seconds=length.total_seconds()).in_words()
