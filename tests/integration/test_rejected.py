@@ -60,6 +60,13 @@ def send(user: User, bootstrap: str, sent: list[tuple[int, dict]]) -> None:
     producer.close()
 
 
+def create_tables(user: User) -> None:
+    for table in ("clicks", "oracle"):
+        user.client.command(
+            f"CREATE TABLE {user.name}.{table} ({COLUMNS}) ENGINE = MergeTree ORDER BY _slice"
+        )
+
+
 def write(user: User, event: dict, kafka: bool = True, **changes) -> None:
     place = {"connection": "kafka_default"} if kafka else {"bootstrap": "127.0.0.1:1"}
     tables = {"click": f"{user.name}.clicks"}
@@ -83,10 +90,7 @@ def lake_contents(user: User, slices: SliceRange) -> dict:
 def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: int):
     sent = events(hours)
     send(user, kafka_broker, sent)
-    for table in ("clicks", "oracle"):
-        user.client.command(
-            f"CREATE TABLE {user.name}.{table} ({COLUMNS}) ENGINE = MergeTree ORDER BY _slice"
-        )
+    create_tables(user)
     write(user, WRONG)
     slices = SliceRange(utc(START), utc(START + timedelta(hours=hours)))
     span = ("--from", str(slices.start), "--to", str(slices.end))
@@ -126,6 +130,35 @@ def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: in
     write(user, RIGHT, lake=f"file://{user.folder}/oracle", tables={"click": f"{user.name}.oracle"})
     user.do("run", *span)
     assert lake_contents(user, slices) == mended
+
+
+def test_a_fill_remakes_by_itself_what_landed_by_other_rules(user, kafka_broker):
+    """And counts what was not counted then. A run after that does nothing."""
+    hours = LARGE_FROM + 2
+    sent = events(hours)
+    send(user, kafka_broker, sent)
+    create_tables(user)
+    user.client.command(
+        f"CREATE TABLE {user.name}.traffic (hour DateTime('UTC'), type String, count UInt64, "
+        "_slice DateTime('UTC'), _cluster String) ENGINE = MergeTree ORDER BY hour"
+    )
+    write(user, WRONG)
+    slices = SliceRange(utc(START), utc(START + timedelta(hours=hours)))
+    span = ("--from", str(slices.start), "--to", str(slices.end))
+    user.do("run", *span)
+    landed = ids(user, slices)
+
+    write(user, RIGHT, counts=[{"table": f"{user.name}.traffic", "by": []}], remake="auto")
+    planned = user.do("plan", *span)
+    assert f"`remake: auto`: {hours} units" in planned
+    user.do("run", *span)
+    assert holds(user) == {(n, e["small"]) for n, (_, e) in enumerate(sent) if e["small"] < 256}
+    counted = dict(user.rows("SELECT toUnixTimestamp(hour), sum(count) FROM DB.traffic GROUP BY 1"))
+    assert counted == {int(slice_.start.timestamp()): PER_HOUR for slice_ in slices}
+    remade = ids(user, slices)
+    assert not set(remade) & set(landed)
+    user.do("run", *span)
+    assert ids(user, slices) == remade
 
 
 def holds(user: User) -> set[tuple[int, int]]:

@@ -83,7 +83,7 @@ class _Planned:
     def lines(self) -> Iterator[str]:
         from sluice.flow.rejected.trial import cause_text
 
-        if not self.matching:
+        if not self.matching and not self.plan:
             yield "no rejected record matches"
         for why, units in self.found.left.items():
             yield f"{units:,} {'slice stays as it is' if units == 1 else 'slices stay as they are'}: {why}"
