@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.plan.batches import MAX_ROWS, OLDER_SLICES
-from sluice.slices import SliceRange
+from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus, uncounted
 from sluice.state.unit_state import UnitState
 
@@ -75,6 +75,15 @@ def outdated(pipeline: Pipeline, manifest: Manifest, now: Mapping[str, str]) -> 
     """Returns what of a unit a remake would bring up to date, as far as its manifest shows."""
     counts = tuple(f"counts for {table}" for table in uncounted(pipeline, manifest))
     return (*counts, *(f"rules of {topic}" for topic in other_rules(manifest, now)))
+
+
+def still_to_come(
+    pipeline: Pipeline, found: Iterable[UnitStatus], now: Mapping[str, str]
+) -> dict[Unit, tuple[str, ...]]:
+    """Returns what later runs bring up to date of each unit by a remake: until then its files stay."""
+    may = [(s.unit, s.manifest) for s in found if s.manifest and _may(pipeline, s)]
+    wanted = ((unit, outdated(pipeline, manifest, now)) for unit, manifest in may)
+    return {unit: what for unit, what in wanted if what}
 
 
 def chosen(

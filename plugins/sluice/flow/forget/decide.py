@@ -8,13 +8,14 @@
 | held | too young | any | any | nothing |
 | held | old enough | a table lacks it, or has the old rows | any | waits |
 | held | old enough | complete | something is wrong | waits |
+| held | old enough | complete, and `remake: auto` makes it again | any | waits |
 | held | old enough | complete | all holds | forgotten |
 | `_rejected/` forgotten before | `keep.lake` | complete | all holds | the others are forgotten |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -66,20 +67,29 @@ class ForgetDecision:
 
 
 def forgettable(
-    found: Iterable[UnitStatus], anomalies: Sequence[Anomaly], edges: KeepEdges, at: str
+    found: Iterable[UnitStatus],
+    anomalies: Sequence[Anomaly],
+    edges: KeepEdges,
+    at: str,
+    remakes: Mapping[Unit, Sequence[str]] | None = None,
 ) -> list[ForgetDecision]:
-    """Returns a decision for each unit. `at`: the stamp that manifests get.
+    """Returns a decision for each unit. `at`: the stamp that manifests get; `remakes`: what a `remake: auto`
+    is still to bring.
 
     `anomalies` are those that verify has just found. For a recorded loss nothing waits: nothing repairs it.
     """
-    wrong: dict[tuple[str, str], Anomaly] = {}
+    why = {
+        (unit.slice.id, unit.cluster): f"`remake: auto` is to bring {', '.join(what)}"
+        for unit, what in (remakes or {}).items()
+    }
     for anomaly in anomalies:
         if anomaly.kind is not AnomalyKind.LOSS:
-            wrong.setdefault((anomaly.slice, anomaly.cluster), anomaly)
-    return [_decided(s, wrong.get((s.unit.slice.id, s.unit.cluster)), edges, at) for s in found]
+            why[anomaly.slice, anomaly.cluster] = f"verify: {anomaly.kind}: {anomaly.message}"
+    return [_decided(s, why.get((s.unit.slice.id, s.unit.cluster), ""), edges, at) for s in found]
 
 
-def _decided(status: UnitStatus, wrong: Anomaly | None, edges: KeepEdges, at: str) -> ForgetDecision:
+def _decided(status: UnitStatus, why: str, edges: KeepEdges, at: str) -> ForgetDecision:
+    """`why` it has to wait, even where every table has it."""
     manifest = status.manifest
     if manifest is None:
         return ForgetDecision(status, ForgetAction.NOTHING)
@@ -91,8 +101,8 @@ def _decided(status: UnitStatus, wrong: Anomaly | None, edges: KeepEdges, at: st
         return ForgetDecision(status, ForgetAction.NOTHING)
     if not status.state.done:
         return ForgetDecision(status, ForgetAction.WAIT, why=f"it is {status.seen}: a table lacks it")
-    if wrong is not None:
-        return ForgetDecision(status, ForgetAction.WAIT, why=f"verify: {wrong.kind}: {wrong.message}")
+    if why:
+        return ForgetDecision(status, ForgetAction.WAIT, why=why)
     return ForgetDecision(status, ForgetAction.FORGET, new)
 
 

@@ -24,9 +24,11 @@ from sluice.crash_points import Forget
 from sluice.errors import Busy, Fenced
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision, forgettable
 from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
+from sluice.flow.land.parse_rules import rules_now
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.read_loads import leases_of
+from sluice.plan.auto_remake import still_to_come
 from sluice.plan.due import KeepEdges
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit, utc
@@ -69,8 +71,9 @@ def decided(
     Raises what `audit` raises.
     """
     found, anomalies, _ = audit(pipeline, window, say=say)
-    edges = KeepEdges.of(pipeline.keep, now)
-    return forgettable(found, anomalies, edges, utc(now).strftime(_STAMP)), anomalies
+    edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
+    remakes = still_to_come(pipeline, found, rules_now(pipeline)) if pipeline.remake == "auto" else {}
+    return forgettable(found, anomalies, edges, at, remakes), anomalies
 
 
 def forget_window(

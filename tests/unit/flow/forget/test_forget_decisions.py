@@ -11,10 +11,11 @@ import pytest
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision, forgettable
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.manifest import Forgotten, LandedFile
+from sluice.plan.auto_remake import still_to_come
 from sluice.plan.due import KeepEdges
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from tests.support.page_world import TABLE, complete, missing, unit
+from tests.support.page_world import TABLE, complete, missing, pipeline, unit
 
 AT, EARLIER = "2028-01-01T00:00:00Z", "2027-01-01T00:00:00Z"
 END = unit(0).slice.end
@@ -82,6 +83,20 @@ def test_what_verify_finds_wrong_waits():
     assert decided(status(state=UnitState.COMPLETE_WITH_LOSS), BOTH, loss).action is ForgetAction.FORGET
 
 
+def test_what_a_remake_is_still_to_bring_waits_for_it():
+    found = status()
+    [decision] = forgettable([found], [], BOTH, AT, {found.unit: ("counts for e.traffic", "rules of bids")})
+    assert (decision.action, decision.why) == (
+        WAITS,
+        "`remake: auto` is to bring counts for e.traffic, rules of bids",
+    )
+    counted = pipeline(remake="auto", counts=[{"table": "e.traffic"}])
+    assert still_to_come(counted, [found], {}) == {found.unit: ("counts for e.traffic",)}
+    # What the lake has forgotten, or Kafka alone has, is not to come.
+    gone = status(Forgotten(rejected=EARLIER, removed=True))
+    assert still_to_come(counted, [gone, missing(unit(0))], {}) == {}
+
+
 @pytest.mark.parametrize("state", [UnitState.MISSING, UnitState.EXPIRED, UnitState.NOT_OVER])
 def test_what_has_not_landed_has_nothing_to_forget(state: UnitState):
     assert decided(missing(unit(0), state)).action is ForgetAction.NOTHING
@@ -112,8 +127,6 @@ def test_what_a_table_has_lost_meanwhile_is_forgotten_no_more():
 
 def test_edges_of_a_keep():
     now = pendulum.datetime(2026, 11, 25)
-    from tests.support.page_world import pipeline
-
     edges = KeepEdges.of(pipeline(keep={"lake": "400d", "rejected": "30d"}).keep, now)
     assert (edges.lake, edges.rejected) == (pendulum.datetime(2025, 10, 21), pendulum.datetime(2026, 10, 26))
     assert edges.last == edges.rejected
