@@ -25,7 +25,8 @@ class Load:
     """`count` events spread evenly over `hours` hours from `start` (epoch seconds), keyed by user.
 
     Their types are mixed, or one after another (`in_turn`). With `recorded_in_hours` the records' own times
-    are spread over that many at the end of the events' hours: the earlier events come late.
+    are spread over that many at the end of the events' hours: the earlier events come late. They
+    are of so many `users`.
     """
 
     count: int
@@ -34,6 +35,7 @@ class Load:
     types: int = 4
     in_turn: bool = False
     recorded_in_hours: int = 0
+    users: int = 1_000_003
 
     def events(self) -> Iterator[tuple[bytes, bytes, int]]:
         """(key, value, timestamp in ms), in order of time."""
@@ -44,7 +46,7 @@ class Load:
         for i in range(self.count):
             ms = self.start * 1000 + int(i * step)
             mixed = (i * 2_654_435_761) & 0xFFFFFFFF
-            user = f"u{mixed % 1_000_003}"
+            user = f"u{mixed % self.users}"
             name = names[(i if self.in_turn else mixed) % len(names)]
             at = first + i * recorded * 3_600_000 // self.count
             yield user.encode(), _event(i, mixed, name, user, ms), at

@@ -85,7 +85,7 @@ def erase(
     landings = partial(_landings, spec, find(pipeline, config))
     eraser = Eraser(spec, open_lake(spec), request, landings, progress)
     plan, searched = eraser.plan()
-    _show_plan(spec, request, plan)
+    _show_plan(spec, request, plan, json)
     _confirm(yes)
     number, known = eraser.ask()
     progress(f"entry {number} of the erasure list is written: what lands from now on leaves the records out")
@@ -117,21 +117,21 @@ def _request(
     return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed)
 
 
-def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan) -> None:
+def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json: bool) -> None:
+    """With --json on stderr: stdout has the receipt alone."""
     rows = sum(plan.rows.values())
-    lines: list[RenderableType] = [
-        text_of(
-            f"{rows:,} rows and {plan.rejected:,} rejected records match, in {plan.units:,} of "
-            f"{plan.of_units:,} units of {spec.name}; these are remade by the pipeline file as it is now",
-            style="bold",
-        ),
-        *(text_of(f"{name}: {count:,} rows") for name, count in plan.tables.items() if count),
-        *(text_of(f"not searched: {line}") for line in plan.unsearched[:_MOST_LEFT]),
-        text_of(f"what lands of slices before {request.slices.end} leaves such records out from then on"),
+    said = [
+        f"{rows:,} rows and {plan.rejected:,} rejected records match, in {plan.units:,} of {plan.of_units:,} "
+        f"units of {spec.name}; these are remade by the pipeline file as it is now",
+        *(f"{name}: {count:,} rows" for name, count in plan.tables.items() if count),
+        *(f"not searched: {line}" for line in plan.unsearched[:_MOST_LEFT]),
+        f"what lands of slices before {request.slices.end} leaves such records out from then on",
     ]
-    if plan.rows:
-        lines.append(table_of("rows by type", ("type", "rows"), sorted(plan.rows.items())))
-    show(*lines)
+    for line in said if json else ():
+        progress(line)
+    if not json:
+        types = table_of("rows by type", ("type", "rows"), sorted(plan.rows.items()))
+        show(*map(text_of, said), *([types] if plan.rows else []))
 
 
 def _confirm(yes: bool) -> None:

@@ -1,0 +1,104 @@
+"""What an erasure leaves behind in Kafka, the lake and ClickHouse, and how the receipt says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pendulum
+import pytest
+
+from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
+from sluice.flow.erase.left_files import LeftAttempt, Removed, remove_left
+from sluice.flow.erase.left_in_kafka import judged, places_of
+from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts
+from sluice.flow.erase.what_is_left import left_lines, note_lines
+from sluice.slices import Unit
+from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
+from sluice.state.manifests import read_manifests
+from tests.support.fakes import MemoryLake
+from tests.support.landing_world import World, event, hours, pipeline
+
+DAY = 86_400_000
+NEWEST = 1_767_225_600_000  # 2026-01-01T00:00Z
+PLACE = FoundPlace("bids", 0, 10, 90, NEWEST)
+
+
+def topic(start: int, **settings: str) -> dict[str, TopicFacts]:
+    found = {name.replace("_", "."): value for name, value in settings.items()}
+    return {"bids": TopicFacts("dc1", "bids", 1, 0, None, found, {0: PartitionFacts(start, 200)})}
+
+
+@pytest.mark.parametrize(
+    ("facts", "holds", "earliest", "latest", "why"),
+    [
+        (topic(91, retention_ms=str(DAY)), False, "", "", ""),
+        (topic(90, retention_ms=str(DAY)), True, "2026-01-02", "", ""),
+        (topic(0, retention_ms=str(DAY), segment_ms=str(DAY)), True, "2026-01-02", "2026-01-03", ""),
+        (topic(0, retention_ms="-1"), True, "", "", "for ever"),
+        (topic(0), True, "", "", "for ever, or does not say"),
+        (topic(0, cleanup_policy="compact", retention_ms=str(DAY)), True, "", "", "compacted"),
+        (topic(0, cleanup_policy="compact,delete", retention_ms=str(DAY)), True, "2026-01-02", "", ""),
+    ],
+)
+def test_what_kafka_still_has_and_until_when(facts: Any, holds: bool, earliest: str, latest: str, why: str):
+    [found] = judged("dc1", [PLACE], facts)
+    assert (found.holds, found.earliest[:10], found.latest[:10]) == (holds, earliest, latest)
+    assert why in found.why and bool(found.why) is bool(why)
+
+
+def test_places_of_several_hours_are_one_of_each_partition():
+    bare = ("1-a", 1, 0, 0, 0, ())
+    found = {
+        "2026-01-01T00Z/dc1": FoundUnit(*bare, (FoundPlace("bids", 0, 5, 9, 100),)),
+        "2026-01-01T01Z/dc1": FoundUnit(
+            *bare, (FoundPlace("bids", 0, 12, 15, 70), FoundPlace("wins", 1, 1, 1, 1))
+        ),
+        "2026-01-01T01Z/dc2": FoundUnit(*bare, (FoundPlace("bids", 0, 2, 2, 3),)),
+    }
+    assert places_of(found) == {
+        "dc1": [FoundPlace("bids", 0, 5, 15, 100), FoundPlace("wins", 1, 1, 1, 1)],
+        "dc2": [FoundPlace("bids", 0, 2, 2, 3)],
+    }
+
+
+def test_dead_attempts_and_superseded_files_go_and_live_ones_stay(monkeypatch):
+    world, lake = World({("dc1", "bids"): [[event("click", n) for n in range(9)]]}), MemoryLake()
+    world.resolve(pipeline(), lake, hours(1))
+    world.land(pipeline(), lake, hours(1))
+    world.land(pipeline(), lake, hours(1), "reland", "again")
+    [(unit, manifest)] = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).items()
+    stand = {file.key for file in manifest.all_files}
+    back = next(iter(stand)).replace("-dc1-2-", "-dc1-1-")
+    other = "type=click/date=2026-01-01/hour=00/2026-01-01T05Z-dc1-1-0.parquet"
+    attempts = [f"_attempts/2026-01-01T0{hour}Z/x/f.parquet" for hour in (0, 7)]
+    for key in (back, other, *attempts):
+        lake.put(key, b"x")
+    bare = FoundUnit("1-a", 1, 0, 0, 0, (), ())
+    newest = max(item.modified for item in lake.list("_attempts/"))
+    early = remove_left(lake, {unit: manifest}, ErasureProgress({}, {str(unit): bare}), newest.add(hours=5))
+    assert (early.files, early.attempts) == (1, 0)
+    assert [(one.slice, one.attempt, one.files) for one in early.left] == [("2026-01-01T00Z", "x", 1)]
+    late = remove_left(lake, {unit: manifest}, ErasureProgress({}, {str(unit): bare}), newest.add(hours=7))
+    assert (late.files, late.attempts, late.left) == (0, 1, ())
+    left = {item.key for item in lake.list("") if item.key.endswith(".parquet")}
+    assert left == {*stand, other, attempts[1]}
+
+
+def test_what_is_left_is_said():
+    attempt = LeftAttempt("2026-01-01T00Z", "x", 2, "2026-01-01T06:00:00Z")
+    full = LeftOnDisk("ch:8123", (LeftParts("db.t", 2, 3, 480),), 1, 480)
+    empty = LeftOnDisk("ch:8123", (LeftParts("db.t", 0, 0, 480),), 0, 480)
+    removed = Removed(0, 0, (attempt,))
+    assert left_lines(removed, [], [full], force=False) == [
+        "attempt 2026-01-01T00Z/x may be at work, and has 2 files that nobody reads: the same words "
+        "remove it after 2026-01-01T06:00:00Z"
+    ]
+    assert left_lines(Removed(0, 0, ()), ["u"], [full], force=True) == [
+        "not searched: u",
+        "ch:8123 still has 3 replaced parts and 1 dropped tables on its disk: the same words with --now wait "
+        "again",
+    ]
+    assert left_lines(Removed(0, 0, ()), [], [empty], force=True) == []
+    assert note_lines([], [empty], force=False) == []
+    assert [line.partition(":")[0] for line in note_lines([], [full], force=False)] == ["ch", "ch"]
+    assert pendulum.parse(attempt.removable) is not None
