@@ -50,7 +50,7 @@ class EventMask:
             return text
         if b"\\" in text and self._escaped.search(text):
             return edited(text, self._tree)
-        met = [leaf for leaf in self._leaves if all(map(text.__contains__, leaf.names))]
+        met = [leaf for leaf in self._leaves if leaf.name in text]
         if not met:
             return text
         quick = self._quick(text, met)
@@ -72,12 +72,16 @@ class EventMask:
             return None
         for leaf in met:
             value, at = leaf.get(event), text.find(leaf.name)
-            if value is None or text.find(leaf.name, at + 1) >= 0:
-                return None
+            if value is None:
+                if all(map(text.__contains__, leaf.names)):
+                    return None
+                continue
             own, colon = bytes(value), _COLON.match(text, at + len(leaf.name))
-            if colon is None or not text.startswith(own, colon.end()) or own[:1] == b"[":
+            if text.find(leaf.name, at + 1) >= 0 or colon is None or own[:1] == b"[":
                 return None
             start, end = colon.end(), colon.end() + len(own)
+            if text[start:end] != own:
+                return None
             if leaf.rewrite is DROP:
                 start, end, new = *_dropped(text, at, end), b""
             else:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 FORM = re.compile(rb"hmac256:([0-9a-f]{8}):[0-9a-f]{64}")
 """`hmac256:<the key's id>:<hexadecimal digits>`"""
 _OTHER = b"\0"
 """Before what is no plain text, so that the number 1 and the text 1 have two hashes."""
+
+
+_BLOCK = 64  # bytes of SHA-256
 
 
 @dataclass(frozen=True)
@@ -20,24 +24,42 @@ class MaskKey:
 
     secret: bytes = field(repr=False)
 
-    @cached_property
-    def id(self) -> str:
-        return hmac.digest(self.secret, b"\0id", "sha256").hex()[:8]
+    def __getstate__(self) -> dict[str, bytes]:
+        """Returns what travels: states of a hash cannot."""
+        return {"secret": self.secret}
 
     @cached_property
-    def _head(self) -> bytes:
-        return b"hmac256:" + self.id.encode() + b":"
+    def id(self) -> str:
+        return self._hex(b"\0id")[:8]
 
     def token(self, data: bytes) -> bytes:
         """Returns the hash of a text in UTF-8, or of a record's key or bytes: `openssl dgst -hmac` gives the
         same digits."""
         if data.startswith(_OTHER):
             data = b"\0text" + data
-        return self._head + hmac.digest(self.secret, data, "sha256").hex().encode()
+        return self._head + self._hex(data).encode()
 
     def token_of_json(self, text: bytes) -> bytes:
         """Returns the hash of a value that is no text: a number, a boolean, an object, as it is written."""
-        return self._head + hmac.digest(self.secret, _OTHER + b"json" + text, "sha256").hex().encode()
+        return self._head + self._hex(_OTHER + b"json" + text).encode()
+
+    @cached_property
+    def _head(self) -> bytes:
+        return b"hmac256:" + self.id.encode() + b":"
+
+    @cached_property
+    def _states(self) -> tuple[Any, Any]:
+        """RFC 2104's two hashes behind their first block: a copy takes a third of hmac.digest's time."""
+        short = self.secret if len(self.secret) <= _BLOCK else sha256(self.secret).digest()
+        padded = short.ljust(_BLOCK, b"\0")
+        return sha256(bytes(byte ^ 0x36 for byte in padded)), sha256(bytes(byte ^ 0x5C for byte in padded))
+
+    def _hex(self, data: bytes) -> str:
+        inner, outer = (state.copy() for state in self._states)
+        inner.update(data)
+        outer.update(inner.digest())
+        found: str = outer.hexdigest()
+        return found
 
 
 def is_token(data: bytes, of: Collection[str]) -> bool:

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
 
 from sluice.mask.keyed_hash import MaskKey, is_token
 
 _NULL = b"null"
+_CACHED, _SHORT = 10_000, 200
+"""So many hashes of values of so many bytes are kept in memory: most values come more than once."""
 _STRINGS = json.JSONDecoder(strict=False)
 HIDDEN = "***"
 
 
-@dataclass(frozen=True)
 class Hashed:
     """Hashes with the key. `made`: ids of keys whose hashes may stand there already, because the same field
     was hashed when the record became bytes of the lake; they stay."""
 
-    key: MaskKey
-    made: frozenset[str] = frozenset()
+    def __init__(self, key: MaskKey, made: frozenset[str] = frozenset()) -> None:
+        self._key, self._made = key, made
+        self._cached = lru_cache(_CACHED)(self._token)
 
     def __call__(self, text: bytes) -> bytes:
-        if text == _NULL or (text[:1] == b'"' and is_token(text[1:-1], self.made)):
+        if text == _NULL or (self._made and text[:1] == b'"' and is_token(text[1:-1], self._made)):
             return text
-        return b'"' + token_of(self.key, text) + b'"'
+        return self._cached(text) if len(text) <= _SHORT else self._token(text)
+
+    def _token(self, text: bytes) -> bytes:
+        return b'"' + token_of(self._key, text) + b'"'
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ def token_of(key: MaskKey, text: bytes) -> bytes:
 
 
 def _quoted(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode()
+    return msgspec.json.encode(text)
 
 
 def _text(text: bytes) -> str | None:
