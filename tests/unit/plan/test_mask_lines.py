@@ -1,0 +1,49 @@
+"""`sluice plan` says what is masked, and of how many hours that is not so yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from sluice.manifest import Manifest, Masked
+from sluice.mask.mask_rules import mask_rules
+from sluice.plan.mask_lines import mask_lines
+from sluice.state.status import UnitStatus
+from tests.support.landing_world import pipeline
+
+KEY, NEW = "the first key of 2026", "the second key of 2026"
+BARE = Manifest("p", "2026-01-01T00Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
+
+
+def lines(mask: dict[str, Any], *masked: Masked | None) -> list[str]:
+    found = [SimpleNamespace(manifest=replace(BARE, masked=one)) for one in masked]
+    return list(mask_lines(pipeline(mask=mask), [*cast("list[UnitStatus]", found), missing()]))
+
+
+def missing() -> UnitStatus:
+    return cast(UnitStatus, SimpleNamespace(manifest=None))
+
+
+def applied(mask: dict[str, Any]) -> Masked:
+    rules = mask_rules(pipeline(mask=mask))
+    assert rules is not None
+    return rules.applied
+
+
+def test_without_a_mask_nothing_is_said():
+    assert lines({}, None, applied({"ip": "drop"})) == []
+
+
+def test_units_that_landed_without_it_or_with_another():
+    mask = {"email": {"hash": KEY}, "ip": {"drop": True, "types": ["click"]}}
+    said = "mask: _headers: hash; _key: hash; _unparsed: hash; email: hash; ip: drop of click"
+    whole = applied(mask)
+    assert lines(mask, whole) == [said]
+    more = applied({**mask, "phone": "drop"})  # what was masked beyond it stays hidden
+    rotated = applied({**mask, "email": {"hash": [NEW, KEY]}})  # another key changes nothing
+    assert lines(mask, whole, more, rotated) == [said]
+    for_all = applied({"email": {"hash": KEY}, "ip": "drop"})
+    left = "landed without this mask, or with another: --mode remake masks them"
+    assert lines(mask, whole, None) == [said, f"1 unit was {left}"]
+    assert lines(mask, None, for_all, applied({"email": "drop"})) == [said, f"3 units were {left}"]
