@@ -39,15 +39,19 @@ def spec(**keep: str) -> Pipeline:
 
 
 def filled() -> tuple[World, MemoryLake]:
-    """Three hours, of which two are old enough; the marks of their event hours are there."""
+    lake = MemoryLake()
+    return fill(lake), lake
+
+
+def fill(lake: Lake) -> World:
+    """Lands three hours, of which two are old enough; the marks of their event hours are there."""
     odd = [(b"{oops", stamp) for _, stamp in (event("click", 5), event("click", 65))]
     world = World({BIDS: [[event("click", n * 20, grade=f"g{n}") for n in range(9)], odd]})
-    lake = MemoryLake()
     world.resolve(spec(), lake, SLICES)
     world.land(spec(), lake, SLICES)
     for hour in ("00", "01", "02"):
         lake.put(f"type=click/date=2026-01-01/hour={hour}/_SUCCESS", b"")
-    return world, lake
+    return world
 
 
 def statuses(lake: Lake) -> list[UnitStatus]:
@@ -85,7 +89,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Held:
 
 
 def forget(
-    there: MemoryLake, monkeypatch: pytest.MonkeyPatch, through: Lake | None = None, **keep: str
+    there: Lake, monkeypatch: pytest.MonkeyPatch, through: Lake | None = None, **keep: str
 ) -> Forgetting:
     """`through`: the lake as the forgetter has it; surveys read what is `there`."""
     audited = Findings(statuses(there), [], [])
