@@ -150,7 +150,7 @@ def test_what_else_the_server_refuses_is_told(client: Client):
     [
         ("", None),
         ("TTL _slice + INTERVAL 90 DAY", 90),
-        ("TTL toDate(at) + INTERVAL 30 DAY, _slice + INTERVAL 90 DAY", 30),
+        ("TTL toDate(at) + INTERVAL 30 DAY", 30),
         ("TTL toDateTime(at) + toIntervalDay(n)", None),  # it reads a column that is no time
         ("TTL _slice + INTERVAL 1 DAY TO DISK 'default'", None),
     ],
