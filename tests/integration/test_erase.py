@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,12 +17,15 @@ import pytest
 from local.versions import ROOT
 from sluice.crash_points import Erase, Land, TableLoad
 from sluice.errors import SluiceError
+from sluice.flow.erase.finish import finish
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
+from sluice.state.erasures.erasure_progress import ErasureProgress
 from sluice.state.erasures.erasure_store import read_erasures
 from sluice.state.manifests import read_manifests, units_in
 from tests.integration.landed import client_of
 from tests.support.erase_world import PERSON, SLICES, EraseWorld, in_folder
+from tests.support.landing_world import hours
 from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
@@ -115,6 +119,7 @@ def checked(world: EraseWorld, value: str) -> None:
     assert subprocess.run([*program, value], capture_output=True, check=False).returncode == 1
 
 
+@pytest.mark.long
 def test_what_lands_again_leaves_the_person_out(world: EraseWorld) -> None:
     first = world.erase(f"uid={PERSON}")
     stands = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
@@ -152,7 +157,7 @@ class Killed(BaseException):
     """Nothing catches it, as nothing catches a kill."""
 
 
-@pytest.mark.parametrize("point", per_commit(POINTS, 2), ids=str)
+@pytest.mark.parametrize("point", per_commit(POINTS), ids=str)
 def test_killed_there_and_asked_again(point: Any, world: EraseWorld, monkeypatch) -> None:
     before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
 
@@ -202,4 +207,19 @@ def test_a_landing_that_did_not_know_is_named_and_mended(world: EraseWorld) -> N
     world.land(SLICES, "remake", "as the command does")
     world.load(SLICES)
     assert audit(world.pipeline(), SLICES, AuditScope()).anomalies == []
+    assert in_folder(world.folder / "lake", PERSON) == []
+
+
+@pytest.mark.long
+def test_an_erasure_that_was_stopped_goes_on_and_covers_what_came_after_it(world: EraseWorld) -> None:
+    first, later = world.eraser(f"uid={PERSON}"), world.eraser(f"uid={PERSON}")
+    first = replace(first, request=replace(first.request, slices=hours(1)))
+    assert first.ask()[0] == 0  # and no more
+    [number, known] = later.ask()
+    assert (number, later.goes_on(known.entries[0])) == (0, True)
+    assert later.erase(number, known, ErasureProgress()) == 0
+    finish(later, number, known, force=False)
+    [number, known] = later.ask()
+    assert (number, later.goes_on(known.entries[1])) == (1, False)
+    assert later.erase(number, known, ErasureProgress()) == 0
     assert in_folder(world.folder / "lake", PERSON) == []

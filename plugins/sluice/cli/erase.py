@@ -87,11 +87,15 @@ def erase(
     plan, searched = eraser.plan()
     _show_plan(spec, request, plan, json)
     _confirm(yes)
-    number, known = eraser.ask()
-    progress(f"entry {number} of the erasure list is written: what lands from now on leaves the records out")
-    if code := eraser.erase(number, known, searched):
-        raise typer.Exit(code)
-    _show_receipt(eraser, number, finish(eraser, number, known, now), json)
+    while True:  # an erasure that was stopped goes on, and then what came after its entry is erased
+        number, known = eraser.ask()
+        progress(f"entry {number} of the erasure list: what lands from now on leaves the records out")
+        if code := eraser.erase(number, known, searched):
+            raise typer.Exit(code)
+        receipt = finish(eraser, number, known, now)
+        if not eraser.goes_on(known.entries[number]):
+            break
+    _show_receipt(eraser, number, receipt, json)
 
 
 def _request(

@@ -20,7 +20,7 @@ from sluice.flow.erase.erasure_request import ErasureRequest
 from sluice.flow.erase.search import Tables, covered, search, unsearched_line
 from sluice.flow.erase.search_unit import UnitSearch
 from sluice.flow.land.task.erasing import ErasedValues
-from sluice.manifest import Manifest
+from sluice.manifest import STAMP, Manifest
 from sluice.plan.plan import work_of
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
@@ -79,12 +79,15 @@ class Eraser:
         entry = self.request.entry(salted(self.lake), pendulum.now("UTC"))
 
         def again(number: int, before: Erasure) -> bool:
-            more = not entry.asked_until and before.until < entry.until
-            return more and has_receipt(self.lake, number)
+            return self.goes_on(before) and has_receipt(self.lake, number)
 
         found = add_erasure(self.lake, entry, again)
         crash_points.reached(Erase.ASKED)
         return found
+
+    def goes_on(self, entry: Erasure) -> bool:
+        """Returns whether the request covers later slices than an entry of the same words."""
+        return not entry.asked_until and entry.until < self.request.slices.end.strftime(STAMP)
 
     def erase(self, number: int, known: ErasureList, searched: ErasureProgress) -> int:
         """Makes units again until none holds the person, and loads them; repeatable at any time.
