@@ -278,7 +278,7 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
         *("records_unparsed", "offsets_lost", "rows_rejected", "anomalies_found", "step_errors"),
         *("retention_seconds_left", "column_misfit_share"),
     }
-    weeks_later = {"rows_expected", "rows_usual_least"}
+    weeks_later = {"rows_expected", "rows_usual_least", "units_forgotten", "bytes_forgotten"}
     without_a_disk = {"lake_free_bytes"}  # a bucket has no end
     at_times = {"clickhouse_failures"}  # a ledger that is not there yet is asked for, too
     assert set(METRICS) - sent - at_times == only_in_trouble | without_a_disk | weeks_later
