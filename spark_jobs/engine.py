@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # Spark's b
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from stages import read_stages
 
 from sluice import errors
 from sluice.clients.kafka.records import BoundedReader
@@ -28,6 +29,7 @@ from sluice.errors import SluiceError, SparkFailed
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import ReadGroup
+from sluice.flow.land.spark_stages import count_stages
 from sluice.flow.land.task import lake_read
 from sluice.flow.land.task.direct_read import batches, divided
 from sluice.flow.land.task.long_records import whole
@@ -71,7 +73,14 @@ class SparkEngine:
 
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
         if self._spark is not None:
+            self._count_stages(self._spark)
             self._spark.stop()
+
+    def _count_stages(self, spark: SparkSession) -> None:
+        try:
+            count_stages(read_stages(spark.sparkContext))
+        except Py4JError as error:  # a Spark that has died, whose error is raised already
+            self._say(f"Spark says nothing of its stages: {_reason(str(error))}")
 
     def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         again = [(run, task) for run, task in reads if task.files is not None]

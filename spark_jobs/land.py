@@ -33,6 +33,7 @@ from sluice.plan.unit_choice import read_choice
 from sluice.runtime import collect_seldom
 from sluice.safe_text import line
 from sluice.slices import SliceRange, parse_instant
+from sluice.state.driver_meter import handing_over
 from sluice.state.timings import timed
 
 TEMPORARY = 75
@@ -62,7 +63,8 @@ def run(given: argparse.Namespace) -> dict[str, object]:
     lake, token = open_lake(pipeline), given.token or uuid.uuid4().hex
     only = read_choice(given.only, slices) if given.only else None
     with timed(lake, "land", slices, mode=given.mode, run=token) as count:
-        with SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
+        metered = handing_over(lake, slices, ",".join(given.cluster or ()))
+        with metered, SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
             found = land(pipeline, lake, slices, given.mode, token, engine, _say, only=only)
         summary = found.summary()
         count({"units": summary["landed"], "rows": summary["records"], "bytes": summary["bytes"]})

@@ -137,7 +137,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id}", json.dumps({"conn_type": "generic"}))
     job = SimpleNamespace(application="a.py", application_args=[], conf={}, jars=[], py_files=[], env_vars={})
     monkeypatch.setattr(steps, "spark_submit_arguments", lambda *_, **__: job)
-    monkeypatch.setattr(steps, "counted_landing", lambda *_: nullcontext())
+    monkeypatch.setattr(steps, "counted_landing", lambda *_, **__: nullcontext())
     yield seen
     for pid in map(int, seen.read_text().split()):
         try:

@@ -28,6 +28,9 @@ from sluice.flow.find.outcome import Outcome, outcome_of
 from sluice.flow.land.land import land
 from sluice.flow.land.submit import run_locally, spark_submit_arguments
 from sluice.flow.resolve.resolve import resolve
+from sluice.flow.steps import land_range
+from sluice.metrics import meter, sink
+from sluice.metrics.sink import MetricSample
 from sluice.slices import SliceRange, Unit, to_ms
 from sluice.state.file_moves import finish_moves
 from tests.support.landing_world import rows_in
@@ -310,7 +313,26 @@ def test_the_application_as_it_is_submitted(kafka_broker, name, tmp_path, monkey
     said = capfd.readouterr().err.strip().splitlines()
     assert len(said) == 1 and "is not resolved" in said[0]
     pipeline = resolved(path)
-    assert run_locally(spark_submit_arguments(pipeline, path, SLICES, "fill", "t"), lines.append) == 0
+    samples: list[MetricSample] = []
+    meter.take()  # of other tests in this process
+    with sink.taken_by(samples.append):
+        ended = land_range(pipeline, path, SLICES, "fill", "t", lambda job: run_locally(job, lines.append))
+        sink.emit(meter.drain(pipeline.name))
+    assert ended == 0
     assert "50 records" in lines[-1]
+    assert_measured(samples)
     assert content(pipeline) == published(("dc1", feed))
     assert capfd.readouterr().err == ""
+
+
+def assert_measured(samples: list[MetricSample]) -> None:
+    """What the driver has counted is there beside what manifests say."""
+    found: dict[str, list[float]] = {}
+    for one in samples:
+        found.setdefault(one.metric.name, []).append(one.value)
+    assert found["records_read"] == [50]
+    assert found["spark_tasks"][0] >= found["spark_stages"][0] >= 1
+    assert found["spark_tasks_failed"] == found["spark_shuffle_bytes"] == found["spark_spilled_bytes"] == [0]
+    assert len(found["spark_stage_seconds"]) == len(found["spark_task_seconds"]) == found["spark_stages"][0]
+    kept, (discarded,) = found["bytes_landed"][0], found.get("bytes_discarded", [0])
+    assert found["bytes_written_per_byte_kept"] == [pytest.approx((kept + discarded) / kept)]

@@ -251,10 +251,28 @@ def assert_steps(observed: hourly.Stack, listener: Listener) -> None:
     files = list(observed.lake.glob("type=*/**/*.parquet"))
     assert listener.total("files_landed") == len(files)
     assert listener.total("bytes_landed") == sum(path.stat().st_size for path in files)
+    assert_spark(listener)
+    written, kept = listener.total("insert_rows"), 2 * events  # into temporary tables, and what stays
+    assert events < written < kept + 100
+    assert all(1 <= ratio < 1.5 for _, ratio, _ in listener.samples["rows_written_per_row_kept"])
     steps = {"plan", "settle", "resolve", "land", "load", "verify", "publish", "verify_all", "watch"}
     assert set(listener.values("step_runs", "step")) == steps
     assert listener.values("step_runs", "outcome").keys() == {"done"}
     assert len(listener.samples["lease_wait"]) == 2
+
+
+def assert_spark(listener: Listener) -> None:
+    """What the driver has counted comes by way of the lake."""
+    stages, tasks = listener.total("spark_stages"), listener.total("spark_tasks")
+    assert len(listener.samples["spark_stage_seconds"]) == stages >= 1
+    assert tasks >= stages
+    assert [
+        listener.total(f"spark_{name}") for name in ("tasks_failed", "shuffle_bytes", "spilled_bytes")
+    ] == [*(0, 0, 0)]
+    assert listener.total("bucket_requests") > 0
+    discarded, kept = listener.total("bytes_discarded"), listener.total("bytes_landed")
+    ((_, ratio, _),) = listener.samples["bytes_written_per_byte_kept"]
+    assert ratio == pytest.approx((kept + discarded) / kept, rel=0.01)
 
 
 def assert_watch(listener: Listener, hook: Hook) -> None:
@@ -276,7 +294,7 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
     sent = {name for name, samples in listener.samples.items() if samples}
     only_in_trouble = {
         *("records_unparsed", "offsets_lost", "rows_rejected", "anomalies_found", "step_errors"),
-        *("retention_seconds_left", "column_misfit_share"),
+        *("retention_seconds_left", "column_misfit_share", "bytes_discarded"),
     }
     weeks_later = {"rows_expected", "rows_usual_least", "units_forgotten", "bytes_forgotten"}
     without_a_disk = {"lake_free_bytes"}  # a bucket has no end

@@ -81,3 +81,17 @@ def test_workers_come_with_pyspark_from_its_package_and_the_library(session):
 
     (found,) = session.sparkContext.parallelize([0], 1).mapPartitions(seen).collect()
     assert found == (str(Path(pyspark.__file__)), True, "1")
+
+
+def test_what_spark_knows_of_its_stages_without_its_interface(session):
+    """Four tasks give three what they read; the two stages are the newest."""
+    from stages import read_stages
+
+    assert session.conf.get("spark.ui.enabled") == "false"
+    context = session.sparkContext
+    pairs = context.parallelize(range(700), 4).map(lambda number: (number % 7, "x" * 100))
+    assert pairs.groupByKey(3).count() == 7
+    reduced, mapped = read_stages(context)[:2]
+    assert [(one.tasks, one.failed, one.spilled) for one in (mapped, reduced)] == [(4, 0, 0), (3, 0, 0)]
+    assert mapped.shuffled > 0 and reduced.shuffled == 0
+    assert all(0 < one.seconds < 600 and one.task_seconds > 0 for one in (mapped, reduced))

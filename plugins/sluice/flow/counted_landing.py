@@ -10,19 +10,24 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow import metrics
 from sluice.manifest import STAMP
-from sluice.metrics import sink
+from sluice.metrics import meter, sink
 from sluice.slices import SliceRange
+from sluice.state.driver_meter import handed_over
 from sluice.state.manifests import read_manifests
 from sluice.state.units import units_of
 
 
 @contextmanager
-def counted_landing(pipeline: Pipeline, slices: SliceRange, since: datetime | None = None) -> Iterator[None]:
+def counted_landing(
+    pipeline: Pipeline, slices: SliceRange, since: datetime | None = None, cluster: str = ""
+) -> Iterator[None]:
     """Measures what is landed inside, or since an instant, where samples are taken: the manifests that were
-    not there before, also when the rest failed. The instant is of the clock that manifests are stamped by."""
+    not there before, also when the rest failed, and what the driver has counted. The instant is of the clock
+    that manifests are stamped by; `cluster`: only this one is landed."""
     if not sink.taken():
         yield
         return
+    started = datetime.now(UTC)
     lake, units = open_lake(pipeline), units_of(pipeline, slices)
     began = None if since is None else since.astimezone(UTC).strftime(STAMP)
     before = {
@@ -34,4 +39,8 @@ def counted_landing(pipeline: Pipeline, slices: SliceRange, since: datetime | No
         yield
     finally:
         found = read_manifests(lake, units)
-        sink.emit(metrics.landed(pipeline, [m for unit, m in found.items() if before.get(unit) != m.id]))
+        landed = [m for unit, m in found.items() if before.get(unit) != m.id]
+        driver = handed_over(lake, slices, cluster, since or started)
+        meter.put(driver)
+        sink.emit(metrics.landed(pipeline, landed))
+        sink.emit(metrics.written(pipeline.name, landed, driver))

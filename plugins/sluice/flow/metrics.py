@@ -11,6 +11,7 @@ from sluice.flow.landing_metrics import landing_shape, landing_totals
 from sluice.flow.load.work import LoadResult
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.manifest import Manifest
+from sluice.metrics.meter import Metered
 from sluice.metrics.sink import MetricSample, sample
 from sluice.state.freshness import FreshTable, quantile
 from sluice.state.status import UnitStatus
@@ -63,6 +64,15 @@ def _totals(pipeline: Pipeline, own: Sequence[Manifest]) -> dict[str, int]:
     }
 
 
+def written(pipeline: str, manifests: Sequence[Manifest], driver: Metered) -> Iterator[MetricSample]:
+    """Yields the bytes of all files that a landing has written into the lake, as a multiple of those that its
+    manifests name: the others were merged into larger ones, or were those of tasks that were tried again."""
+    kept = sum(file.bytes for m in manifests for file in m.all_files)
+    discarded = sum(value for name, _, value in driver.counts if name == "bytes_discarded")
+    if kept:
+        yield sample("bytes_written_per_byte_kept", (kept + discarded) / kept, pipeline=pipeline)
+
+
 def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[MetricSample]:
     """`summary` is that of a `LoadResult`."""
     names = {
@@ -76,10 +86,16 @@ def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Me
 
 
 def load_shape(
-    pipeline: str, table: str, result: LoadResult, seconds: float, by_column: Sequence[tuple[str, int]]
+    pipeline: str,
+    table: str,
+    result: LoadResult,
+    seconds: float,
+    by_column: Sequence[tuple[str, int]],
+    inserted: int = 0,
 ) -> Iterator[MetricSample]:
-    """Yields the misfits by column, and how a load was done: its statements and blocks, its pace, and the
-    shares that do not fit. One that found nothing to do has none."""
+    """Yields the misfits by column, and how a load was done: its statements and blocks, its pace, the shares
+    that do not fit, and of `inserted`, the rows that all its INSERTs wrote, how many stay. One that found
+    nothing to do has none."""
     known = {"pipeline": pipeline, "table": table}
     rows, misfits = (sum(getattr(unit, name) for unit in result.loaded) for name in ("rows", "misfits"))
     yield from rejected(pipeline, table, by_column)
@@ -91,6 +107,8 @@ def load_shape(
     yield sample("load_rows_per_second", (rows + misfits) / max(seconds, 0.001), **known)
     yield sample("rows_per_block", (rows + misfits) / max(result.blocks, 1), **known)
     if rows + misfits:
+        if inserted:
+            yield sample("rows_written_per_row_kept", inserted / (rows + misfits), **known)
         yield sample("misfit_share", misfits / (rows + misfits), **known)
         for column, count in by_column:
             share = count / (rows + misfits)

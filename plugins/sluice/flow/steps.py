@@ -42,7 +42,7 @@ from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.verdict_store import note_verified
-from sluice.metrics import sink
+from sluice.metrics import meter, sink
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
 from sluice.plan.mask_lines import mask_lines
@@ -142,7 +142,7 @@ def land_range(
     """Lands the range, or one `cluster`, or `only` the units of a text, with one Spark application, which
     `submit` runs to its end. Returns its exit code. Raises what `submit` and its arguments raise."""
     job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster, only=only)
-    with counted_landing(pipeline, slices):
+    with counted_landing(pipeline, slices, cluster=cluster):
         return submit(job)
 
 
@@ -156,14 +156,13 @@ def load_table(
     say: Say,
     only: Collection[Unit] | None = None,
 ) -> dict[str, Any]:
-    """Loads what of the range, or of `only` some units of it, is landed into one target table. Raises what
-    `sluice.load` raises.
+    """Loads what has landed of the range, or of `only`, into one table. Raises what `sluice.load` raises.
 
     A lander that died after its manifest has not moved every file: that is finished first.
     """
     target = next(t for t in pipeline.targets if t.table == table)
     lake = open_lake(pipeline)
-    rejected, started = list[tuple[str, int]](), time.monotonic()
+    rejected, started, inserted = list[tuple[str, int]](), time.monotonic(), meter.total("insert_rows")
 
     def keep(client: Client, result: LoadResult) -> None:
         rejected.extend(_rejected(client, result))
@@ -177,7 +176,8 @@ def load_table(
         found = result.summary()
         count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
     sink.emit(metrics.loaded(pipeline.name, table, found))
-    sink.emit(metrics.load_shape(pipeline.name, table, result, time.monotonic() - started, rejected))
+    took, written = time.monotonic() - started, meter.total("insert_rows") - inserted
+    sink.emit(metrics.load_shape(pipeline.name, table, result, took, rejected, written))
     return {"table": table, **found}
 
 

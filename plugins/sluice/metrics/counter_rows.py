@@ -65,6 +65,22 @@ COUNTERS = metrics(
     ("event_hours_late", "hours", "Event hours before their slice that slices brought", "pipeline cluster"),
     ("counts_landed", "rows", "Rows of traffic counts, of all their tables", "pipeline cluster"),
     ("bytes_counts", "bytes", "Size of the files of traffic counts", "pipeline cluster"),
+    (
+        "bytes_discarded",
+        "bytes",
+        "Files that no manifest names: merged into larger ones, or of tasks and landings that failed",
+        "pipeline",
+    ),
+    ("spark_stages", "stages", "Stages that Spark has run for landings", "pipeline"),
+    ("spark_tasks", "tasks", "Tasks of those stages, each try of them", "pipeline"),
+    ("spark_tasks_failed", "tasks", "Those of them that failed; Spark tries them again", "pipeline"),
+    (
+        "spark_shuffle_bytes",
+        "bytes",
+        "Bytes that those tasks gave to others: a landing needs none of it",
+        "pipeline",
+    ),
+    ("spark_spilled_bytes", "bytes", "Bytes that Spark wrote to disk for want of memory", "pipeline"),
     # load
     ("load_statements", "statements", "Statements that wrote into ClickHouse", "pipeline table"),
     (
@@ -87,7 +103,7 @@ COUNTERS = metrics(
     ("rows_compared", "rows", "Rows whose values were compared with those of the lake", "pipeline"),
     ("anomalies_found", "anomalies", "Broken equations that a verify found, by kind", "pipeline kind"),
     ("asset_events", "events", "Asset events emitted for DAGs downstream", "pipeline table"),
-    # every step: its clients, without those of Spark's processes
+    # every step: its clients, and those of Spark's driver, without its tasks
     (
         "clickhouse_statements",
         "statements",
@@ -95,6 +111,8 @@ COUNTERS = metrics(
         "pipeline kind",
     ),
     ("clickhouse_failures", "statements", "Those of them that failed", "pipeline kind"),
+    ("insert_rows", "rows", "Rows that INSERTs wrote, also into temporary tables and views", "pipeline"),
+    ("insert_bytes", "bytes", "Their size in memory, before compression", "pipeline"),
     ("bucket_requests", "requests", "Requests to S3, each try of them, by operation", "pipeline operation"),
     ("bucket_bytes_sent", "bytes", "Bytes of their bodies", "pipeline"),
     ("bucket_bytes_received", "bytes", "Bytes of the answers' bodies", "pipeline"),

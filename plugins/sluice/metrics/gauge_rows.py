@@ -24,7 +24,19 @@ GAUGES = metrics(
     ("rows_per_file", "rows", "Rows of a file of the last batch", "pipeline cluster"),
     ("largest_file_bytes", "bytes", "Largest file of the last batch", "pipeline cluster"),
     ("fields_landed", "fields", "Fields of the last batch's events, by type", "pipeline cluster type"),
+    (
+        "bytes_written_per_byte_kept",
+        "ratio",
+        "Bytes of all files that the last batch wrote, as a multiple of those that manifests name",
+        "pipeline",
+    ),
     # load
+    (
+        "rows_written_per_row_kept",
+        "ratio",
+        "Rows that all INSERTs of the last load wrote, as a multiple of those that stay",
+        "pipeline table",
+    ),
     ("rows_per_block", "rows", "Rows of a block of the last load", "pipeline table"),
     ("load_rows_per_second", "rows/s", "Pace of the last load", "pipeline table"),
     ("misfit_share", "share", "Rows of the last load that do not fit", "pipeline table"),

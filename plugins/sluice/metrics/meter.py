@@ -1,6 +1,6 @@
 """What the clients of this process have done, until a step that knows its pipeline sends it.
 
-Requests in Spark's own processes are not among it.
+The driver of a landing hands its own over (state/driver_meter.py). What Spark's tasks do is not among it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sluice.metrics.sink import MetricSample, sample
 
@@ -33,13 +34,42 @@ def took(name: str, seconds: float) -> None:
             _times.append((name, seconds))
 
 
-def drain(pipeline: str) -> Iterator[MetricSample]:
-    """Yields what was done since the last call, and forgets it."""
+@dataclass(frozen=True)
+class Metered:
+    """Counts as (metric, labels but the pipeline's, value), and times as (metric, seconds)."""
+
+    counts: tuple[tuple[str, dict[str, str], int], ...] = ()
+    times: tuple[tuple[str, float], ...] = ()
+
+
+def total(name: str) -> int:
+    """Returns what has been counted for a metric since the last `take`, of all labels."""
     with _lock:
-        counts, times = dict(_counts), list(_times)
+        return sum(value for (known, _), value in _counts.items() if known == name)
+
+
+def take() -> Metered:
+    """Returns what was done since the last call, and forgets it."""
+    with _lock:
+        counts = tuple((name, dict(labels), value) for (name, labels), value in _counts.items())
+        times = tuple(_times)
         _counts.clear()
         _times.clear()
-    for (name, labels), value in counts.items():
-        yield sample(name, value, pipeline=pipeline, **dict(labels))
-    for name, seconds in times:
+    return Metered(counts, times)
+
+
+def put(metered: Metered) -> None:
+    """Counts what another process has done as this one's."""
+    for name, labels, value in metered.counts:
+        add(name, value, **labels)
+    for name, seconds in metered.times:
+        took(name, seconds)
+
+
+def drain(pipeline: str) -> Iterator[MetricSample]:
+    """Yields what was done since the last call, and forgets it."""
+    metered = take()
+    for name, labels, value in metered.counts:
+        yield sample(name, value, pipeline=pipeline, **labels)
+    for name, seconds in metered.times:
         yield sample(name, seconds, pipeline=pipeline)

@@ -15,6 +15,8 @@ TIMERS = metrics(
         "From a slice's end until it landed for the first time",
         "pipeline cluster",
     ),
+    ("spark_stage_seconds", "seconds", "Time of a stage of Spark", "pipeline"),
+    ("spark_task_seconds", "seconds", "Mean time of the tasks of a stage", "pipeline"),
     # verify
     (
         "freshness_seconds",

@@ -9,16 +9,19 @@ from threading import Thread
 
 import pendulum
 import pytest
+from clickhouse_connect.driver.summary import QuerySummary
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake import s3_client
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import ClickHouseUnavailable
 from sluice.flow import metrics
+from sluice.flow.land.spark_stages import SparkStage, count_stages
 from sluice.flow.landing_metrics import landing_shape, landing_totals
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
 from sluice.metrics import meter
+from sluice.metrics.meter import Metered
 from sluice.metrics.sink import MetricSample
 from sluice.metrics.table import METRICS
 from sluice.slices import Slice, Unit
@@ -102,6 +105,81 @@ def test_what_clients_did_is_sent_once_with_the_pipeline():
         ("insert_seconds",): 1.5,
     }
     assert list(meter.drain("p")) == []
+
+
+def test_what_another_process_did_counts_as_this_ones():
+    meter.take()
+    meter.add("bucket_requests", operation="GetObject")
+    meter.add("bytes_discarded", 30)
+    meter.took("spark_stage_seconds", 2.5)
+    handed = meter.take()
+    assert list(meter.drain("p")) == []
+    meter.add("bytes_discarded", 12)
+    meter.put(handed)
+    assert meter.total("bytes_discarded") == 42
+    assert values(meter.drain("p")) == {
+        ("bytes_discarded",): 42,
+        ("bucket_requests", "GetObject"): 1,
+        ("spark_stage_seconds",): 2.5,
+    }
+    assert meter.total("bytes_discarded") == 0
+
+
+def test_stages_of_spark():
+    """Of four tasks one failed and was tried again: five tries, 10 s together."""
+    meter.take()
+    count_stages([SparkStage(5, 1, 6.0, 10.0, 700, 30), SparkStage(1, 0, 0.5, 0.25, 0, 0)])
+    taken = meter.take()
+    assert taken.counts == (
+        ("spark_stages", {}, 2),
+        ("spark_tasks", {}, 6),
+        ("spark_tasks_failed", {}, 1),
+        ("spark_shuffle_bytes", {}, 700),
+        ("spark_spilled_bytes", {}, 30),
+    )
+    assert sorted(taken.times) == [
+        ("spark_stage_seconds", 0.5),
+        ("spark_stage_seconds", 6.0),
+        ("spark_task_seconds", 0.25),
+        ("spark_task_seconds", 2.0),
+    ]
+
+
+def test_bytes_that_are_written_for_each_that_is_kept():
+    """900 bytes of events and 100 of rejected records stay, 250 were removed."""
+    manifest = Manifest(
+        *("p", "2026-11-20T10Z", "dc1", 1, "a", (), (file("click", 60, 900),)),
+        *((file("", 2, 100),), 62, {}, 0),
+    )
+    driver = Metered((("bucket_requests", {"operation": "PutObject"}, 7), ("bytes_discarded", {}, 250)))
+    assert values(metrics.written("p", [manifest], driver)) == {("bytes_written_per_byte_kept",): 1.25}
+    assert values(metrics.written("p", [], driver)) == {}
+
+
+def test_rows_that_are_inserted_for_each_that_stays():
+    found = values(metrics.load_shape("p", "e.clicks", load_result((80, 20, True)), 4.0, [], inserted=210))
+    assert found["rows_written_per_row_kept", "e.clicks"] == 2.1
+
+
+@pytest.mark.parametrize(
+    ("sql", "said", "counted"),
+    [
+        ("INSERT INTO t SELECT 1", {"written_rows": "7", "written_bytes": "900"}, (7, 900)),
+        ("INSERT INTO t SELECT 1", {"written_rows": "many", "written_bytes": "-1"}, (0, 0)),
+        ("INSERT INTO t SELECT 1", {}, (0, 0)),
+        ("ALTER TABLE t", {"written_rows": "7", "written_bytes": "900"}, (0, 0)),
+    ],
+)
+def test_rows_and_bytes_of_an_insert_are_the_servers(
+    sql: str, said: dict[str, str], counted: tuple[int, int]
+):
+    class Driver:
+        def command(self, *_: object, **__: object) -> QuerySummary:
+            return QuerySummary(said)
+
+    meter.take()
+    Client(Driver(), "h:1").run(sql)
+    assert (meter.total("insert_rows"), meter.total("insert_bytes")) == counted
 
 
 def test_times_of_one_step_have_a_bound():

@@ -9,6 +9,7 @@ from typing import Any
 
 from clickhouse_connect.driver.client import Client as Driver
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
+from clickhouse_connect.driver.summary import QuerySummary
 from urllib3.exceptions import HTTPError
 
 from sluice.clients.clickhouse.errors import NO_CODE, NO_ROW, READONLY, ServerError, shorten
@@ -54,10 +55,13 @@ class Client:
         body: bytes | None = None,
     ) -> None:
         """Sends one statement once, and waits for its end; `body` is the data of an INSERT."""
-        with self._explained(sql), _metered(sql):
-            self._driver.command(
+        with self._explained(sql), _metered(sql) as kind:
+            answer = self._driver.command(
                 sql, parameters=dict(parameters or {}) or None, data=body, settings=dict(settings or {})
             )
+            if kind == "INSERT" and isinstance(answer, QuerySummary):
+                meter.add("insert_rows", _whole(answer.summary.get("written_rows")))
+                meter.add("insert_bytes", _whole(answer.summary.get("written_bytes")))
 
     def close(self) -> None:
         self._driver.close()
@@ -72,16 +76,21 @@ class Client:
             raise ClickHouseUnavailable(self.address, shorten(str(error), 120)) from error
 
 
+def _whole(said: str | None) -> int:
+    """0 where the server, or what stands before it, says no whole number: a load does not fail for it."""
+    return int(said) if said is not None and said.isdecimal() else 0
+
+
 @contextmanager
-def _metered(sql: str) -> Iterator[None]:
-    """Counts a statement by its first word, and times it where it inserts."""
+def _metered(sql: str) -> Iterator[str]:
+    """Counts a statement by its first word, which it hands out, and times it where it inserts."""
     word = next(
         (line.split()[0] for line in sql.splitlines() if line.strip() and line[:2] != "--"), ""
     ).upper()
     kind, started = word if word in _KINDS else "other", time.monotonic()
     meter.add("clickhouse_statements", kind=kind)
     try:
-        yield
+        yield kind
     except BaseException:
         meter.add("clickhouse_failures", kind=kind)
         raise

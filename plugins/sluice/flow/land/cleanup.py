@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
 from sluice.config.pipeline import Pipeline
+from sluice.metrics import meter
 from sluice.slices import Slice
 from sluice.state.attempts import attempts_of, is_old
 from sluice.state.manifests import read_manifests, units_in
@@ -17,17 +18,17 @@ def sweep(pipeline: Pipeline, lake: Lake, own: Collection[str], now: datetime) -
     """Removes attempts. `own`: ids of attempts whose units are landed and moved; what is left of them is
     waste."""
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
-    lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
+    _delete(lake, [item for (_, attempt), items in attempts.items() if attempt in own for item in items])
     old = {name: items for name, items in attempts.items() if name[1] not in own and is_old(items, now)}
     if old:
         named = _named(pipeline, lake, {slice_id for slice_id, _ in old})
-        lake.delete(key for name, items in old.items() if name not in named for key in _keys(items))
+        _delete(lake, [item for name, items in old.items() if name not in named for item in items])
 
 
 def discard(lake: Lake, own: Collection[str]) -> None:
     """Removes everything of attempts that have committed nothing."""
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
-    lake.delete(key for (_, attempt), items in attempts.items() if attempt in own for key in _keys(items))
+    _delete(lake, [item for (_, attempt), items in attempts.items() if attempt in own for item in items])
 
 
 def _named(pipeline: Pipeline, lake: Lake, slice_ids: Collection[str]) -> set[tuple[str, str]]:
@@ -36,5 +37,7 @@ def _named(pipeline: Pipeline, lake: Lake, slice_ids: Collection[str]) -> set[tu
     return {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
 
 
-def _keys(items: Iterable[Item]) -> list[str]:
-    return [item.key for item in items]
+def _delete(lake: Lake, items: Sequence[Item]) -> None:
+    lake.delete(item.key for item in items)
+    if items:
+        meter.add("bytes_discarded", sum(item.size for item in items))

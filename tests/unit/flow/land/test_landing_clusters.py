@@ -15,6 +15,7 @@ from sluice.flow.land.land import Landing, land
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.reports import TaskReport
 from sluice.flow.land.task.task import Task
+from sluice.metrics import meter
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake
@@ -152,5 +153,7 @@ def test_what_a_manifest_of_a_cluster_taken_away_names_is_no_waste(world):
     nobodys = f"_attempts/{unit.slice.id}/nobodys/0.parquet"
     for key in (named, nobodys):
         lake.put(key, b"rows")
+    meter.take()
     sweep(pipeline(kafka=CLUSTERS[:1]), lake, [], NOW)
     assert (lake.size(named), lake.size(nobodys)) == (4, None)
+    assert meter.take().counts == (("bytes_discarded", {}, 4),)
