@@ -14,6 +14,7 @@ from shutil import copytree
 
 import clickhouse_connect
 from confluent_kafka import Producer
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from local import airflow_api
@@ -131,6 +132,19 @@ class PageStack:
         admin = KafkaAdminClient(bootstrap_servers=self.settings.bootstrap)
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "adx", settings)])
         admin.close()
+
+    def expire(self, hour: datetime) -> int:
+        """Deletes the first half of the hour's records of a partition in Kafka. Returns how many."""
+        partition = TopicPartition("adx", 0)
+        consumer = KafkaConsumer(bootstrap_servers=self.settings.bootstrap)
+        edges = (hour, hour + HOUR)
+        first, end = (consumer.offsets_for_times({partition: int(at.timestamp() * 1000)}) for at in edges)
+        consumer.close()
+        start, half = first[partition].offset, (end[partition].offset - first[partition].offset) // 2
+        admin = KafkaAdminClient(bootstrap_servers=self.settings.bootstrap)
+        admin.delete_records({partition: start + half})
+        admin.close()
+        return half
 
     def loaded(self, table: str) -> set[datetime]:
         """The hours of which the table has rows, as ClickHouse says."""

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
+from local.readiness import wait_until
 from tests.browser.asking import Operator, change, complete, patience, rate_of, read_at, shown
 from tests.browser.history import KEPT, WATCHED, burst
-from tests.browser.page_stack import DAY, HOUR, TABLES, WEEK, PageStack
+from tests.browser.page_stack import DAY, HOUR, SECONDS, TABLES, WEEK, PageStack
 from tests.browser.steps import cell, slice_id, state
 
 pytestmark = pytest.mark.integration
@@ -209,3 +210,26 @@ def test_who_or_what_has_changed(operator: Operator, history: PageStack):
     assert timedelta(0) <= age < timedelta(minutes=6)
     expect(asked).to_contain_text(re.compile(r"now|\d+ (s|min) ago"))
     operator.answered("changes", operator.page.locator(".place.changes"))
+
+
+def test_did_kafka_delete_anything_before_it_landed(
+    admin: Page, history: PageStack, shoot: Callable[..., None]
+):
+    """Last, for the hour is never as it was again: half of its records in one partition are gone."""
+    gone = history.expire(history.hours[0])
+    assert gone > 0
+    admin.goto("about:blank")
+    lost = admin.locator(".stat", has_text="Lost")
+
+    def seen() -> bool:
+        admin.goto(history.url + "/sluice/")
+        expect(admin.locator(".stat", has_text="Lag")).to_contain_text("records")
+        return f"{gone:,} deleted by Kafka" in lost.inner_text()
+
+    wait_until(seen, "the answer about Kafka, which is kept for half a minute", SECONDS)
+    operator = Operator(admin, shoot)
+    operator.pipeline("Lag and retention")
+    first = admin.get_by_role("region", name="Hours that have not landed").locator("tbody tr").first
+    expect(first).to_contain_text(slice_id(history.hours[0]))
+    expect(first.get_by_role("cell").last).to_have_text(f"{gone:,}")
+    operator.answered("gone", admin.locator(".place.retention"))

@@ -57,14 +57,15 @@ def test_when_airflow_makes_the_next_run(airflow_app: TestClient, paused: bool):
             session.delete(session.get(DagBundleModel, "cards"))
 
 
-def part(records: int, seconds: int | None, rate: float) -> PartitionLag:
-    return PartitionLag("dc1", "t", 0, 5, 0, 9, records, seconds, rate)
+def part(records: int, seconds: int | None, rate: float, gone: int = 0) -> PartitionLag:
+    return PartitionLag("dc1", "t", 0, 5, 0, 9, records, seconds, rate, gone=gone)
 
 
 def test_the_lag_of_a_card_is_that_of_its_partitions():
-    lag = Lag("now", [part(7, 100, 1.5), part(0, 9000, 0.25), part(3, 400, 0), part(1, None, 0)], ["dc2: no"])
-    found = lag_now(lag)
+    parts = [part(7, 100, 1.5), part(0, 9000, 0.25, gone=4), part(3, 400, 0, gone=2), part(1, None, 0)]
+    found = lag_now(Lag("now", parts, ["dc2: no"]))
     assert (found.records, found.seconds, found.rate, found.errors) == (11, 400, 1.75, ["dc2: no"])
+    assert found.gone == 6
 
 
 def test_kafka_is_asked_once_in_a_while_whoever_looks(
@@ -82,7 +83,7 @@ def test_kafka_is_asked_once_in_a_while_whoever_looks(
         airflow_app.get("/sluice/api/pipelines/ads/lag-now", headers=login(role)).json()
         for role in ("viewer", "admin")
     ]
-    assert answers == [{"at": "now", "records": 7, "seconds": 100, "rate": 1.5, "errors": []}] * 2
+    assert answers == [{"at": "now", "records": 7, "seconds": 100, "rate": 1.5, "gone": 0, "errors": []}] * 2
     assert asked == ["ads"]
 
 

@@ -27,7 +27,8 @@ LONGEST = timedelta(days=5 * 366)
 @dataclass(frozen=True)
 class PartitionLag:
     """`records` in Kafka that are not landed, of which `held` wait behind an open transaction; `seconds`
-    since the end of the newest landed slice. `log_end` is the last stable offset."""
+    since the end of the newest landed slice. `log_end` is the last stable offset. `gone` offsets were deleted
+    by Kafka before they had landed."""
 
     cluster: str
     topic: str
@@ -39,6 +40,7 @@ class PartitionLag:
     seconds: int | None
     rate: float
     held: int = 0
+    gone: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ def lag_of(
                     held=held,
                     seconds=None if at is None else int((now - at).total_seconds()),
                     rate=rate,
+                    gone=covered(spans, 0, begin),
                 )
             )
     return Lag(at=utc(now).isoformat(timespec="seconds"), partitions=rows, errors=errors)

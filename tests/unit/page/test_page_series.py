@@ -187,10 +187,10 @@ def test_what_was_left_out_between_landed_hours_is_not_landed():
     assert (one.landed_until, one.records) == (500, 250 + 30)
     older = {("dc1", "t", 0): [(20, 60), (90, 120)]}
     (one,) = lag_of(found, topics, [], NOW, older).partitions
-    assert one.records == 40 + 30 + 250 + 30
+    assert (one.records, one.gone) == (40 + 30 + 250 + 30, 0)
     expired = {("dc1", "t"): TopicNow(TopicState("u", {0: 230}, {0: 530}))}
     (one,) = lag_of(found, expired, [], NOW, older).partitions
-    assert one.records == 220 + 30
+    assert (one.records, one.gone) == (220 + 30, 40 + 30 + 30)
 
 
 def test_what_was_left_out_before_the_first_landed_hour_is_not_landed():

@@ -23,6 +23,7 @@ def lag_now(lag: Lag) -> LagNow:
         records=sum(part.records for part in behind),
         seconds=max(ages, default=None),
         rate=round(sum(part.rate for part in lag.partitions), 3),
+        gone=sum(part.gone for part in lag.partitions),
         errors=lag.errors,
     )
 

@@ -43,7 +43,7 @@ export class PipelineCard {
 
   showFigures() {
     const { row, data, lag } = this;
-    const figures = row.error ? [lagFigure(lag)] : [freshness(row, data), rowsFigure(row, data), againstExpected(row, data), lagFigure(lag), rejected(row), lost(row), problems(row)];
+    const figures = row.error ? [lagFigure(lag)] : [freshness(row, data), rowsFigure(row, data), againstExpected(row, data), lagFigure(lag), rejected(row), lost(row, lag), problems(row)];
     replace(this.figures, stats(figures));
   }
 
@@ -111,9 +111,12 @@ function rejected(row) {
   return { label: "Rejected", value: count(bad), unit: bad ? "records" : "", note: bad ? `${percent(bad / Math.max(1, read))} of ${brief(read).join(" ").trim()}` : read ? "none" : "nothing was read" };
 }
 
-function lost(row) {
-  const [gone, hours] = [row.lost ?? 0, row.cells.filter((cell) => cell.cell === "expired").length];
-  return { label: "Lost", value: count(gone), unit: gone ? "records" : "", note: hours ? `${hours} expired in Kafka` : gone ? "recorded" : "none", tone: gone || hours ? "bad" : "" };
+// What landings have recorded in the range, and what Kafka has deleted of hours that have not landed.
+function lost(row, lag) {
+  const [recorded, deleted, hours] = [row.lost ?? 0, lag.gone ?? 0, row.cells.filter((cell) => cell.cell === "expired").length];
+  const said = [recorded && `${count(recorded)} recorded`, deleted && `${count(deleted)} deleted by Kafka before they landed`, hours && `${count(hours)} ${hours === 1 ? "hour" : "hours"} expired`].filter(Boolean);
+  const gone = recorded + deleted;
+  return { label: "Lost", value: count(gone), unit: gone ? "records" : "", note: said.join(", ") || "none", tone: said.length ? "bad" : "" };
 }
 
 function problems(row) {
