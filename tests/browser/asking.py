@@ -53,6 +53,12 @@ def complete(stack: PageStack) -> set[datetime]:
     return set.intersection(*(stack.loaded(table) for table in TABLES))
 
 
+def over() -> set[datetime]:
+    """The hours of the overview that are over by now, with those that have ended since the stack began."""
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    return {now - number * HOUR for number in range(1, 48)}
+
+
 def shown(stack: PageStack) -> list[datetime]:
     """The hours of the overview that had events and are over."""
     first = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 47 * HOUR

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from local.readiness import wait_until
-from tests.browser.asking import Operator, change, complete, patience, rate_of, read_at, shown
+from tests.browser.asking import Operator, change, complete, over, patience, rate_of, read_at, shown
 from tests.browser.history import KEPT, WATCHED, burst
 from tests.browser.page_stack import DAY, HOUR, SECONDS, TABLES, WEEK, PageStack
 from tests.browser.steps import cell, slice_id, state
@@ -107,7 +107,7 @@ def test_which_records_were_rejected(operator: Operator, history: PageStack):
     expect(by_column.locator(".advice")).to_contain_text("reload")
     expect(groups.filter(has_text="no type")).to_contain_text("1 unparsed")
     expect(groups.filter(has_text="no type")).to_contain_text(untyped)
-    expect(groups.filter(has_text="no type").locator(".advice")).to_contain_text("reland")
+    expect(groups.filter(has_text="no type").locator(".advice")).to_contain_text("remake")
     operator.answered("rejected", operator.page.locator(".card", has=operator.page.locator(".reject")))
 
 
@@ -156,9 +156,10 @@ def test_how_large_and_how_fast_an_hour_was(operator: Operator, history: PageSta
 
 def test_which_table_is_behind(operator: Operator, history: PageStack):
     """adx.clicks has an hour more than the others, by the tables' own rows."""
-    over = set(shown(history))
-    lacks = {table: len(over - history.loaded(table)) for table in TABLES}
-    assert lacks == {table: 3 if table == "adx.clicks" else 4 for table in TABLES}
+    lacks = {table: len(over() - history.loaded(table)) for table in TABLES}
+    fewer = lacks.pop("adx.clicks")
+    assert fewer > 0 and set(lacks.values()) == {fewer + 1}
+    lacks["adx.clicks"] = fewer
     operator.pipeline()
     rows = operator.page.locator(".place.tables tbody tr")
     for table, hours in lacks.items():
@@ -212,24 +213,16 @@ def test_who_or_what_has_changed(operator: Operator, history: PageStack):
     operator.answered("changes", operator.page.locator(".place.changes"))
 
 
-def test_did_kafka_delete_anything_before_it_landed(
-    admin: Page, history: PageStack, shoot: Callable[..., None]
-):
-    """Last, for the hour is never as it was again: half of its records in one partition are gone."""
+def test_did_kafka_delete_anything_before_it_landed(admin: Page, history: PageStack):
+    """Last, for the hour is never as it was again: half of its records in one partition are gone. The page
+    keeps what Kafka said of the lag for half a minute."""
     gone = history.expire(history.hours[0])
     assert gone > 0
-    admin.goto("about:blank")
-    lost = admin.locator(".stat", has_text="Lost")
 
     def seen() -> bool:
+        admin.goto("about:blank")
         admin.goto(history.url + "/sluice/")
         expect(admin.locator(".stat", has_text="Lag")).to_contain_text("records")
-        return f"{gone:,} deleted by Kafka" in lost.inner_text()
+        return f"{gone:,} deleted by Kafka" in admin.locator(".stat", has_text="Lost").inner_text()
 
-    wait_until(seen, "the answer about Kafka, which is kept for half a minute", SECONDS)
-    operator = Operator(admin, shoot)
-    operator.pipeline("Lag and retention")
-    first = admin.get_by_role("region", name="Hours that have not landed").locator("tbody tr").first
-    expect(first).to_contain_text(slice_id(history.hours[0]))
-    expect(first.get_by_role("cell").last).to_have_text(f"{gone:,}")
-    operator.answered("gone", admin.locator(".place.retention"))
+    wait_until(seen, "Kafka's newest word on the overview", SECONDS)
