@@ -39,7 +39,8 @@ class RowBalance:
 
 
 def balance_of(pipeline: Pipeline, found: Iterable[UnitStatus]) -> RowBalance:
-    """Counts what tables of events hold of the manifests, by the routes of the pipeline file as it is now."""
+    """Counts what tables of events hold of the manifests, by the routes of the pipeline file as it is now; of
+    units whose files the lake has forgotten by those of then, for nothing moves their rows."""
     landed = loaded = misfits = 0
     without: Counter[str] = Counter()
     targets = _of_events(pipeline)
@@ -47,13 +48,17 @@ def balance_of(pipeline: Pipeline, found: Iterable[UnitStatus]) -> RowBalance:
         if status.manifest is None:
             continue
         landed += status.manifest.landed
-        without.update(without_table(pipeline, status.manifest))
+        held: set[str] = set()
         types = status.manifest.rows_by_type()
         for target in targets:
             row = status.tables.get(target.table)
-            commit = (status.manifest.id, pipeline.routed(target, types))
-            if row is not None and (row.manifest, row.types) == commit:
+            if row is None or row.manifest != status.manifest.id:
+                continue
+            if status.forgotten_on or row.types == pipeline.routed(target, types):
                 loaded, misfits = loaded + row.rows, misfits + row.misfits
+                held.update(row.types)
+        lacking = without_table(pipeline, status.manifest)
+        without.update({name: rows for name, rows in lacking.items() if name not in held})
     return RowBalance(landed, loaded, misfits, without)
 
 

@@ -12,15 +12,16 @@ from functools import partial
 from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.sql import table as sql_table
 from sluice.config.counts import COUNTS
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Target
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_derived import check_rollup
 from sluice.flow.verify.check_missing_tables import explained_by
-from sluice.flow.verify.current import loaded
+from sluice.flow.verify.current import committed
 from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit, floor
+from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 
 REJECTED = "sluice.rejected"
@@ -36,7 +37,7 @@ def check_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
         rollup = targets[table.table].rollup is not None
         if rollup:
             yield from check_rollup(facts, table, repairs)
-        for status, manifest in () if rollup or table.missing else loaded(facts, table.table):
+        for status, manifest in () if rollup or table.missing else committed(facts, table.table):
             for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
                 yield replace(anomaly, command=repairs.reload(status.unit.slice))
         for part in [part for part in facts.shards if part.table == table.table] or [table]:
@@ -52,8 +53,8 @@ def _unit(
     manifest: Manifest,
     identities: Mapping[Unit, list[RowIdentities]],
 ) -> Iterator[Anomaly]:
-    wanted = _wanted(facts.pipeline, target, manifest)
     row, unit = status.tables[target.table], status.unit
+    wanted = _wanted(target, manifest, row)
     total, misfits = sum(wanted.values()), table.misfits.get(unit, {})
     anomaly_of = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     if row.rows + row.misfits != total:
@@ -74,13 +75,13 @@ def _unit(
             yield anomaly_of(AnomalyKind.ROWS_MISSING, f"{expected:,} rows", f"{there:,}", type=name)
 
 
-def _wanted(pipeline: Pipeline, target: Target, manifest: Manifest) -> dict[str, int]:
+def _wanted(target: Target, manifest: Manifest, row: LedgerRow) -> dict[str, int]:
     """Rows that landed for the target, by what `_type` says of them."""
     if target.counted:
         traffic = manifest.traffic_for(target.table)
         return {COUNTS: sum(file.rows for file in traffic.files)} if traffic and traffic.files else {}
     landed = manifest.rows_by_type()
-    return {name: landed[name] for name in pipeline.routed(target, landed)}
+    return {name: landed[name] for name in row.types}
 
 
 def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iterator[tuple[str, int, int]]:

@@ -20,6 +20,24 @@ def loaded(facts: VerifyFacts, table: str) -> list[tuple[UnitStatus, Manifest]]:
     return [(status, m) for status, m in facts.landed if is_current(facts.pipeline, target, status)]
 
 
+def committed(facts: VerifyFacts, table: str) -> list[tuple[UnitStatus, Manifest]]:
+    """Returns the units of `loaded`, and those whose files the lake has forgotten and that `table` holds by
+    the routes of then: nothing can move such rows to another table, so they are to be there as they were."""
+    target = targets_of(facts.pipeline)[table]
+    return [
+        (status, m)
+        for status, m in facts.landed
+        if is_current(facts.pipeline, target, status) or _kept(target, status, m)
+    ]
+
+
+def _kept(target: Target, status: UnitStatus, manifest: Manifest) -> bool:
+    row = status.tables.get(target.table)
+    if row is None or row.lacking or target.rollup is not None:
+        return False
+    return bool(status.forgotten_on) and row.manifest == manifest.id
+
+
 def units_of(facts: VerifyFacts, table: str) -> frozenset[Unit]:
     return frozenset(status.unit for status, _ in loaded(facts, table))
 

@@ -11,6 +11,7 @@ from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts
 from sluice.flow.verify.notes import notes
 from sluice.manifest import Forgotten, Manifest
+from sluice.state.row_balance import balance_of
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, FACTS, FOUND, OTHER, TEN, found, pipeline
 
@@ -94,6 +95,39 @@ def test_a_table_that_has_lost_its_commit_is_told_and_a_later_one_is_not():
     new = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=spec, tables=(CLICKS, OTHER, later))
     new = replace(new, found=(new.found[0], replace(FOUND[1], state=UnitState.LANDED)))
     assert [one for one in found(new) if one.slice == TEN.slice.id] == []
+
+
+MOVED = [{"click": "e.clicks", "view": "e.later", "*": "e.other"}, {"click": "e.clicks", "x": "e.other"}]
+
+
+@pytest.mark.parametrize("tables", MOVED)
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({"view": 3}, []),
+        ({"view": 2}, [("rows missing", "e.other", "3 rows", "2")]),
+        ({}, [("rows missing", "e.other", "3 rows", "0")]),
+        ({"view": 4}, [("rows too many", "e.other", "3 rows", "4")]),
+    ],
+)
+def test_rows_are_compared_by_the_routes_of_then(
+    tables: dict[str, str], rows: dict[str, int], told: list[Any]
+):
+    """A type that has a table of its own since, or none any more, stays where it was."""
+    there = replace(OTHER, rows={TEN: rows})
+    seen = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=pipeline(tables=tables))
+    facts = replace(seen, found=seen.found[:1], tables=(CLICKS, there))
+    anomalies = [one for one in found(facts) if one.slice == TEN.slice.id]
+    assert [(str(one.kind), one.table, one.expected, one.seen) for one in anomalies] == told
+    assert [one.command for one in anomalies] == [RELAND] * len(told)
+
+
+@pytest.mark.parametrize("tables", MOVED)
+def test_rows_by_the_routes_of_then_are_loaded(tables: dict[str, str]):
+    seen = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=pipeline(tables=tables))
+    assert str(balance_of(seen.pipeline, seen.found[:1])) == (
+        "9 rows parsed = 8 loaded + 1 misfits + 0 without a table + 0 not loaded"
+    )
 
 
 @pytest.mark.parametrize(
