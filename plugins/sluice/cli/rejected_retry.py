@@ -142,7 +142,8 @@ def _print(name: str, result: RetryResult) -> None:
         for cause in result.causes
     ]
     show(table_of(f"{name}: rejected records of these slices", _COLUMNS, rows))
-    print_facts({"came in": result.came_in, "left": result.left})
+    newly = {"newly rejected": result.newly_rejected} if result.newly_rejected else {}
+    print_facts({"came in": result.came_in, **newly, "left": result.left})
 
 
 def _as_json(plan: RetryPlan, result: RetryResult) -> dict[str, Any]:
@@ -151,6 +152,7 @@ def _as_json(plan: RetryPlan, result: RetryResult) -> dict[str, Any]:
         "reloaded": {table: [str(s.unit) for s in found] for table, found in plan.reload.items()},
         "completed": [str(status.unit) for status in plan.unfinished],
         "came_in": result.came_in,
+        "newly_rejected": result.newly_rejected,
         "left": result.left,
         "causes": [
             {**asdict(cause), "before": result.before.get(cause, 0), "left": result.after.get(cause, 0)}

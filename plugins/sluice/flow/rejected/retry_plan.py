@@ -146,23 +146,31 @@ def _named(found: Sequence[UnitStatus]) -> str:
 
 @dataclass(frozen=True)
 class RetryResult:
-    """Records of the retried units by cause, before and after, and the rows that they have landed as."""
+    """Records of the retried units by cause, before and after.
+
+    `came_in`: rejections that are gone; a record that is rejected for another reason now is still one.
+    `newly_rejected`: those of units that have more than before, as the file of now takes their rows no more.
+    """
 
     before: Mapping[RejectionCause, int]
     after: Mapping[RejectionCause, int]
+    came_in: int = 0
+    newly_rejected: int = 0
 
     @classmethod
     def of(cls, before: Iterable[Rejection], after: Iterable[Rejection]) -> RetryResult:
-        return cls(_summed(before), _summed(after))
+        was, now = list(before), list(after)
+        fewer: Counter[Unit] = Counter()
+        for one in was:
+            fewer[one.unit] += one.records
+        for one in now:
+            fewer[one.unit] -= one.records
+        came_in = sum(max(0, count) for count in fewer.values())
+        return cls(_summed(was), _summed(now), came_in, came_in - sum(fewer.values()))
 
     @property
     def causes(self) -> list[RejectionCause]:
         return sorted({*self.before, *self.after}, key=lambda one: (-self.before.get(one, 0), one))
-
-    @property
-    def came_in(self) -> int:
-        """Counts rejections that are gone; a record that is rejected for another reason now is still one."""
-        return sum(self.before.values()) - self.left
 
     @property
     def left(self) -> int:

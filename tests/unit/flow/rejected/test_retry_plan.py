@@ -152,6 +152,14 @@ def test_a_record_that_is_rejected_for_another_reason_has_not_come_in():
     assert found.causes == [TIME, TYPE]
 
 
+def test_rows_that_the_file_takes_no_more_are_told_beside_those_that_came_in():
+    before = [Rejection(UNITS[0], TIME, 2), Rejection(UNITS[1], TIME, 1), Rejection(UNITS[1], TYPE, 4)]
+    after = [Rejection(UNITS[0], TIME, 1), Rejection(UNITS[1], TIME, 3), Rejection(UNITS[1], TYPE, 4)]
+    found = RetryResult.of(before, after)
+    assert (found.came_in, found.newly_rejected, found.left) == (1, 2, 8)
+    assert RetryResult.of(before, before).newly_rejected == 0
+
+
 def test_a_year_is_summed_up_by_cause():
     tally = RejectionTally()
     tally.add(Rejection(unit, TIME, 2) for unit in UNITS)
