@@ -104,6 +104,17 @@ def findings(facts: SliceFacts) -> list[Finding]:
     return [*found, *_left_out(facts)]
 
 
+def unrepeated(causes: Sequence[CauseRow], found: Sequence[Finding]) -> list[CauseRow]:
+    """Returns the causes that are not told by a finding already: an hour that is only unfinished, and that
+    the same commands finish."""
+    commands = {one.repair.command for one in found if one.repair}
+    return [
+        cause
+        for cause in causes
+        if cause.breaks or not cause.repairs or any(each.command not in commands for each in cause.repairs)
+    ]
+
+
 def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
     repair = _repair(facts, "fill")
     for status in facts.statuses:
@@ -148,7 +159,7 @@ def _why(facts: SliceFacts) -> Iterator[Finding]:
         about = problem.kind in _ABOUT or problem.place.removeprefix("slice ") in ids
         if about and not alarm.over:
             title = f"{problem.kind}: {problem.place}"
-            yield Finding(tone=_WARN, title=title, message=f"{problem.message} (seen since {alarm.since})")
+            yield Finding(tone=_WARN, title=title, message=problem.message, since=alarm.since)
     if facts.paused is not False:
         name = facts.pipeline.name
         what = "is paused" if facts.paused else "is not in Airflow"

@@ -169,11 +169,12 @@ class FailedTry(Model):
 
 class Finding(Model):
     """Something of the hour that a person may have to act on. `tone` is bad, warn or none; `repair` the
-    command that ends it, and `run` the try whose log says more."""
+    command that ends it, and `run` the try whose log says more. `since` is ISO 8601, or empty."""
 
     tone: str
     title: str
     message: str
+    since: str = ""
     advice: str = ""
     repair: RepairRow | None = None
     run: FailedTry | None = None

@@ -11,7 +11,7 @@ from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import LandedFile, Manifest
 from sluice.page.overview import Hour
-from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
+from sluice.page.slice_findings import SliceFacts, findings, said, tone_of, unrepeated
 from sluice.page.slice_models import (
     ChangeRow,
     EventHour,
@@ -40,6 +40,7 @@ MOST_CHANGES = 200
 
 def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, now: datetime) -> SliceView:
     """Returns what state, runs and verdict say; counts and what else has to be read are empty."""
+    found = findings(facts)
     return SliceView(
         pipeline=facts.pipeline.name,
         can_start=False,
@@ -49,12 +50,12 @@ def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, n
         cell=facts.cell,
         tone=tone_of(facts.cell),
         said=said(facts),
-        findings=findings(facts),
+        findings=found,
         running=hour.work.phase if hour.work else "",
         before=Slice(slice_.start - slice_.length, slice_.length).id,
         after=Slice(slice_.end, slice_.length).id if slice_.end <= now else "",
         units=[unit_view(facts.pipeline, status, noted, facts.gone) for status in facts.statuses],
-        causes=list(facts.causes),
+        causes=unrepeated(facts.causes, found),
         runs=list(facts.runs),
     )
 

@@ -18,7 +18,7 @@ from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
 from sluice.page.rejects import MOST_GROUPS, rejects_of, unparsed_counts
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
-from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
+from sluice.page.slice_findings import SliceFacts, findings, said, tone_of, unrepeated
 from sluice.page.slice_models import RejectedSample, RunRow, TaskRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -27,6 +27,7 @@ from tests.support.verified import FOUND, TEN, manifest, pipeline
 
 FILL = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode fill"
 WHOLE = FOUND[0]
+AT_NOON = "2026-11-20T12:00:00+00:00"
 AT = Verification("2026-11-21T00:00:00Z", "2026-11-20T10:00:00Z", "2026-11-20T12:00:00Z", 1, 10, 1)
 MISSING = replace(WHOLE, state=UnitState.MISSING, manifest=None, tables={})
 
@@ -131,7 +132,7 @@ def test_a_failed_run_names_its_step_and_where_its_log_is():
 
 def test_what_the_watch_has_seen_of_the_hour_or_of_the_servers():
     def alarm(kind: ProblemKind, place: str, over: bool = False) -> Alarm:
-        return Alarm(Problem(kind, place, "its message"), "2026-11-20T12:00:00+00:00", over=over)
+        return Alarm(Problem(kind, place, "its message"), AT_NOON, over=over)
 
     alarms = (
         alarm(ProblemKind.UNAVAILABLE, "kafka"),
@@ -147,6 +148,7 @@ def test_what_the_watch_has_seen_of_the_hour_or_of_the_servers():
         "hour overdue: slice 2026-11-20T10Z/dc1",
         "No run yet",
     ]
+    assert [one.since for one in shown] == ["", AT_NOON, AT_NOON, ""]
     assert findings(facts(Cell.VERIFIED, alarms=alarms)) == []
 
 
@@ -160,6 +162,22 @@ def test_a_missing_table_and_one_that_only_lacks_the_hour():
         "Not loaded",
         "e.other lacks it, or has the rows of an earlier landing.",
     )
+
+
+def test_what_a_finding_says_is_not_said_again_as_an_anomaly():
+    unfinished = Anomaly(
+        AnomalyKind.INCOMPLETE,
+        "complete",
+        "missing",
+        Repairs("ads").fill(TEN.slice),
+        slice=TEN.slice.id,
+        cluster="dc1",
+    )
+    causes = cause_rows([opened(unfinished, AT)])
+    assert causes[0].repairs[0].command == FILL
+    shown = findings(facts(Cell.LATE, MISSING, causes=causes))
+    assert unrepeated([*causes, *broken()], shown) == broken()
+    assert unrepeated(causes, []) == causes
 
 
 def test_what_a_complete_hour_is_without():

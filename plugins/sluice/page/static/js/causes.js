@@ -1,5 +1,5 @@
 // What is wrong, once for each cause, and what repairs it: an hour's panel and a pipeline's page show the same.
-import { copyable, h, section, time } from "./dom.js";
+import { copyable, h, prose, section, time } from "./dom.js";
 import { count } from "./format.js";
 
 const FIRST = 5;
@@ -19,7 +19,7 @@ function cause(name, one, mayStart) {
     h("p", {}, h("b", {}, one.name), " ", one.place),
     h("p", {}, one.message),
     repairs(name, one, mayStart),
-    one.advice && h("p", { class: "quiet" }, one.advice),
+    one.advice && h("p", { class: "quiet" }, prose(one.advice)),
     one.breaks && h("p", { class: "quiet found" }, "Found ", time(one.found_at), one.held_at ? ["; it held at ", time(one.held_at)] : "", "."),
     one.anomalies > 1 && opened(`${count(one.anomalies)} anomalies`, () => examples(one)),
   ];

@@ -42,6 +42,9 @@ export function table(caption, columns, rows, none = "Nothing.") {
   );
 }
 
+// Text in which `this` is code.
+export const prose = (text) => text.split("`").map((part, n) => (n % 2 ? h("code", {}, part) : part));
+
 export function section(title, ...children) {
   return h("section", { class: "card" }, h("h2", {}, title), children);
 }
@@ -65,7 +68,7 @@ export function stat({ label, value, unit, note, tone = "", title }) {
 export const badge = (text, tone = "", title = null) => h("span", { class: `badge ${tone}`, title }, text);
 
 // Nothing is there: what that means, and what comes next.
-export const empty = (what, next = null) => h("div", { class: "empty" }, h("p", {}, what), next && h("p", { class: "next" }, next));
+export const empty = (what, next = null) => h("div", { class: "empty" }, h("p", {}, prose(what)), next && h("p", { class: "next" }, prose(next)));
 
 // Keeps the place of what is on its way, so that nothing moves when it comes.
 export const loading = (height = "1.2em", what = "Loading") => h("div", { class: "loading", role: "status", "aria-label": what, css: { "--h": height } });

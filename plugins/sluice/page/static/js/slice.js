@@ -1,7 +1,7 @@
 // One hour: what is wrong and its remedy first, then counts, rejects, steps, and what it is made of.
 import * as api from "./api.js";
 import { causeList, planLink } from "./causes.js";
-import { badge, card, copyable, empty, h, loading, replace, table } from "./dom.js";
+import { badge, card, copyable, empty, h, loading, prose, replace, table, time } from "./dom.js";
 import { sliceName } from "./format.js";
 import { airflowLink } from "./links.js";
 import { countsCard } from "./slice_counts.js";
@@ -56,7 +56,8 @@ function finding(name, one, mayStart) {
   return h(
     "li", { class: one.tone || "note" }, h("p", {}, h("b", {}, one.title)), h("p", {}, one.message),
     one.repair && h("p", { class: "repair" }, copyable(one.repair.command), mayStart && planLink(name, one.repair)),
-    one.run && failure(one.run), one.advice && h("p", { class: "quiet" }, one.advice),
+    one.run && failure(one.run), one.advice && h("p", { class: "quiet" }, prose(one.advice)),
+    one.since && h("p", { class: "quiet" }, "Seen since ", time(one.since), "."),
   );
 }
 
