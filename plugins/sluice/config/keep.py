@@ -48,15 +48,16 @@ class Keep(Section):
         """Returns how long the table keeps rows, None where the file does not say."""
         return self.tables.get(table, self.tables.get(EVERY_TABLE))
 
-    def ended_before(self, table: str, now: datetime) -> datetime | None:
-        """Returns the instant before which an hour ended whose rows the table may have deleted."""
+    def began_before(self, table: str, now: datetime) -> datetime | None:
+        """Returns the instant before which an hour began whose rows the table may have deleted: a TTL by
+        `_slice` counts from an hour's begin."""
         kept = self.of_table(table)
         return None if kept is None else datetime.__sub__(now, kept)
 
-    def may_lack(self, table: str, ended: datetime, now: datetime) -> bool:
-        """Returns whether the table may have deleted rows of an hour for its age."""
-        before = self.ended_before(table, now)
-        return before is not None and ended <= before
+    def may_lack(self, table: str, start: datetime, now: datetime) -> bool:
+        """Returns whether the table may have deleted rows of an hour that began at `start` for its age."""
+        before = self.began_before(table, now)
+        return before is not None and start <= before
 
     def check(self, least: timedelta, tables: Collection[str]) -> None:
         """Raises WrongKey for what the other keys contradict: hourly runs read hours as old as `least`."""

@@ -48,7 +48,7 @@ def test_a_duration_alone_stands_for_every_table():
     keep = pipeline(keep={"tables": {"db.click": "90d", "*": "730d"}}).keep
     assert [keep.of_table(t) for t in ("db.click", "db.rest")] == [timedelta(days=90), timedelta(days=730)]
     assert pipeline(keep={"tables": {"db.click": "90d"}}).keep.of_table("db.rest") is None
-    assert keep.ended_before("db.click", NOW) == pendulum.datetime(2026, 8, 27)
+    assert keep.began_before("db.click", NOW) == pendulum.datetime(2026, 8, 27)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ class Auditor:
         stage = stage_of(server, self.pipeline, target, self.lake)
         now, keep = pendulum.now("UTC"), self.pipeline.keep
         held = (target.table, *([target.rollup.source] if target.rollup else []))
-        young = [s for s in found if not any(keep.may_lack(t, s.unit.slice.end, now) for t in held)]
+        young = [s for s in found if not any(keep.may_lack(t, s.unit.slice.start, now) for t in held)]
         kept = [s for s in young if target.rollup is not None or not s.forgotten_on]
         units = [status for status in kept if is_current(self.pipeline, target, status)]
         reason = ""

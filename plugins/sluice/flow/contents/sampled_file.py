@@ -56,7 +56,7 @@ class Share:
         for target in self.pipeline.chosen(self.tables):
             plain = not target.counted and target.rollup is None
             routed = self.pipeline.routed(target, chosen.file.types()) if plain else ()
-            if self.pipeline.keep.may_lack(target.table, chosen.unit.slice.end, pendulum.now("UTC")):
+            if self.pipeline.keep.may_lack(target.table, chosen.unit.slice.start, pendulum.now("UTC")):
                 continue
             if not routed or not rows.num_rows or not is_current(self.pipeline, target, status):
                 continue

@@ -81,7 +81,7 @@ class TableReader:
         )
 
     def _aged(self, target: Target) -> bool:
-        return self.pipeline.keep.may_lack(target.table, self.unit.slice.end, datetime.now(UTC))
+        return self.pipeline.keep.may_lack(target.table, self.unit.slice.start, datetime.now(UTC))
 
     def _commit(self, row: LedgerRow | None) -> str:
         if row is None or row.lacking:

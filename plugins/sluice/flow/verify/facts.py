@@ -63,7 +63,7 @@ class TableFacts:
     of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
     own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `notes` say
     what of its views' tables is not compared. `viewed`: the readers' view shows its committed slices. `aged`:
-    of hours that ended until then it may lack rows, as `keep.tables` says; None where the file does not.
+    of hours that began until then it may lack rows, as `keep.tables` says; None where the file does not.
     """
 
     table: str
@@ -87,7 +87,7 @@ class TableFacts:
         """Returns whether some of the unit's rows may be deleted for their age: as `keep.tables` says, else
         by the TTL."""
         if self.aged is not None:
-            return unit.slice.end <= self.aged
+            return unit.slice.start <= self.aged
         return self.expiring and unit not in self.lasting
 
 

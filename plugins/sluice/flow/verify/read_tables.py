@@ -79,7 +79,7 @@ def read_target(
         ledger=ledger,
         counted=read_counts(client, pipeline, target, found, span.parameters),
         viewed=not ledger or view_stands(client, found),
-        aged=pipeline.keep.ended_before(target.table, pendulum.now("UTC")),
+        aged=pipeline.keep.began_before(target.table, pendulum.now("UTC")),
     )
 
 

@@ -132,10 +132,10 @@ def test_rows_by_the_routes_of_then_are_loaded(tables: dict[str, str]):
 
 @pytest.mark.parametrize(
     ("aged", "told"),
-    [(None, True), (TEN.slice.end, False), (TEN.slice.end.subtract(seconds=1), True)],
+    [(None, True), (TEN.slice.start, False), (TEN.slice.start.subtract(seconds=1), True)],
 )
 def test_rows_are_missed_until_keep_says_that_they_may_be_gone(aged: Any, told: bool):
-    """Without a TTL as with one: the file decides, whoever deletes."""
+    """Without a TTL as with one: the file decides. A TTL by `_slice` counts from its begin."""
     for expiring in (False, True) if aged is not None else (False,):
         lost = replace(CLICKS, rows={**CLICKS.rows, TEN: {"": 2}}, aged=aged, expiring=expiring)
         facts = replace(FACTS, tables=(lost, OTHER))
