@@ -1,4 +1,4 @@
-"""A record is masked whoever reads it: Spark's own source of Kafka, tasks that read it themselves, the lake."""
+"""A record is masked whoever reads it: Spark's source of Kafka, tasks that read it themselves, the lake."""
 
 from __future__ import annotations
 
