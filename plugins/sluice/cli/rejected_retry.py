@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ import typer
 from sluice.cli.chosen_run import run_units
 from sluice.cli.fit_columns import TableColumn
 from sluice.cli.output import print_facts, print_json, print_line, progress, show, table_of
-from sluice.config.chosen_tables import chosen_tables
+from sluice.config.chosen_tables import Tables, chosen_tables
 from sluice.config.pipeline import Pipeline
-from sluice.errors import WrongUse
+from sluice.errors import Conservation, WrongUse
 from sluice.flow.rejected.rejections import Rejection, RejectionFilter
 from sluice.flow.rejected.retry_plan import (
     Cure,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sluice.clients.clickhouse.shards import Servers
     from sluice.clients.lake.base import Lake
     from sluice.flow.rejected.rejections import RejectionCause
+    from sluice.state.status import UnitStatus
 
 _COLUMNS = tuple(TableColumn(name, 0) for name in ("rejected for", "before", "left"))
 
@@ -61,13 +62,15 @@ def retry_rejected(
         raise typer.Exit(1 if planned.matching else 0)
     if not yes and not typer.confirm("Begin?", err=True):
         raise typer.Exit(1)
-    _do(spec, path, planned.plan)
+    wrong = _do(spec, path, planned.plan)
     with connect_shards(spec) as servers:
         result = RetryResult.of(before, _rejections(spec, lake, servers, planned.plan))
     if json:
         print_json(_as_json(planned.plan, result))
     else:
         _print(spec.name, result)
+    if wrong:
+        raise wrong[0]
 
 
 @dataclass(frozen=True)
@@ -125,13 +128,21 @@ def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -
     return [one for one in found if one.unit in plan.units]
 
 
-def _do(spec: Pipeline, path: Path, plan: RetryPlan) -> None:
-    if plan.unfinished:
-        run_units(spec, path, plan.unfinished, "fill")
-    if plan.remake:
-        run_units(spec, path, plan.remake, "remake")
-    for table, found in plan.reload.items():
-        run_units(spec, path, found, "reload", chosen_tables(spec, [table]))
+def _do(spec: Pipeline, path: Path, plan: RetryPlan) -> list[Conservation]:
+    """Returns what verify found wrong of slices that were done: the others do not wait for it."""
+    todo: list[tuple[Sequence[UnitStatus], str, Tables | None]] = [
+        (plan.unfinished, "fill", None),
+        (plan.remake, "remake", None),
+        *((found, "reload", chosen_tables(spec, [table])) for table, found in plan.reload.items()),
+    ]
+    wrong = []
+    for found, mode, tables in todo:
+        try:
+            if found:
+                run_units(spec, path, found, mode, tables)
+        except Conservation as error:
+            wrong.append(error)
+    return wrong
 
 
 def _print(name: str, result: RetryResult) -> None:
