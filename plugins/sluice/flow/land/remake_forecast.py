@@ -106,8 +106,7 @@ def _after(
         raise refused[0]
     run = ReadGroup(unit.cluster, tuple(reads[unit.cluster]))
     decoding = decoding_of(pipeline.event)
-    plain = keyless(pipeline).model_copy(update={"counts": []})
-    place = (plain, lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding)
+    place = (keyless(pipeline), lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding)
     bare = Task(*place, erasures=erasures, mask=mask_rules(pipeline))
     task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(bare, run)
     shares = lake_read.shares(task, together=False) if manifest.read else []

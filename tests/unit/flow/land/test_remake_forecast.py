@@ -30,6 +30,22 @@ def test_it_is_what_the_remake_does(change: str):
     assert {one.unit: one.before for one in found} == {unit: outcomes(m) for unit, m in old.items()}
 
 
+def test_a_field_that_counts_read_is_still_there_twice():
+    by = {"counts": [{"table": "db.traffic", "by": ["country"]}]}
+    twice = b'{"type": "bid", "at": "2026-01-01T00:05:00Z", "country": "CH", "country": "DE"}'
+    records = [event("bid", n) for n in range(5)]
+    world, lake = World({BIDS: [[*records, (twice, event(minute=5)[1])]]}), MemoryLake()
+    world.resolve(pipeline(**by), lake, SLICES)
+    world.land(pipeline(**by), lake, SLICES)
+    old = read_manifests(lake, [Unit(Slice(START), "dc1")])
+    assert [str(change) for change in forecast(pipeline(**by), lake, old)] == [
+        "2026-01-01T00Z/dc1: nothing would change"
+    ]
+    assert [str(change) for change in forecast(pipeline(), lake, old)] == [
+        "2026-01-01T00Z/dc1: 5 rows would be 6: a field is there twice 1 → 0; bid 2026-01-01T00 5 → 6"
+    ]
+
+
 def test_a_line_says_it_by_hand():
     records = [event(("click", "bid")[n % 2], n / 2) for n in range(100)]
     records[7] = (json.dumps({"type": "bid", "at": records[7][1]}).encode(), records[7][1])
