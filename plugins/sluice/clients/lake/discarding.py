@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from sluice.clients.lake import temporary
 from sluice.clients.lake.base import Files
 
 
@@ -27,9 +26,7 @@ class DiscardingLake:
         pass
 
     def begin(self, key: str) -> Path:
-        descriptor, path = tempfile.mkstemp(prefix="sluice-forecast-")
-        os.close(descriptor)
-        return Path(path)
+        return temporary.new_file()
 
     def finish(self, key: str, path: Path) -> None:
         path.unlink(missing_ok=True)

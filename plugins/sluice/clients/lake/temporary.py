@@ -1,4 +1,4 @@
-"""Temporary files on their way to an S3 lake, or from it, in a folder of this process's own.
+"""Temporary files of an S3 lake and of forecasts, in a folder of this process's own.
 
 A killed process removes nothing. Its folder has a lock that the kernel frees, so the next process that makes
 a file removes the folders of the dead, and none of the living.

@@ -56,7 +56,7 @@ def _of_disks(servers: Iterable[LeftOnDisk]) -> Iterator[str]:
                 yield (
                     f"{server.server}, {part.table}: no query shows the rows; their bytes are in "
                     f"{part.hidden:,} parts until these are merged, and in {part.replaced:,} replaced "
-                    f"ones for {part.lifetime:,} s: --now forces it"
+                    f"ones for {part.lifetime:,} s and until the server cleans up: --now forces it"
                 )
         if server.dropped:
             yield (

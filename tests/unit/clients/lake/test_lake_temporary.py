@@ -32,16 +32,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def start(folder: Path) -> tuple[subprocess.Popen[str], Path]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "TMPDIR": str(folder)}
-    words = [sys.executable, "-c", HOLDING]
+FORECAST = HOLDING.replace("temporary.new_file()", "DiscardingLake(MemoryLake()).begin('key')").replace(
+    "import sys",
+    "import sys\nfrom sluice.clients.lake.discarding import DiscardingLake\n"
+    "from tests.support.fakes import MemoryLake",
+)
+
+
+def start(folder: Path, script: str = HOLDING) -> tuple[subprocess.Popen[str], Path]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'plugins'}:{ROOT}", "TMPDIR": str(folder)}
+    words = [sys.executable, "-c", script]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     process = subprocess.Popen(words, env=environment, text=True, **pipes)
     return process, Path(process.stdout.readline().strip())
 
 
-def test_files_of_a_killed_process_are_removed_by_the_next(folder: Path):
-    killed, left = start(folder)
+@pytest.mark.parametrize("script", [HOLDING, FORECAST], ids=["S3", "forecast"])
+def test_files_of_a_killed_process_are_removed_by_the_next(folder: Path, script: str):
+    killed, left = start(folder, script)
     with killed:
         killed.kill()
     living, kept = start(folder)
