@@ -40,17 +40,18 @@ def forget(
     """Deletes files of hours that are older than `keep` in the pipeline file says; their manifests stay.
 
     Each hour is verified before. One that a table lacks, or of which a count does not hold, keeps its files.
-    Tables keep their rows. A run of the hourly DAG does the same by itself.
+    Tables keep their rows. A run of the hourly DAG does the same by itself. What a run has begun and was
+    killed in is ended, whatever `keep` says now.
     Example: sluice forget adx --dry-run
     """
     from sluice.clients.lake.open import open_lake
     from sluice.flow.forget.forget_due import due_windows, forget_due
 
     spec, now = load_pipeline(pipeline, config), pendulum.now("UTC")
-    if not spec.keep.forgets:
-        raise WrongUse(f"pipeline {spec.name} keeps all files: set `keep`, such as `keep: {{lake: 400d}}`")
     lake = open_lake(spec)
     windows = due_windows(spec, lake, now, _only(spec, start, to))
+    if not spec.keep.forgets and not windows:
+        raise WrongUse(f"pipeline {spec.name} keeps all files: set `keep`, such as `keep: {{lake: 400d}}`")
     if dry_run:
         _tell(_forecast(spec, windows, now), json, "would be forgotten")
         return

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sluice.config.keep import Keep
 from sluice.config.pipeline import Pipeline
 from sluice.slices import Slice, SliceRange, ceil
-from sluice.state.months import Summaries, UnitSummary
+from sluice.state.months import BEGUN, Summaries, UnitSummary
 from sluice.state.unit_state import UnitState
 
 NOTICE = timedelta(days=7)
@@ -50,14 +50,16 @@ def _before(now: datetime, kept: timedelta | None) -> datetime | None:
 
 def due_slices(pipeline: Pipeline, noted: Summaries, edges: KeepEdges, done: bool = True) -> Iterator[Slice]:
     """Yields the slices with files to forget, the oldest first; with `done` only those of which a unit is
-    complete by its summary."""
+    complete by its summary. What a run has begun to forget is due at any age."""
     for month in noted.months:
+        young = edges.last is None or month.name > f"{edges.last:%Y-%m}"
         for name, units in sorted(month.units.items()):
             landed = [unit for unit in units.values() if unit.seal and (not done or unit.state in _DONE)]
-            if not any(_may_be_due(unit, pipeline.keep) for unit in landed):
+            begun = any(unit.forgotten == BEGUN for unit in landed)
+            if not begun and (young or not any(_may_be_due(unit, pipeline.keep) for unit in landed)):
                 continue
             slice_ = Slice.from_id(name, pipeline.slice)
-            if any(_is_due(unit, slice_, edges) for unit in landed):
+            if begun or any(_is_due(unit, slice_, edges) for unit in landed):
                 yield slice_
 
 

@@ -20,14 +20,15 @@ from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
 FOLDER = "_summary/"
+BEGUN = "begun"
 
 
 class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One unit as it was when a step last read it; counts are records, `rows` and `misfits` of all tables.
 
     `verified` is the seal under which its equations were last seen to hold, or empty. `forgotten`: which
-    files the lake has forgotten and deleted, "lake" for all of them, "rejected" for those of `_rejected/`, or
-    empty.
+    files the lake has forgotten and deleted, "lake" for all of them, "rejected" for those of `_rejected/`,
+    "begun" where some may be left, or empty.
     """
 
     state: str
@@ -162,8 +163,10 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
 
 
 def _forgotten(manifest: Manifest) -> str:
-    if manifest.forgotten is None or not manifest.forgotten.removed:
+    if manifest.forgotten is None:
         return ""
+    if not manifest.forgotten.removed:
+        return BEGUN
     return "lake" if manifest.forgotten.lake else "rejected"
 
 

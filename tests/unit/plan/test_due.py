@@ -65,6 +65,13 @@ def test_an_hour_is_due_when_its_end_is_as_old():
     assert (due(of, found, now=end.subtract(seconds=1)), due(of, found, now=end)) == ([], ["10"])
 
 
+@pytest.mark.parametrize("keep", [{}, {"lake": "400d"}, {"rejected": "400d"}, {"lake": "4d"}])
+def test_what_was_begun_is_ended_at_any_age(keep: dict):
+    begun = msgspec.structs.replace(DONE, forgotten="begun", state="forgotten")
+    found = noted(h22=begun, h23=msgspec.structs.replace(DONE, unparsed=2))
+    assert due(spec(**keep), found, now=pendulum.datetime(2026, 11, 21)) == ["22"]
+
+
 def test_what_is_read_of_the_months():
     edges = KeepEdges.of(spec(lake="4d", rejected="2d").keep, NOW)
     first = pendulum.datetime(2026, 11, 20)

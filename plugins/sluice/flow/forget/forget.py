@@ -1,7 +1,8 @@
 """Forgets files of hours that are old enough: window by window verified, noted in manifests, then deleted.
 
 A manifest says that its files are forgotten before the first of them is deleted, so that nobody who reads a
-manifest expects a file that may be gone. A run that is killed between leaves files, and the next one goes on.
+manifest expects a file that may be gone. A run that is killed between leaves files, and the next one goes on:
+it finds the units by their summaries, which say before the manifests that forgetting has begun.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -117,6 +118,7 @@ def _forget(
     each_if_slow(partial(restore, lake), [d for d in same if d.action is ForgetAction.RESTORE])
     new = [decision for decision in same if decision.action is ForgetAction.FORGET]
     move(lake, [decision.manifest for decision in new])
+    note(lake, [replace(decision.status, manifest=decision.forgetting) for decision in new])
     noted = each_if_slow(partial(note_forgotten, lake), new)
     crash_points.reached(Forget.NOTED)
     begun = [decision for decision, done in zip(new, noted, strict=True) if done]
@@ -138,6 +140,7 @@ def _hold(lake: Lake, leases: Sequence[Lease], begun: Sequence[ForgetDecision]) 
             lease.renew()
     except Fenced:
         each_if_slow(partial(restore, lake), begun)
+        note(lake, [decision.status for decision in begun])
         raise
     crash_points.reached(Forget.HELD)
 

@@ -42,13 +42,14 @@ def due_windows(
 ) -> list[SliceRange]:
     """Returns ranges that hold every slice with files to forget, oldest first: of those in the range `only`.
 
-    With `done` hours that a table lacks are left out. Raises what the lake raises.
+    With `done` hours that a table lacks are left out. All months are read: a run that was killed may have
+    begun with hours that today's `keep` finds too young. Raises what the lake raises.
     """
     edges = KeepEdges.of(pipeline.keep, now)
     span = BoundaryLog(lake).read().span()
-    hours = None if span is None else known_until(span[0], edges, pipeline.slice)
-    if hours is None:
+    if span is None:
         return []
+    hours = SliceRange.widen(*span, pipeline.slice)
     slices = [
         slice_
         for slice_ in due_slices(pipeline, read_summaries(lake, hours), edges, done)
