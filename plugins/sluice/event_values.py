@@ -23,10 +23,11 @@ def _refuse(constant: str) -> None:
 
 
 class Ambiguous(dict[str, Any]):
-    """An object in which names stand `twice`: readers differ in which of them they take."""
+    """An object of `pairs` in which names stand `twice`: readers differ in which of them they take."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
+        self.pairs = pairs
         self.twice = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
 
 
@@ -66,6 +67,20 @@ def field(event: dict[str, Any], path: Sequence[str]) -> Any:
             raise UnreadablePayload(f"{'.'.join(path)} is there twice")
         value = value.get(name)
     return value
+
+
+def all_fields(event: dict[str, Any], path: Sequence[str]) -> list[Any]:
+    """Returns each value at `path`, in their order: more than one where a name on it is there twice."""
+    found: list[Any] = [event]
+    for name in path:
+        found = [inner for value in found if isinstance(value, dict) for inner in _members_of(value, name)]
+    return found
+
+
+def _members_of(value: dict[str, Any], name: str) -> list[Any]:
+    if isinstance(value, Ambiguous):
+        return [inner for own, inner in value.pairs if own == name]
+    return [value[name]] if name in value else []
 
 
 def text_of(value: Any) -> str | None:

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from sluice.config.mask import KEY
 from sluice.errors import WrongUse
-from sluice.event_values import UnreadablePayload, read_event, text_of
-from sluice.event_values import field as field_of
+from sluice.event_values import UnreadablePayload, all_fields, read_event, text_of
 from sluice.mask.mask_rules import MaskRules
 from sluice.mask.sought_values import hashes_of
 
@@ -51,7 +50,7 @@ class RowMatch:
 
     def _matches(self, payload: bytes, values: Collection[str]) -> bool:
         try:
-            return text_of(field_of(read_event(payload), self.path)) in values
+            return any(text_of(one) in values for one in all_fields(read_event(payload), self.path))
         except UnreadablePayload:
             return False
 

@@ -33,6 +33,9 @@ EVENTS = [
     (payload(user=7, id=7), False),
     (payload(other={"user": {"id": 7}}), False),
     (b'{"type":"click","at":"2026-01-01T00:05:00Z","\\u0075ser":{"id":"\\u0037"}}', True),
+    (b'{"type":"click","at":"2026-01-01T00:05:00Z","user":{"id":7,"id":5}}', True),
+    (b'{"type":"click","at":"2026-01-01T00:05:00Z","user":{"id":5},"us\\u0065r":{"id":7}}', True),
+    (b'{"type":"click","at":"2026-01-01T00:05:00Z","user":{"id":5,"id":9}}', False),
     (b'{"type":"","at":"2026-01-01T00:05:00Z","user":{"id":7}}', True),  # rejected: no type
     (b'{"user":{"id":7', False),  # rejected: no JSON
     (b"\xff user.id 7", False),
