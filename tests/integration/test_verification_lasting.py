@@ -146,15 +146,15 @@ def test_what_else_the_server_refuses_is_told(client: Client):
 
 
 @pytest.mark.parametrize(
-    ("ttl", "days"),
+    ("ttl", "hours"),
     [
         ("", None),
-        ("TTL _slice + INTERVAL 90 DAY", 90),
-        ("TTL toDate(at) + INTERVAL 30 DAY", 30),
+        ("TTL _slice + INTERVAL 90 DAY", 90 * 24),
+        ("TTL toDate(at) + INTERVAL 30 DAY", 30 * 24 - 23),  # of the day's last hour
         ("TTL toDateTime(at) + toIntervalDay(n)", None),  # it reads a column that is no time
         ("TTL _slice + INTERVAL 1 DAY TO DISK 'default'", None),
     ],
 )
-def test_after_what_time_a_ttl_deletes_rows(client: Client, ttl: str, days: int | None):
+def test_after_what_time_a_ttl_deletes_rows(client: Client, ttl: str, hours: int | None):
     found = made(client, f"{UNIT}, at DateTime64(3, 'UTC'), n UInt8", ttl)
-    assert ttl_age(client, found) == (None if days is None else timedelta(days=days))
+    assert ttl_age(client, found) == (None if hours is None else timedelta(hours=hours))

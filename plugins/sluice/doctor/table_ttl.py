@@ -24,8 +24,8 @@ def ttl_checks(client: Client, keep: Keep, found: TargetTable) -> Iterator[Check
 
 
 def ttl_age(client: Client, found: TargetTable) -> timedelta | None:
-    """Returns how old a row gets whose every time is the same instant; None where no TTL deletes rows, or one
-    reads other columns than times."""
+    """Returns how old a row gets at least whose every time is the same instant; None where no TTL deletes
+    rows, or one reads other columns than times."""
     expressions = deleting(found.engine_full)
     times = [column for column in found.columns if column.type.startswith(_TIMES)]
     if not expressions or not times:
@@ -65,7 +65,7 @@ def _against_file(table: str, expires: bool, age: timedelta | None, kept: timede
     if age is None:
         remedy = "compare them yourself: the TTL reads other columns than times"
         return warn(Area.CLICKHOUSE, table, f"has a TTL, and {said}", remedy)
-    if abs(age - kept) < _DAY:
+    if timedelta() <= age - kept < _DAY:
         return ok(Area.CLICKHOUSE, table, f"has a TTL of {_days(age)}, as `keep.tables` says")
     remedy = "make them alike: `verify` reports rows that are missing before `keep.tables` says"
     return warn(Area.CLICKHOUSE, table, f"has a TTL of {_days(age)}, and {said}", remedy)

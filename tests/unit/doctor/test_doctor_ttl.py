@@ -41,6 +41,18 @@ AGAIN = "a `reload` of older hours brings rows that go again"
             DAYS_730,
             [("warn", "has a TTL of 730 days, and `keep.tables` says 90 days")],
         ),
+        (  # counted from the begin of the day
+            {"tables": "730d"},
+            True,
+            DAYS_730 - timedelta(hours=23),
+            [("warn", "has a TTL of 17,497 hours, and `keep.tables` says 730 days")],
+        ),
+        (
+            {"tables": "729d"},
+            True,
+            DAYS_730 - timedelta(hours=23),
+            [("ok", "has a TTL of 17,497 hours, as `keep.tables` says")],
+        ),
         (
             {"tables": "730d"},
             False,
