@@ -91,6 +91,7 @@ def begun(settings: Settings, command: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_up_while_the_stack_stops_and_down_while_it_starts(settings: Settings):
     first = begun(settings, "up")
     wait_until(lambda: members.runner(settings.home) is not None, "the runner", 60)
