@@ -74,7 +74,8 @@ def change(now: int, then: int) -> str:
 def rate_of(stack: PageStack, step: str, hour: datetime) -> float:
     """Rows a second of the newest batch that held the hour, of all its tables, as the steps have noted it."""
     paths = sorted(stack.settings.home.glob("lake/adx/_timings/*.ndjson"))
-    notes = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    steps = [path for path in paths if not path.stem.endswith("-drivers")]
+    notes = [json.loads(line) for path in steps for line in path.read_text().splitlines()]
     held = [
         one
         for one in notes

@@ -25,8 +25,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Lake]:
 def test_two_hours_are_forgotten(lake: S3Lake, held: Held, monkeypatch: pytest.MonkeyPatch):
     fill(lake)
     before = read_manifests(lake, UNITS)
-    with pytest.raises(Killed):  # after the manifests say it, and before any file is deleted
-        forget(lake, monkeypatch, Mortal(lake, 2))
+    with pytest.raises(Killed):  # the summary and both manifests say it, and no file is deleted
+        forget(lake, monkeypatch, Mortal(lake, 3))
     assert [bool(m.forgotten) for m in read_manifests(lake, UNITS).values()] == [True, True, False]
     keys = {item.key for item in lake.list("")}
     assert {file.key for m in before.values() for file in m.all_files} <= keys
