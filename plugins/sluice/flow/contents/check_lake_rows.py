@@ -9,18 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Lake
-from sluice.config.event import Event
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.identities import Fault, IdentityCounter
 from sluice.flow.contents.read_rows import FileColumns, read
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows, misplaced, ranges_of
+from sluice.flow.contents.row_repairs import repair_of
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.runtime import deeper
 from sluice.slices import Unit
-
-_CHANGED = "the pipeline file as it is now decides what a payload says"
 
 
 @dataclass
@@ -41,9 +39,7 @@ def check_unit(
     for file in (*manifest.held_events, *manifest.held_rejected):
         try:
             with deeper():
-                found.anomalies += _file(
-                    pipeline.event, lake, manifest, file, identities, found, unit, repairs
-                )
+                found.anomalies += _file(pipeline, lake, manifest, file, identities, found, unit, repairs)
         except (OSError, pa.ArrowException, ValueError) as error:
             whole = False
             found.anomalies.append(unreadable(unit, file, error, repairs))
@@ -53,7 +49,7 @@ def check_unit(
 
 
 def _file(
-    event: Event,
+    pipeline: Pipeline,
     lake: Lake,
     manifest: Manifest,
     file: LandedFile,
@@ -63,15 +59,15 @@ def _file(
     repairs: Repairs,
 ) -> list[Anomaly]:
     with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-        parts = _noted(read(parquet, headers=event.type.header is not None), identities, found)
+        parts = _noted(read(parquet, headers=pipeline.event.type.header is not None), identities, found)
         if not file.hour:
             wrong = list(_rejected(manifest, parts))
         else:
-            judge = FileJudge(event, manifest, TypeFolder.of(file.key))
+            judge = FileJudge(pipeline.event, manifest, TypeFolder.of(file.key))
             for rows in parts:
                 judge.take(rows)
             wrong = [*judge.wrong.values(), *_counts(file, judge)]
-    return [of_file(unit, file, one, repairs) for one in wrong]
+    return [of_file(pipeline, manifest, unit, file, one, repairs) for one in wrong]
 
 
 def _noted(
@@ -101,15 +97,18 @@ def _counts(file: LandedFile, judge: FileJudge) -> Iterator[WrongRows]:
         yield WrongRows(AnomalyKind.ROW_TYPE, f"rows of types {expected}", seen, ("", -1), -1)
 
 
-def of_file(unit: Unit, file: LandedFile, wrong: WrongRows, repairs: Repairs) -> Anomaly:
+def of_file(
+    pipeline: Pipeline, manifest: Manifest, unit: Unit, file: LandedFile, wrong: WrongRows, repairs: Repairs
+) -> Anomaly:
     topic, partition = wrong.place
     located = wrong.offset >= 0
+    command, advice = repair_of(pipeline, manifest, unit, wrong, repairs)
     return Anomaly(
         wrong.kind,
         expected=wrong.expected,
         seen=f"{wrong.seen}; so in {wrong.rows:,} rows of the file" if located else wrong.seen,
-        command=repairs.reland(unit.slice),
-        advice=_CHANGED if wrong.kind in (AnomalyKind.ROW_TYPE, AnomalyKind.ROW_HOUR) and located else "",
+        command=command,
+        advice=advice,
         slice=unit.slice.id,
         cluster=unit.cluster,
         topic=topic,

@@ -52,7 +52,10 @@ class Share:
             return
         contents.rows += rows.num_rows
         wrong = judge(self.pipeline.event, chosen, rows)
-        contents.anomalies += [of_file(chosen.unit, chosen.file, one, self.repairs) for one in wrong]
+        contents.anomalies += [
+            of_file(self.pipeline, chosen.manifest, chosen.unit, chosen.file, one, self.repairs)
+            for one in wrong
+        ]
         for target in self.pipeline.chosen(self.tables):
             plain = not target.counted and target.rollup is None
             routed = self.pipeline.routed(target, chosen.file.types()) if plain else ()

@@ -28,6 +28,10 @@ class Repairs:
         """Loads ClickHouse again from the lake."""
         return self.run([slice_], "reload")
 
+    def remake(self, slice_: Slice) -> str:
+        """Parses the lake's own bytes again by the pipeline file as it is now."""
+        return self.run([slice_], "remake")
+
     def reland(self, slice_: Slice) -> str:
         """Reads Kafka again with the stored boundaries, and replaces the slice everywhere."""
         return self.run([slice_], "reland")
