@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -62,7 +63,9 @@ def of_person(rows: list[tuple]) -> list[tuple]:
     return [row for row in rows if any(PERSON in str(value) for value in row)]
 
 
-def test_the_person_is_gone_and_all_else_stays(world: EraseWorld, server) -> None:
+def test_the_person_is_gone_and_all_else_stays(
+    world: EraseWorld, server, caplog: pytest.LogCaptureFixture
+) -> None:
     before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
     misfits, texts = (
         world.misfits(),
@@ -73,7 +76,10 @@ def test_the_person_is_gone_and_all_else_stays(world: EraseWorld, server) -> Non
     assert in_folder(lake, PERSON) and in_folder(disk, PERSON)
     left_by_the_dead(world)
 
-    receipt = world.erase(f"uid={PERSON}", force=True)
+    said: list[str] = []
+    with caplog.at_level(logging.DEBUG):
+        receipt = world.erase(f"uid={PERSON}", force=True, say=said.append)
+    assert said and caplog.text and PERSON not in f"{said} {caplog.text} {receipt}"
 
     for table, rows in before.items():
         assert world.rows(table) == [row for row in rows if row not in of_person(rows)]

@@ -108,9 +108,11 @@ class EraseWorld:
 
         return partial(one_ahead, one, lambda: None)
 
-    def erase(self, *wheres: str, force: bool = False, kind: str = "") -> dict[str, Any]:
+    def erase(
+        self, *wheres: str, force: bool = False, kind: str = "", say: Callable[[str], None] = lambda _: None
+    ) -> dict[str, Any]:
         """All that the command does."""
-        eraser = self.eraser(*wheres, kind=kind)
+        eraser = self.eraser(*wheres, kind=kind, say=say)
         _, searched = eraser.plan()
         number, known = eraser.ask()
         assert eraser.erase(number, known, searched) == 0

@@ -16,6 +16,7 @@ from rich.console import RenderableType
 from sluice.cli.instants import read_instant
 from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
 from sluice.cli.output import print_json, progress, show, table_of, text_of
+from sluice.cli.where_file import read_where_file
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable, WrongUse
@@ -34,7 +35,16 @@ WhereOption = Annotated[
     typer.Option(
         "--where",
         metavar="PATH=VALUE",
-        help="Records with this value, such as user.id=7 or, of the record's key, _key=u7; repeatable: any.",
+        help="Records with this value, such as user.id=7 or, of the record's key, _key=u7; repeatable: any. "
+        "`ps` and the shell's history show it: --where-file does not.",
+    ),
+]
+WhereFileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where-file",
+        metavar="FILE|-",
+        help="The same, a PATH=VALUE on each line of a file or of standard input (-).",
     ),
 ]
 TypeOption = Annotated[str | None, typer.Option("--type", help="Only rows of this type.")]
@@ -61,6 +71,7 @@ def erase(
     pipeline: PipelineArgument,
     reason: ReasonOption,
     where: WhereOption = None,
+    where_file: WhereFileOption = None,
     kind: TypeOption = None,
     start: FromOption = None,
     to: ToOption = None,
@@ -74,14 +85,14 @@ def erase(
     Searches first, says what it would do and asks. Then the erasure list in the lake gets its entry, which
     every landing obeys, and the units that hold the records are remade and loaded without them. Whatever
     stops it: the same words go on. Exits with 1 where something is left, which the receipt names.
-    Example: sluice erase adx --where user.id=7 --reason "ticket 4711"
+    Example: sluice erase adx --where-file person.txt --reason "ticket 4711"
     """
     from sluice.clients.lake.open import open_lake
     from sluice.flow.erase.erase import Eraser
     from sluice.flow.erase.finish import finish
 
     spec = load_pipeline(pipeline, config)
-    request = _request(spec, where or [], kind or "", start, to, reason)
+    request = _request(spec, where or [], read_where_file(where_file), kind or "", start, to, reason)
     landings = partial(_landings, spec, find(pipeline, config))
     eraser = Eraser(spec, open_lake(spec), request, landings, progress)
     plan, searched = eraser.plan()
@@ -99,7 +110,13 @@ def erase(
 
 
 def _request(
-    spec: Pipeline, where: Sequence[str], kind: str, start: str | None, to: str | None, reason: str
+    spec: Pipeline,
+    where: Sequence[str],
+    file: bytes | None,
+    kind: str,
+    start: str | None,
+    to: str | None,
+    reason: str,
 ) -> ErasureRequest:
     from sluice.flow.erase.erasure_request import (
         ErasureRequest,
@@ -110,7 +127,7 @@ def _request(
     )
     from sluice.mask.mask_rules import mask_rules
 
-    wheres, now, rules = read_wheres(where), pendulum.now("UTC"), mask_rules(spec)
+    wheres, now, rules = read_wheres(where, file), pendulum.now("UTC"), mask_rules(spec)
     end = ceil(now, spec.slice) if to is None else read_instant(to, now, spec.slice)
     first = pendulum.datetime(1970, 1, 1) if start is None else read_instant(start, now, spec.slice)
     slices = SliceRange.widen(first, end, spec.slice)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -52,24 +53,39 @@ class ErasureRequest:
         )
 
 
-def read_wheres(given: Sequence[str]) -> tuple[Where, ...]:
-    """Returns what `--where user.id=7` asks for. Raises WrongUse."""
-    if not given:
-        raise WrongUse("--where is missing: name a field and its value, such as --where user.id=7")
-    if len(given) > _MOST_VALUES:
-        raise WrongUse(f"--where: {len(given)} values, more than {_MOST_VALUES}: erase them in parts")
-    return tuple(dict.fromkeys(map(_where, given)))
+def read_wheres(given: Sequence[str], file: bytes | None = None) -> tuple[Where, ...]:
+    """Returns what `--where user.id=7`, and each line of `--where-file`, ask for. Raises WrongUse.
+
+    No error has a word of what was given: it may be a person's.
+    """
+    numbered = len(given) > 1
+    places = [f"--where number {n}" if numbered else "--where" for n in range(1, len(given) + 1)]
+    found = [_where(place, text) for place, text in zip(places, given, strict=True)]
+    found += [_where(f"--where-file, line {n}", text) for n, text in _lines(file or b"")]
+    if not found:
+        name = "--where" if file is None else "--where-file"
+        raise WrongUse(f"{name} is missing or empty: name a field and its value, such as user.id=7")
+    if len(found) > _MOST_VALUES:
+        raise WrongUse(f"--where: {len(found):,} values, more than {_MOST_VALUES}: erase them in parts")
+    return tuple(dict.fromkeys(found))
 
 
-def _where(text: str) -> Where:
+def _lines(file: bytes) -> Iterator[tuple[int, str]]:
+    """Yields each line that says something, and its number."""
+    for number, raw in enumerate(file.removeprefix(BOM_UTF8).split(b"\n"), start=1):
+        if raw.strip():
+            yield number, raw.removesuffix(b"\r").decode(errors="surrogateescape")
+
+
+def _where(place: str, text: str) -> Where:
     path, sign, value = text.partition("=")
     names = tuple(path.split("."))
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise WrongUse("--where: what was typed is not UTF-8, and an event's text is")
+        raise WrongUse(f"{place}: what is there is not UTF-8, and an event's text is")
     if not (sign and value and all(names)):
-        raise WrongUse(f"--where {text[:60]!r}: expected PATH=VALUE such as user.id=7")
+        raise WrongUse(f"{place}: expected PATH=VALUE such as user.id=7")
     if len(value.encode()) > LONGEST:
-        raise WrongUse(f"--where {path}: a value has at most {LONGEST:,} bytes")
+        raise WrongUse(f"{place}: a value has at most {LONGEST:,} bytes")
     return Where(names, value)
 
 

@@ -32,10 +32,49 @@ def test_fields_and_values():
     )
 
 
-@pytest.mark.parametrize("text", ["user.id", "=7", "a..b=7", "a=", "a=\ud800", "a=" + "x" * 1025])
+FILE = b"\xef\xbb\xbfuser.id=7\r\n\n  \nemail=a=b \nuser.name=Ren\xc3\xa9"
+
+
+def test_lines_of_a_file_and_what_is_typed_add_up():
+    own = (Where(("user", "id"), "7"), Where(("email",), "a=b "), Where(("user", "name"), "René"))
+    assert read_wheres([], FILE) == own
+    assert read_wheres(["_key=u7", "user.id=7"], FILE) == (Where(("_key",), "u7"), *own)
+
+
+NO_WHERES = ["alice", "=alice", "a..b=alice", "alice=", "a=alice\ud800", "a=alice" + "x" * 1020]
+
+
+@pytest.mark.parametrize("text", NO_WHERES)
 def test_what_is_no_field_and_value(text: str):
-    with pytest.raises(WrongUse, match="--where"):
-        read_wheres([text])
+    line = text.encode(errors="surrogatepass")
+    for place, given, file in (
+        ("--where", [text], None),
+        ("--where number 2", ["a=7", text], b"a=8"),
+        ("--where-file, line 4", [], b"a=7\n\na=8\n" + line + b"\nb=9"),
+    ):
+        with pytest.raises(WrongUse) as refused:
+            read_wheres(given, file)
+        assert str(refused.value).startswith(f"{place}: ")
+        assert "alice" not in str(refused.value)
+
+
+def test_a_file_that_is_not_utf_8():
+    with pytest.raises(WrongUse, match=r"--where-file, line 2: .* not UTF-8"):
+        read_wheres([], "a=7\nname=René".encode("latin-1"))
+
+
+@pytest.mark.parametrize(
+    ("given", "file", "said"),
+    [
+        ([], None, "--where is missing or empty"),
+        ([], b"\n \n", "--where-file is missing or empty"),
+        (["a=7"], b"".join(b"a=%d\n" % n for n in range(100)), "--where: 101 values, more than 100"),
+    ],
+)
+def test_nothing_and_too_much(given: list[str], file: bytes | None, said: str):
+    with pytest.raises(WrongUse) as refused:
+        read_wheres(given, file)
+    assert str(refused.value).startswith(said)
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 501, "for alice@b.example"])
