@@ -11,7 +11,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
@@ -21,6 +21,7 @@ from sluice.safe_text import Say
 
 _LIFETIME = re.compile(r"\bold_parts_lifetime\s*=\s*(\d+)")
 _POLL_SECONDS = 1.0
+_SAY_SECONDS = 60  # how often a wait says for how long it has gone on
 _PATIENCE_SECONDS = 900  # beyond the lifetime: the server removes in rounds, and not what a query reads
 
 
@@ -49,14 +50,31 @@ class LeftOnDisk:
         return not self.dropped and not any(part.hidden or part.replaced for part in self.tables)
 
 
+@dataclass
+class WaitLines:
+    """Says what is waited for: at first, when it changes, and once a minute for how long."""
+
+    say: Say
+    _said: str = field(default="", init=False)
+    _next: float = field(default=0, init=False)
+
+    def tell(self, what: str, waited: float) -> None:
+        """`waited`: seconds since the wait began."""
+        if what == self._said and waited < self._next:
+            return
+        self.say(f"{what}; waited {waited:,.0f} s" if self._said else what)
+        self._said, self._next = what, waited + _SAY_SECONDS
+
+
 @dataclass(frozen=True)
 class ServerParts:
-    """One server's part of a pipeline."""
+    """One server's part of a pipeline. `clock`: seconds."""
 
     client: Client
     pipeline: Pipeline
     say: Say = lambda _: None
     sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
 
     def left(self) -> LeftOnDisk:
         lifetimes, (default, delay) = self._tables(), self._defaults()
@@ -79,12 +97,13 @@ class ServerParts:
         wanted = {(name, part) for name, part, active in self._parts(names) if not active}
         dropped, left = set(self._dropped()), self.left()
         longest = max([part.lifetime for part in left.tables] + [left.drop_delay if dropped else 0])
-        deadline = time.monotonic() + longest + _PATIENCE_SECONDS
-        while (wanted or dropped) and time.monotonic() < deadline:
-            self.say(
+        lines, begun = WaitLines(self.say), self.clock()
+        while (wanted or dropped) and (waited := self.clock() - begun) < longest + _PATIENCE_SECONDS:
+            what = (
                 f"{self.client.address}: {len(wanted):,} replaced parts and {len(dropped):,} dropped tables "
-                f"are still on disk; the server removes them within about {longest:,} s"
+                f"are still on disk; the server keeps such for about {longest:,} s"
             )
+            lines.tell(what, waited)
             self.sleep(min(_POLL_SECONDS * 5, max(_POLL_SECONDS, longest / 20)))
             wanted &= {(name, part) for name, part, active in self._parts(names) if not active}
             dropped &= set(self._dropped())

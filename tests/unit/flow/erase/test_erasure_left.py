@@ -10,7 +10,7 @@ import pytest
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.flow.erase.left_files import LeftAttempt, Removed, remove_left
 from sluice.flow.erase.left_in_kafka import judged, places_of
-from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts
+from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts, ServerParts
 from sluice.flow.erase.what_is_left import left_lines, note_lines
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
@@ -102,3 +102,34 @@ def test_what_is_left_is_said():
     assert note_lines([], [empty], force=False) == []
     assert [line.partition(":")[0] for line in note_lines([], [full], force=False)] == ["ch", "ch"]
     assert pendulum.parse(attempt.removable) is not None
+
+
+class WaitingServer:
+    """Has two replaced parts for 130 s, and one of them for 200 s."""
+
+    address = "ch:8123"
+    now = 0.0
+
+    def rows(self, statement: str, parameters: Any = None) -> list[tuple]:
+        if "system.parts" in statement:
+            gone = (130, 200)
+            return [("sluice.rejected", f"all_{n}_0", 0) for n, until in enumerate(gone) if self.now < until]
+        return [] if "dropped_tables" in statement else [(480, 480)]
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_wait_says_a_line_once_when_it_changes_and_each_minute(monkeypatch):
+    monkeypatch.setattr("sluice.flow.erase.left_parts.read_table", lambda *_: None)
+    server, said = WaitingServer(), []
+    parts = ServerParts(server, pipeline(), said.append, server.sleep, lambda: server.now)
+    assert parts.force().nothing
+    lines = [line.partition("ch:8123: ")[2].partition(" and 0 dropped") for line in said]
+    assert [(what, after.partition("; waited ")[2]) for what, _, after in lines] == [
+        ("2 replaced parts", ""),
+        ("2 replaced parts", "60 s"),
+        ("2 replaced parts", "120 s"),
+        ("1 replaced parts", "130 s"),
+        ("1 replaced parts", "190 s"),
+    ]
