@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from sluice.errors import SluiceError
 from sluice.manifest_parts import Forgotten as Forgotten
+from sluice.manifest_parts import ForgottenRecords as ForgottenRecords
 from sluice.manifest_parts import LandedFile as LandedFile
 from sluice.manifest_parts import Loss as Loss
 from sluice.manifest_parts import Masked as Masked
@@ -49,6 +50,8 @@ class Manifest:
     is how many of their rows were not kept; `rows` does not count them. `erasures`: how many entries the list
     had then.
     `masked`: what the pipeline file's `mask` has hidden; None: nothing.
+    `without_bytes`: those of `unparsed` of which the lake had forgotten the bytes when it was remade. They
+    are counted, and in no file.
     """
 
     pipeline: str
@@ -81,6 +84,7 @@ class Manifest:
     rows_erased: int = 0
     erasures: int = 0
     masked: Masked | None = None
+    without_bytes: tuple[ForgottenRecords, ...] = ()
     version: int = VERSION
 
     @property
@@ -103,12 +107,38 @@ class Manifest:
         return self.erased if self.rows is None else self.rows_erased
 
     @property
+    def refused(self) -> int:
+        """All records, and rows of records, that are unparsed."""
+        return sum(self.refused_by_reason().values())
+
+    def refused_by_reason(self) -> dict[str, int]:
+        return dict(sorted((Counter(self.unparsed) + Counter(self.rows_unparsed)).items()))
+
+    @property
     def kept(self) -> int:
-        """The rows that `_rejected/` has to hold: records, and rows of records, that are unparsed."""
+        """The rows of the files in `rejected`."""
         return sum(self.kept_by_reason().values())
 
     def kept_by_reason(self) -> dict[str, int]:
-        return dict(sorted((Counter(self.unparsed) + Counter(self.rows_unparsed)).items()))
+        return _less(self.refused_by_reason(), self.without_bytes)
+
+    def held_by_reason(self) -> dict[str, int]:
+        """Returns the unparsed records, and rows of records, of which the lake holds the bytes."""
+        return _less(self.refused_by_reason(), self.forgotten_records)
+
+    def forgotten_by_reason(self) -> dict[str, int]:
+        """Returns those of which it has forgotten them."""
+        return dict(sorted(_summed(self.forgotten_records).items()))
+
+    @property
+    def forgotten_records(self) -> tuple[ForgottenRecords, ...]:
+        """Those of before the unit was remade, and those of its own files."""
+        on, kept = self.rejected_forgotten_on, self.kept_by_reason()
+        return (*self.without_bytes, *([ForgottenRecords(on, kept)] if on and kept else []))
+
+    def forgotten_in(self, count: PartitionCount) -> int:
+        """Returns how many of them are of a partition."""
+        return count.unparsed + count.rows_unparsed if self.rejected_forgotten_on else count.without_bytes
 
     @property
     def topics(self) -> frozenset[str]:
@@ -129,6 +159,11 @@ class Manifest:
         """When the lake forgot the unit's files of `_rejected/`; empty where it holds them, or had none."""
         known = self.forgotten if self.rejected else None
         return known.rejected or known.lake if known else ""
+
+    @property
+    def half_forgotten(self) -> bool:
+        """Returns whether some files may be left of those that the lake forgets."""
+        return self.forgotten is not None and not self.forgotten.removed
 
     @property
     def held_events(self) -> tuple[LandedFile, ...]:
@@ -167,6 +202,17 @@ class Manifest:
         for file in self.files:
             rows.update(file.types())
         return dict(sorted(rows.items()))
+
+
+def _summed(forgotten: Iterable[ForgottenRecords]) -> Counter[str]:
+    reasons: Counter[str] = Counter()
+    for one in forgotten:
+        reasons.update(one.unparsed)
+    return reasons
+
+
+def _less(reasons: Mapping[str, int], forgotten: Iterable[ForgottenRecords]) -> dict[str, int]:
+    return dict(Counter(reasons) - _summed(forgotten))
 
 
 class _Format(msgspec.Struct):

@@ -56,7 +56,8 @@ class LandedFile:
 @dataclass(frozen=True)
 class PartitionCount:
     """Of one partition's records in the slice: how many were read, and how many of them not parsed. `rows`,
-    `rows_unparsed`, `erased` and `rows_erased` as in the manifest."""
+    `rows_unparsed`, `erased` and `rows_erased` as in the manifest. `without_bytes`: the unparsed ones that
+    are counted alone."""
 
     topic: str
     partition: int
@@ -66,6 +67,7 @@ class PartitionCount:
     rows_unparsed: int = 0
     erased: int = 0
     rows_erased: int = 0
+    without_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,14 @@ class Forgotten:
     rejected: str = ""
     tables: tuple[str, ...] = ()
     removed: bool = False
+
+
+@dataclass(frozen=True)
+class ForgottenRecords:
+    """Unparsed records, by reason, of which the lake forgot the bytes `on` an instant, as `landed_at`."""
+
+    on: str
+    unparsed: Mapping[str, int]
 
 
 @dataclass(frozen=True)

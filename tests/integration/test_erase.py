@@ -18,7 +18,9 @@ import pytest
 from local.versions import ROOT
 from sluice.crash_points import Erase, Land, TableLoad
 from sluice.errors import SluiceError
+from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.finish import finish
+from sluice.flow.forget.forget import forget_window
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.state.erasures.erasure_progress import ErasureProgress
@@ -26,7 +28,7 @@ from sluice.state.erasures.erasure_store import read_erasures
 from sluice.state.manifests import read_manifests, units_in
 from tests.integration.landed import client_of
 from tests.support.erase_world import PERSON, SLICES, EraseWorld, in_folder
-from tests.support.landing_world import hours
+from tests.support.landing_world import START, hours
 from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
@@ -96,6 +98,40 @@ def test_the_person_is_gone_and_all_else_stays(
     assert receipt["lake"]["attempts_removed"] == 1
     assert audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True)).anomalies == []
     checked(world, PERSON)
+
+
+def test_rejected_records_that_are_forgotten_hinder_no_erasure(server, name: str, tmp_path) -> None:
+    world = EraseWorld.made(tmp_path, client_of(server), name, keep={"lake": "900d", "rejected": "30d"})
+    world.variable = server.at.variable
+    world.begin()
+    before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
+    texts = [value for logs in world.kafka.logs.values() for log in logs for value, *_ in log]
+    assert len(forget_window(world.pipeline(), world.lake, SLICES, START.add(days=99)).units) == 3
+    assert in_folder(world.folder / "lake", PERSON)
+
+    receipt = world.erase(f"uid={PERSON}", force=True)
+
+    for table, rows in before.items():
+        assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
+    assert (in_folder(world.folder / "lake", PERSON), in_folder(server.data, PERSON)) == ([], [])
+    whole = sum(PERSON.encode() in text and text.endswith(b"}") for text in texts)
+    cut = sum(not text.endswith(b"}") for text in texts)
+    erased = receipt["erased"]
+    assert (erased["records"], erased["rows"], erased["rejected"], receipt["left"]) == (whole, whole, 0, [])
+    assert sum(unit["rejected_forgotten"] for unit in receipt["units"]) == cut > 2
+    assert receipt["notes"][0].startswith(f"the lake forgot the bytes of {cut} rejected records of 3 units")
+    manifests = read_manifests(world.lake, units_in(world.lake, SLICES)).values()
+    assert sum(m.read for m in manifests) == len(texts)
+    assert sum(m.parsed for m in manifests) == len(texts) - cut - whole
+    found, anomalies, _ = audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True))
+    compared = auditor(world.pipeline(), None).whole(found)
+    assert (anomalies, compared.anomalies, compared.busy) == ([], [], [])
+    assert compared.rows > whole
+    checked(world, PERSON)
+    # In the end all of it is forgotten.
+    assert len(forget_window(world.pipeline(), world.lake, SLICES, START.add(days=999)).units) == 3
+    assert not list((world.folder / "lake/demo").rglob("*.parquet"))
+    assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
 
 
 def left_by_the_dead(world: EraseWorld) -> None:

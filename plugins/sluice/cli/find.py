@@ -142,9 +142,11 @@ def _seat_lines(facts: RecordFacts) -> Iterator[str]:
         yield f"boundaries: after {seat.after or 'none'}, before {seat.before or 'none'}"
     if manifest is not None:
         yield f"manifest: {manifest.id}, landed at {manifest.landed_at or 'an unknown time'}"
-        if forgotten := manifest.forgotten_on or manifest.rejected_forgotten_on:
-            which = "its files" if manifest.forgotten_on else "its files of _rejected/"
-            yield f"lake: {which} were forgotten on {forgotten}"
+        if manifest.forgotten_on:
+            yield f"lake: its files were forgotten on {manifest.forgotten_on}"
+        for one in manifest.forgotten_records:
+            gone = sum(one.unparsed.values())
+            yield f"lake: the bytes of {gone:,} rejected records were forgotten on {one.on}"
     if kafka is not None:
         yield f"Kafka: {kafka.error or f'it has offsets [{kafka.start}, {kafka.end}) of the partition'}"
 
@@ -181,6 +183,7 @@ def _as_json(facts: RecordFacts) -> dict[str, Any]:
         "manifest": manifest.id if manifest else None,
         "landed_at": manifest.landed_at if manifest else None,
         "forgotten": asdict(manifest.forgotten) if manifest and manifest.forgotten else None,
+        "records_forgotten": [asdict(one) for one in manifest.forgotten_records] if manifest else [],
         "rows": [_row_json(row) for row in facts.rows],
         "tables": [asdict(table) for table in facts.tables],
         "unreadable": list(facts.unreadable),

@@ -130,13 +130,14 @@ def _read(spec: Pipeline, slices: SliceRange, wanted: RejectionFilter, sample: i
 def _unparsed_samples(
     spec: Pipeline, lake: Lake, groups: Sequence[RejectedGroup], sample: int
 ) -> list[RejectedSample]:
-    """Returns samples of each reason out of the last slice that has it, as the page shows them."""
+    """Returns samples of each reason out of the last slice that holds some, as the page shows them."""
     from sluice.page import rejected_samples
     from sluice.state.manifests import read_manifests, units_in
 
     reasons: dict[Slice, set[str]] = {}
     for group in groups if sample else ():
-        reasons.setdefault(group.last, set()).add(group.cause.reason)
+        if group.last_held is not None:
+            reasons.setdefault(group.last_held, set()).add(group.cause.reason)
     found: list[RejectedSample] = []
     for slice_, own in reasons.items():
         manifests = read_manifests(lake, units_in(lake, [slice_])).values()

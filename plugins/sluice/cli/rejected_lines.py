@@ -85,7 +85,12 @@ def _lines(group: RejectedGroup, samples: Sequence[RejectedSample], command: str
 
     cause, misfit = group.cause, group.cause.kind == "misfit"
     yield f"{cause_text(cause)}: {fix_of(cause.reason, misfit)}"
-    if retryable(cause.reason, misfit):
+    if group.forgotten:
+        yield (
+            f"the lake has forgotten the bytes of {group.forgotten:,} of these records: `reland` brings "
+            "their slices, as long as Kafka has them"
+        )
+    if retryable(cause.reason, misfit) and group.forgotten < group.records:
         column = f" --table {shlex.quote(cause.table)} --column {shlex.quote(cause.column)}" if misfit else ""
         yield f"then: {command}{column} --reason {shlex.quote(cause.reason)} --retry"
     for one in samples:
@@ -110,6 +115,7 @@ def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:
         "column": cause.column,
         "reason": cause.reason,
         "records": group.records,
+        "forgotten": group.forgotten,
         "slices": group.slices,
         "since": group.first.id,
         "last": group.last.id,

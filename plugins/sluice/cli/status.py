@@ -162,6 +162,7 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "records": s.manifest.read if s.manifest else None,
         "parsed": s.manifest.parsed if s.manifest else None,
         "unparsed": dict(s.manifest.unparsed) if s.manifest else {},
+        "unparsed_forgotten": s.manifest.forgotten_by_reason() if s.manifest else {},
         **(_arrays(s.manifest) if s.manifest and s.manifest.rows is not None else {}),
         **(_erased(s.manifest) if s.manifest and s.manifest.erasures else {}),
         "late": s.manifest.late if s.manifest else 0,

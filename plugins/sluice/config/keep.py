@@ -22,7 +22,7 @@ class Keep(Section):
     Example: `400d`"""
     rejected: OptionalDuration = None
     """How long the lake keeps the bytes of unparsed records (`_rejected/`), without it as long as `lake`.
-    `remake` reads them. Example: `30d`"""
+    `remake` reads them as long; later it counts them as they were. Example: `30d`"""
     tables: Mapping[str, Duration] = Field(default_factory=dict)
     """How long a table keeps the rows of an hour, by the table's own TTL; `"*"` stands for every table, and a
     duration alone is short for that. Sluice deletes no row for its age: `verify` takes missing rows of older

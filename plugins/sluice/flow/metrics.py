@@ -32,7 +32,7 @@ def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Metric
             yield sample(name, value, **known)
         yield sample("types_landed", len({t for m in own for t in m.rows_by_type()}), **known)
         yield from landing_shape(pipeline, own, known)
-        for reason, count in _summed(m.kept_by_reason() for m in own).items():
+        for reason, count in _summed(m.refused_by_reason() for m in own).items():
             yield sample("records_unparsed", count, reason=reason, **known)
         for kind, count in _configured(pipeline, _summed(m.rows_by_type() for m in own)).items():
             yield sample("rows_landed", count, type=kind, **known)

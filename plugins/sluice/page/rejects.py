@@ -26,7 +26,15 @@ def unparsed_counts(manifests: Iterable[Manifest]) -> Counter[str]:
     """Returns records, and rows of records, by reason: exact, from the manifests."""
     counts: Counter[str] = Counter()
     for manifest in manifests:
-        counts.update(manifest.kept_by_reason())
+        counts.update(manifest.refused_by_reason())
+    return counts
+
+
+def forgotten_counts(manifests: Iterable[Manifest]) -> Counter[str]:
+    """Returns those of which the lake has forgotten the bytes."""
+    counts: Counter[str] = Counter()
+    for manifest in manifests:
+        counts.update(manifest.forgotten_by_reason())
     return counts
 
 
@@ -35,13 +43,15 @@ def rejects_of(
     misfits: Sequence[MisfitCount],
     samples: Sequence[RejectedSample],
     payloads: Payloads,
+    forgotten: Mapping[str, int] | None = None,
 ) -> Rejects:
-    """Groups what was rejected; the most records first."""
+    """Groups what was rejected; the most records first. `forgotten`: those of `unparsed` without bytes."""
+    gone = forgotten or {}
     by_key: dict[tuple[str, str, str], list[RejectedSample]] = {}
     for sample in samples:
         by_key.setdefault((sample.kind, plain(sample.place), sample.reason), []).append(sample)
     groups = [
-        _group(UNPARSED, "", "", reason, count, by_key.get((UNPARSED, "", reason), ()))
+        _group(UNPARSED, "", "", reason, count, by_key.get((UNPARSED, "", reason), ()), gone.get(reason, 0))
         for reason, count in unparsed.items()
     ]
     for (table, column, reason), count in _summed(misfits).items():
@@ -65,14 +75,27 @@ def plain(place: str) -> str:
 
 
 def _group(
-    kind: str, table: str, column: str, reason: str, records: int, samples: Sequence[RejectedSample]
+    kind: str,
+    table: str,
+    column: str,
+    reason: str,
+    records: int,
+    samples: Sequence[RejectedSample],
+    forgotten: int = 0,
 ) -> RejectGroup:
+    advice = [remedy_of(reason, misfit=kind == MISFIT)] if forgotten < records else []
+    if forgotten:
+        advice.append(
+            f"the lake has forgotten the bytes of {forgotten:,} of them: `reland` brings the hour, as long "
+            "as Kafka has it"
+        )
     return RejectGroup(
         kind=kind,
         table=table,
         column=visible(column),
         reason=visible(reason),
         records=records,
-        advice=remedy_of(reason, misfit=kind == MISFIT),
+        forgotten=forgotten,
+        advice="; ".join(advice),
         samples=list(samples[:PER_GROUP]),
     )

@@ -39,7 +39,7 @@ def totals_of(pipeline: Pipeline, found: Sequence[UnitStatus]) -> HourTotals | N
     return HourTotals(
         read=sum(m.read for _, m in landed),
         landed=sum(m.landed for _, m in landed),
-        unparsed=sum(m.kept for _, m in landed),
+        unparsed=sum(m.refused for _, m in landed),
         late=sum(m.late for _, m in landed),
         bytes=sum(file.bytes for _, m in landed for file in m.held_files),
         tables=_tables(pipeline, [status for status, _ in landed]),

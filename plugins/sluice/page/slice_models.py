@@ -224,14 +224,15 @@ class RejectedSample(Model):
 
 
 class RejectGroup(Model):
-    """Records that were rejected for one reason, misfits by table and column; `records` is exact. `advice`
-    says what a person can do."""
+    """Records that were rejected for one reason, misfits by table and column; `records` is exact, and the
+    lake has `forgotten` the bytes of some of them. `advice` says what a person can do."""
 
     kind: str
     table: str
     column: str
     reason: str
     records: int
+    forgotten: int
     advice: str
     samples: list[RejectedSample]
 

@@ -85,7 +85,7 @@ def unit_view(
         erased=manifest.erased_rows if manifest else 0,
         late=manifest.late if manifest else 0,
         rows_by_type=_most(manifest.rows_by_type()) if manifest else {},
-        rejected_by_reason=manifest.kept_by_reason() if manifest else {},
+        rejected_by_reason=manifest.refused_by_reason() if manifest else {},
         rows_held=manifest.rows if manifest else None,
         losses=[_loss(loss) for loss in (*status.losses, *(manifest.lost if manifest else ()))],
         lacking_topics=list(status.lacking),

@@ -6,7 +6,8 @@
 | has other rules for a topic that the file still names | reads by the rules of now |
 | has no rules (of an older version) | nothing that it shows |
 | has records that were too large, or empty arrays that are none any more | cannot, or cannot for certain |
-| has files that the lake has forgotten | cannot |
+| has files of rows that the lake has forgotten, or rejected elements of arrays | cannot |
+| has unparsed records whose bytes the lake has forgotten | counts them as they are |
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ MOST_UNITS = 24
 """Units that one run remakes by itself, of at most MAX_ROWS records together; one of more is taken alone."""
 TOO_LARGE = "too large"
 """The reason of reject_reasons.py: of such a record the lake has no bytes."""
+
+_RELAND = "`--mode reland` brings the slice, as long as Kafka has it"
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,17 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
     """Returns why the manifest alone says that the records cannot come back."""
     if manifest.forgotten_on:
         return f"it forgot its files on {manifest.forgotten_on}, as `keep` in the pipeline file says"
-    if manifest.rejected_forgotten_on:
+    if manifest.rejected_forgotten_on and manifest.rows_unparsed:
+        rows = sum(manifest.rows_unparsed.values())
         return (
-            f"it forgot the bytes of {manifest.kept:,} unparsed ones on {manifest.rejected_forgotten_on}, as "
-            "`keep` in the pipeline file says"
+            f"it forgot the bytes of {rows:,} rejected elements of arrays on "
+            f"{manifest.rejected_forgotten_on}, as `keep` in the pipeline file says, and without them an "
+            f"array cannot be joined again: {_RELAND}"
+        )
+    if manifest.forgotten_records and not manifest.counts:
+        return (
+            f"it forgot the bytes of {manifest.kept:,} unparsed ones on {manifest.rejected_forgotten_on}, "
+            f"and its manifest, of an older version, does not say of which partitions: {_RELAND}"
         )
     if manifest.empty and not pipeline.event.arrays:
         return (
@@ -126,4 +136,4 @@ def _may(pipeline: Pipeline, status: UnitStatus) -> bool:
     manifest = status.manifest
     if manifest is None or status.gone or status.state is UnitState.NOT_OVER:
         return False
-    return refusal(pipeline, manifest) is None and TOO_LARGE not in manifest.unparsed
+    return refusal(pipeline, manifest) is None and TOO_LARGE not in manifest.held_by_reason()

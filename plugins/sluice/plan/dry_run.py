@@ -95,14 +95,17 @@ def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
 
 def unit_line(status: UnitStatus, does: str) -> str:
     """Formats unit, state, action, offsets, reads, what Kafka no longer has."""
-    gone = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
+    expired = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
     lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
     if status.uncounted:
         lacking += f", not counted as the file says for {', '.join(status.uncounted)} (remake counts it)"
     if status.forgotten_on and status.state is not UnitState.FORGOTTEN:
         lacking += f", files forgotten on {status.forgotten_on[:10]}"
+    gone = sum(status.manifest.forgotten_by_reason().values()) if status.manifest else 0
+    if gone and does.startswith("make again"):
+        lacking += f", {gone:,} unparsed ones stay as they are (the lake forgot their bytes)"
     size = f"{status.offsets:,} offsets, {status.reads} reads"
-    return f"{status.unit}: {status.seen} → {does}; {size}{gone}{lacking}"
+    return f"{status.unit}: {status.seen} → {does}; {size}{expired}{lacking}"
 
 
 def lost(losses: Iterable[Loss]) -> str:
@@ -140,4 +143,5 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
         "lacking_topics": list(status.lacking),
         "uncounted": list(status.uncounted),
         "forgotten": status.forgotten_on,
+        "unparsed_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},
     }

@@ -151,7 +151,7 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
         verified=seal if verified and status.state.done else "",
         offsets=status.offsets,
         read=manifest.read,
-        unparsed=manifest.kept,
+        unparsed=manifest.refused,
         late=manifest.late,
         lost=sum(loss.until - loss.start for loss in manifest.lost),
         rows=status.loaded[0],
@@ -164,8 +164,8 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
 
 def _forgotten(manifest: Manifest) -> str:
     if manifest.forgotten is None:
-        return ""
-    if not manifest.forgotten.removed:
+        return "rejected" if manifest.without_bytes and not manifest.rejected else ""
+    if manifest.half_forgotten:
         return BEGUN
     return "lake" if manifest.forgotten.lake else "rejected"
 

@@ -37,8 +37,8 @@ def _units(name: str, observation: Observation) -> Iterator[MetricSample]:
         yield sample("slice_files", len(files), **known)
         yield sample("slice_types", len(manifest.rows_by_type()), **known)
         rows = sum(file.rows for file in files)
-        if rows + manifest.kept:
-            yield sample("slice_unparsed_share", manifest.kept / (rows + manifest.kept), **known)
+        if rows + manifest.refused:
+            yield sample("slice_unparsed_share", manifest.refused / (rows + manifest.refused), **known)
         if rows:
             yield sample("slice_late_share", manifest.late / rows, **known)
 

@@ -112,10 +112,10 @@ def rejects(
     places: dict[tuple[str, ProblemSource, str], list[_Rejects]] = {}
     reading = ("records", ProblemSource.LAKE, "are in `_rejected/` with their reasons")
     for unit, manifest in landed.items():
-        kept, reasons = manifest.kept, manifest.kept_by_reason()
+        refused, reasons = manifest.refused, manifest.refused_by_reason()
         most = sorted(reasons, key=lambda reason: -reasons[reason])[:_REASONS]
         why = "; ".join(f"{reasons[reason]:,} {reason}" for reason in most)
-        places.setdefault(reading, []).append(_Rejects(unit.slice, kept, manifest.landed + kept, why))
+        places.setdefault(reading, []).append(_Rejects(unit.slice, refused, manifest.landed + refused, why))
     doctor = f"do not fit it; `sluice doctor {pipeline.name}` names columns and reasons"
     for status in found:
         for table, row in status.tables.items():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sluice.cli.commands import commands
+from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.errors import WrongUse
+from sluice.manifest import Forgotten, decode, encode
 from tests.support.landing_world import World, event, hours
 
 CONFIG = """
@@ -53,6 +56,29 @@ def test_reasons_with_their_remedy_and_command(words, capsys):
     assert "no time: let `event.time` name the field and its format, or correct the producer" in shown
     command = f"sluice rejected p --config {words[-1]} --from 2026-01-01T00:00Z --to 2026-01-01T04:00Z"
     assert f"then: {command} --reason 'no time' --retry" in shown.splitlines()
+
+
+def test_of_records_whose_bytes_are_forgotten_it_says_so(words, capsys):
+    lake = open_lake(read(Path(words[-1])))
+    key = layout.manifest("2026-01-01T03Z", "dc1")
+    old = decode(lake.read(key).data, key)
+    lake.put(key, encode(replace(old, forgotten=Forgotten(rejected="2028-01-01T00:00:00Z", removed=True))))
+    lake.delete(file.key for file in old.rejected)
+    found = json.loads(run([*words, *RANGE, "--sample", "3", "--json"], capsys))
+    assert [(one["reason"], one["records"], one["forgotten"]) for one in found] == [
+        ("not JSON", 2, 1),
+        ("no time", 1, 1),
+    ]
+    # They are of the last slice that has any.
+    assert [[sample["offset"] for sample in one["samples"]] for one in found] == [[70], []]
+    lines = run([*words, *RANGE], capsys).splitlines()
+    assert [line for line in lines if "forgotten" in line] == [
+        "the lake has forgotten the bytes of 1 of these records: `reland` brings their slices, as long as "
+        "Kafka has them"
+    ] * 2
+    assert [line.partition("--reason ")[2] for line in lines if line.startswith("then:")] == [
+        "'not JSON' --retry"
+    ]
 
 
 def test_the_range_and_the_reason_are_respected(words, capsys):

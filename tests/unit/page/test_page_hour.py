@@ -13,10 +13,10 @@ from sluice.flow.rejected.remedies import OF_FORMATS
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verification, opened
-from sluice.manifest import Loss
+from sluice.manifest import ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
-from sluice.page.rejects import MOST_GROUPS, rejects_of, unparsed_counts
+from sluice.page.rejects import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of, unrepeated
 from sluice.page.slice_models import RejectedSample, RunRow, TaskRow
@@ -271,6 +271,21 @@ def test_unparsed_records_of_all_clusters_are_counted_by_reason():
     one = manifest(TEN, 0)
     rows = replace(one, unparsed={"not JSON": 2}, rows_unparsed={"no time": 4})
     assert unparsed_counts([one, rows]) == {"not JSON": 3, "no time": 4}
+
+
+def test_of_records_without_bytes_the_page_says_so():
+    gone = ForgottenRecords("2028-01-01T00:00:00Z", {"not JSON": 2, "no type": 1})
+    one = replace(manifest(TEN, 0), unparsed={"not JSON": 2, "no type": 4}, without_bytes=(gone,))
+    found = rejects_of(unparsed_counts([one]), [], [], "masked", forgotten_counts([one]))
+    assert [(g.reason, g.records, g.forgotten) for g in found.groups] == [
+        ("no type", 4, 1),
+        ("not JSON", 2, 2),
+    ]
+    some, all_ = (group.advice for group in found.groups)
+    assert "event.type" in some and some.endswith(
+        "; the lake has forgotten the bytes of 1 of them: `reland` brings the hour, as long as Kafka has it"
+    )
+    assert all_.startswith("the lake has forgotten the bytes of 2 of them")
 
 
 def test_every_reason_has_an_advice():

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.manifest import Manifest, Traffic
+from sluice.manifest import Forgotten, LandedFile, Manifest, PartitionCount, Traffic
 from sluice.plan import auto_remake
-from sluice.plan.auto_remake import MOST_UNITS, Remakes, chosen, older_window, outdated, same_rules
+from sluice.plan.auto_remake import MOST_UNITS, Remakes, chosen, older_window, outdated, refusal, same_rules
 from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -57,6 +57,46 @@ def traffic(**changes) -> tuple[Traffic, ...]:
 )
 def test_what_a_manifest_shows(changes: dict, file: dict, found: tuple[str, ...]):
     assert outdated(pipeline(**file), manifest(**changes), NOW) == found
+
+
+BAD = LandedFile("_rejected/x", "a", None, "", 3, 1, "0")
+GONE = {"rejected": (BAD,), "forgotten": Forgotten(rejected="2028-01-01T00:00:00Z")}
+COUNTS = (PartitionCount("bids", 0, 10, 3),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"unparsed": {"no type": 3}, "counts": COUNTS, **GONE}, None),
+        ({"unparsed": {"no type": 3}, "counts": COUNTS, "rows": 9, **GONE}, None),
+        ({"unparsed": {"no type": 3}, **GONE}, "it forgot the bytes of 3 unparsed ones on 2028-01-01"),
+        (
+            {
+                "unparsed": {"no type": 1},
+                "rows": 9,
+                "rows_unparsed": {"no time": 2},
+                "counts": COUNTS,
+                **GONE,
+            },
+            "it forgot the bytes of 2 rejected elements of arrays on 2028-01-01",
+        ),
+        ({"rows": 9, "rows_unparsed": {"no time": 2}, "counts": COUNTS}, None),
+        ({"forgotten": Forgotten(lake="2028-01-01T00:00:00Z")}, "it forgot its files on 2028-01-01"),
+    ],
+)
+def test_what_the_lake_has_forgotten_is_remade_without_it_where_the_rest_is_whole(
+    changes: dict, why: str | None
+):
+    said = refusal(pipeline(), manifest(**changes))
+    assert (said or "").startswith(why or "") and (said is None) == (why is None)
+    assert why is None or "`--mode reland`" in (said or "") or "its files" in why
+
+
+def test_a_record_that_was_too_large_hinders_no_remake_when_it_is_forgotten():
+    large = {"unparsed": {"too large": 3}, "counts": COUNTS}
+    for changes, remade in ((large, False), ({**large, **GONE}, True)):
+        found = chosen(pipeline(), [status(UNITS[0], **changes)], NOW)
+        assert bool(found) is remade
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.errors import FilesForgotten
-from sluice.manifest import Forgotten, Loss, Manifest, OffsetRange
+from sluice.manifest import Forgotten, LandedFile, Loss, Manifest, OffsetRange
 from sluice.plan.dry_run import DryRun, lost, unit_json, unit_line
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import action, has_work, refuse_forgotten, rows_of, unresolved, work_of
@@ -139,6 +139,21 @@ def test_how_a_forgotten_unit_is_shown():
     assert unit_json(found, "nothing")["forgotten"] == "2026-12-24T00:00:00Z"
 
 
+def test_unparsed_records_that_are_forgotten_stay_in_a_remake():
+    found = status(UnitState.COMPLETE)
+    assert found.manifest is not None
+    bad = LandedFile("_rejected/x", "a", None, "", 7, 1, "0")
+    gone = Forgotten(rejected="2026-12-24T00:00:00Z")
+    manifest = replace(found.manifest, unparsed={"no type": 7}, rejected=(bad,), forgotten=gone)
+    found = replace(found, manifest=manifest)
+    assert unit_line(found, action(found, "remake")) == (
+        "2026-11-20T00Z/dc1: complete → make again out of the lake and load; 5,500 offsets, 3 reads, 7 "
+        "unparsed ones stay as they are (the lake forgot their bytes)"
+    )
+    assert "unparsed" not in unit_line(found, action(found, "fill"))
+    assert unit_json(found, "nothing")["unparsed_forgotten"] == {"no type": 7}
+
+
 @pytest.mark.parametrize("state", [UnitState.LANDED, UnitState.STALE, *DONE])
 def test_a_cluster_that_is_gone_is_loaded_and_never_landed(state):
     gone = status(state, gone=True)
@@ -225,6 +240,7 @@ def test_the_same_for_programs():
         "lacking_topics": ["wins"],
         "uncounted": ["e.traffic"],
         "forgotten": "",
+        "unparsed_forgotten": {},
     }
     landed = unit_json(status(UnitState.STALE, ranges=None), "load again")
     assert (landed["rows"], landed["ranges"], landed["action"]) == (40, [], "load again")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pendulum
 import pytest
 
@@ -9,6 +11,7 @@ from sluice.errors import SluiceError
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
+from sluice.manifest import Forgotten, ForgottenRecords, LandedFile
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state import month_store, months
 from tests.support.fakes import MemoryLake
@@ -40,6 +43,19 @@ def test_a_unit_stays_verified_until_it_is_loaded_anew():
     note_verified(lake, DAY, [complete(unit(0)), complete(unit(1))], [], NOW)
     month_store.note(lake, [complete(unit(0), generation=2), complete(unit(1)), missing(unit(2))])
     assert verified(lake) == {"10": False, "11": True, "12": False}
+
+
+def test_which_files_of_a_unit_are_forgotten():
+    """A remade unit without a file of rejected records has none that are due; another one has."""
+    landed = complete(unit(0))
+    assert landed.manifest is not None
+    gone = (ForgottenRecords("2027-01-01T00:00:00Z", {"no type": 3}),)
+    bare = replace(landed.manifest, rejected=(), unparsed={"no type": 3}, without_bytes=gone)
+    bad = LandedFile("_rejected/x", "a", None, "", 2, 1, "0")
+    more = replace(bare, unparsed={"no type": 5}, rejected=(bad,))
+    later = replace(more, forgotten=Forgotten(rejected="2027-02-01T00:00:00Z", removed=True))
+    found = [months.summary_of(replace(landed, manifest=manifest)) for manifest in (bare, more, later)]
+    assert [(one.unparsed, one.forgotten) for one in found] == [(3, "rejected"), (5, ""), (5, "rejected")]
 
 
 def test_a_broken_unit_is_not_verified_and_stays_open_until_it_is_verified_again():

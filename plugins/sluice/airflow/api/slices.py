@@ -28,7 +28,7 @@ from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
 from sluice.page.cause_rows import cause_rows
 from sluice.page.overview import OverviewContext, OverviewSnapshot, first_instant, hours_of
-from sluice.page.rejects import rejects_of, unparsed_counts
+from sluice.page.rejects import forgotten_counts, rejects_of, unparsed_counts
 from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts
 from sluice.page.slice_models import Rejects, RunRow, SliceView
@@ -132,7 +132,8 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
             counts += rejected_samples.misfit_counts(client, pipeline, slice_)
             misfits += rejected_samples.misfits(client, pipeline, slice_, payloads)
     unparsed = rejected_samples.unparsed(open_lake(pipeline), manifests, payloads)
-    return rejects_of(unparsed_counts(manifests), counts, [*unparsed, *misfits], payloads)
+    gone = forgotten_counts(manifests)
+    return rejects_of(unparsed_counts(manifests), counts, [*unparsed, *misfits], payloads, gone)
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")

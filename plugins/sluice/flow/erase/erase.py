@@ -17,8 +17,9 @@ from sluice.crash_points import Erase
 from sluice.errors import Relanded
 from sluice.flow.batch_loop import Landings, run_chosen
 from sluice.flow.erase.erasure_request import ErasureRequest
-from sluice.flow.erase.search import Tables, covered, search, unsearched_line
+from sluice.flow.erase.search import Tables, covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
+from sluice.flow.erase.what_is_left import forgotten_lines
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.manifest import STAMP, Manifest
 from sluice.plan.plan import work_of
@@ -70,9 +71,9 @@ class Eraser:
             progress = progress.with_more(part.progress)
             rows += part.rows
             rejected += part.rejected
-        unsearched = tuple(line for unit, m in manifests.items() if (line := unsearched_line(unit, m)))
+        lines = (*unsearched_lines(manifests), *forgotten_lines(manifests.values()))
         tables = self._by_table(rows)
-        return ErasurePlan(len(progress.found), len(manifests), rows, rejected, tables, unsearched), progress
+        return ErasurePlan(len(progress.found), len(manifests), rows, rejected, tables, lines), progress
 
     def ask(self) -> tuple[int, ErasureList]:
         """Writes the entry, or finds that of an erasure in the same words that has not ended."""

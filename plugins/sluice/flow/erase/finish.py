@@ -14,7 +14,7 @@ from sluice.flow.erase.left_files import remove_left
 from sluice.flow.erase.left_in_kafka import left_in_kafka
 from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts
 from sluice.flow.erase.receipt import receipt_of, with_what_is_left
-from sluice.flow.erase.search import covered, unsearched_line
+from sluice.flow.erase.search import covered
 from sluice.manifest import STAMP
 from sluice.state.erasures.erasure_list import ErasureList
 from sluice.state.erasures.erasure_progress import read_progress
@@ -31,8 +31,7 @@ def finish(eraser: Eraser, number: int, known: ErasureList, force: bool) -> dict
     tables = eraser.tables(manifests)
     bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))
     kafka = left_in_kafka(pipeline, progress.found)
-    unsearched = [line for unit, m in manifests.items() if (line := unsearched_line(unit, m))]
-    receipt = with_what_is_left(bare, removed, unsearched, kafka, _on_disk(eraser, force), force)
+    receipt = with_what_is_left(bare, removed, manifests, kafka, _on_disk(eraser, force), force)
     write_receipt(lake, number, receipt)
     crash_points.reached(Erase.RECEIPTED)
     return receipt

@@ -9,9 +9,9 @@ from typing import Any
 from sluice.flow.erase.left_files import Removed
 from sluice.flow.erase.left_in_kafka import LeftInKafka
 from sluice.flow.erase.left_parts import LeftOnDisk
-from sluice.flow.erase.search import Tables
+from sluice.flow.erase.search import Tables, unsearched_lines
 from sluice.flow.erase.search_unit import marks_of
-from sluice.flow.erase.what_is_left import left_lines, note_lines
+from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure
@@ -81,6 +81,7 @@ def _unit(unit: Unit, before: FoundUnit, manifest: Manifest) -> dict[str, Any]:
         "records_erased": manifest.erased - before.erased,
         "rows_erased": before.rows,
         "rejected_erased": before.rejected,
+        "rejected_forgotten": sum(manifest.forgotten_by_reason().values()),
         "files_before": [asdict(file) for file in before.files],
         "files_after": [asdict(file) for file in marks_of(manifest)],
     }
@@ -89,7 +90,7 @@ def _unit(unit: Unit, before: FoundUnit, manifest: Manifest) -> dict[str, Any]:
 def with_what_is_left(
     receipt: Mapping[str, Any],
     removed: Removed,
-    unsearched: Sequence[str],
+    manifests: Mapping[Unit, Manifest],
     kafka: Sequence[LeftInKafka],
     servers: Sequence[LeftOnDisk],
     force: bool,
@@ -97,8 +98,8 @@ def with_what_is_left(
     """`left` is what is still to be done, `notes` what goes by itself."""
     return {
         **receipt,
-        "left": left_lines(removed, unsearched, servers, force),
-        "notes": note_lines(kafka, servers, force),
+        "left": left_lines(removed, unsearched_lines(manifests), servers, force),
+        "notes": [*forgotten_lines(manifests.values()), *note_lines(kafka, servers, force)],
         "lake": {
             "superseded_files_removed": removed.files,
             "attempts_removed": removed.attempts,

@@ -46,7 +46,16 @@ def unsearched_line(unit: Unit, manifest: Manifest) -> str:
             f"{unit}: the lake forgot its files on {manifest.forgotten_on}; tables that still hold the slice "
             "have to be searched there"
         )
+    if manifest.half_forgotten:
+        return (
+            f"{unit}: the lake began to forget its rejected records on {manifest.rejected_forgotten_on}, and "
+            "some of their files may be there: `sluice forget` ends it; then the same words again"
+        )
     return ""
+
+
+def unsearched_lines(manifests: Mapping[Unit, Manifest]) -> list[str]:
+    return [line for unit, manifest in manifests.items() if (line := unsearched_line(unit, manifest))]
 
 
 def search(
@@ -55,7 +64,7 @@ def search(
     """Yields what is new after each unit. Raises CannotErase."""
     todo = {unit: m for unit, m in manifests.items() if known.clean.get(str(unit)) != m.id}
     for number, (unit, manifest) in enumerate(todo.items(), start=1):
-        rows = manifest.landed + manifest.kept
+        rows = sum(file.rows for file in (*manifest.held_events, *manifest.held_rejected))
         say(f"searching {unit}, {number:,} of {len(todo):,}: {rows:,} rows")
         found = _matches(one, unit, manifest)
         if found is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from sluice.flow.erase.left_files import Removed
 from sluice.flow.erase.left_in_kafka import LeftInKafka
 from sluice.flow.erase.left_parts import LeftOnDisk
+from sluice.manifest import Manifest
 
 
 def left_lines(
@@ -27,6 +28,19 @@ def left_lines(
                 "tables on its disk: the same words with --now wait again"
             )
     return found
+
+
+def forgotten_lines(manifests: Iterable[Manifest]) -> list[str]:
+    """Of rejected records that the lake forgot before, where it still holds the rows of their units."""
+    whole = [m for m in manifests if not m.forgotten_on and not m.half_forgotten]
+    gone = [sum(m.forgotten_by_reason().values()) for m in whole]
+    some = [count for count in gone if count]
+    if not some:
+        return []
+    return [
+        f"the lake forgot the bytes of {sum(some):,} rejected records of {len(some):,} units before, as "
+        "`keep` says: none of them was searched, and nothing of them but their number is in the lake"
+    ]
 
 
 def note_lines(kafka: Iterable[LeftInKafka], servers: Iterable[LeftOnDisk], force: bool) -> list[str]:

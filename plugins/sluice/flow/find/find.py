@@ -99,11 +99,13 @@ class RecordFinder:
     def _scanned(self, unit: Unit, manifest: Manifest, match: RowMatch, say: Say) -> Iterator[RecordFacts]:
         search = FileSearch(self.lake, manifest)
         rows: list[LakeRow] = []
-        if manifest.forgotten_files:
-            on = manifest.forgotten_on or manifest.rejected_forgotten_on
-            say(f"slice {unit}: files that were forgotten on {on} are not searched")
+        if manifest.forgotten_on:
+            say(f"slice {unit}: files that were forgotten on {manifest.forgotten_on} are not searched")
+        for one in manifest.forgotten_records:
+            gone = sum(one.unparsed.values())
+            say(f"slice {unit}: {gone:,} rejected records were forgotten on {one.on}, and are not searched")
         files = (*manifest.held_events, *manifest.held_rejected)
-        say(f"slice {unit}: {len(files):,} files of {manifest.landed + manifest.kept:,} rows")
+        say(f"slice {unit}: {len(files):,} files of {sum(file.rows for file in files):,} rows")
         for file in files:
             with deeper():
                 rows += search.matching(file, match, _MOST_ROWS - len(rows))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from sluice.flow.find.record_facts import PartitionEdges, RecordFacts
-from sluice.manifest import Manifest
+from sluice.flow.find.record_place import RecordPlace
+from sluice.manifest import Manifest, PartitionCount
 
 
 class Outcome(StrEnum):
@@ -33,6 +34,8 @@ class Outcome(StrEnum):
     NOWHERE = "missing"
     UNREADABLE = "not readable"
     FORGOTTEN = "its file is forgotten"
+    BYTES_FORGOTTEN = "rejected, its bytes are forgotten"
+    BYTES_FORGOTTEN_OR_NONE = "rejected and forgotten, or without a row"
 
 
 _SAID = {
@@ -65,6 +68,10 @@ _SAID = {
     Outcome.UNREADABLE: "a file of its slice cannot be read: `sluice verify` names the repair",
     Outcome.FORGOTTEN: "its slice landed, and the lake has forgotten the files, as `keep` in the pipeline "
     "file says; what tables have of it is below",
+    Outcome.BYTES_FORGOTTEN: "it could not become a row, and the lake has forgotten its bytes, as `keep` in "
+    "the pipeline file says",
+    Outcome.BYTES_FORGOTTEN_OR_NONE: "its partition has rejected records whose bytes the lake has forgotten, "
+    "and its slice has erased records, empty arrays or offsets without a record: this is one of them",
 }
 
 
@@ -111,10 +118,13 @@ def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
         return Outcome.LOST
     if not any(r.start <= place.offset < r.until for r in own):
         return Outcome.LACKING
-    if manifest.forgotten_files:
+    if manifest.forgotten_on or (manifest.forgotten_files and not manifest.counts):
         return Outcome.FORGOTTEN
     if facts.unreadable:
         return Outcome.UNREADABLE
+    if any(manifest.forgotten_in(c) for c in manifest.counts if _is_of(c, place)):
+        other = manifest.erased or manifest.holes or manifest.empty
+        return Outcome.BYTES_FORGOTTEN_OR_NONE if other else Outcome.BYTES_FORGOTTEN
     if manifest.erased:
         return Outcome.ERASED_OR_NONE if manifest.holes or manifest.empty else Outcome.ERASED
     if manifest.holes and manifest.empty:
@@ -122,6 +132,10 @@ def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
     if manifest.holes:
         return Outcome.HOLE
     return Outcome.EMPTY if manifest.empty else Outcome.NOWHERE
+
+
+def _is_of(count: PartitionCount, place: RecordPlace) -> bool:
+    return (count.topic, count.partition) == (place.topic, place.partition)
 
 
 def _outside(facts: RecordFacts) -> Outcome:

@@ -39,16 +39,17 @@ def gaps_of(
 
 def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenFile]) -> None:
     """Checks: rows of the parsed records = rows in the unit's files + rows that did not land, which are
-    rejected like the records that could not be parsed; what is erased is neither. Raises Conservation."""
+    rejected like the records that could not be parsed; what is erased is neither. Of unparsed records whose
+    bytes the lake has forgotten no file has a row. Raises Conservation."""
     unparsed = sum(sum(part.unparsed.values()) for part in seen)
     lost = sum(sum(part.rows_unparsed.values()) for part in seen)
-    erased = sum(part.erased for part in seen)
+    erased, bare = sum(part.erased for part in seen), sum(part.without_bytes for part in seen)
     held = sum(part.records if part.rows is None else part.rows for part in seen)
     parsed = held - lost - (unparsed + erased if all(part.rows is None for part in seen) else 0)
     rows, rejected = 0, 0
     for file in files:
         rows, rejected = (rows + file.rows, rejected) if file.hour else (rows, rejected + file.rows)
-    for what, expected, found in (("parsed", parsed, rows), ("refused", unparsed + lost, rejected)):
+    for what, expected, found in (("parsed", parsed, rows), ("refused", unparsed + lost - bare, rejected)):
         if expected != found:
             raise Conservation(
                 f"slice {unit}: {expected:,} rows were {what}, and the files hold {found:,} of them: nothing "

@@ -73,6 +73,8 @@ class LakeSource:
             made = draft(self.pipeline.name, landed, grace, self.token, now, generation)
             # The records are the same; of an empty array the lake has no time.
             masked = joined(made.masked, old.masked)
-            return replace(made, remade=remade_of(old), times=old.times or made.times, masked=masked)
+            gone = old.forgotten_records
+            times = old.times or made.times
+            return replace(made, remade=remade_of(old), times=times, masked=masked, without_bytes=gone)
 
         return commit_remade(self.lake, old, drafted)

@@ -105,6 +105,7 @@ def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
             rows_unparsed=sum(sum(part.rows_unparsed.values()) for part in parts),
             erased=sum(part.erased for part in parts),
             rows_erased=sum(part.rows_erased for part in parts),
+            without_bytes=sum(part.without_bytes for part in parts),
         )
         for place, parts in sorted(places.items())
     )

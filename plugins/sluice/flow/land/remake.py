@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CannotRemake, Conservation, Relanded
 from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.record_source import Accounted
 from sluice.flow.land.task.reports import SeenOffsets
-from sluice.manifest import Manifest, Remade, TopicPartitionKey
+from sluice.manifest import Manifest, PartitionCount, Remade, TopicPartitionKey
 from sluice.plan.auto_remake import refusal
 from sluice.slices import Unit
 
@@ -38,8 +39,8 @@ def remade_reads(
 def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets], arrays: bool = True) -> Accounted:
     """Compares the records that the files gave with those that the manifest counts, by partition.
 
-    Of a message that was an empty array, or was erased, the lake has no row: as many as the manifest counts
-    are added. Raises Conservation.
+    Of a message that was an empty array, or was erased, the lake has no row, and of an unparsed record whose
+    bytes it has forgotten neither: as many as the manifest counts are added. Raises Conservation.
     """
     found: Counter[TopicPartitionKey] = Counter()
     for part in seen:
@@ -48,9 +49,39 @@ def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets], arrays: bool
     for part in empty:
         found[part.topic, part.partition] += part.records
     if sum(part.records for part in empty) != old.empty:
-        raise _uneven(unit, "that are no empty array", sum(found.values()), old.read - old.erased - old.empty)
+        there = sum(part.records for part in seen)
+        raise _uneven(unit, "that are no empty array", there, _in_files(old) - old.empty)
     _compare(unit, old, found)
-    return Accounted((*seen, *empty, *_erased(unit, old, arrays)), old.holes)
+    added = (*empty, *_erased(unit, old, arrays), *_forgotten(unit, old, arrays))
+    return Accounted((*seen, *added), old.holes)
+
+
+def _in_files(old: Manifest) -> int:
+    """Returns how many records the files give, and empty arrays."""
+    return old.read - old.erased - sum(old.forgotten_by_reason().values())
+
+
+def _in_files_of(old: Manifest, count: PartitionCount) -> int:
+    return count.read - count.erased - old.forgotten_in(count)
+
+
+def _forgotten(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]:
+    """Yields the records without bytes, in their partitions. The manifest counts them by partition and by
+    reason, and not by both: they are dealt out in order, so that both sums hold."""
+    left = Counter(old.forgotten_by_reason())
+    places = [(count, gone) for count in old.counts if (gone := old.forgotten_in(count))]
+    by_partition = sum(gone for _, gone in places)
+    if by_partition != left.total():
+        raise Conservation(
+            f"slice {unit}: by its manifest the bytes of {left.total():,} records are forgotten, and by its "
+            f"partitions of {by_partition:,}: nothing was committed; `sluice verify` names what is wrong"
+        )
+    for count, gone in places:
+        own = Counter(islice(left.elements(), gone))
+        left -= own
+        place = (unit.cluster, unit.slice.id, count.topic, count.partition)
+        none = SeenOffsets(*place, first=0, last=-1, records=gone, rows=0 if arrays else None)
+        yield replace(none, unparsed=dict(own), without_bytes=gone)
 
 
 def _erased(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]:
@@ -65,7 +96,7 @@ def _erased(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]:
 def _empty(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> Iterator[SeenOffsets]:
     left = old.empty
     for count in old.counts:
-        held = count.read - count.erased
+        held = _in_files_of(old, count)
         missing = min(held - found.get((count.topic, count.partition), 0), left)
         if missing > 0:
             left -= missing
@@ -75,13 +106,13 @@ def _empty(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) ->
 
 def _compare(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> None:
     """Older manifests do not count by partition."""
-    counted = {(c.topic, c.partition): c.read - c.erased for c in old.counts}
+    counted = {(c.topic, c.partition): _in_files_of(old, c) for c in old.counts}
     wanted = {place: read for place, read in counted.items() if read}
     if old.counts and wanted != dict(found):
         place = next(p for p in sorted({*wanted, *found}) if wanted.get(p) != found.get(p))
         raise _uneven(unit, f"of {place[0]}/{place[1]}", found.get(place, 0), wanted.get(place, 0))
-    if sum(found.values()) != old.read - old.erased:
-        raise _uneven(unit, "of all partitions", sum(found.values()), old.read - old.erased)
+    if sum(found.values()) != _in_files(old):
+        raise _uneven(unit, "of all partitions", sum(found.values()), _in_files(old))
 
 
 def _uneven(unit: Unit, which: str, found: int, counted: int) -> Conservation:
@@ -92,7 +123,7 @@ def _uneven(unit: Unit, which: str, found: int, counted: int) -> Conservation:
 
 
 def remade_of(old: Manifest) -> Remade:
-    return Remade(old.id, old.landed, old.kept_by_reason())
+    return Remade(old.id, old.landed, old.refused_by_reason())
 
 
 def landed_meanwhile(units: Sequence[str]) -> Relanded | None:

@@ -37,16 +37,22 @@ Outcome = tuple[str, str]
 
 @dataclass(frozen=True)
 class UnitChange:
-    """Rows by outcome, `before` and `after`; or `why` the unit cannot be made again."""
+    """Rows by outcome, `before` and `after`; or `why` the unit cannot be made again. `forgotten`: unparsed
+    records that stay, because the lake has forgotten their bytes."""
 
     unit: Unit
     before: Mapping[Outcome, int]
     after: Mapping[Outcome, int]
     why: str = ""
+    forgotten: int = 0
 
     def __str__(self) -> str:
         if self.why:
             return self.why
+        stay = f"; {self.forgotten:,} unparsed ones stay: the lake forgot their bytes"
+        return f"{self._changes()}{stay if self.forgotten else ''}"
+
+    def _changes(self) -> str:
         changed = [o for o in {*self.before, *self.after} if self.before.get(o, 0) != self.after.get(o, 0)]
         if not changed:
             return f"{self.unit}: nothing would change"
@@ -64,7 +70,7 @@ class UnitChange:
 def sampled(old: Mapping[Unit, Manifest], most: int = SAMPLED) -> list[Unit]:
     """Returns those with most unparsed records, of units that are one task's."""
     small = [unit for unit, manifest in old.items() if manifest.read <= lake_read.TOGETHER]
-    return sorted(sorted(small, key=lambda unit: -old[unit].kept)[:most])
+    return sorted(sorted(small, key=lambda unit: -sum(old[unit].held_by_reason().values()))[:most])
 
 
 def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> Iterator[UnitChange]:
@@ -80,9 +86,9 @@ def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> It
             )
             continue
         try:
-            yield UnitChange(
-                unit, before, _after(pipeline, bare, unit, manifest, erasures.over([unit.slice]))
-            )
+            after = _after(pipeline, bare, unit, manifest, erasures.over([unit.slice]))
+            gone = sum(manifest.forgotten_by_reason().values())
+            yield UnitChange(unit, before, after, forgotten=gone)
         except SluiceError as error:
             if error.retryable:
                 raise
@@ -93,7 +99,7 @@ def outcomes(manifest: Manifest) -> dict[Outcome, int]:
     rows: Counter[Outcome] = Counter()
     for file in manifest.files:
         rows.update({(kind, file.hour): count for kind, count in file.types().items()})
-    rows.update({(reason, ""): count for reason, count in manifest.kept_by_reason().items()})
+    rows.update({(reason, ""): count for reason, count in manifest.refused_by_reason().items()})
     rows[_ERASED, ""] += manifest.erased_rows
     return dict(+rows)
 
@@ -112,8 +118,9 @@ def _after(
     shares = lake_read.shares(task, together=False) if manifest.read else []
     report = TaskReport.of(one.land(lake_read.batches(one), f"{n}") for n, one in enumerate(shares))
     account(unit, manifest, report.seen)
-    before = Counter({(_ERASED, ""): manifest.erased_rows})
-    return dict(Counter(_outcomes_of(report)) + before)
+    stay = Counter({(reason, ""): count for reason, count in manifest.forgotten_by_reason().items()})
+    stay[_ERASED, ""] += manifest.erased_rows
+    return dict(Counter(_outcomes_of(report)) + stay)
 
 
 def _outcomes_of(report: TaskReport) -> dict[Outcome, int]:

@@ -91,9 +91,10 @@ class RejectionReader:
 
 
 def unparsed_of(unit: Unit, manifest: Manifest, wanted: RejectionFilter) -> list[Rejection]:
+    gone = manifest.forgotten_by_reason()
     return [
-        Rejection(unit, RejectionCause("unparsed", "", "", reason), records)
-        for reason, records in manifest.kept_by_reason().items()
+        Rejection(unit, RejectionCause("unparsed", "", "", reason), records, gone.get(reason, 0))
+        for reason, records in manifest.refused_by_reason().items()
         if wanted.takes(reason)
     ]
 

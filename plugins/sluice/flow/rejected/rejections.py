@@ -23,11 +23,16 @@ class RejectionCause:
 
 @dataclass(frozen=True)
 class Rejection:
-    """How many records of a unit one cause has rejected."""
+    """How many records of a unit one cause has rejected; of some the lake has `forgotten` the bytes."""
 
     unit: Unit
     cause: RejectionCause
     records: int
+    forgotten: int = 0
+
+    @property
+    def held(self) -> int:
+        return self.records - self.forgotten
 
 
 @dataclass(frozen=True)
@@ -51,13 +56,16 @@ class RejectionFilter:
 
 @dataclass
 class RejectedGroup:
-    """All rejections of one cause. `first` and `last` are the slices that hold the first and the last."""
+    """All rejections of one cause. `first` and `last` are the slices that have the first and the last,
+    `last_held` the last one of which the lake holds the bytes."""
 
     cause: RejectionCause
     first: Slice
     last: Slice
     records: int = 0
     slices: int = 0
+    forgotten: int = 0
+    last_held: Slice | None = None
 
     def add(self, rejection: Rejection) -> None:
         """Takes the next one: they come in the order of their slices."""
@@ -65,6 +73,9 @@ class RejectedGroup:
             self.slices += 1
         self.last = rejection.unit.slice
         self.records += rejection.records
+        self.forgotten += rejection.forgotten
+        if rejection.held:
+            self.last_held = rejection.unit.slice
 
 
 @dataclass

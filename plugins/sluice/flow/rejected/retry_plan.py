@@ -3,6 +3,7 @@
 | rejections of a unit | a retry |
 | --- | --- |
 | unparsed, read by the rules of the file as it is now | leaves it: a remake would give the same |
+| unparsed, and the lake has forgotten the bytes of all of them | leaves it |
 | unparsed, of a reason that the trial cures | remakes it, and all tables load it |
 | misfits of a cause that the trial cures, and no remake | loads it again into that table |
 | a load or a remake that was stopped has left it half done | completes it first |
@@ -95,6 +96,8 @@ def _stays(
     if misfit:
         on = status.forgotten_on
         return f"the lake forgot its files on {on}, as `keep` in the pipeline file says" if on else None
+    if not rejection.held:
+        return "the lake forgot the bytes of these records, as `keep` in the pipeline file says"
     if status.gone:
         return "its cluster is no longer in the pipeline file"
     if pipeline.event.registry is None and same_rules(status.manifest, rules):

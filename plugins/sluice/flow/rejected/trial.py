@@ -93,8 +93,8 @@ class RetryTrial:
 
 
 def tried_units(rejections: Sequence[Rejection], most: int = MOST, spread: int = SPREAD) -> list[Unit]:
-    """Returns the units with most records, then some evenly over the others. Pure."""
-    ranked = sorted(rejections, key=lambda one: (-one.records, one.unit))
+    """Returns the units with most records that the lake holds, then some evenly over the others. Pure."""
+    ranked = sorted(rejections, key=lambda one: (-one.held, one.unit))
     first = [one.unit for one in ranked[:most]]
     rest = sorted({one.unit for one in rejections} - set(first))
     step = max(len(rest) // spread, 1)

@@ -1,8 +1,10 @@
 """In one manifest: records read = parsed + unparsed + erased = offsets − holes − lost; where a record may
-hold several rows: rows of the parsed records = rows landed + rows unparsed. Pure."""
+hold several rows: rows of the parsed records = rows landed + rows unparsed. Unparsed records = those in
+`_rejected/` + those whose bytes the lake forgot before it made the unit again. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,6 +12,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest, OffsetRange, PartitionCount
+from sluice.safe_text import visible
 
 
 def check_conservation(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
@@ -46,6 +49,7 @@ def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
         erased = sum(count.erased for count in manifest.counts)
         if erased != manifest.erased:
             yield AnomalyKind.READ, f"{erased:,} erased, by partition", f"{manifest.erased:,} erased"
+    yield from _forgotten(manifest)
     rows = sum(manifest.rows_by_type().values())
     if rows != manifest.landed:
         yield AnomalyKind.LANDED, _landed(manifest), f"{rows:,} in its files"
@@ -54,6 +58,20 @@ def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
         yield AnomalyKind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{kept:,}"
     if manifest.rows is not None:
         yield from _rows(manifest, manifest.rows)
+
+
+def _forgotten(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
+    """Checks records without bytes: each is one of the unparsed of its reason, and of a partition."""
+    gone: Counter[str] = Counter()
+    for one in manifest.without_bytes:
+        gone.update(one.unparsed)
+    for reason, count in sorted(gone.items()):
+        if not 0 <= count <= manifest.unparsed.get(reason, 0):
+            expected = f"at most {manifest.unparsed.get(reason, 0):,} without bytes, {visible(reason)}"
+            yield AnomalyKind.UNPARSED, expected, f"{count:,}"
+    by_partition = sum(count.without_bytes for count in manifest.counts)
+    if by_partition != gone.total():
+        yield AnomalyKind.UNPARSED, f"{by_partition:,} without bytes, by partition", f"{gone.total():,}"
 
 
 def _landed(manifest: Manifest) -> str:
@@ -83,7 +101,9 @@ def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:
 
 
 def _fits(count: PartitionCount, most: int) -> bool:
-    return min(count.unparsed, count.erased) >= 0 and count.unparsed + count.erased <= count.read <= most
+    if not 0 <= count.without_bytes <= count.unparsed or count.erased < 0:
+        return False
+    return count.unparsed + count.erased <= count.read <= most
 
 
 def lost_of(manifest: Manifest, r: OffsetRange) -> int:

@@ -19,6 +19,12 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
             f"the lake has forgotten the files of {len(forgotten):,} units, from {forgotten[0].unit} to "
             f"{forgotten[-1].unit}: tables are compared with the counts of their manifests"
         )
+    gone = {s.unit: sum(m.forgotten_by_reason().values()) for s, m in facts.landed if not m.forgotten_on}
+    if some := [count for count in gone.values() if count]:
+        yield (
+            f"the lake has forgotten the bytes of {sum(some):,} unparsed records of {len(some):,} units: "
+            "they are counted, and no file has them"
+        )
     for table in facts.tables:
         yield from () if contents else table.notes
         if not table.expiring and table.aged is None:

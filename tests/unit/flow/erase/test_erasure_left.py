@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pendulum
@@ -11,7 +12,9 @@ from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.flow.erase.left_files import LeftAttempt, Removed, remove_left
 from sluice.flow.erase.left_in_kafka import judged, places_of
 from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts, ServerParts
-from sluice.flow.erase.what_is_left import left_lines, note_lines
+from sluice.flow.erase.search import unsearched_lines
+from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines
+from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, PartitionCount
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
 from sluice.state.manifests import read_manifests
@@ -20,6 +23,7 @@ from tests.support.landing_world import World, event, hours, pipeline
 
 DAY = 86_400_000
 NEWEST = 1_767_225_600_000  # 2026-01-01T00:00Z
+UNIT = Unit(next(iter(hours(1))), "dc1")
 PLACE = FoundPlace("bids", 0, 10, 90, NEWEST)
 
 
@@ -44,6 +48,30 @@ def test_what_kafka_still_has_and_until_when(facts: Any, holds: bool, earliest: 
     [found] = judged("dc1", [PLACE], facts)
     assert (found.holds, found.earliest[:10], found.latest[:10]) == (holds, earliest, latest)
     assert why in found.why and bool(found.why) is bool(why)
+
+
+def test_of_rejected_records_that_are_forgotten_nothing_is_searched_and_the_receipt_says_so():
+    counts = (PartitionCount("bids", 0, 9, 5, without_bytes=3),)
+    bad = LandedFile("_rejected/x", "a", None, "", 2, 1, "0")
+    before = (ForgottenRecords("2026-03-01T00:00:00Z", {"no type": 3}),)
+    remade = Manifest("p", "s", "dc1", 2, "a", (), (), (bad,), 9, {"no type": 5}, 0, counts=counts)
+    remade = replace(remade, without_bytes=before)
+    assert unsearched_lines({UNIT: remade}) == []
+    [line] = forgotten_lines([remade, replace(remade, without_bytes=())])
+    assert line.startswith("the lake forgot the bytes of 3 rejected records of 1 units before")
+    since = replace(remade, forgotten=Forgotten(rejected="2026-04-01T00:00:00Z", removed=True))
+    assert unsearched_lines({UNIT: since}) == []
+    assert forgotten_lines([since])[0].startswith(
+        "the lake forgot the bytes of 5 rejected records of 1 units"
+    )
+    # Of a forgetting that was killed files may be there, which no search reads.
+    begun = replace(since, forgotten=Forgotten(rejected="2026-04-01T00:00:00Z"))
+    [line] = unsearched_lines({UNIT: begun})
+    assert (
+        "began to forget its rejected records on 2026-04-01T00:00:00Z" in line and "`sluice forget`" in line
+    )
+    assert forgotten_lines([begun]) == []
+    assert forgotten_lines([replace(remade, forgotten=Forgotten(lake="2026-04-01T00:00:00Z"))]) == []
 
 
 def test_places_of_several_hours_are_one_of_each_partition():

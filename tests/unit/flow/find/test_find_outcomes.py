@@ -10,12 +10,14 @@ import pytest
 from sluice.flow.find.outcome import Outcome, meaning, outcome_of
 from sluice.flow.find.record_facts import LakeRow, RecordFacts, TableRecord
 from sluice.flow.find.record_place import RecordPlace, SeatedOffset
-from sluice.manifest import Forgotten, LandedFile, Manifest, OffsetRange
+from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, OffsetRange, PartitionCount
 from sluice.slices import Slice
 
 START = pendulum.datetime(2026, 11, 20, 10)
 PLACE = RecordPlace("dc1", "bids", 0, 5)
 ROW = LakeRow(PLACE, "f", 0, 0, type="click")
+ON = "2028-01-01T00:00:00Z"
+BAD = (LandedFile("_rejected/f", "a", None, "", 2, 1, "x"),)
 REFUSED = LakeRow(PLACE, "r", 0, 0, reason="no type", number=1)
 
 
@@ -70,6 +72,36 @@ def test_of_a_forgotten_unit_only_tables_are_known(tables: tuple[TableRecord, ..
     # An offset that the slice has not read is none of it.
     beyond = replace(facts, place=replace(PLACE, offset=9))
     assert outcome_of(beyond) == Outcome.LACKING
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"rejected": BAD, "forgotten": Forgotten(rejected=ON)}, Outcome.BYTES_FORGOTTEN),
+        ({"without_bytes": (ForgottenRecords(ON, {"no type": 2}),)}, Outcome.BYTES_FORGOTTEN),
+        (
+            {"without_bytes": (ForgottenRecords(ON, {"no type": 2}),), "holes": 1},
+            Outcome.BYTES_FORGOTTEN_OR_NONE,
+        ),
+        (
+            {"rejected": BAD, "forgotten": Forgotten(rejected=ON), "erased": 1},
+            Outcome.BYTES_FORGOTTEN_OR_NONE,
+        ),
+        ({"rejected": BAD}, Outcome.NOWHERE),
+    ],
+)
+def test_of_a_rejected_record_that_is_forgotten(changes: dict, outcome: Outcome):
+    there = 2 if "without_bytes" in changes else 0
+    counts = tuple(PartitionCount("bids", n, 9, 2 * (n == 0), without_bytes=there * (n == 0)) for n in (0, 1))
+    ranges = tuple(OffsetRange("bids", "u", n, 0, 9) for n in (0, 1))
+    manifest = Manifest("p", "s", "dc1", 1, "a", ranges, (), (), 18, {"no type": 2}, 0, counts=counts)
+    facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), replace(manifest, **changes))
+    assert (PLACE.topic, PLACE.partition) == ("bids", 0)
+    assert outcome_of(facts) == outcome
+    # The other partition has none.
+    other = outcome_of(replace(facts, place=replace(PLACE, partition=1)))
+    assert other not in (Outcome.BYTES_FORGOTTEN, Outcome.BYTES_FORGOTTEN_OR_NONE)
+    assert outcome_of(replace(facts, unreadable=("f: it is missing",))) == Outcome.UNREADABLE
 
 
 def test_each_outcome_has_words():

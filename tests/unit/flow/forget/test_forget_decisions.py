@@ -92,8 +92,11 @@ def test_what_a_remake_is_still_to_bring_waits_for_it():
     )
     counted = pipeline(remake="auto", counts=[{"table": "e.traffic"}])
     assert still_to_come(counted, [found], {}) == {found.unit: ("counts for e.traffic",)}
+    # A remake can do it without rejected records.
+    bare = status(Forgotten(rejected=EARLIER, removed=True))
+    assert still_to_come(counted, [bare], {}) == {found.unit: ("counts for e.traffic",)}
     # What the lake has forgotten, or Kafka alone has, is not to come.
-    gone = status(Forgotten(rejected=EARLIER, removed=True))
+    gone = status(Forgotten(lake=EARLIER, removed=True))
     assert still_to_come(counted, [gone, missing(unit(0))], {}) == {}
 
 

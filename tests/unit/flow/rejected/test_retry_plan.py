@@ -74,6 +74,17 @@ def test_which_rejections_may_come_in(cause: RejectionCause, changes: dict, why:
         assert said.startswith(why) and units == 1
 
 
+def test_records_without_bytes_stay_and_others_of_their_reason_may_come_in():
+    gone, some = (Rejection(UNITS[0], TIME, 7, forgotten) for forgotten in (7, 6))
+    own = statuses(status(UNITS[0]))
+    left = "the lake forgot the bytes of these records, as `keep` in the pipeline file says"
+    assert candidates(pipeline(), [gone], own, NOW).left == {left: 1}
+    assert candidates(pipeline(), [some], own, NOW).unparsed == (some,)
+    # What the lake holds is what is tried first.
+    other = Rejection(UNITS[1], TIME, 2)
+    assert tried_units([some, other], most=1) == [UNITS[1], UNITS[0]]
+
+
 def test_a_unit_without_a_manifest_is_left():
     found = candidates(pipeline(), [Rejection(UNITS[0], SMALL, 1)], {}, NOW)
     assert list(found.left) == ["its manifest is gone: `sluice verify` names the repair"]

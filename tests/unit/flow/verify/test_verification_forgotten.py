@@ -10,7 +10,7 @@ import pytest
 from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts
 from sluice.flow.verify.notes import notes
-from sluice.manifest import Forgotten, Manifest
+from sluice.manifest import Forgotten, ForgottenRecords, Manifest
 from sluice.state.row_balance import balance_of
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, FACTS, FOUND, OTHER, TEN, found, pipeline
@@ -51,11 +51,38 @@ def test_forgotten_files_are_not_missed():
 def test_the_bytes_of_unparsed_records_alone_may_be_forgotten():
     facts = forgotten(Forgotten(rejected=ON, tables=TABLES, removed=True))
     assert found(facts) == []
-    assert list(notes(facts)) == []
+    assert list(notes(facts)) == [
+        "the lake has forgotten the bytes of 1 unparsed records of 1 units: they are counted, and no file "
+        "has them"
+    ]
     # Its other files are still looked for.
     lost = {key: size for key, size in facts.lake.sizes.items() if "type=click" not in key}
     kinds = [str(one.kind) for one in found(replace(facts, lake=replace(facts.lake, sizes=lost)))]
     assert kinds == ["file missing"] * 2
+
+
+def test_a_unit_that_was_remade_since_has_no_file_of_them():
+    first = FOUND[0]
+    assert first.manifest is not None
+    gone = (ForgottenRecords(ON, {"not JSON": 1}),)
+    counts = (replace(first.manifest.counts[0], without_bytes=1),)
+    manifest = replace(first.manifest, rejected=(), without_bytes=gone, counts=counts)
+    bad = first.manifest.rejected[0].key
+    sizes = {key: size for key, size in FACTS.lake.sizes.items() if key != bad}
+    named = {**FACTS.lake.named, (manifest.slice, "dc1"): manifest}
+    facts = replace(
+        FACTS,
+        found=(replace(first, manifest=manifest), FOUND[1]),
+        lake=LakeFacts(sizes=sizes, named=named),
+    )
+    assert found(facts) == []
+    assert [line.partition(" of 1 units")[0] for line in notes(facts)] == [
+        "the lake has forgotten the bytes of 1 unparsed records"
+    ]
+    # Without the note of it each of them is missed.
+    bare = replace(manifest, without_bytes=(), counts=first.manifest.counts)
+    [one] = found(replace(facts, found=(replace(first, manifest=bare), FOUND[1])))
+    assert (str(one.kind), one.expected, one.seen) == ("records unparsed", "1 in _rejected/", "0")
 
 
 def test_files_of_a_forgetting_that_is_not_done_are_left_to_it():

@@ -52,6 +52,7 @@ class SeenOffsets:
     `rows_unparsed` did not land, and how many records were `empty` arrays; None where a record is a row.
     `long_numbers`: some of their rows may hold a number of more digits than a double keeps. `erased`: records
     of which nothing was left, and `rows_erased` rows of records that were arrays: `rows` does not count them.
+    `without_bytes`: unparsed records that no file has, because the lake forgot their bytes.
     """
 
     cluster: str
@@ -70,6 +71,7 @@ class SeenOffsets:
     hidden: int = 0
     erased: int = 0
     rows_erased: int = 0
+    without_bytes: int = 0
 
 
 @dataclass(frozen=True)

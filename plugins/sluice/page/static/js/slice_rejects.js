@@ -31,6 +31,6 @@ function groupOf(group, read, payloads, index) {
       { name: "Where", class: "nowrap", value: (r) => `${r.cluster}/${r.topic}/${r.partition} @ ${count(r.offset)}` },
       ...(group.kind === "misfit" && payloads === "shown" ? [{ name: "Value", class: "code", value: (r) => r.value }] : []),
       ...(payloads === "hidden" ? [] : [{ name: "Payload", class: "code payload", value: (r) => r.payload }]),
-    ], group.samples, "No sample could be read: verify says whether its file is there."),
+    ], group.samples, group.forgotten === group.records ? "The lake has forgotten their bytes." : "No sample could be read: verify says whether its file is there."),
   );
 }
