@@ -22,6 +22,7 @@ from sluice.config.event import Event
 from sluice.event_values import UnreadablePayload, read_event, text_of
 from sluice.event_values import field as field_of
 from sluice.flow.land.task.headers import last_values
+from sluice.mask.json_names import escapes_of, quoted
 from sluice.slices import Slice
 from sluice.state.erasures.erasure_list import KEY, Erasure, ErasureList
 
@@ -51,8 +52,7 @@ class ErasedValues:
         self._all = frozenset(one for known in self._fields.values() for one in known)
         names = sorted({path[-1] for path in self._fields})
         self._named = re.compile(_after(names), re.DOTALL) if names else None
-        letters = sorted({letter for path in self._fields for name in path for letter in name})
-        self._escaped = re.compile(b"|".join(map(_escape, letters)), re.IGNORECASE)
+        self._escaped = escapes_of(name for path in self._fields for name in path)
 
     def has_key(self, key: bytes | None) -> bool:
         return key is not None and bool(self._keys) and self._digest(key) in self._keys
@@ -163,15 +163,8 @@ class Erasing:
 
 def _after(names: Sequence[str]) -> bytes:
     """Returns a regular expression: what follows one of the names and a colon."""
-    texts = b"|".join(re.escape(json.dumps(name, ensure_ascii=False).encode()) for name in names)
+    texts = b"|".join(re.escape(quoted(name)) for name in names)
     return rb"(?:" + texts + rb")\s*+:\s*+(" + _TEXT + rb'|[^\s,}\]"]++)'
-
-
-def _escape(letter: str) -> bytes:
-    """Returns a regular expression for a letter of a name that is not written as itself."""
-    units = letter.encode("utf-16-be").hex()
-    long = "".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-    return rf"{long}|\\".encode() if letter in '"\\/\b\f\n\r\t' else long.encode()
 
 
 def _unescaped(text: bytes) -> bytes | None:
