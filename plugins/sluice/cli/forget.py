@@ -17,6 +17,7 @@ from sluice.errors import WrongUse
 from sluice.slices import FIRST, SliceRange
 
 if TYPE_CHECKING:
+    from sluice.clients.lake.base import Lake
     from sluice.flow.forget.forget import Forgetting
 
 _MOST_LINES = 20
@@ -53,7 +54,7 @@ def forget(
     if not spec.keep.forgets and not windows:
         raise WrongUse(f"pipeline {spec.name} keeps all files: set `keep`, such as `keep: {{lake: 400d}}`")
     if dry_run:
-        _tell(_forecast(spec, windows, now), json, "would be forgotten")
+        _tell(_forecast(spec, lake, windows, now), json, "would be forgotten")
         return
     if windows and not yes:
         _ask(windows)
@@ -68,7 +69,9 @@ def _only(spec: Pipeline, start: str | None, to: str) -> SliceRange | None:
     return SliceRange.widen(first, read_instant(to, now, spec.slice), spec.slice)
 
 
-def _forecast(spec: Pipeline, windows: Sequence[SliceRange], now: pendulum.DateTime) -> Forgetting:
+def _forecast(
+    spec: Pipeline, lake: Lake, windows: Sequence[SliceRange], now: pendulum.DateTime
+) -> Forgetting:
     """Verifies what is due, and changes nothing."""
     from sluice.flow.forget.decide import ForgetAction
     from sluice.flow.forget.forget import Forgetting, decided
@@ -77,7 +80,8 @@ def _forecast(spec: Pipeline, windows: Sequence[SliceRange], now: pendulum.DateT
     for window in windows:
         progress(f"verifying {window}")
         decisions, _ = decided(spec, window, now, lambda _: None)
-        forgetting.take(d for d in decisions if d.action in (ForgetAction.FORGET, ForgetAction.FINISH))
+        going = [d for d in decisions if d.action in (ForgetAction.FORGET, ForgetAction.FINISH)]
+        forgetting.take(lake, going)
         forgetting.waiting |= {d.unit: d.why for d in decisions if d.action is ForgetAction.WAIT}
     return forgetting
 

@@ -50,15 +50,16 @@ class Lease:
         above: int = 0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        watch: LeaseWatch | None = None,
     ) -> Lease:
         """Takes the lease, waiting at most `patience` for a holder that lives (or died a moment ago).
 
         `holder` names one attempt, never two; `above` is the highest generation known elsewhere, in case
-        the lake was emptied. Raises Busy when patience ends, LakeUnavailable when the lake does.
+        the lake was emptied; `watch` is what this process has seen of the lease before. Raises Busy when
+        patience ends, LakeUnavailable when the lake does.
         """
         claim = LeaseState(holder, 0, 0, term.total_seconds(), os.getpid(), socket.gethostname())
         deadline = clock() + patience.total_seconds()
-        watch: LeaseWatch | None = None
         while True:
             read_at = clock()
             found = lake.read(layout.lease(table))

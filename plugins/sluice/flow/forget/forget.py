@@ -7,9 +7,8 @@ it finds the units by their summaries, which say before the manifests that forge
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -29,12 +28,14 @@ from sluice.flow.land.parse_rules import rules_now
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.read_loads import leases_of
+from sluice.manifest import LandedFile
 from sluice.plan.auto_remake import still_to_come
 from sluice.plan.due import KeepEdges
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit, utc
 from sluice.state.file_moves import move
 from sluice.state.lease import Lease
+from sluice.state.lease_group import hold_all
 from sluice.state.month_store import note
 from sluice.state.months import seal_of
 from sluice.state.survey import survey
@@ -52,16 +53,27 @@ class Forgetting:
     bytes: int = 0
     waiting: dict[Unit, str] = field(default_factory=dict)
 
-    def take(self, done: Iterable[ForgetDecision]) -> None:
-        for decision in done:
+    def take(self, lake: Lake, decisions: Iterable[ForgetDecision]) -> None:
+        """Counts what is about to be deleted. Raises what the lake raises."""
+        for decision in decisions:
+            going = files_there(lake, decision)
             self.units.append(decision.unit)
-            self.files += len(decision.going)
-            self.bytes += sum(file.bytes for file in decision.going)
+            self.files += len(going)
+            self.bytes += sum(file.bytes for file in going)
 
     def add(self, other: Forgetting) -> None:
         self.units += other.units
         self.files, self.bytes = self.files + other.files, self.bytes + other.bytes
         self.waiting |= other.waiting
+
+
+def files_there(lake: Lake, decision: ForgetDecision) -> Sequence[LandedFile]:
+    """Returns the files that a decision deletes: of what a killed run has begun those that are left."""
+    if decision.action is not ForgetAction.FINISH:
+        return decision.going
+    files = decision.forgetting.forgotten_files
+    sizes = each_if_slow(lake.size, [file.key for file in files])
+    return [file for file, size in zip(files, sizes, strict=True) if size is not None]
 
 
 def decided(
@@ -93,7 +105,7 @@ def forget_window(
     if todo:
         try:
             with _leases(pipeline, lake) as leases:
-                forgetting.take(_forget(pipeline, lake, window, now, anomalies, todo, leases))
+                forgetting.add(_forget(pipeline, lake, window, now, anomalies, todo, leases))
         except Busy as error:
             forgetting.waiting |= {decision.unit: str(error) for decision in todo}
     note(lake, survey(pipeline, window))
@@ -108,7 +120,7 @@ def _forget(
     anomalies: Sequence[Anomaly],
     todo: Sequence[ForgetDecision],
     leases: Sequence[Lease],
-) -> list[ForgetDecision]:
+) -> Forgetting:
     """Returns what was forgotten. No table is loaded meanwhile: each unit is decided once more on what is
     there under the leases."""
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
@@ -124,10 +136,12 @@ def _forget(
     begun = [decision for decision, done in zip(new, noted, strict=True) if done]
     _hold(lake, leases, begun)
     going = [*begun, *(decision for decision in same if decision.action is ForgetAction.FINISH)]
+    forgetting = Forgetting()
+    forgetting.take(lake, going)
     _delete(lake, going)
     each_if_slow(partial(confirm, lake), going)
     crash_points.reached(Forget.CONFIRMED)
-    return going
+    return forgetting
 
 
 def _hold(lake: Lake, leases: Sequence[Lease], begun: Sequence[ForgetDecision]) -> None:
@@ -161,10 +175,5 @@ def _leases(pipeline: Pipeline, lake: Lake) -> Iterator[list[Lease]]:
     with connect_shards(pipeline, READ_QUORUM) as servers:
         names = sorted({name for own in leases_of(servers, pipeline).values() for name in own})
     term = pipeline.clickhouse.lease
-    with ExitStack() as held:
-        leases = []
-        for name in names:
-            lease = held.enter_context(Lease.acquire(lake, name, uuid.uuid4().hex, term, 1.5 * term))
-            held.enter_context(lease.keep())
-            leases.append(lease)
+    with hold_all(lake, names, term, 1.5 * term) as leases:
         yield leases

@@ -114,6 +114,11 @@ def without_loss(lake: MemoryLake) -> None:
             assert file.key in lake.objects or mark not in lake.objects
 
 
+def parquet(lake: MemoryLake) -> dict[str, int]:
+    """The bytes of each data file."""
+    return {key: len(data) for key, data in state(lake).items() if key.endswith(".parquet")}
+
+
 def begun(lake: MemoryLake) -> set[str]:
     """Slices of which files may be left that no manifest expects."""
     said = {m.slice: m.forgotten for m in read_manifests(lake, UNITS).values()}
@@ -164,9 +169,12 @@ def test_killed_between_any_two_of_its_steps(held: Held, monkeypatch, keep: dict
             assert begun(lake) <= found_at_any_age(lake)
         else:
             break
-        forget(lake, monkeypatch, **keep)
+        left = parquet(lake)
+        finished = forget(lake, monkeypatch, **keep)
         without_loss(lake)
         assert set(state(lake)) == expected, last
+        gone = left.keys() - parquet(lake).keys()
+        assert (finished.files, finished.bytes) == (len(gone), sum(left[key] for key in gone)), last
         manifests = read_manifests(lake, UNITS)
         assert [m.forgotten for m in manifests.values()] == [
             m.forgotten for m in read_manifests(whole, UNITS).values()
