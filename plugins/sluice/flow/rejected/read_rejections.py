@@ -57,8 +57,13 @@ class RejectionReader:
                 for one in self._of_server(client, part, tables):
                     key = (one.unit, one.cause)
                     found[key] = found.get(key, 0) + one.records
+            gone = self._forgotten({unit for unit, _ in found})
             for (unit, cause), records in sorted(found.items()):
-                yield Rejection(unit, cause, records)
+                yield Rejection(unit, cause, records, records if unit in gone else 0)
+
+    def _forgotten(self, units: Collection[Unit]) -> Collection[Unit]:
+        """Returns those of which the lake has forgotten the files: they cannot be loaded again."""
+        return {unit for unit, m in read_manifests(self.lake, sorted(units)).items() if m.forgotten_on}
 
     def _of_server(self, client: Client, slices: SliceRange, tables: list[str]) -> Iterator[Rejection]:
         rows = _rows(client, "rejected/misfits", self._parameters(slices, tables))
