@@ -104,6 +104,15 @@ def test_of_a_rejected_record_that_is_forgotten(changes: dict, outcome: Outcome)
     assert outcome_of(replace(facts, unreadable=("f: it is missing",))) == Outcome.UNREADABLE
 
 
+def test_of_an_array_whose_elements_are_all_rejected_and_forgotten():
+    counts = (PartitionCount("bids", 0, 9, 0, rows=9, rows_unparsed=2),)
+    ranges = (OffsetRange("bids", "u", 0, 0, 9),)
+    made = Manifest("p", "s", "dc1", 1, "a", ranges, (), BAD, 9, {}, 0, counts=counts, rows=9)
+    gone = replace(made, rows_unparsed={"no type": 2}, forgotten=Forgotten(rejected=ON))
+    facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), gone)
+    assert outcome_of(facts) == Outcome.BYTES_FORGOTTEN
+
+
 def test_each_outcome_has_words():
     words = [meaning(outcome) for outcome in Outcome]
     assert len(set(words)) == len(words)
