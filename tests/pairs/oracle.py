@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.pairs.events import EARLY_MINUTES, LATE_MINUTES, LENGTHS, SLICES, START, time_path, type_path
 from tests.pairs.log import AHEAD, KIND, MINUTE_MS, SHIPPED, Place, Sent, expired_before
+from tests.pairs.masking import masked
 from tests.pairs.options import Case
 from tests.support.oracle import Number, loads
 
@@ -104,7 +105,8 @@ def units_of(case: Case, log: Mapping[Place, list[Sent]]) -> dict[tuple[int, str
                 if sent[offset].message is None:
                     continue
                 read.append(offset)
-                for one in _outcome(case, start, place, offset, sent[offset], shipped):
+                kept = masked(case, sent[offset])
+                for one in _outcome(case, start, place, offset, kept, shipped):
                     (rows if isinstance(one, Row) else rejected).append(one)
     if case.expired == "fail":
         del found[starts_of(case)[0], expired[0]]

@@ -16,6 +16,7 @@ from local.services import ClickHouseServer
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from tests.pairs.expected import configured_types
+from tests.pairs.masking import RULES
 from tests.pairs.options import Case
 from tests.pairs.rollups import rollups_of
 from tests.pairs.schemas import Schemas
@@ -115,6 +116,8 @@ class Home:
         }
         if case.lake == "s3":
             found["lake_connection"] = "pairs_store"
+        if case.mask != "none":
+            found["mask"] = RULES[case.mask]
         if case.counts != "none":
             found["counts"] = [
                 {"table": f"{self.db}.{TRAFFIC}", "by": {"country": "country", "city": "geo.city"}}

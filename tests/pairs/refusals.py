@@ -38,6 +38,12 @@ BY_THE_FILE = (
         "`rows: array` is for messages in JSON, not in protobuf",
     ),
     Refusal(
+        "mask",
+        "format: avro",
+        {"event": {**_FIELDS, "format": {"avro": "event.avsc"}}, "mask": {"user": "drop"}},
+        "is for messages in JSON: of avro the lake keeps each message's own bytes",
+    ),
+    Refusal(
         "registry",
         "format: json",
         {"event": {**_FIELDS, "registry": {"connection": "pairs_registry"}}},
