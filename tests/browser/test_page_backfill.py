@@ -36,7 +36,7 @@ def test_a_backfill_from_the_form(admin: Page, page_stack: PageStack, shoot: Sho
     expect(plan.get_by_role("heading")).to_contain_text("16 slices, mode fill")
     expect(plan.locator(".does")).to_contain_text("16 land and load")
     expect(plan.locator("tbody tr")).to_have_count(16)
-    expect(plan.locator(".stats")).to_contain_text(f"Rows{page_stack.records(page_stack.hours[4:]):,}")
+    expect(plan.locator(".stats")).to_contain_text(f"Records{page_stack.records(page_stack.hours[4:]):,}")
     expect(plan.locator(".replaces")).to_contain_text("replaces nothing")
     # No step of the pipeline was ever timed here; a second plan below knows more.
     expect(plan.locator(".time")).to_contain_text("Time: unknown: no earlier run")

@@ -178,7 +178,7 @@ def test_what_a_backfill_of_yesterday_costs(operator: Operator, history: PageSta
     plan = operator.page.locator(".plan")
     expect(plan.get_by_role("heading")).to_contain_text(f"{today - DAY:%Y-%m-%d} 00:00:00")
     if left:
-        expect(plan.locator(".stats")).to_contain_text(f"Rows{history.records(left):,}")
+        expect(plan.locator(".stats")).to_contain_text(f"Records{history.records(left):,}")
         expect(plan.locator(".stats")).to_contain_text("KiB")
         expect(plan.locator(".time")).to_contain_text(re.compile(r"about \d+"))
     else:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from sluice.page.history import ids_of
 from sluice.slices import FIRST, SliceRange
 from sluice.state.months import Summaries
+from sluice.state.unit_state import DONE
 from sluice.watch.expected import DAYS_NEEDED, expected
 
 BACK = timedelta(days=DAYS_NEEDED)
@@ -25,7 +26,7 @@ def expected_rows(slices: SliceRange, noted: Summaries) -> list[int | None]:
     known: dict[int, int] = {}
     for number, name in enumerate(ids_of(whole)):
         units = noted.of(name)
-        if units and all(unit.state.startswith("complete") for unit in units.values()):
+        if units and all(unit.state in DONE for unit in units.values()):
             known[first + number * step] = sum(unit.rows for unit in units.values())
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), step)
     found = (expected(at, known) for at in starts)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sluice.config.page import Payloads
-from sluice.flow.rejected.remedies import remedy_of
+from sluice.flow.rejected.remedies import FORGOTTEN_MISFIT_REMEDY, remedy_of
 from sluice.manifest import Manifest
 from sluice.page.slice_models import RejectedSample, RejectGroup, Rejects
 from sluice.safe_text import visible
@@ -44,8 +44,10 @@ def rejects_of(
     samples: Sequence[RejectedSample],
     payloads: Payloads,
     forgotten: Mapping[str, int] | None = None,
+    without_files: bool = False,
 ) -> Rejects:
-    """Groups what was rejected; the most records first. `forgotten`: those of `unparsed` without bytes."""
+    """Groups what was rejected; the most records first. `forgotten`: those of `unparsed` without bytes;
+    `without_files`: the lake has forgotten the files that misfits could be loaded from again."""
     gone = forgotten or {}
     by_key: dict[tuple[str, str, str], list[RejectedSample]] = {}
     for sample in samples:
@@ -56,7 +58,10 @@ def rejects_of(
     ]
     for (table, column, reason), count in _summed(misfits).items():
         own = by_key.get((MISFIT, f"{table}.{column}", reason), ())
-        groups.append(_group(MISFIT, table, column, reason, count, own))
+        group = _group(MISFIT, table, column, reason, count, own)
+        groups.append(
+            group.model_copy(update={"advice": FORGOTTEN_MISFIT_REMEDY}) if without_files else group
+        )
     groups.sort(key=lambda one: (-one.records, one.kind, one.table, one.column, one.reason))
     return Rejects(payloads=payloads, groups=groups[:MOST_GROUPS], more=max(len(groups) - MOST_GROUPS, 0))
 

@@ -31,6 +31,7 @@ from sluice.slices import FIRST, SliceRange, ceil, parse_instant
 from sluice.state.month_store import read_summaries
 from sluice.state.months import Summaries
 from sluice.state.status import complete_slices
+from sluice.state.unit_state import DONE
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
@@ -170,7 +171,7 @@ def _seconds(pipeline: Pipeline) -> int:
 def _behind(slices: SliceRange, noted: Summaries, asked: RequestedRange) -> int | None:
     for back, name in enumerate(reversed(list(ids_of(slices)))):
         units = noted.of(name)
-        if units and all(unit.state.startswith("complete") for unit in units.values()):
+        if units and all(unit.state in DONE for unit in units.values()):
             return int((asked.now - (slices.end - back * slices.length)).total_seconds())
     return None
 

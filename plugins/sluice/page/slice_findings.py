@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline
@@ -204,12 +204,19 @@ def _left_out(facts: SliceFacts) -> Iterator[Finding]:
             message = f"{lost:,} offsets had expired in Kafka when it landed: nothing brings them back."
             yield Finding(tone=_WARN, title=f"{place}: loss", message=message)
         if without := without_table(facts.pipeline, manifest):
-            types = _named([visible(name) for name in without])
-            message = (
-                f"{sum(without.values()):,} rows of type {types} are in the lake, and no table takes them."
-            )
-            advice = "name the types under `tables:`, or `*` for all others; a `fill` then loads them"
-            yield Finding(tone=_NONE, title=f"{place}: without a table", message=message, advice=advice)
+            yield _without(place, without, status.forgotten_on)
+
+
+def _without(place: str, without: Mapping[str, int], forgotten_on: str) -> Finding:
+    """A table that is named later gets nothing of an hour whose files the lake has forgotten."""
+    rows = f"{sum(without.values()):,} rows of type {_named([visible(name) for name in without])}"
+    message = f"{rows} are in the lake, and no table takes them."
+    then = "a `fill` then loads them"
+    if forgotten_on:
+        message = f"{rows} had no table, and the lake forgot them on {forgotten_on[:10]}."
+        then = "a `reland` then brings them, as long as Kafka has the hour"
+    advice = f"name the types under `tables:`, or `*` for all others; {then}"
+    return Finding(tone=_NONE, title=f"{place}: without a table", message=message, advice=advice)
 
 
 def _repair(facts: SliceFacts, mode: str) -> RepairRow:

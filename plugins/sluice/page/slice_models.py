@@ -106,11 +106,13 @@ class RunRow(Model):
 
 
 class EventHour(Model):
-    """An event hour that begins in the slice: for how many of the `types` the lake says it is complete."""
+    """An event hour that begins in the slice: for how many of the `types` the lake says it is complete.
+    `forgotten`: it has forgotten files of the hour, and with them its marks."""
 
     hour: str
     complete: int
     types: int
+    forgotten: bool = False
 
 
 class ChangeRow(Model):

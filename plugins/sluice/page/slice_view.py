@@ -145,9 +145,9 @@ def _file(file: LandedFile) -> FileRow:
     return FileRow(key=file.key, type=kind, hour=file.hour, rows=file.rows, bytes=file.bytes)
 
 
-def event_hours_of(lake: Lake, pipeline: Pipeline, slice_: Slice) -> list[EventHour]:
+def event_hours_of(lake: Lake, pipeline: Pipeline, slice_: Slice, forgotten: bool = False) -> list[EventHour]:
     """Returns whether the hours that begin in the slice have their `_SUCCESS`: a read for each configured
-    type."""
+    type. `forgotten`: the lake has forgotten files of the slice, and with them the marks."""
     hours = [hour.strftime("%Y-%m-%dT%H") for hour in _hours(slice_)] if pipeline.types else []
     keys = [layout.hour_success(name, hour) for hour in hours for name in pipeline.types]
     marked = dict(zip(keys, each(lambda key: lake.size(key) is not None, keys), strict=True))
@@ -156,6 +156,7 @@ def event_hours_of(lake: Lake, pipeline: Pipeline, slice_: Slice) -> list[EventH
             hour=hour,
             complete=sum(marked[layout.hour_success(name, hour)] for name in pipeline.types),
             types=len(pipeline.types),
+            forgotten=forgotten,
         )
         for hour in hours
     ]

@@ -25,6 +25,10 @@ class UnitState(StrEnum):
         return self in (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS, UnitState.FORGOTTEN)
 
 
+DONE = frozenset(str(state) for state in UnitState if state.done)
+"""Those of them in which every table has the unit, as summaries note them."""
+
+
 @dataclass(frozen=True)
 class Commit:
     """What the ledger holds, or should hold, for one unit in one table."""

@@ -48,6 +48,12 @@ def test_what_is_not_complete_says_nothing():
     assert expected_rows(SliceRange(at - HOUR, END), noted) == [None, 8]
 
 
+def test_hours_whose_files_the_lake_has_forgotten_are_still_known():
+    at = END - HOUR
+    day = [UnitSummary("forgotten", "s", "s", rows=40), complete(2)]
+    assert expected_rows(SliceRange(at, END), summaries({at - timedelta(days=1): day})) == [42]
+
+
 def test_the_history_has_four_weeks():
     whole = with_history(SliceRange(END - HOUR, END))
     assert (whole.start, whole.end) == (END - HOUR - timedelta(days=28), END)

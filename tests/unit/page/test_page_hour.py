@@ -13,7 +13,7 @@ from sluice.flow.rejected.remedies import OF_FORMATS
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verification, opened
-from sluice.manifest import ForgottenRecords, Loss
+from sluice.manifest import Forgotten, ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
 from sluice.page.rejects import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
@@ -196,6 +196,15 @@ def test_what_a_complete_hour_is_without():
     assert found[0].repair.mode == "reland"
 
 
+def test_rows_without_a_table_of_a_forgotten_hour_are_not_said_to_be_in_the_lake():
+    spec = pipeline(tables={"click": "e.clicks"})
+    gone = replace(manifest(TEN, 0), forgotten=Forgotten(lake="2026-11-25T09:00:00Z"))
+    one = replace(WHOLE, state=UnitState.FORGOTTEN, manifest=gone)
+    (found,) = findings(facts(Cell.FORGOTTEN, one, spec=spec))
+    assert found.message == "3 rows of type view had no table, and the lake forgot them on 2026-11-25."
+    assert "`reland`" in found.advice and "`fill`" not in found.advice
+
+
 def test_rows_of_a_type_without_a_table_are_counted_as_such():
     """6 clicks, of which one is a misfit, and 3 views that no table takes."""
     spec = pipeline(tables={"click": "e.clicks"})
@@ -286,6 +295,14 @@ def test_of_records_without_bytes_the_page_says_so():
         "; the lake has forgotten the bytes of 1 of them: `reland` brings the hour, as long as Kafka has it"
     )
     assert all_.startswith("the lake has forgotten the bytes of 2 of them")
+
+
+def test_misfits_of_a_forgotten_hour_are_not_told_to_reload():
+    misfits = [("e.clicks", "price", "does not fit Float64", 4)]
+    (kept,) = rejects_of({}, misfits, [], "masked").groups
+    (gone,) = rejects_of({}, misfits, [], "masked", without_files=True).groups
+    assert "`reload`" in kept.advice
+    assert "`reload`" not in gone.advice and "`reland`" in gone.advice
 
 
 def test_every_reason_has_an_advice():

@@ -111,6 +111,16 @@ def test_an_anomaly_without_an_hour_goes_when_its_whole_range_is_verified_again(
     assert verdicts.after(old, verdicts.verification_of(DAY, 1, 1, 0, NOW), []).anomalies == ()
 
 
+def test_a_table_that_is_there_again_is_missed_no_more_whatever_the_range():
+    """The command that its anomaly gives is of the hours that wait, not of all that were verified."""
+    look = verdicts.verification_of(DAY, 1, 1, 1, NOW)
+    gone = verdicts.opened(Anomaly(AnomalyKind.TABLE_MISSING, "a table", "none", table="e.clicks"), look)
+    old = verdicts.after(verdicts.Verdict(), look, [gone])
+    part = verdicts.verification_of(SliceRange(START, START.add(hours=1)), 1, 1, 0, NOW)
+    assert verdicts.after(old, part, []).anomalies == ()
+    assert verdicts.after(old, part, [gone]).anomalies == (gone,)
+
+
 def test_what_is_not_done_yet_is_open_but_breaks_nothing():
     verification = verdicts.verification_of(DAY, 1, 1, 1, NOW)
     kinds = (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS, AnomalyKind.ROWS_EXTRA)

@@ -318,8 +318,8 @@ def test_open_anomalies_of_verify_and_not_what_is_only_late():
     (problem,) = rules.anomalies([opened("rows missing"), opened("values differ", 11), *others])
     assert problem.place == "wrong rows, table e.clicks"
     assert problem.message == (
-        "1 rows missing, 1 values differ in 2 hours, from 2026-11-20T10Z to 2026-11-20T11Z; of the first: "
-        "100 rows; repair: sluice run p --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reload"
+        "1 × rows missing, 1 × values differ in 2 hours, from 2026-11-20T10Z to 2026-11-20T11Z; of the "
+        "first: 100 rows; repair: sluice run p --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reload"
     )
     gone = opened("table missing", table="e.other")
     assert [p.place for p in rules.anomalies([gone])] == ["table missing, table e.other"]

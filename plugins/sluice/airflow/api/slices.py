@@ -81,7 +81,9 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     return view.model_copy(
         update={
             "can_start": may_start(user, pipeline.name),
-            "event_hours": event_hours_of(lake, pipeline, slice_),
+            "event_hours": event_hours_of(
+                lake, pipeline, slice_, any(status.forgotten_on for status in snapshot.statuses)
+            ),
             "changes": change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
             "timings": timings_of(slice_, _timings(lake, _days(snapshot.statuses, rows))),
         }
@@ -133,7 +135,9 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
             misfits += rejected_samples.misfits(client, pipeline, slice_, payloads)
     unparsed = rejected_samples.unparsed(open_lake(pipeline), manifests, payloads)
     gone = forgotten_counts(manifests)
-    return rejects_of(unparsed_counts(manifests), counts, [*unparsed, *misfits], payloads, gone)
+    without_files = bool(manifests) and all(manifest.forgotten_on for manifest in manifests)
+    samples = [*unparsed, *misfits]
+    return rejects_of(unparsed_counts(manifests), counts, samples, payloads, gone, without_files)
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")

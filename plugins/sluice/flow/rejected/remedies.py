@@ -33,12 +33,18 @@ _REMEDIES = {
     **dict.fromkeys(OF_FORMATS, _SCHEMA),
     why.TOO_LARGE: "raise `max_record` where such records are meant; then `reland`, while Kafka has them",
     why.NOT_AN_ARRAY: "set or remove `rows: array` as the messages are; then `remake`",
-    why.NOT_AN_OBJECT: "set `rows: array` where messages are arrays, or correct the producer; then `remake`",
+    why.NOT_AN_OBJECT: (
+        "set `rows: array` where messages are arrays of objects, or correct the producer; then `remake`"
+    ),
     why.SHIPPED_TWICE: "nothing: the same event is there once",
 }
 MISFIT_REMEDY = (
     "give the column a type that takes it (ALTER TABLE … MODIFY COLUMN), then `reload` the hour; or correct "
     "the producer"
+)
+FORGOTTEN_MISFIT_REMEDY = (
+    "the lake has forgotten the hour's files: give the column a type that takes it (ALTER TABLE … MODIFY "
+    "COLUMN), then `reland` the hour, as long as Kafka has it; or correct the producer"
 )
 _NO_FIX = (why.NO_VALUE, why.SHIPPED_TWICE, why.TOO_LARGE)
 

@@ -72,13 +72,14 @@ class Cause:
 
     @property
     def message(self) -> str:
-        """`3 rows missing, 1 values differ in 2 hours, from … to …; of the first: expected …, seen …`"""
+        """`3 × rows missing, 1 × values differ in 2 hours, from … to …; of the first: expected …, seen …`.
+        The numbers are of anomalies, not of rows."""
         first = self.anomalies[0]
         if len(self.anomalies) == 1:
             where = f" in {self.slices[0]}" if self.slices else ""
             return f"{first.kind}{where}: {first.message}"
         kinds = Counter(one.kind for one in self.anomalies)
-        said = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+        said = ", ".join(f"{number:,} × {kind}" for kind, number in kinds.items())
         return f"{said}{_span(self.slices)}; of the first: {first.message}"
 
     @property

@@ -103,10 +103,15 @@ def after(
     found: Iterable[OpenAnomaly],
     covered: CoveredUnits | None = None,
 ) -> Verdict:
-    """Returns what is open after a verification: its anomalies, and the old ones that it did not cover."""
+    """Returns what is open after a verification: its anomalies, and the old ones that it did not cover. Every
+    one asks for all tables, whatever its range: one that it does not miss is there."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (verification.start, verification.until))
     seen = covered or {}
-    kept = tuple(a for a in old.anomalies if not (_seen(a, start, until) and _covered(a, seen)))
+    kept = tuple(
+        a
+        for a in old.anomalies
+        if not ((a.kind == AnomalyKind.TABLE_MISSING or _seen(a, start, until)) and _covered(a, seen))
+    )
     return Verdict((*kept, *found)[:MOST], (*old.verifications, verification)[-MOST_VERIFICATIONS:])
 
 

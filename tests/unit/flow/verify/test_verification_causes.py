@@ -52,8 +52,8 @@ def test_a_dropped_table_is_one_cause_however_many_hours_had_misfits():
     assert cause.advice == f"create it; then: {run('fill', 0, 1)}"
     assert cause.slices == ("2026-11-20T10Z", "2026-11-20T11Z")
     assert cause.message == (
-        "1 table missing, 2 uncovered rows in 2 hours, from 2026-11-20T10Z to 2026-11-20T11Z; of the first: "
-        "expected a table, seen none, and 2 landed slices that are not in it"
+        "1 × table missing, 2 × uncovered rows in 2 hours, from 2026-11-20T10Z to 2026-11-20T11Z; of the "
+        "first: expected a table, seen none, and 2 landed slices that are not in it"
     )
     assert not any(one.breaks for one in cause.anomalies[1:])
 
@@ -88,8 +88,8 @@ def test_what_one_reload_repairs_is_one_cause_for_each_table():
     assert (clicks.name, clicks.place) == ("wrong rows", "table e.clicks")
     assert clicks.commands == (run("reload", 0, 1), run("reload", 5, 5))
     assert clicks.message == (
-        "3 rows missing, 1 values differ in 3 hours, from 2026-11-20T10Z to 2026-11-20T15Z; of the first: "
-        "expected 5 rows, seen 4"
+        "3 × rows missing, 1 × values differ in 3 hours, from 2026-11-20T10Z to 2026-11-20T15Z; of the "
+        "first: expected 5 rows, seen 4"
     )
     assert (other.place, other.commands) == ("table e.other", (run("reload", 0, 0),))
     assert other.message == "rows too many in 2026-11-20T10Z: expected 5 rows, seen 4"

@@ -5,7 +5,7 @@ const age = (seconds) => (seconds === null ? "–" : duration(seconds));
 
 // How old records were when their hour was committed and verified, table by table.
 export function freshnessCard({ tables }) {
-  const none = empty("No hour was verified for the first time in the last 7 days.", "The next run of the pipeline's DAG measures its hour.");
+  const none = empty("No hour was measured in the last 7 days.", "The pipeline's DAG measures its hour; a `sluice run` measures none.");
   return section("Freshness", table("Freshness by table", [
     { name: "Table", value: (r) => r.table },
     { name: "p50, 24 h", number: true, value: (r) => age(r.p50_day), title: "Half of the records were at most so old when they were committed and verified" },

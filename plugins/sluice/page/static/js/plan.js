@@ -27,8 +27,8 @@ function planned(answer, plan, started) {
     h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
     h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
     work && stats([
-      { label: "Rows", value: count(plan.rows), note: "at most" },
-      { label: "Size in the lake", value: plan.bytes === null ? "unknown" : bytes(plan.bytes), note: plan.bytes === null ? "nothing has landed here yet" : plan.estimated ? "estimated from what has landed" : "of its files" },
+      { label: "Records", value: count(plan.rows), note: "at most" },
+      { label: "Size in the lake", value: plan.bytes === null ? "unknown" : bytes(plan.bytes), note: plan.bytes === null ? "no hour of it has landed" : plan.estimated ? "estimated from what has landed" : "of its files" },
     ]),
     work && h("p", { class: "time" }, "Time: ", h("b", {}, plan.time)),
     replaced(plan.replaces), plan.waiting.map((line) => h("p", { class: "warn" }, line)),

@@ -34,8 +34,9 @@ function head(name, data) {
 }
 
 // The slice is Kafka's hour; the event hour is complete when later slices cannot bring it events in time any more.
-function eventHour({ hour, complete, types: all }) {
-  const what = complete === all ? "is complete: its folders are marked" : complete ? `is marked for ${complete} of ${all} types` : "is not marked yet: later hours may still bring it events";
+function eventHour({ hour, complete, types: all, forgotten }) {
+  const open = forgotten ? "has no mark: the lake has forgotten its files" : "is not marked yet: later hours may still bring it events";
+  const what = complete === all ? "is complete: its folders are marked" : complete ? `is marked for ${complete} of ${all} types` : open;
   return h("p", { class: "quiet event-hour" }, `Event hour ${hour.replace("T", " ")}:00 ${what}.`);
 }
 
