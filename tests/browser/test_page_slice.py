@@ -56,7 +56,7 @@ def test_a_slice_shows_all_that_is_known_and_nothing_runs(admin: Page, landed: P
     # 300 events of the hour, 6 late ones, and the three strange ones.
     expect(panel.locator("dt:has-text('Records read') + dd")).to_have_text("309")
     reasons = panel.locator(".reject")
-    expect(reasons.filter(has_text="no type")).to_contain_text("of the records read")
+    expect(reasons.filter(has_text="no type")).to_contain_text("of all rows")
     expect(reasons.filter(has_text="adx.clicks.price")).to_contain_text(f"free {MARKUP}")
     rows_of = panel.get_by_role("region", name="Type", exact=True)
     expect(rows_of).to_contain_text(MARKUP)

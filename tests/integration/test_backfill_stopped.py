@@ -80,4 +80,4 @@ def test_stopped_while_landing_and_while_loading_it_goes_on(user: User):
         "publish",
     }
     plan = user.do("plan", *RANGE, "--mode", "reland")
-    assert f"rows to load: {HOURS * 3}" in plan and "time: about " in plan
+    assert f"records to load: {HOURS * 3}" in plan and "time: about " in plan

@@ -49,12 +49,14 @@ class OverviewRow(Model):
     `expected` has the rows that are expected of each cell, where cells are slices and earlier weeks are
     known; `problems` those that the watch sees, by kind; `watched`: its DAG is not paused; `needs` the most
     urgent first. `next_run` is when Airflow makes the next hourly run, empty where it makes none; `lost` are
-    offsets of the range."""
+    offsets of the range. `arrays`: a record is an array of rows, so that more rows than records may be
+    rejected."""
 
     pipeline: str
     slice_seconds: int
     can_start: bool
     paused: bool
+    arrays: bool = False
     tables: list[str] = Field(default_factory=list)
     behind_seconds: int | None
     anomalies: int

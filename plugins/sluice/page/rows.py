@@ -184,6 +184,7 @@ def _as_row(
         slice_seconds=_seconds(pipeline),
         can_start=False,
         paused=False,
+        arrays=pipeline.event.arrays,
         behind_seconds=behind,
         anomalies=anomalies,
         cells=cells,

@@ -72,7 +72,7 @@ class DryRun:
             "complete": sum(status.state.done for status in self.found),
             "offsets to land": self.offsets,
             "reads": self.reads,
-            "rows to load": self.work.rows,
+            "records to load": self.work.rows,
             "batches": len(self.work.batches),
             "time": str(self.time),
         }

@@ -63,7 +63,7 @@ def test_what_was_never_timed_and_who_does_not_answer():
     assert said.lines[0].startswith("2026-11-20T10Z/dc1: complete → nothing; ")
     assert said.lines[3:] == [
         f"cluster dc2 waits: {gone}",
-        "complete: 1; offsets to land: 0; reads: 0; rows to load: 0; batches: 1; "
+        "complete: 1; offsets to land: 0; reads: 0; records to load: 0; batches: 1; "
         "time: unknown: no earlier run of this pipeline has timed load, verify, publish",
     ]
     assert str(TimeEstimate({}, ())) == "about 0 s"

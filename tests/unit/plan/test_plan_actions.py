@@ -258,7 +258,7 @@ def test_columns_that_would_be_added_have_their_lines():
         ("e.clicks: would add `coupon`",),
     )
     first, new, facts = dry.lines
-    assert new == "e.clicks: would add `coupon`" and "→ load;" in first and "rows to load: 40" in facts
+    assert new == "e.clicks: would add `coupon`" and "→ load;" in first and "records to load: 40" in facts
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,9 @@ function lagFigure(lag) {
 
 function rejected(row) {
   const [bad, read] = ["rejected", "read"].map((key) => row.cells.reduce((sum, cell) => sum + (cell[key] ?? 0), 0));
-  return { label: "Rejected", value: count(bad), unit: bad ? "records" : "", note: bad ? `${percent(bad / Math.max(1, read))} of ${brief(read).join(" ").trim()}` : read ? "none" : "nothing was read" };
+  const all = brief(read).join(" ").trim();
+  const share = row.arrays ? `of ${all} arrays` : `${percent(bad / Math.max(1, read))} of ${all}`;
+  return { label: "Rejected", value: count(bad), unit: bad ? (row.arrays ? "rows" : "records") : "", note: bad ? share : read ? "none" : "nothing was read" };
 }
 
 // What landings have recorded in the range, and what Kafka has deleted of hours that have not landed.

@@ -10,22 +10,22 @@ const WITHHELD = {
 
 export async function rejectsCard(place, name, id, data) {
   const number = (key) => data.counts.find((row) => row.name === key)?.now ?? 0;
-  const [unparsed, misfits, read] = [number("Unparsed"), number("Misfits"), number("Records read")];
+  const [unparsed, misfits, landed] = [number("Unparsed"), number("Misfits"), number("Rows landed")];
   if (unparsed + misfits === 0) return replace(place, card("Rejected records", {}, empty("No record of this hour was rejected.")));
   const found = await api.rejected(name, id).catch((error) => ({ error }));
   const badges = [badge(`${count(unparsed)} unparsed`, unparsed ? "warn" : ""), badge(`${count(misfits)} ${misfits === 1 ? "misfit" : "misfits"}`, misfits ? "warn" : "")];
   const body = found.error
     ? h("p", { class: "error", role: "alert" }, found.error.message)
-    : [WITHHELD[found.payloads] && h("p", { class: "quiet" }, WITHHELD[found.payloads]), found.groups.map((group, index) => groupOf(group, read, found.payloads, index)), found.more > 0 && h("p", { class: "quiet" }, `${count(found.more)} more groups are in sluice.rejected.`)];
+    : [WITHHELD[found.payloads] && h("p", { class: "quiet" }, WITHHELD[found.payloads]), found.groups.map((group, index) => groupOf(group, landed + unparsed, found.payloads, index)), found.more > 0 && h("p", { class: "quiet" }, `${count(found.more)} more groups are in sluice.rejected.`)];
   return replace(place, card("Rejected records", { badges }, body));
 }
 
 // The first groups are open: what there is most of is what has to be seen.
-function groupOf(group, read, payloads, index) {
+function groupOf(group, rows, payloads, index) {
   const where = group.column ? `${group.table}.${group.column}: ` : "";
   return h(
     "details", { class: "reject", open: index < 3 },
-    h("summary", {}, h("b", {}, `${where}${group.reason}`), h("span", { class: "quiet" }, ` ${count(group.records)} ${group.kind === "misfit" ? (group.records === 1 ? "misfit" : "misfits") : "unparsed"}, ${percent(group.records / Math.max(read, 1))} of the records read`)),
+    h("summary", {}, h("b", {}, `${where}${group.reason}`), h("span", { class: "quiet" }, ` ${count(group.records)} ${group.kind === "misfit" ? (group.records === 1 ? "misfit" : "misfits") : "unparsed"}, ${percent(group.records / Math.max(rows, 1))} of all rows`)),
     h("p", { class: "advice" }, group.advice),
     table(`Samples: ${where}${group.reason}`, [
       { name: "Where", class: "nowrap", value: (r) => `${r.cluster}/${r.topic}/${r.partition} @ ${count(r.offset)}` },
