@@ -22,7 +22,9 @@ def cell(page: Page, hour: datetime) -> Locator:
 
 def state(hour_cell: Locator) -> str:
     """What the cell says to somebody who cannot see it: `adx, …: verified (…)`."""
-    return str(hour_cell.get_attribute("aria-label")).split(": ")[1].split(" ")[0]
+    said = str(hour_cell.get_attribute("aria-label"))
+    assert "NaN" not in said
+    return said.split(": ")[1].split(" ")[0]
 
 
 def expect_state(hour_cell: Locator, expected: str, timeout: int = 90_000) -> None:

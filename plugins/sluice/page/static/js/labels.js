@@ -10,8 +10,8 @@ export function cellLabel(pipeline, cell, legend) {
   if (counts.length > 1) parts.push(counts.map(([state, number]) => `${number} ${state}`).join(", "));
   if (cell.running) parts.push(/^\d+$/.test(cell.running) ? `${cell.running} being worked on` : `now ${cell.running}`);
   if (cell.missing?.length) parts.push(`missing from ${cell.missing.join(", ")}`);
-  if (cell.anomalies) parts.push(`${cell.anomalies} anomalies`);
-  if (cell.read) parts.push(`${count(cell.read)} records, ${count(cell.rows)} rows loaded`);
+  if (cell.anomalies) parts.push(`${cell.anomalies} ${cell.anomalies === 1 ? "anomaly" : "anomalies"}`);
+  if (cell.read) parts.push(`${count(cell.read)} records, ${count(cell.rows ?? 0)} rows loaded`);
   if (cell.rejected) parts.push(`${count(cell.rejected)} rejected`);
   if (cell.late) parts.push(`${count(cell.late)} later than grace`);
   return parts.join("; ");
