@@ -37,7 +37,7 @@ class _Batch:
 
     @property
     def rate(self) -> float | None:
-        return round(self.rows / self.seconds, 1) if self.seconds > 0 else None
+        return self.rows / self.seconds if self.seconds > 0 else None
 
 
 def landed_amounts(slices: SliceRange, noted: Summaries) -> dict[int, Amount]:

@@ -54,3 +54,8 @@ def test_rates_are_those_of_the_newest_batch_with_the_hour():
 def test_as_many_as_a_page_shows():
     found = sizes_of(SliceRange(START.subtract(hours=90), START), {}, [])
     assert (len(found), found[0].slice) == (MOST_HOURS, "2026-11-20T09Z")
+
+
+def test_a_rate_is_rounded_once_where_it_is_shown():
+    [hour] = sizes_of(SliceRange(START, START.add(hours=1)), {}, [batch("land", 0, 1, 181_746, 100.0)])
+    assert hour.land_rates[0] == 1817.46
