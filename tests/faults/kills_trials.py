@@ -164,8 +164,8 @@ def stop(trials: Trials) -> None:
 
 
 def occurrences(trace: Sequence[str], most: int) -> list[tuple[str, int]]:
-    """Of each point its first occurrence, and up to `most` of them evenly: (point, nth). Of many the last tenth
-    is left out: a run that waits less sends fewer statements."""
+    """Of each point its first occurrence, and up to `most` of them evenly: (point, nth). Of many the last
+    tenth is left out: a run that waits less sends fewer statements."""
     found = []
     for name, times in Counter(trace).items():
         kept, last = min(most, times), times - times // 10
