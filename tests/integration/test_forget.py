@@ -235,7 +235,7 @@ def test_the_bytes_of_unparsed_records_are_forgotten_first(place: Place):
     # Without them the first hour is remade, and stands as before: verify misses nothing.
     [unit, *_] = units_of(pipeline, HOURS)
     old = read_manifests(open_lake(pipeline), [unit])[unit]
-    place.land(pipeline, "remake", "made again", HOURS.start.add(hours=1))
+    place.land(pipeline, "remake", "remade", HOURS.start.add(hours=1))
     place.load(pipeline)
     steps.verify_range(pipeline, HOURS)
     found, anomalies, _ = audit(pipeline, HOURS, AuditScope(everywhere=True, checksums=True))

@@ -1,4 +1,4 @@
-"""What a mask makes of a record, by docs/guide/privacy.md alone: with Python's own json and hmac."""
+"""Computes a masked record by docs/guide/privacy.md alone, with Python's own json and hmac."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def covering_array() -> list[Case]:
 
 
 def stand_together(options: Mapping[str, str]) -> bool:
-    """Whether the file is not refused for some of the options: tests/pairs/refusals.py has what is."""
+    """Returns whether a pipeline file takes the options together; refusals.py has those that it refuses."""
     return options.get("mask", "none") == "none" or options.get("messages", "json") in ("json", "array")
 
 

@@ -28,7 +28,7 @@ mask: {email: drop}
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[ErasureRequest]:
-    """What is asked for; nothing is searched."""
+    """Records the request, and searches nothing."""
     found: list[ErasureRequest] = []
 
     def plan(self: Any) -> tuple[ErasurePlan, ErasureProgress]:

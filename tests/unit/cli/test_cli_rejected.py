@@ -76,6 +76,7 @@ def test_of_records_whose_bytes_are_forgotten_it_says_so(words, capsys):
         "the lake has forgotten the bytes of 1 of these records: `reland` brings their slices, as long as "
         "Kafka has them"
     ] * 2
+    assert not any("_rejected/" in line for line in lines)
     assert [line.partition("--reason ")[2] for line in lines if line.startswith("then:")] == [
         "'not JSON' --retry"
     ]

@@ -1,4 +1,4 @@
-"""What repairs rows of the lake that are not what their payloads say. Pure, but for the schema's file.
+"""Chooses the repair of a row of the lake that differs from its payload. Pure, but for the schema file.
 
 | the row is wrong in | its slice was landed by | a remake | the repair |
 | --- | --- | --- | --- |

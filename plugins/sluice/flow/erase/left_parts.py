@@ -52,13 +52,13 @@ class LeftOnDisk:
 
 @dataclass
 class WaitLines:
-    """Says what is waited for: at first, when it changes, and once a minute for how long."""
+    """Prints what a wait is for: at its begin, when that changes, and once a minute with its length."""
 
     say: Say
     _said: str = field(default="", init=False)
     _next: float = field(default=0, init=False)
 
-    def tell(self, what: str, waited: float) -> None:
+    def note(self, what: str, waited: float) -> None:
         """`waited`: seconds since the wait began."""
         if what == self._said and waited < self._next:
             return
@@ -103,7 +103,7 @@ class ServerParts:
                 f"{self.client.address}: {len(wanted):,} replaced parts and {len(dropped):,} dropped tables "
                 f"are still on disk; the server keeps such for about {longest:,} s"
             )
-            lines.tell(what, waited)
+            lines.note(what, waited)
             self.sleep(min(_POLL_SECONDS * 5, max(_POLL_SECONDS, longest / 20)))
             wanted &= {(name, part) for name, part, active in self._parts(names) if not active}
             dropped &= set(self._dropped())

@@ -37,7 +37,7 @@ Outcome = tuple[str, str]
 
 @dataclass(frozen=True)
 class UnitChange:
-    """Rows by outcome, `before` and `after`; or `why` the unit cannot be made again. `forgotten`: unparsed
+    """Rows by outcome, `before` and `after`; or `why` the unit cannot be remade. `forgotten`: unparsed
     records that stay, because the lake has forgotten their bytes."""
 
     unit: Unit

@@ -12,7 +12,7 @@ OF_FORMATS = (
     "does not fit the reader's schema",
     "not Protobuf of its message",
 )
-_PRODUCER = "correct the producer; the lake's _rejected/ keeps the record"
+_PRODUCER = "correct the producer: such a record becomes no row"
 _TYPE = "let `event.type` name the field or header that has it, or correct the producer; then `remake`"
 _TIME = "let `event.time` name the field and its format, or correct the producer; then `remake`"
 _SCHEMA = "give the registry, or the file that `event` names, the schema of these messages; then `remake`"

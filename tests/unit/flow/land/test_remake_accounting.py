@@ -119,16 +119,16 @@ def test_sums_that_differ_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"without_bytes": (ForgottenRecords(ON, {JSON: 5, TYPE: 3}),)}, "at most 4 without bytes, not JSON"),
         ({"without_bytes": (ForgottenRecords(ON, {JSON: 1, TYPE: 6}),)}, "8 without bytes, by partition"),
     ],
 )
-def test_verify_compares_them(changes: dict, told: str):
+def test_verify_compares_them(changes: dict, message: str):
     own = replace(BAD, rows=3)
     assert not any("without bytes" in one for one in anomalies(replace(mixed(), rejected=(own,))))
-    assert any(told in one for one in anomalies(replace(mixed(), rejected=(own,), **changes)))
+    assert any(message in one for one in anomalies(replace(mixed(), rejected=(own,), **changes)))
     [first, second] = mixed().counts
     more = replace(mixed(), counts=(replace(first, without_bytes=8), replace(second, without_bytes=0)))
     assert any("7 unparsed" in one for one in anomalies(more))
