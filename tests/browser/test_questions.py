@@ -43,9 +43,9 @@ def asked_again(admin: Page, history: PageStack) -> None:
         admin.goto("about:blank")
         admin.goto(history.url + "/sluice/#/p/adx?tab=lag")
         region = admin.get_by_role("region", name="How long Kafka keeps topics")
-        return region.get_by_role("row", name="local/adx").inner_text()
+        return region.get_by_role("row", name="local/adx").get_by_role("cell").nth(1).inner_text()
 
-    wait_until(lambda: "no bound" not in kept(), "the topic's bound on the page", SECONDS)
+    wait_until(lambda: kept() != "no bound", "the topic's bound on the page", SECONDS)
 
 
 def test_which_hours_are_complete(operator: Operator, history: PageStack):

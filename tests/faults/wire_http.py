@@ -12,7 +12,9 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from local.environment import HOST
 
@@ -52,7 +54,7 @@ class HttpLayer:
         self.struck = 0
         self._rules: list[_Rule] = []
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer((HOST, 0), _handler(self))
+        self._server = ThreadingHTTPServer((HOST, 0), partial(_Handler, self))
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
 
@@ -83,59 +85,58 @@ class HttpLayer:
         return None
 
 
-def _handler(layer: HttpLayer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
-        def _serve(self) -> None:
-            body = self._body()
-            rule = layer.due(self.command, self.path + body[:4096].decode("latin-1"))
-            if rule is None:
-                return self._send(self._forward(body))
-            if rule.done:
-                layer.seen.append(self._forward(body).status)
-            return self._send(rule.answer)
+    def __init__(self, layer: HttpLayer, *request: Any) -> None:
+        self._layer = layer
+        super().__init__(*request)
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
+    def _serve(self) -> None:
+        body = self._body()
+        rule = self._layer.due(self.command, self.path + body[:4096].decode("latin-1"))
+        if rule is None:
+            return self._send(self._forward(body))
+        if rule.done:
+            self._layer.seen.append(self._forward(body).status)
+        return self._send(rule.answer)
 
-        def _body(self) -> bytes:
-            if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
-                return b"".join(iter(self._chunk, b""))
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
 
-        def _chunk(self) -> bytes:
-            size = int(self.rfile.readline().split(b";")[0], 16)
-            data = self.rfile.read(size)
-            self.rfile.readline()
-            return data
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            return b"".join(iter(self._chunk, b""))
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-        def _forward(self, body: bytes) -> Answer:
-            line = http.client.HTTPConnection(HOST, layer.upstream, timeout=120)
-            try:
-                kept = {k: v for k, v in self.headers.items() if k.lower() not in {*_HOP, "expect"}}
-                line.request(self.command, self.path, body, kept | {"Content-Length": str(len(body))})
-                answer = line.getresponse()
-                headers = {k: v for k, v in answer.getheaders() if k.lower() not in _HOP}
-                size = answer.getheader("Content-Length") if self.command == "HEAD" else None
-                return Answer(
-                    answer.status, answer.read(), headers | ({"Content-Length": size} if size else {})
-                )
-            finally:
-                line.close()
+    def _chunk(self) -> bytes:
+        size = int(self.rfile.readline().split(b";")[0], 16)
+        data = self.rfile.read(size)
+        self.rfile.readline()
+        return data
 
-        def _send(self, answer: Answer) -> None:
-            self.send_response(answer.status)
-            sized = {"Content-Length": str(len(answer.body)), **answer.headers}
-            for key, value in sized.items():
-                self.send_header(key, value)
-            self.end_headers()
-            cut = len(answer.body) // 2 if answer.truncated else len(answer.body)
-            if self.command != "HEAD":
-                self.wfile.write(answer.body[:cut])
-            self.close_connection = answer.truncated
+    def _forward(self, body: bytes) -> Answer:
+        line = http.client.HTTPConnection(HOST, self._layer.upstream, timeout=120)
+        try:
+            kept = {k: v for k, v in self.headers.items() if k.lower() not in {*_HOP, "expect"}}
+            line.request(self.command, self.path, body, kept | {"Content-Length": str(len(body))})
+            answer = line.getresponse()
+            headers = {k: v for k, v in answer.getheaders() if k.lower() not in _HOP}
+            size = answer.getheader("Content-Length") if self.command == "HEAD" else None
+            return Answer(answer.status, answer.read(), headers | ({"Content-Length": size} if size else {}))
+        finally:
+            line.close()
 
-        def log_message(self, *_: object) -> None:
-            pass
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        sized = {"Content-Length": str(len(answer.body)), **answer.headers}
+        for key, value in sized.items():
+            self.send_header(key, value)
+        self.end_headers()
+        cut = len(answer.body) // 2 if answer.truncated else len(answer.body)
+        if self.command != "HEAD":
+            self.wfile.write(answer.body[:cut])
+        self.close_connection = answer.truncated
 
-    return Handler
+    def log_message(self, *_: object) -> None:
+        pass

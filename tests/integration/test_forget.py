@@ -154,15 +154,10 @@ def test_hours_are_forgotten_once_every_table_has_them_and_a_reland_brings_them_
     pipeline = place.pipeline()
     place.land(pipeline)
     place.load(pipeline, without="other")
-    # One table is behind: nothing is deleted.
     before = place.files()
-    steps.work_in(pipeline, HOURS, "fill")  # a run notes what it has seen
-    waits = forget(pipeline)
-    assert (waits.units, place.files()) == ([], before)
-    assert set(waits.waiting.values()) == {"it is landed: a table lacks it"}
+    waits_for_a_table(place, pipeline)
     place.load(pipeline)
-    steps.verify_range(pipeline, HOURS)
-    steps.publish_range(pipeline, HOURS)
+    proven(pipeline)
     whole, marked = place.tables(), place.marks()
     assert [len(rows) > 0 for rows in whole.values()] == [True] * 5 and len(marked) == 2
     # A count that does not hold: nothing is deleted either, and verify says why.
@@ -178,30 +173,14 @@ def test_hours_are_forgotten_once_every_table_has_them_and_a_reland_brings_them_
     assert (place.files(), place.marks(), place.tables()) == ([], [], whole)
     today = f"{NOW:%Y-%m-%d}"
     assert seen(pipeline) == [f"complete; files forgotten on {today}"] * 3
-    found, anomalies, notes = audit(pipeline, HOURS, AuditScope(everywhere=True, checksums=True))
-    assert (len(found), anomalies) == (3, [])
-    assert [note for note in notes if "forgotten" in note]
-    compared = auditor(pipeline, None).whole(found)
-    assert (compared.anomalies, compared.busy) == ([], [])
-    assert "3 units (2026-01-01T00Z/dc1 to 2026-01-01T02Z/dc1) are not compared" in " ".join(compared.notes)
+    says_what_is_not_compared(pipeline)
     # Nothing is left to do, and nothing is done by a fill.
     assert due_windows(pipeline, open_lake(pipeline), NOW) == []
     place.land(pipeline)
     place.load(pipeline)
-    steps.verify_range(pipeline, HOURS)
-    steps.publish_range(pipeline, HOURS)
+    proven(pipeline)
     assert (place.files(), place.marks(), place.tables()) == ([], [], whole)
-    # What would read files is refused before anything is deleted; a rollup reads its source.
-    for refused in (
-        lambda: steps.work_in(pipeline, HOURS, "reload"),
-        lambda: place.load(pipeline, "reload", token="other"),
-    ):
-        with pytest.raises(FilesForgotten):
-            refused()
-    assert place.tables() == whole
-    users = f"{place.database}.users"
-    steps.work_in(pipeline, HOURS, "reload", frozenset({users}))
-    steps.load_table(pipeline, users, HOURS, "reload", "u", lambda _: None)
+    files_are_not_read(place, pipeline)
     assert place.tables() == whole
     # Kafka still has the records: the hours come back, and are forgotten again.
     place.land(pipeline, "reland", "back")
@@ -211,6 +190,42 @@ def test_hours_are_forgotten_once_every_table_has_them_and_a_reland_brings_them_
     assert set(seen(pipeline)) == {"complete"}
     assert len(forget(pipeline).units) == 3
     assert (place.files(), place.tables()) == ([], whole)
+
+
+def proven(pipeline: Pipeline) -> None:
+    steps.verify_range(pipeline, HOURS)
+    steps.publish_range(pipeline, HOURS)
+
+
+def waits_for_a_table(place: Place, pipeline: Pipeline) -> None:
+    """One table is behind: nothing is deleted."""
+    before = place.files()
+    steps.work_in(pipeline, HOURS, "fill")  # a run notes what it has seen
+    waits = forget(pipeline)
+    assert (waits.units, place.files()) == ([], before)
+    assert set(waits.waiting.values()) == {"it is landed: a table lacks it"}
+
+
+def says_what_is_not_compared(pipeline: Pipeline) -> None:
+    found, anomalies, notes = audit(pipeline, HOURS, AuditScope(everywhere=True, checksums=True))
+    assert (len(found), anomalies) == (3, [])
+    assert [note for note in notes if "forgotten" in note]
+    compared = auditor(pipeline, None).whole(found)
+    assert (compared.anomalies, compared.busy) == ([], [])
+    assert "3 units (2026-01-01T00Z/dc1 to 2026-01-01T02Z/dc1) are not compared" in " ".join(compared.notes)
+
+
+def files_are_not_read(place: Place, pipeline: Pipeline) -> None:
+    """What would read files is refused before anything is deleted; a rollup reads its source."""
+    whole = place.tables()
+    with pytest.raises(FilesForgotten):
+        steps.work_in(pipeline, HOURS, "reload")
+    with pytest.raises(FilesForgotten):
+        place.load(pipeline, "reload", token="other")
+    assert place.tables() == whole
+    users = f"{place.database}.users"
+    steps.work_in(pipeline, HOURS, "reload", frozenset({users}))
+    steps.load_table(pipeline, users, HOURS, "reload", "u", lambda _: None)
 
 
 def test_the_bytes_of_unparsed_records_are_forgotten_first(place: Place):

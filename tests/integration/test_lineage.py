@@ -69,18 +69,7 @@ def test_every_step_of_a_run_is_reported(user, server, kafka_broker, clickhouse_
         f"{name}.{step}" for step in ("resolve", "land", *(f"load.{t}" for t in tables), "verify", "publish")
     ]
     assert sorted(server.jobs()) == sorted((job, s) for job in (name, *steps) for s in ("START", "COMPLETE"))
-    run = ends(server, name)[1]["run"]
-    outer = {
-        "run": {"runId": "00000000-0000-0000-0000-000000000001"},
-        "job": {"namespace": "cron", "name": "nightly"},
-    }
-    assert below(run) == (outer, outer)
-    for step in steps:
-        for event in ends(server, step):
-            parent = {"run": {"runId": run["runId"]}, "job": {"namespace": "ads", "name": name}}
-            assert below(event["run"]) == (parent, outer)
-            times = event["run"]["facets"]["nominalTime"]
-            assert (at(times["nominalStartTime"]), at(times["nominalEndTime"])) == (START, END)
+    check_parents(server, name, steps)
 
     topic = (f"kafka://{kafka_broker}", user.name)
     lake = ("file", str(user.lake))
@@ -97,21 +86,10 @@ def test_every_step_of_a_run_is_reported(user, server, kafka_broker, clickhouse_
         ({lake, *places}, set()),
     ]
     for step in (f"{name}.resolve", f"{name}.land", f"{name}.verify"):
-        offsets = both[step][0][topic]["inputFacets"]["sluice_offsets"]["partitions"]
-        assert sum(part["until"] - part["from"] for part in offsets) == len(events)
-        assert [part["partition"] for part in offsets] == list(range(len(offsets)))
-    assert both[f"{name}.land"][0][topic]["inputFacets"]["inputStatistics"]["rowCount"] == len(events)
-    files = list(user.lake.glob("type=*/**/*.parquet"))
-    counts = both[f"{name}.land"][1][lake]["outputFacets"]["outputStatistics"]
-    sizes = sum(file.stat().st_size for file in files)
-    assert (counts["rowCount"], counts["fileCount"], counts["size"]) == (len(events), len(files), sizes)
-
+        check_offsets(both[step][0][topic], len(events))
+    check_landing(user, both[f"{name}.land"][0][topic], both[f"{name}.land"][1][lake], len(events))
     for table, place in zip(tables, places, strict=True):
-        output = both[f"{name}.load.{table}"][1][place]
-        [(rows,)] = user.client.query(f"SELECT count() FROM {table}").result_rows
-        assert output["outputFacets"]["outputStatistics"]["rowCount"] == rows > 0
-        columns = [(one["name"], one["type"]) for one in output["facets"]["schema"]["fields"]]
-        assert columns == [tuple(row[:2]) for row in user.client.query(f"DESCRIBE {table}").result_rows]
+        check_load(user, table, both[f"{name}.load.{table}"][1][place])
     assert fields(both[f"{name}.load.{tables[0]}"][1][places[0]]) == {
         "id": (*lake, "id"),
         "login": (*lake, "actor.login"),
@@ -123,6 +101,43 @@ def test_every_step_of_a_run_is_reported(user, server, kafka_broker, clickhouse_
         "_partition": (*lake, "_partition"),
         "_offset": (*lake, "_offset"),
     }
+
+
+def check_parents(server: LineageServer, name: str, steps: list[str]) -> None:
+    """Every step is a child of the run, and the run of what called it."""
+    run = ends(server, name)[1]["run"]
+    outer = {
+        "run": {"runId": "00000000-0000-0000-0000-000000000001"},
+        "job": {"namespace": "cron", "name": "nightly"},
+    }
+    assert below(run) == (outer, outer)
+    parent = {"run": {"runId": run["runId"]}, "job": {"namespace": "ads", "name": name}}
+    for event in (event for step in steps for event in ends(server, step)):
+        assert below(event["run"]) == (parent, outer)
+        times = event["run"]["facets"]["nominalTime"]
+        assert (at(times["nominalStartTime"]), at(times["nominalEndTime"])) == (START, END)
+
+
+def check_offsets(topic: dict[str, Any], records: int) -> None:
+    offsets = topic["inputFacets"]["sluice_offsets"]["partitions"]
+    assert sum(part["until"] - part["from"] for part in offsets) == records
+    assert [part["partition"] for part in offsets] == list(range(len(offsets)))
+
+
+def check_landing(user: User, topic: dict[str, Any], lake: dict[str, Any], records: int) -> None:
+    """The counts are those of the lake's files as they are."""
+    assert topic["inputFacets"]["inputStatistics"]["rowCount"] == records
+    sizes = [file.stat().st_size for file in user.lake.glob("type=*/**/*.parquet")]
+    counts = lake["outputFacets"]["outputStatistics"]
+    assert (counts["rowCount"], counts["fileCount"], counts["size"]) == (records, len(sizes), sum(sizes))
+
+
+def check_load(user: User, table: str, output: dict[str, Any]) -> None:
+    """Rows and columns are those of the table as ClickHouse describes it."""
+    [(rows,)] = user.client.query(f"SELECT count() FROM {table}").result_rows
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == rows > 0
+    columns = [(one["name"], one["type"]) for one in output["facets"]["schema"]["fields"]]
+    assert columns == [tuple(row[:2]) for row in user.client.query(f"DESCRIBE {table}").result_rows]
 
 
 def below(run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
