@@ -58,7 +58,7 @@ test-cluster: setup-cluster
 # Cheapest first: a mistake that a unit test finds must not wait for Spark.
 test: setup tools lint
 	$(PYTEST) tests/unit tests/dags -n $(JOBS) --dist worksteal
-	$(PYTEST) tests/integration tests/faults -n $(SERVER_JOBS) --dist loadfile
+	$(PYTEST) tests/faults tests/integration -n $(SERVER_JOBS) --dist loadfile --no-loadscope-reorder
 	$(PYTEST) tests/browser
 
 # From the wheel alone: a stock Airflow on PostgreSQL, by docs/guide/airflow.md as written, with kills, a hundred

@@ -130,7 +130,7 @@ def test_counts(loaded: tuple[Site, Ran]):
     assert sorted(rows) == sorted((kind, kind, 1) for kind in LANDED)
 
 
-@pytest.mark.parametrize(("words", "code"), per_commit(COMMANDS.items(), 11), ids=map(" ".join, COMMANDS))
+@pytest.mark.parametrize(("words", "code"), per_commit(COMMANDS.items(), 10), ids=map(" ".join, COMMANDS))
 def test_commands(loaded: tuple[Site, Ran], words: tuple[str, ...], code: int):
     """Each ends as it should, and what it prints is plain."""
     made, _ = loaded

@@ -28,6 +28,7 @@ from sluice.flow.steps import resolve_range
 from sluice.slices import SliceRange, to_ms
 from sluice.state.manifests import read_manifests
 from sluice.state.units import units_of
+from tests.support.long_form import per_commit
 from tests.support.spark_world import START, hours
 
 pytestmark = pytest.mark.integration
@@ -99,7 +100,7 @@ def events(lake: Path) -> list[int]:
     )
 
 
-@pytest.mark.parametrize("victims", ["all", "java"])
+@pytest.mark.parametrize("victims", per_commit(["all", "java"]))
 def test_spark_that_stands_still_is_ended_and_the_retry_lands_each_record_once(
     name, lake: Path, victims: str
 ):

@@ -45,6 +45,7 @@ def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings]:
         yield settings
 
 
+@pytest.mark.long
 class TestMoto(LakeContract):
     no_races = "moto checks and writes without a lock"
 

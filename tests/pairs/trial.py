@@ -18,7 +18,7 @@ from tests.pairs.places import Home, Services
 from tests.pairs.rollups import rollups_of
 from tests.pairs.tables_seen import tables_differ
 
-SHORT = 8  # cases, without `--long`
+SHORT = 4  # cases, without `--long`
 
 
 def chosen(part: int, long_form: bool) -> list[Case]:
