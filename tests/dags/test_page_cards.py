@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
@@ -18,12 +19,14 @@ from sluice.airflow.api import cards, pipelines
 from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
 from sluice.page.pipeline_models import Retention
+from sluice.state.erasures import erasure_store
 from sluice.state.file_versions import note_version
 from sluice.state.lag_history import KEY, LagSample, note_lag
 from sluice.state.months import UnitSummary, encode
 from sluice.state.months import key_of as month_key
 from sluice.state.timings import Timing, key_of, record
 from tests.dags.page_app import login
+from tests.support import erased
 
 NOW = pendulum.now("UTC").start_of("hour")
 URL = "/sluice/api/pipelines/ads"
@@ -210,7 +213,11 @@ def test_changes_of_the_file_and_fields_that_are_kept(airflow_app: TestClient, l
     later = ask(airflow_app, "changes")
     assert [one["lines"][1:] for one in later["changes"]] == [["-a: 2", "+a: 3"], ["-a: 1", "+a: 2"]]
     assert later["fields_at"] == found["fields_at"] != ""
-    lake.delete(["_history/file.json"])
+    at = f"{NOW.subtract(hours=3):%Y-%m-%dT%H:%M:%SZ}"
+    erased.ask(lake, replace(erased.entry("user.id=7", "_key=k"), at=at, reason="ticket 4711"))
+    kinds = {one["kind"]: one["what"] for one in ask(airflow_app, "changes")["changes"]}
+    lake.delete(["_history/file.json", erasure_store.KEY])
+    assert "by `_key`, `user.id`, until 9999: ticket 4711" in kinds["erasure"]
 
 
 def test_kafka_is_asked_once_a_minute(airflow_app: TestClient, monkeypatch):

@@ -18,6 +18,7 @@ from sluice.page.changes import MOST, ChangeFacts
 from sluice.page.status_cache import StatusCache
 from sluice.slices import SliceRange
 from sluice.state.additions import read_additions
+from sluice.state.erasures.erasure_store import read_erasures
 from sluice.state.file_versions import read_versions
 from sluice.state.schema.history import COMPARED, UnitChange, changes_of
 
@@ -44,6 +45,7 @@ def read_changes(
         fields=compared.changes,
         fields_at=compared.at,
         boundaries=memory.of(pipeline).boundaries(lake),
+        erasures=read_erasures(lake).entries,
     )
 
 

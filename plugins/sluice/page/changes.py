@@ -1,4 +1,4 @@
-"""What has changed about a pipeline: its file, Sluice, columns, fields of events, topics. Pure."""
+"""What has changed about a pipeline: its file, Sluice, columns, fields of events, topics, erasures. Pure."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sluice.slices import SliceRange, from_seconds, utc
 from sluice.state.additions import Addition
 from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.erasures.erasure_list import Erasure
 from sluice.state.file_versions import FileVersion
 from sluice.state.schema.history import UnitChange
 
@@ -24,8 +25,8 @@ _COMPARED_LINES = 2_000
 
 @dataclass(frozen=True)
 class ChangeFacts:
-    """What is known of a range: `versions` and `additions` all that are kept, `fields` those of its hours,
-    compared at `fields_at` (ISO 8601, UTC)."""
+    """What is known of a range: `versions`, `additions` and `erasures` all that are kept, `fields` those of
+    its hours, compared at `fields_at` (ISO 8601, UTC)."""
 
     slices: SliceRange
     versions: Sequence[FileVersion]
@@ -33,6 +34,7 @@ class ChangeFacts:
     fields: Sequence[UnitChange]
     fields_at: str
     boundaries: Boundaries
+    erasures: Sequence[Erasure]
 
 
 def changes_of_pipeline(facts: ChangeFacts) -> Changes:
@@ -42,6 +44,7 @@ def changes_of_pipeline(facts: ChangeFacts) -> Changes:
         *(_column(one) for one in facts.additions if one.done),
         *map(_field, facts.fields),
         *_of_topics(facts.boundaries),
+        *(_erasure(number, one) for number, one in enumerate(facts.erasures)),
     ]
     edges = facts.slices.start, facts.slices.end
     within = [one for one in found if edges[0] <= utc(datetime.fromisoformat(one.at)) < edges[1]]
@@ -89,6 +92,19 @@ def _field(one: UnitChange) -> Change:
         place=f"{one.unit.cluster}, type {visible(change.type)}",
         what=change.said,
         slice=slice_.id,
+    )
+
+
+def _erasure(number: int, one: Erasure) -> Change:
+    paths = sorted({".".join(value.path) for value in one.values})
+    fields = ", ".join(f"`{visible(path)}`" for path in paths)
+    hours = f"from {one.start} until {one.until}" if one.start else f"until {one.until}"
+    what = f"erasure {number} of records by {fields}, {hours}: {visible(one.reason)}"
+    return Change(
+        at=one.at,
+        kind="erasure",
+        place=f"type {visible(one.type)}" if one.type else "all types",
+        what=f"{what} (asked for by {visible(one.by)})",
     )
 
 

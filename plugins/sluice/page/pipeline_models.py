@@ -50,8 +50,8 @@ class LagTrend(Model):
 
 
 class Change(Model):
-    """`kind` is file, Sluice, column, field, topic or partition; `at` when it was seen (ISO 8601, UTC), or
-    the hour in which it shows; `lines` are those of a diff of the file, at most so many."""
+    """`kind` is file, Sluice, column, field, topic, partition or erasure; `at` when it was seen (ISO 8601,
+    UTC), or the hour in which it shows; `lines` are those of a diff of the file, at most so many."""
 
     at: str
     kind: str

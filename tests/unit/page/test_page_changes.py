@@ -9,6 +9,7 @@ from sluice.slices import SliceRange
 from sluice.state.additions import Addition
 from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era
+from sluice.state.erasures.erasure_list import AskedValue, Erasure
 from sluice.state.file_versions import FileVersion
 from sluice.state.schema.changes import ChangeKind, FieldChange
 from sluice.state.schema.history import UnitChange
@@ -31,6 +32,7 @@ def facts(**known: object) -> ChangeFacts:
             "fields": (),
             "fields_at": "",
             "boundaries": Boundaries(),
+            "erasures": (),
             **known,
         }
     )
@@ -95,6 +97,27 @@ def test_columns_fields_topics_and_partitions_the_newest_first():
     assert topic.what == "the topic is another one: id new, before old"
     assert (field.slice, field.what) == ("2026-11-20T09Z", gone.said)
     assert new_column.what == "table e.t: column `country` String was added: in 3 of 4 rows"
+
+
+def test_an_erasure_says_who_asked_for_what_and_no_value():
+    """Two values of one field; the first entry was before the week."""
+    digests = "5d41402abc4b2a76", "b9719d911017c592"
+    asked = tuple(AskedValue(("user", "id"), digest) for digest in digests)
+    early = Erasure(asked, "", "", "2026-11-01T00:00:00Z", "", "old", "2026-11-01T00:00:00Z", "ann")
+    start, until = "2026-10-01T00:00:00Z", "2026-11-20T09:00:00Z"
+    late = Erasure(asked, "click", start, until, "", "ticket\x1b 4711", "2026-11-20T09:30:00Z", "bob")
+    whole = Erasure(asked[:1], "", "", until, "", "again", "2026-11-20T09:40:00Z", "bob")
+    last, first = changes_of_pipeline(facts(erasures=(early, late, whole))).changes
+    assert (first.kind, first.place, first.at) == ("erasure", "type click", "2026-11-20T09:30:00Z")
+    assert first.what == (
+        "erasure 1 of records by `user.id`, from 2026-10-01T00:00:00Z until 2026-11-20T09:00:00Z: "
+        "ticket\\x1b 4711 (asked for by bob)"
+    )
+    assert (last.place, last.what) == (
+        "all types",
+        "erasure 2 of records by `user.id`, until 2026-11-20T09:00:00Z: again (asked for by bob)",
+    )
+    assert not any(digest in one.what for one in (first, last) for digest in digests)
 
 
 def test_as_many_as_a_page_shows():
