@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -104,18 +105,30 @@ def refuse_compacted(
 ) -> None:
     """Raises CompactedAway when a unit to be replaced has more records of a compacted topic in the lake.
 
-    Fewer may be right elsewhere: an aborted transaction that was landed under `read_uncommitted` goes.
+    Fewer may be right elsewhere: an aborted transaction that was landed under `read_uncommitted` goes. A
+    topic that was taken out of the pipeline file is not read, and not compared.
     """
     for unit, manifest in ((u, old[u.read.unit]) for u in landed if u.read.unit in old):
-        cluster, topics = pipeline.cluster(unit.read.unit.cluster), sorted(manifest.topics)
-        found = sum(part.records for part in unit.seen if part.topic in manifest.topics)
-        if found >= manifest.read or not set(topics) <= set(cluster.topics):
-            continue
-        with topics_of(cluster) as reader:
-            compacted = [topic for topic in topics if reader.compacted(topic)]
-        if compacted:
-            slice_id = unit.read.unit.slice.id
-            raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, manifest.read, found)
+        cluster = pipeline.cluster(unit.read.unit.cluster)
+        for topics, held in _held(manifest).items():
+            found = sum(part.records for part in unit.seen if part.topic in topics)
+            if found >= held or not set(topics) <= set(cluster.topics):
+                continue
+            with topics_of(cluster) as reader:
+                compacted = [topic for topic in topics if reader.compacted(topic)]
+            if compacted:
+                slice_id = unit.read.unit.slice.id
+                raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, held, found)
+
+
+def _held(manifest: Manifest) -> Mapping[tuple[str, ...], int]:
+    """Returns the records by topic, or of all topics together where an older manifest has no counts."""
+    if not manifest.counts:
+        return {tuple(sorted(manifest.topics)): manifest.read}
+    held: Counter[tuple[str, ...]] = Counter()
+    for count in manifest.counts:
+        held[(count.topic,)] += count.read
+    return dict(sorted(held.items()))
 
 
 def _stands(boundaries: Boundaries, cluster: str, r: OffsetRange) -> bool:

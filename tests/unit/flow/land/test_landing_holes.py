@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import Conservation, ExpiredMeanwhile, RecordsExpired, TopicRecreated
+from sluice.config.pipeline import Pipeline
+from sluice.errors import CompactedAway, Conservation, ExpiredMeanwhile, RecordsExpired, TopicRecreated
 from sluice.flow.land.holes import without_record
 from sluice.flow.land.land import land
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.reports import Gap, TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.flow.resolve.clamp import Answers, boundaries_to_store
+from sluice.manifest import encode
 from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Era, LogEntry
 from sluice.state.manifests import read_manifest
-from tests.support.landing_world import HOLE, NOW, InProcess, World, event, hours, pipeline, state_of
+from tests.support.landing_world import HOLE, NOW, InProcess, World, event, hours, pipeline, rows_in, state_of
 
 BIDS = ("dc1", "bids")
 LOG = tuple(event("click", minute) for minute in range(0, 60, 2))
@@ -152,3 +155,36 @@ class TestReland:
         assert manifest is not None
         assert manifest.read == 2 * len(LOG) - 4
         assert [(x.topic, x.start, x.until) for x in manifest.lost] == [("clicks", 0, 4)]
+
+    @pytest.mark.parametrize(
+        ("topics", "counted", "held"),
+        [
+            (["bids", "clicks"], True, len(LOG)),
+            (["bids"], True, len(LOG)),
+            (["bids", "clicks"], False, 2 * len(LOG)),  # an older manifest counts all topics together
+        ],
+    )
+    def test_what_a_compaction_removed_since_is_kept(self, lake, topics, counted, held):
+        world, unit = self.landed(lake, self.of_topics("bids", "clicks")), Unit(next(iter(hours(1))), "dc1")
+        manifest = read_manifest(lake, unit)
+        assert manifest is not None
+        if not counted:
+            lake.put(layout.manifest(manifest.slice, "dc1"), encode(replace(manifest, counts=())))
+        before = state_of(lake)
+        world.logs[BIDS][0][:4] = [(HOLE, at) for _, at in LOG[:4]]
+        with pytest.raises(
+            CompactedAway, match=f"holds {held} records of dc1/bids.*, Kafka only {held - 4} "
+        ):
+            world.land(self.of_topics(*topics), lake, hours(1), "reland", "again")
+        assert state_of(lake) == before
+
+    def test_what_a_compaction_removed_of_a_topic_that_is_not_read_hinders_nothing(self, lake):
+        world = self.landed(lake, self.of_topics("bids", "clicks"))
+        world.logs[BIDS][0][:4] = [(HOLE, at) for _, at in LOG[:4]]
+        world.land(self.of_topics("clicks"), lake, hours(1), "reland", "again")
+        manifest = read_manifest(lake, Unit(next(iter(hours(1))), "dc1"))
+        assert manifest is not None
+        assert [row[2:5] for row in rows_in(lake, [manifest])] == [("clicks", 0, n) for n in range(len(LOG))]
+
+    def of_topics(self, *topics: str) -> Pipeline:
+        return pipeline(kafka=[{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": [*topics]}])
