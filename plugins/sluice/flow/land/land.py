@@ -87,12 +87,14 @@ def land(
     unit has expired) and `remake` replace what is there. Before a first manifest a failure leaves nothing.
     What the erasure list names is left out, also where an entry came while the units were read.
     """
-    found = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, only)
-    while owing := owed(lake, found.landed, pipeline.slice):
+    found, error = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, only)
+    if owing := owed(lake, found.landed, pipeline.slice):
         say(f"{len(owing):,} units were landed while an erasure was asked for: they are made again")
-        _land(pipeline, lake, slices, "remake", f"{uuid.uuid4().hex}", engine, say, topics_of, owing)
+        land(pipeline, lake, slices, "remake", uuid.uuid4().hex, engine, say, topics_of, owing)
         stand = read_manifests(lake, unit_of_each(found.landed, pipeline.slice))
         found = replace(found, landed=tuple(stand.values()))
+    if error is not None:
+        raise error
     return found
 
 
@@ -106,7 +108,8 @@ def _land(
     say: Say,
     topics_of: TopicsOf,
     only: Collection[Unit] | None,
-) -> Landing:
+) -> tuple[Landing, SluiceError | None]:
+    """Returns also the error of what could not land; `land` reads the erasure list before it raises it."""
     mask, erasures, boundaries = mask_rules(pipeline), read_erasures(lake), BoundaryLog(lake).read()
     units = [u for u in units_of(pipeline, slices, boundaries) if only is None or u in only]
     old = finish_moves(lake, units)
@@ -129,8 +132,8 @@ def _land(
     crash_points.reached(Land.SWEPT)
     landed, failed = (*first.landed, *second.landed), {**reads.failed, **second.failed}
     tell_changes(lake, units, landed, old, say)
-    _raise_failed(pipeline, failed, (*refused, *first.unmade(token), *reads.expired), say)
-    return Landing(len(own), landed, failed)
+    error = _error_of(pipeline, failed, (*refused, *first.unmade(token), *reads.expired), say)
+    return Landing(len(own), landed, failed), error
 
 
 def _tell_planned(
@@ -151,19 +154,18 @@ def _refuse(pipeline: Pipeline, reads: Reads, mode: str, remakes: bool) -> None:
         raise reads.expired[0]
 
 
-def _raise_failed(
+def _error_of(
     pipeline: Pipeline, failed: Mapping[str, SluiceError], refused: Sequence[SluiceError], say: Say
-) -> None:
-    """Says why clusters and units have not landed; raises for a unit that has expired or cannot be made
-    again, and where no cluster could be landed."""
+) -> SluiceError | None:
+    """Says why clusters and units have not landed; returns the error of a unit that has expired or cannot be
+    made again, or of clusters of which none could be landed."""
     for cluster, error in failed.items() if len(pipeline.clusters) > 1 or refused else ():
         say(waits(cluster, error))
     for error in refused[1:]:
         say(str(error))
     if refused:
-        raise refused[0]
-    if failed.keys() == set(pipeline.clusters):
-        raise next(iter(failed.values()))
+        return refused[0]
+    return next(iter(failed.values())) if failed.keys() == set(pipeline.clusters) else None
 
 
 @dataclass(frozen=True)

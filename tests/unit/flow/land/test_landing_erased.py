@@ -19,7 +19,7 @@ from sluice.state.manifests import read_manifests
 from tests.support.erased import ask, entry, is_of
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
-from tests.support.landing_world import HOLE, InProcess, World, event, hours, pipeline, rows_in
+from tests.support.landing_world import HOLE, World, event, hours, pipeline, rows_in
 from tests.support.long_form import per_commit
 from tests.support.verified import FACTS, FOUND
 from tests.unit.flow.land.test_landing_crashes import ENOUGH, FreshLake, Killed, Mortal, visible
@@ -173,34 +173,6 @@ def test_lines_that_were_shipped_twice_are_erased_with_their_copies():
     [manifest] = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
     assert (manifest.landed, manifest.erased, dict(manifest.unparsed)) == (1, 2, {"shipped twice": 1})
     assert b'"k1"' not in whole(lake)
-
-
-@pytest.mark.parametrize("mode", ["fill", "reland", "remake"])
-def test_what_is_asked_for_while_a_slice_lands_is_left_out_of_it(mode: str, monkeypatch):
-    """The entry comes when the tasks have read all, and nothing is committed yet."""
-    world, lake = World(worlds()), MemoryLake()
-    world.resolve(spec(), lake, SLICES)
-    if mode != "fill":
-        world.land(spec(), lake, SLICES)
-    real = InProcess.land
-
-    def land(self: InProcess, reads: Any) -> Any:
-        report = real(self, reads)
-        monkeypatch.undo()
-        ask(lake, PERSON)
-        return report
-
-    monkeypatch.setattr(InProcess, "land", land)
-    found = world.land(spec(), lake, SLICES, mode, "meanwhile")
-    manifests = list(read_manifests(lake, units(spec())).values())
-    assert sorted(found.landed, key=str) == sorted(manifests, key=str)
-    assert {manifest.erasures for manifest in manifests} == {1}
-    assert b'"k1"' not in whole(lake)
-    world, oracle = World(worlds()), MemoryLake()
-    world.resolve(spec(), oracle, SLICES)
-    ask(oracle, PERSON)
-    world.land(spec(), oracle, SLICES)
-    assert contents(lake, units(spec())) == contents(oracle, units(spec()))
 
 
 @pytest.mark.parametrize("mode", per_commit(["remake", "reland"]))
