@@ -69,6 +69,36 @@ def test_late_events_reruns_and_relands_leave_rollups_right(rolled: Rolled):
     assert anomalies(rolled) == []
 
 
+class StoppedError(Exception):
+    """Of a load, right after one of its steps."""
+
+
+@pytest.mark.parametrize("at", [TableLoad.REVOKED, TableLoad.DELETED])
+def test_an_hour_that_its_unit_has_left_is_made_after_a_load_that_stopped(
+    rolled: Rolled, monkeypatch, at: TableLoad
+):
+    """A reland took the late events of the first hour away, and the load that makes it again is stopped: no
+    row of the source and no commit says that the unit had to do with the hour."""
+    rolled.land(unit(0), clicks(50))
+    rolled.land(unit(1), [*clicks(30, 1, seed=2), *clicks(20, 0, seed=3)])
+    rolled.load_all(unit(0), unit(1))
+    rolled.land(unit(1), clicks(30, 1, seed=2), generation=2)
+    rolled.load(unit(0), unit(1), table="clicks")
+
+    def stop(step: object) -> None:
+        if step is at:
+            raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crash_points, "reached", stop)
+        with pytest.raises(StoppedError):
+            rolled.load(unit(0), unit(1), table="by_hour")
+    assert rolled.load_all(unit(0), unit(1)) == {"clicks": 0, "by_user": 1, "by_hour": 1 + 2}
+    assert rolled.seen() == rolled.expected()
+    assert rolled.states(unit(0), unit(1)) == [UnitState.COMPLETE] * 2
+    assert anomalies(rolled) == []
+
+
 def anomalies(rolled: Rolled) -> list:
     pipeline, world = rolled.pipeline(), rolled.world
     slices = SliceRange(START, START.add(hours=4))

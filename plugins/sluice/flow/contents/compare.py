@@ -160,7 +160,8 @@ class Auditor:
         made = RollupFacts(
             target.rollup, stage.source(target.rollup), ledger, "reload", "", stage.placement.stamp
         )
-        works, _ = choose_rollup(stage.client, self.pipeline, made, [status.unit for status in units])
+        own = [status.unit for status in units]
+        works, _ = choose_rollup(stage.client, self.pipeline, target.table, made, own)
         return [w for w in works if w.unit in ledger and ledger[w.unit].manifest == w.manifest]
 
     def _fields(

@@ -172,7 +172,7 @@ class _Loading:
         rollup = self.target.rollup
         if rollup is not None:
             made = RollupFacts(rollup, self._place.source(rollup), *how)
-            return choose_rollup(self.client, self.pipeline, made, units)
+            return choose_rollup(self.client, self.pipeline, self.target.table, made, units)
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
         return choose(self.pipeline, self.target, landed, *how, additions, self.placement.shard)

@@ -22,6 +22,7 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit, floor
 from sluice.state.ledger import LedgerRow
+from sluice.state.rollup_commits import is_hour
 from sluice.state.status import UnitStatus
 
 REJECTED = "sluice.rejected"
@@ -139,7 +140,8 @@ def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Itera
 
 
 def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
-    """A unit that can be landed is loaded over them; of others only a person knows where they come from.
+    """A unit that can be landed is loaded over them, and an event hour whose load was stopped is made again.
+    Of others only a person knows where they come from.
 
     A lightweight DELETE refuses a table with projections.
     """
@@ -151,10 +153,14 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
         return repairs.fill(unit.slice), ""
     column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")
     where = f"{column} = {int(unit.slice.start.timestamp())} AND {cluster} = {literal(unit.cluster)}"
-    advice = "Sluice lands no such slice, and did not write them; if they are not needed: "
     name = sql_table(table)
     statement = f"ALTER TABLE {name} DELETE" if projections else f"DELETE FROM {name}"  # noqa: S608 - printed
-    return "", f"{advice}{statement} WHERE {where}"
+    delete = f"{statement} WHERE {where}"
+    rollup = facts.pipeline.rollups.get(table)
+    if rollup is not None and rollup.grain == "hour" and is_hour(unit):
+        stopped = "it makes the event hour where a load was stopped; if they stay, another program wrote them"
+        return repairs.fill(unit.slice), f"{stopped}: {delete}"
+    return "", f"Sluice lands no such slice, and did not write them; if they are not needed: {delete}"
 
 
 def _aligned(slice_: Slice) -> bool:

@@ -1,4 +1,4 @@
-"""Which event hours the units of a source touch, and which units touch an event hour: asked of its table."""
+"""Which event hours a load makes: asked of the source's table and of the ledger."""
 
 from __future__ import annotations
 
@@ -44,13 +44,23 @@ def parts_of(client: Client, pipeline: Pipeline, rollup: Rollup, hours: Iterable
     return found
 
 
-def choose(client: Client, pipeline: Pipeline, made: RollupFacts, units: Sequence[Unit]) -> Choice:
-    """By event hour the hours come first: the rows that say that a unit's hours are made are committed with
-    them or after them. Raises what the client raises."""
+def revoked(client: Client, pipeline: Pipeline, name: str) -> set[Unit]:
+    """Returns the event hours of a rollup's table that a load has revoked and not committed again.
+
+    Nothing else may name them: the commit that named their units is gone, and a unit may have left the hour.
+    """
+    rows = client.rows(render("rollups/revoked_hours"), {"target": name})
+    return {unit_of(pipeline, hour, "") for (hour,) in rows}
+
+
+def choose(client: Client, pipeline: Pipeline, name: str, made: RollupFacts, units: Sequence[Unit]) -> Choice:
+    """`name` is the rollup's table. By event hour the hours come first: the rows that say that a unit's hours
+    are made are committed with them or after them. Raises what the client raises."""
     todo, skipped = made.choose(units)
-    if made.rollup.grain == "slice" or not todo:
+    if made.rollup.grain == "slice":
         return todo, skipped
     own = [work.unit for work in todo]
     hours = touched(client, pipeline, made.rollup, own) | made.hours_naming(own)
+    hours |= revoked(client, pipeline, name)
     works = made.hour_works(parts_of(client, pipeline, made.rollup, hours))
     return [*works, *todo], skipped
