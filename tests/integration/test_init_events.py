@@ -95,7 +95,7 @@ def test_the_other_half_loads_without_a_misfit(
     others = [json.dumps(event) for _, event in second if event["type"] not in own]
     assert sorted(payloads) == sorted(others)
 
-    units, counted, _ = audit(pipeline, slices, AuditScope(True, whole=True))
+    units, counted, *_ = audit(pipeline, slices, AuditScope(True, whole=True))
     assert [*counted, *auditor(pipeline, None, known=counted).whole(units).anomalies] == []
 
 
@@ -120,5 +120,5 @@ def test_messages_that_are_arrays(made, name: str, tmp_path: Path, clickhouse_se
     found = client_of(clickhouse_server).rows(f"SELECT n, who.name, _row FROM {table} ORDER BY n")
     wanted = [(e["n"], e["who"]["name"], row) for array in arrays for row, e in enumerate(array)]
     assert found == sorted(wanted) and {row for *_, row in found} == {0, 1, 2, 3}
-    units, counted, _ = audit(pipeline, slices, AuditScope(True, whole=True))
+    units, counted, *_ = audit(pipeline, slices, AuditScope(True, whole=True))
     assert [*counted, *auditor(pipeline, None, known=counted).whole(units).anomalies] == []

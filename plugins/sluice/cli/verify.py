@@ -110,17 +110,18 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     from sluice.plan.waiting import missing_lines
 
     say = _Progress()
-    found, anomalies, notes = verification.audit(spec, slices, scope, say)
+    found, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
     removed = verification.clean(spec, anomalies, scope, say) if clean else 0
     if removed:
-        found, anomalies, notes = verification.audit(spec, slices, scope, say)
+        found, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
     looker = auditor(spec, scope.config, say, anomalies, scope.tables)
     compared = looker.whole(found) if scope.contents else looker.fields(found)
     accepted = accept_missing(open_lake(spec), compared.anomalies) if accept else []
     anomalies = [*anomalies, *(one for one in compared.anomalies if one not in accepted)]
     notes = [*notes, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:
-        note_verified(open_lake(spec), slices, found, anomalies, pendulum.now("UTC"), compared.covered)
+        now = pendulum.now("UTC")
+        note_verified(open_lake(spec), slices, found, anomalies, now, compared.covered, pending)
     records = sum(s.manifest.read for s in found if s.manifest)
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
     facts |= _rows(spec, found, scope)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from sluice.clients.lake.open import open_lake
@@ -18,14 +19,21 @@ _HARMLESS = (AnomalyKind.INCOMPLETE, *QUIET_KINDS)
 
 
 def note_freshness(
-    pipeline: Pipeline, found: Iterable[UnitStatus], findings: Iterable[Anomaly], now: datetime
+    pipeline: Pipeline,
+    found: Iterable[UnitStatus],
+    findings: Iterable[Anomaly],
+    now: datetime,
+    tables: Collection[str] | None = None,
 ) -> None:
     """Stores when the newest hours were first verified, and sends how old their records were then. What is
-    older than `heal` is history that somebody loads, and says nothing of freshness.
+    older than `heal` is history that somebody loads, and says nothing of freshness; nor does a table that was
+    not read, where `tables` are those that were.
 
     Raises: LakeUnavailable.
     """
-    known = list(found)
+    known = [
+        replace(s, tables={t: r for t, r in s.tables.items() if tables is None or t in tables}) for s in found
+    ]
     broken = {(one.slice, one.cluster, one.table) for one in findings if one.kind not in _HARMLESS}
     first = note_fresh(open_lake(pipeline), fresh_of(known, broken, now - pipeline.heal, now))
     slices: list[Slice] = sorted({status.unit.slice for status in known if status.unit.slice.id in first})

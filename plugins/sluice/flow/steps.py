@@ -20,7 +20,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.open import open_lake
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Busy, Conservation, EndInFuture
+from sluice.errors import EndInFuture
 from sluice.flow import metrics
 from sluice.flow.auto_remakes import forecast_remakes
 from sluice.flow.contents.compare import auditor
@@ -38,9 +38,10 @@ from sluice.flow.publish.proven_hours import proven_hours as proven_hours
 from sluice.flow.publish.publish import publish_range as publish_unobserved
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
-from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
+from sluice.flow.verify.anomaly import QUIET_KINDS, AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.flow.verify.current import narrowed
+from sluice.flow.verify.stops import error_of
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import meter, sink
 from sluice.plan.dry_run import DryRun
@@ -58,7 +59,6 @@ from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
 from sluice.state.system_tables import check_owner, create_system_tables
 from sluice.state.timings import newest, timed
-from sluice.state.unit_state import UnitState
 from sluice.state.units import units_of
 
 log = logging.getLogger(__name__)
@@ -190,14 +190,16 @@ def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
 
 @observed("verify")
 def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None = None) -> list[UnitStatus]:
-    """The state of each unit. Raises Conservation, naming every place, when an equation of the range does not
-    hold. With a choice of `tables` only these are read, the states are those in them, and no verdict is
-    kept: nothing is known of the others.
+    """Returns the state of each unit. With a choice of `tables` only these are read, the states are those in
+    them, and no verdict is kept: nothing is known of the others.
 
     That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
+
+    Raises: Conservation when an equation of the range does not hold; Busy when they hold, and units were
+        landed or loaded until verify's patience was over.
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
-        found, findings, notes = audit(pipeline, slices, AuditScope(tables=tables))
+        found, findings, notes, pending = audit(pipeline, slices, AuditScope(tables=tables))
         looker = auditor(pipeline, None, tables=tables)
         contents = ContentsReport() if findings else looker.sample(found)
         findings = [*findings, *contents.anomalies]
@@ -205,8 +207,9 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     sink.emit(metrics.verified(pipeline.name, len(found), records_of(found), findings))
     sink.emit(metrics.read_back(pipeline.name, found, contents.rows))
     if tables is None:
-        note_verified(open_lake(pipeline), slices, found, findings, pendulum.now("UTC"), contents.covered)
-    note_freshness(pipeline, found, findings, pendulum.now("UTC"))
+        now = pendulum.now("UTC")
+        note_verified(open_lake(pipeline), slices, found, findings, now, contents.covered, pending)
+    note_freshness(pipeline, found, findings, pendulum.now("UTC"), tables)
     apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
     findings = [
         f for f in findings if f.kind is not AnomalyKind.INCOMPLETE or (f.slice, f.cluster) not in apart
@@ -215,24 +218,10 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
         log.info("verify %s: %s", pipeline.name, line(text))
     for finding in [finding for finding in findings if finding.kind in QUIET_KINDS]:
         log.warning("%s", line(str(finding)))
-    findings = [finding for finding in findings if finding.kind not in QUIET_KINDS]
-    if findings and all(_on_its_way(finding, found) for finding in findings):
-        raise Busy(f"not loaded yet, or landed again meanwhile: {'; '.join(map(str, findings[:5]))}")
-    if findings:
-        more = f" (and {len(findings) - 5} more: `sluice verify`)" if len(findings) > 5 else ""
-        raise Conservation("; ".join(str(finding) for finding in findings[:5]) + more)
+    broken = [finding for finding in findings if finding.kind not in QUIET_KINDS]
+    if (error := error_of(broken, found, pending)) is not None:
+        raise error
     return found
-
-
-def _on_its_way(finding: Anomaly, found: Iterable[UnitStatus]) -> bool:
-    """A run verifies what it has loaded: what is not, another run has landed again meanwhile."""
-    units = {
-        (s.unit.slice.id, s.unit.cluster) for s in found if s.state in (UnitState.LANDED, UnitState.STALE)
-    }
-    return (
-        finding.kind in (AnomalyKind.INCOMPLETE, AnomalyKind.FILE_NOT_MOVED)
-        and (finding.slice, finding.cluster) in units
-    )
 
 
 def records_of(found: Iterable[UnitStatus]) -> int:

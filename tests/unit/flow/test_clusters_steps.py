@@ -15,6 +15,7 @@ from sluice.flow.contents.report import ContentsReport
 from sluice.flow.publish import publish
 from sluice.flow.publish.event_hours import publish_event_hours
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.audit import Findings
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.page.days import days_of
@@ -49,7 +50,7 @@ def patched(monkeypatch: pytest.MonkeyPatch, units: list[UnitStatus], *anomalies
     known: dict[str, Any] = {
         "open_lake": lambda pipeline: lake,
         "survey_past": lambda pipeline, slices: units,
-        "audit": lambda pipeline, slices, look: (units, list(anomalies), []),
+        "audit": lambda pipeline, slices, look: Findings(units, list(anomalies), []),
         "auditor": lambda pipeline, config, tables: SimpleNamespace(sample=lambda found: ContentsReport()),
         "publish_event_hours": lambda *_: [],
     }

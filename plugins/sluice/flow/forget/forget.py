@@ -83,7 +83,7 @@ def decided(
 
     Raises what `audit` raises.
     """
-    found, anomalies, _ = audit(pipeline, window, say=say)
+    found, anomalies, *_ = audit(pipeline, window, say=say)
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
     remakes = still_to_come(pipeline, found, rules_now(pipeline)) if pipeline.remake == "auto" else {}
     return forgettable(found, anomalies, edges, at, remakes), anomalies

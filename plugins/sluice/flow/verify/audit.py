@@ -15,7 +15,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
-from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.current import narrowed
@@ -54,12 +54,13 @@ class AuditScope:
 
 
 class Findings(NamedTuple):
-    """What an audit has seen: the states of the units that stood still, the anomalies, and lines about what
-    could not be compared."""
+    """What an audit has seen: the states of the units that stood still, the anomalies, lines about what could
+    not be compared, and the units, as (slice id, cluster), that were changing until its patience was over."""
 
     found: list[UnitStatus]
     anomalies: list[Anomaly]
     notes: list[str]
+    pending: frozenset[tuple[str, str]] = frozenset()
 
 
 def audit(
@@ -71,7 +72,7 @@ def audit(
     A landing or load may run meanwhile: what it explains is read again until it is unchanged between two
     reads, and is no anomaly before.
 
-    Raises: Busy when nothing else is wrong and it changes for ten terms of the lease; and what the lake and
+    Raises: Busy when nothing else is broken and it changes for ten terms of the lease; and what the lake and
         ClickHouse raise.
     """
     lake, repairs = open_lake(pipeline), Repairs(pipeline.name, scope.config)
@@ -88,9 +89,8 @@ def audit(
         clients = [server.reached for server in servers]
         located = locate(facts, clients, lake, anomalies, say)
     found = [s for s in facts.found if (s.unit.slice.id, s.unit.cluster) not in pending]
-    return Findings(
-        found, located, [*notes(facts, scope.contents), *(f"not verified: {line}" for line in moving)]
-    )
+    said = [*notes(facts, scope.contents), *(f"not verified: {line}" for line in moving)]
+    return Findings(found, located, said, pending)
 
 
 def _settled(
@@ -112,7 +112,7 @@ def _settled(
         say(f"{'; '.join(moving)}: reading again")
         if not watch.wait():
             break
-    if not settled.sure:
+    if all(anomaly.kind in QUIET_KINDS for anomaly in settled.sure):
         raise Busy(f"{'; '.join(moving)}: verify {facts.slices} when that is done")
     return facts, settled, moving
 

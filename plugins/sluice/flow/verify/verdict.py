@@ -102,17 +102,22 @@ def after(
     verification: Verification,
     found: Iterable[OpenAnomaly],
     covered: CoveredUnits | None = None,
+    pending: Collection[tuple[str, str]] = (),
 ) -> Verdict:
-    """Returns what is open after a verification: its anomalies, and the old ones that it did not cover. Every
-    one asks for all tables, whatever its range: one that it does not miss is there."""
+    """Returns what is open after a verification: its anomalies, and the old ones that it did not cover, or
+    that concern a unit which it could not judge (`pending`). Every one asks for all tables, whatever its
+    range: one that it does not miss is there."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (verification.start, verification.until))
     seen = covered or {}
+    new = tuple(found)
+    again = {(a.kind, a.place) for a in new}
     kept = tuple(
         a
         for a in old.anomalies
         if not ((a.kind == AnomalyKind.TABLE_MISSING or _seen(a, start, until)) and _covered(a, seen))
+        or ((a.kind, a.place) not in again and any((name, a.cluster) in pending for name in a.slices))
     )
-    return Verdict((*kept, *found)[:MOST], (*old.verifications, verification)[-MOST_VERIFICATIONS:])
+    return Verdict((*kept, *new)[:MOST], (*old.verifications, verification)[-MOST_VERIFICATIONS:])
 
 
 def _covered(anomaly: OpenAnomaly, covered: CoveredUnits) -> bool:
@@ -135,7 +140,8 @@ def _seen(anomaly: OpenAnomaly, start: datetime, until: datetime) -> bool:
 
 
 def _minutes(slice_id: str) -> str:
-    return slice_id if len(slice_id) > 14 else slice_id[:-1] + "00Z"
+    """Rows of no slice may begin within a minute: `2026-11-20T10:20:05Z`."""
+    return f"{slice_id.removesuffix('Z').replace(':', '')}00"[:15] + "Z"
 
 
 def verification_of(slices: SliceRange, units: int, records: int, found: int, now: datetime) -> Verification:

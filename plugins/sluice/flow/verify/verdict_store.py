@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from sluice.clients.lake.base import Lake
@@ -27,16 +27,18 @@ def note_verified(
     broken: Sequence[Anomaly],
     now: datetime,
     covered: CoveredUnits | None = None,
+    pending: Collection[tuple[str, str]] = (),
 ) -> None:
     """Stores what verify has found in `slices`: `broken` are its anomalies, and all other units are in order,
-    but for open anomalies of kinds that were not verified (`covered`)."""
+    but for open anomalies of kinds that were not verified (`covered`), and of units that were not judged
+    (`pending`)."""
     verification = _verification(slices, found, broken, now)
     opened = [verdicts.opened(one, verification) for one in broken]
     open_now: list[OpenAnomaly] = []
 
     def change(data: bytes | None) -> bytes:
         old = Verdict() if data is None else verdicts.decode(data, f"{lake.url}/{verdicts.KEY}")
-        verdict = verdicts.after(old, verification, opened, covered)
+        verdict = verdicts.after(old, verification, opened, covered, pending)
         open_now[:] = verdicts.within(verdict, slices).anomalies
         return verdicts.encode(verdict)
 
