@@ -41,15 +41,16 @@ def covered(pipeline: Pipeline, lake: Lake, entry: Erasure) -> dict[Unit, Manife
 
 def unsearched_line(unit: Unit, manifest: Manifest) -> str:
     """Returns why some of a unit cannot be searched; empty where all of it can."""
+    if manifest.half_forgotten:
+        what = "its files" if manifest.forgotten_on else "its rejected records"
+        return (
+            f"{unit}: the lake began to forget {what} on {manifest.rejected_forgotten_on}, and some of them "
+            "may be there: `sluice forget` ends it; then the same words again"
+        )
     if manifest.forgotten_on:
         return (
             f"{unit}: the lake forgot its files on {manifest.forgotten_on}; tables that still hold the slice "
             "have to be searched there"
-        )
-    if manifest.half_forgotten:
-        return (
-            f"{unit}: the lake began to forget its rejected records on {manifest.rejected_forgotten_on}, and "
-            "some of their files may be there: `sluice forget` ends it; then the same words again"
         )
     return ""
 
@@ -84,6 +85,7 @@ def _matches(one: UnitSearch, unit: Unit, manifest: Manifest) -> UnitMatches | N
 
 def _searched(unit: Unit, manifest: Manifest, found: UnitMatches, tables: Tables) -> Searched:
     if not found.some:
-        return Searched(ErasureProgress({str(unit): manifest.id}))
+        # A forgetting that has only begun may be taken back: all files are the same manifest's again.
+        return Searched(ErasureProgress({} if manifest.half_forgotten else {str(unit): manifest.id}))
     before: FoundUnit = found.unit(manifest, {name: own.get(unit, 0) for name, own in tables.items()})
     return Searched(ErasureProgress({}, {str(unit): before}), found.rows, found.rejected)
