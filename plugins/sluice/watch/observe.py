@@ -27,7 +27,7 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.manifest import Loss, Manifest
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.due import FirstForgotten
-from sluice.plan.lag import Lag, ask_topics, lag_of
+from sluice.plan.lag import Lag, Unlanded, ask_topics, lag_of, older_unlanded
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
@@ -101,10 +101,10 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     """Reads everything that the watch judges, and changes nothing. Raises LakeUnavailable."""
     slices = watched_range(pipeline, now)
     silent: dict[ProblemSource, str] = {}
-    older = (
-        _unless_silent(ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start))
-        or Backlog()
+    surveyed = _unless_silent(
+        ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)
     )
+    older = surveyed or Backlog()
     first = older.unlanded(_OLDEST)
     asked = [*sorted({unit.slice for unit in first}), *slices]
     boundaries, expired, mute = _kafka(pipeline, lake, asked, first, now, silent)
@@ -112,9 +112,9 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
     ledgers, server = _clickhouse(pipeline, lake, slices, silent)
     manifests = read_manifests(lake, units)
-    found = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, expired)
-    if ledgers is None:
-        found = [status for status in found if status.manifest is None]
+    every = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, expired)
+    found = every if ledgers is not None else [status for status in every if status.manifest is None]
+    before = _unlanded_before(pipeline, lake, slices, boundaries, surveyed)
     oldest = statuses(pipeline, first, boundaries, {}, {}, now, expired)
     states, errors = ask_topics(answering) if answering.kafka else ({}, [])
     if errors:
@@ -124,7 +124,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         slices=slices,
         boundaries=boundaries,
         found=tuple(found),
-        lag=lag_of(found, states, errors, now, unlanded(older, boundaries)),
+        lag=lag_of(every, states, errors, now, before),
         topics=_topics(answering, [*oldest, *found], silent),
         verdict=read_verdict(lake),
         server=server,
@@ -137,6 +137,15 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         rows=read_history(pipeline, lake, slices, boundaries, manifests),
         forgets=forgotten_first(pipeline, lake, boundaries, now),
     )
+
+
+def _unlanded_before(
+    pipeline: Pipeline, lake: Lake, slices: SliceRange, boundaries: Boundaries, surveyed: Backlog | None
+) -> Unlanded:
+    """Returns what has not landed before `slices`, by the summaries alone where ClickHouse is silent."""
+    if surveyed is None:
+        return older_unlanded(pipeline, lake, slices.start, boundaries)
+    return unlanded(surveyed, boundaries)
 
 
 def _kafka(
