@@ -73,14 +73,26 @@ def decide(
     """
     there = {problem.key: problem for problem in now}
     after = {key: _seen(known.get(key), problem, at) for key, problem in there.items()}
+    kept = kept_open(known, blind, unseen)
     for key, alarm in known.items():
         if key in there:
             continue
-        if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind)):
+        if key in kept:
             after[key] = alarm
         elif alarm.notified and alarm.problem.kind not in EVENTS:
             after[key] = replace(alarm, over=True)
     return after
+
+
+def kept_open(
+    known: Mapping[str, Alarm], blind: Collection[ProblemSource], unseen: Collection[str] = ()
+) -> frozenset[str]:
+    """Returns the keys of open problems of which nobody can say that they are over, as `decide` has it."""
+    return frozenset(
+        key
+        for key, alarm in known.items()
+        if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind))
+    )
 
 
 def _seen(alarm: Alarm | None, problem: Problem, at: str) -> Alarm:

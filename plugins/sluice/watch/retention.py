@@ -119,12 +119,9 @@ def retention(
                 f"Kafka will delete hour {threat.unit.split('/')[0]} in {_left(threat.at - now)} "
                 f"({threat.place}, by {threat.by}): land it now with `sluice run`, or raise the retention"
             )
-            yield Problem(
-                ProblemKind.RETENTION,
-                f"slice {threat.unit}",
-                message,
-                (ProblemSource.KAFKA, ProblemSource.LAKE),
-            )
+            # ClickHouse says which hours before `heal` are not complete.
+            sources = (ProblemSource.KAFKA, ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
+            yield Problem(ProblemKind.RETENTION, f"slice {threat.unit}", message, sources)
 
 
 def log_starts(

@@ -27,8 +27,11 @@ from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 _BOTH = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
 
 
-def overdue(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[Problem]:
-    """Hours that ended longer ago than `settle` and `alarms.overdue`, and are not landed."""
+def overdue(
+    pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime, expired: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Hours that ended longer ago than `settle` and `alarms.overdue`, and are not landed. `expired` are keys
+    of problems that stay open while Kafka is silent: such an hour is not overdue besides."""
     for status in _late(pipeline, found, now):
         place = f"slice {status.unit}"
         if status.state is UnitState.EXPIRED:
@@ -37,8 +40,8 @@ def overdue(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> I
                 f"up to {lost:,} of its offsets expired in Kafka before it was landed; "
                 "`on_expired: land_rest` lands what is left and records the loss"
             )
-            yield Problem(ProblemKind.EXPIRED, place, message, _BOTH)
-        elif status.manifest is None:
+            yield Problem(ProblemKind.EXPIRED, place, message, (ProblemSource.KAFKA, *_BOTH))
+        elif status.manifest is None and f"{ProblemKind.EXPIRED}|{place}" not in expired:
             since = _ago(now, status.unit.slice.end)
             message = f"not landed {since} after its end; inspect the runs of DAG {pipeline.name}"
             yield Problem(ProblemKind.OVERDUE, place, message, _BOTH)
@@ -85,22 +88,24 @@ def still_open(backlog: Backlog) -> frozenset[str]:
     return frozenset(f"{kind}|slice {unit}" for unit in backlog.states for kind in kinds)
 
 
-def behind(
-    pipeline: Pipeline, found: Sequence[UnitStatus], records: int | None, now: datetime
-) -> Iterator[Problem]:
-    """Lag above its bounds. `records` are those in Kafka that are not landed, None when Kafka is silent."""
-    bounds = pipeline.alarms
+def behind(pipeline: Pipeline, found: Sequence[UnitStatus], now: datetime) -> Iterator[Problem]:
+    """The newest complete slice is older than its bound."""
+    bound = pipeline.alarms.lag
+    if bound is None or not found:
+        return
     done = [slice_.end for slice_ in complete_slices(found)]
-    if bounds.lag is not None and found:
-        last = max(done, default=found[0].unit.slice.start)
-        if now - last > bounds.lag:
-            message = (
-                f"the newest complete slice ended {_ago(now, last)} ago, the bound is {_words(bounds.lag)}"
-            )
-            yield Problem(ProblemKind.LAG, "seconds", message, _BOTH)
-    if bounds.lag_records is not None and records is not None and records > bounds.lag_records:
-        message = f"{records:,} records are in Kafka and not landed, the bound is {bounds.lag_records:,}"
-        yield Problem(ProblemKind.LAG, "records", message, (ProblemSource.KAFKA,))
+    last = max(done, default=found[0].unit.slice.start)
+    if now - last > bound:
+        message = f"the newest complete slice ended {_ago(now, last)} ago, the bound is {_words(bound)}"
+        yield Problem(ProblemKind.LAG, "seconds", message, _BOTH)
+
+
+def waiting(pipeline: Pipeline, records: int | None) -> Iterator[Problem]:
+    """`records` are those in Kafka that are not landed, None when Kafka is silent."""
+    bound = pipeline.alarms.lag_records
+    if bound is not None and records is not None and records > bound:
+        message = f"{records:,} records are in Kafka and not landed, the bound is {bound:,}"
+        yield Problem(ProblemKind.LAG, "records", message, (ProblemSource.KAFKA, ProblemSource.LAKE))
 
 
 def still(
@@ -108,7 +113,8 @@ def still(
 ) -> Iterator[Problem]:
     """Partitions that stand still while their siblings move: verify's own rule."""
     for one in check_stalled(VerifyFacts(pipeline, slices, now, boundaries, tuple(found))):
-        yield Problem(ProblemKind.STILL, one.place.split(", offsets")[0], f"{one.seen}; {one.advice}", _BOTH)
+        place, message = one.place.split(", offsets")[0], f"{one.seen}; {one.advice}"
+        yield Problem(ProblemKind.STILL, place, message, (ProblemSource.KAFKA, ProblemSource.LAKE))
 
 
 def anomalies(found: Iterable[OpenAnomaly], tables: bool = False) -> Iterator[Problem]:

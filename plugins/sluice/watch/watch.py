@@ -19,7 +19,7 @@ from sluice.state.lease import Lease
 from sluice.watch import notices, rules, traffic_rules, transactions
 from sluice.watch.judged import first_judged, to_judge
 from sluice.watch.keep_rules import forgets
-from sluice.watch.notices import Notice, bounded, decide, forget, pending, with_notified
+from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
 from sluice.watch.observe import Observation, observe
 from sluice.watch.problems import LogStart, Problem, WatchState
 from sluice.watch.retention import log_starts, retention
@@ -73,7 +73,7 @@ def problems_of(
 ) -> Iterator[Problem]:
     """Yields every problem of an observation; `known` is what earlier runs stored. Pure."""
     yield from observation.unavailable()
-    yield from rules.overdue(pipeline, observation.found, now)
+    yield from rules.overdue(pipeline, observation.found, now, kept_open(known.alarms, observation.silent))
     yield from rules.older(pipeline, observation.older)
     yield from retention(
         pipeline, (*observation.oldest, *observation.found), observation.topics, known.log_starts, now
@@ -87,10 +87,11 @@ def problems_of(
     yield from traffic_rules.too_few(pipeline, observation.rows, judged)
     yield from traffic_rules.rejects(pipeline, observation.landed, observation.found, judged)
     yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.found, now)
+    yield from rules.waiting(pipeline, observation.lag_records)
     if observation.server is not None:
         missing = {table for table, _ in observation.server.missing}
         yield from rules.not_committed(pipeline, observation.found, now, missing)
-        yield from rules.behind(pipeline, observation.found, observation.lag_records, now)
+        yield from rules.behind(pipeline, observation.found, now)
         yield from server_problems(pipeline, observation.server)
 
 

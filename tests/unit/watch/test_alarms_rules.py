@@ -169,7 +169,8 @@ def test_what_is_done_is_no_problem():
 def test_lag_bounds(alarms: dict, records: int | None, expected: list[str]):
     """The newest complete hour ended at 11:00; it is 15:00."""
     found = [status(0, UnitState.COMPLETE), status(1, UnitState.MISSING)]
-    problems = rules.behind(pipeline(alarms=alarms), found, records, TEN.add(hours=5))
+    spec = pipeline(alarms=alarms)
+    problems = [*rules.behind(spec, found, TEN.add(hours=5)), *rules.waiting(spec, records)]
     assert [problem.place for problem in problems] == expected
 
 
